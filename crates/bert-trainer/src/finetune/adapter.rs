@@ -1,9 +1,8 @@
-//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which puts trained adapters
-//! into one encoder and trains an attention over them: makes the models, counts the trained parameters, and writes
-//! the folders.
+//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which trains an attention over
+//! several trained adapters: builds the models, counts the trained parameters and writes the folders.
 //!
-//! The encoder is frozen but for the adapters in it. It stays in training mode all the same, so dropout applies as
-//! in a full fine-tuning; the `adapters` library does the same.
+//! Only the adapters in the encoder are trained. The encoder stays in training mode, so it applies dropout as in a full
+//! fine-tuning; the `adapters` library does the same.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -24,12 +23,12 @@ use crate::error::Error;
 use crate::host::values;
 use crate::inference::model_folder::{ENCODER, record_of_encoder};
 
-/// How many parameters learn.
+/// The number of trained parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TrainedParameters {
-    /// Those that learn.
+    /// Trained parameters.
     pub trained: usize,
-    /// All of the model, adapter and head included.
+    /// All parameters of the model, including adapter and head.
     pub all: usize,
     /// `trained / all`
     pub share: f64,
@@ -62,24 +61,25 @@ impl fmt::Display for TrainedParameters {
     }
 }
 
-/// The weight of the distance between each layer's value matrix and the identity in the loss; that of the library.
+/// Weight of the fusion regularizer (the distance between each layer's value matrix and the identity) in the loss; same
+/// value as the `adapters` library.
 pub(super) const REGULARIZATION: f64 = 0.01;
 
-/// What the attention over fused adapters came to, for the report.
+/// The attention over fused adapters, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FusionReport {
-    /// The adapters.
+    /// Names of the adapters.
     pub adapters: Vec<String>,
-    /// Of each layer, the mean share of each adapter over the tokens of dev, by the best run's model.
+    /// Mean attention to each adapter over the tokens of dev, for each layer, with the best run's model.
     pub shares: Vec<Vec<f64>>,
-    /// What the regularizer adds to the loss of the best run's model.
+    /// Regularization term in the loss of the best run's model.
     pub regularization: f64,
 }
 
-/// The adapters of `--fusion`; of a fine-tuning's output folder, that of its best run.
+/// Reads the adapters of `--fusion`. For an output folder of a fine-tuning, reads the adapter of its best run.
 ///
 /// # Errors
-/// When one cannot be read, or two have one name.
+/// When an adapter cannot be read, or two have the same name.
 pub(super) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<(PathBuf, AdapterFolder)>, Error> {
     let mut adapters: Vec<(PathBuf, AdapterFolder)> = Vec::new();
     for folder in folders {
@@ -99,8 +99,8 @@ fn names(adapters: &[(PathBuf, AdapterFolder)]) -> Vec<String> {
     adapters.iter().map(|(_, adapter)| adapter.name.clone().unwrap_or_default()).collect()
 }
 
-/// The model with a fresh adapter, or with those of `--fusion` and a fresh attention over them, when they are asked
-/// for. `fresh` names what the checkpoint did not have.
+/// Returns the model with a new adapter, or with the adapters of `--fusion` and a new attention over them, if
+/// requested. `fresh` names the tensors that the checkpoint lacks.
 ///
 /// # Errors
 /// When the adapters do not fit the model.
@@ -125,8 +125,8 @@ pub(super) fn attached(
     Ok(model.with_fusion(&folders, opened.model.attention_probs_dropout_prob, seed)?)
 }
 
-/// Writes the tuned model: a whole one into `model/`, an adapter into `model/`, or into `adapter/` when it is merged.
-/// Of a fusion the attention and the head are in `model/`, and beside them the adapters' own files.
+/// Writes the fine-tuned model. A full model or an adapter goes into `model/`; a merged adapter also into `adapter/`.
+/// For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -173,7 +173,7 @@ pub(super) fn save(
     }
 }
 
-/// The attention over the adapters on the examples; `model` without autodiff.
+/// Measures the attention over the adapters on the examples; `model` must be without autodiff.
 ///
 /// # Errors
 /// When an adapter cannot be read.

@@ -1,71 +1,71 @@
-//! Defines what a fine-tuning tells its caller while it runs.
+//! Defines the events that a fine-tuning reports to its caller while it runs.
 
 use serde::{Deserialize, Serialize};
 
 use super::grid::CellReport;
 use crate::tasks::{Scores, Task};
 
-/// What a fine-tuning tells its caller.
+/// An event of a fine-tuning.
 #[derive(Clone, Debug)]
 pub enum FinetuneEvent {
-    /// A step is done.
+    /// A step finished.
     Step {
-        /// Of the run with this seed.
+        /// Seed of the run.
         seed: u64,
-        /// Its number, from 1.
+        /// Step number, from 1.
         step: u64,
-        /// Steps of the run.
+        /// Total steps of the run.
         steps: u64,
-        /// Its loss.
+        /// Training loss.
         loss: f64,
     },
-    /// Dev, or what is held out of train, was evaluated.
+    /// Dev or the held-out part of train was evaluated.
     Evaluated {
-        /// By the run with this seed.
+        /// Seed of the run.
         seed: u64,
-        /// After so many epochs.
+        /// Epochs trained so far.
         epoch: f64,
         /// The scores.
         scores: Scores,
-        /// Whether they are on what is held out of train, not on dev.
+        /// Whether the scores are on the held-out part of train instead of dev.
         held_out: bool,
     },
-    /// Several tasks that are trained together were evaluated.
+    /// All tasks of a multi-task training were evaluated.
     TasksEvaluated {
-        /// After so many epochs.
+        /// Epochs trained so far.
         epoch: u64,
-        /// Each of them.
+        /// Results of each task.
         tasks: Vec<TaskEpoch>,
     },
-    /// A run goes on where it was stopped.
+    /// A stopped run continues.
     Resumed {
         /// The run's seed.
         seed: u64,
-        /// The step after which it goes on; none where it was finished.
+        /// The last finished step; `None` if the run had finished.
         step: Option<u64>,
     },
-    /// A configuration of a grid is done.
+    /// A configuration of a grid finished.
     CellDone {
-        /// Its number, from 1.
+        /// Cell number, from 1.
         cell: usize,
-        /// Configurations of the grid.
+        /// Number of configurations in the grid.
         cells: usize,
-        /// What it came to.
+        /// Its scores.
         report: CellReport,
     },
-    /// Something the user should know, in words.
+    /// A warning for the user.
     Warning(String),
 }
 
-/// What a task came to in an epoch.
+/// Results of one task in an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskEpoch {
     /// The task.
     pub task: Task,
-    /// Steps that were its.
+    /// Steps taken on this task.
     pub steps: u64,
-    /// Their mean loss; none when it had no step.
+    /// Mean loss of these steps; `None` if there were none.
     pub train_loss: Option<f64>,
-    /// Its scores on dev after the epoch.
+    /// Scores on dev after the epoch.
     pub dev: Scores,
 }

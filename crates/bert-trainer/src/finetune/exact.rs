@@ -1,11 +1,11 @@
-//! Keeps the fractions of a JSON value exact to the last bit.
+//! Encodes the fractions of a JSON value without loss.
 //!
-//! `serde_json` can be one unit off in the last place when it reads a fraction. So fractions are stored as text,
-//! which the standard library reads exactly.
+//! `serde_json` can be off by one in the last place when it reads a fraction, so fractions are stored as strings, which
+//! the standard library parses exactly.
 
 use serde_json::{Number, Value};
 
-/// With every fraction as text behind `=`, and every text behind `'`.
+/// Returns the value with every fraction as a string prefixed with `=`, and every string prefixed with `'`.
 pub(super) fn exact(value: Value) -> Value {
     change(value, &|value| match value {
         Value::Number(number) if number.is_f64() => {
@@ -16,7 +16,7 @@ pub(super) fn exact(value: Value) -> Value {
     })
 }
 
-/// What [`exact`] was made of.
+/// Inverse of [`exact`].
 pub(super) fn inexact(value: Value) -> Value {
     change(value, &|value| match value {
         Value::String(text) => match text.strip_prefix('=') {

@@ -1,4 +1,4 @@
-//! Tokenizes examples and makes batches of them: word pieces, segments and labels, padded to the longest of the
+//! Tokenizes examples and builds batches: word pieces, segments and labels, padded to the longest sequence of the
 //! batch.
 
 use bert_data::{Tokenizer, Vocabulary};
@@ -10,9 +10,9 @@ use crate::host::{float_vector, int_vector};
 use crate::padding::{PaddedBatch, by_length};
 use crate::tasks::{EncodedPair, Example, Label, SpecialIds, encode_pair};
 
-/// The examples of a split as the model sees them.
+/// The tokenized examples of a split.
 pub struct Features {
-    /// Those of an example together.
+    /// All sequences, grouped by example.
     sequences: Vec<EncodedPair>,
     per_example: usize,
     labels: Vec<Option<Label>>,
@@ -20,9 +20,9 @@ pub struct Features {
     max_length: usize,
 }
 
-/// Some examples of a split, padded to one length.
+/// A batch of examples of a split, padded to one length.
 pub struct ClassificationBatch {
-    /// Their numbers in the split.
+    /// Indices of the examples in the split.
     pub examples: Vec<usize>,
     padded: PaddedBatch,
     per_example: usize,
@@ -30,7 +30,7 @@ pub struct ClassificationBatch {
 }
 
 impl Features {
-    /// Tokenizes examples; none is longer than `max_length` tokens, and no batch is padded further.
+    /// Tokenizes examples, truncated to `max_length` tokens; no batch is padded beyond that.
     pub fn new(
         examples: &[Example],
         tokenizer: &Tokenizer,
@@ -64,36 +64,36 @@ impl Features {
         }
     }
 
-    /// Examples that are ids already, none longer than `max_length`, without labels.
+    /// Wraps sequences that are already encoded, without labels; each has at most `max_length` tokens.
     pub fn of_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
         let labels = vec![None; encoded.len()];
         let pad_id = vocabulary.pad_id() as i32;
         Self { sequences: encoded, per_example: 1, labels, pad_id, max_length }
     }
 
-    /// Number of examples.
+    /// Returns the number of examples.
     pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Sequences of an example: 1, or the choices.
+    /// Returns the number of sequences per example: 1, or the number of choices.
     pub fn per_example(&self) -> usize {
         self.per_example
     }
 
-    /// The sequences of an example as the model sees them.
+    /// Returns the encoded sequences of an example.
     pub fn sequences(&self, example: usize) -> &[EncodedPair] {
         &self.sequences[example * self.per_example..][..self.per_example]
     }
 
-    /// All examples by the length of their longest sequence, in batches.
+    /// Returns batches of all examples, sorted by the length of their longest sequence.
     pub fn by_length(&self, batch_size: usize) -> Vec<Vec<usize>> {
         let longest = |of: &[EncodedPair]| of.iter().map(|one| one.input_ids.len()).max().unwrap_or(0);
         let lengths: Vec<usize> = self.sequences.chunks(self.per_example).map(longest).collect();
         by_length(&lengths, batch_size)
     }
 
-    /// The given examples as one batch.
+    /// Returns a batch of the given examples.
     pub fn batch(&self, examples: Vec<usize>) -> ClassificationBatch {
         let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
         ClassificationBatch {
@@ -106,19 +106,19 @@ impl Features {
 }
 
 impl ClassificationBatch {
-    /// What the model reads, `[examples * per_example, seq]` each.
+    /// Returns the model's input; each tensor is `[examples * per_example, seq]`.
     pub fn input(&self, device: &Device) -> BertInput {
         self.padded.input(device)
     }
 
-    /// The numbers of the examples' sequences, for picking rows of a table of cached outputs.
+    /// Returns the row numbers of the examples' sequences, for selecting from a table of cached outputs.
     pub fn rows(&self, device: &Device) -> Tensor<1, Int> {
         let of = |&i: &usize| i * self.per_example..(i + 1) * self.per_example;
         let rows: Vec<i32> = self.examples.iter().flat_map(of).map(|i| i as i32).collect();
         int_vector(&rows, device)
     }
 
-    /// Class numbers, `[batch]`.
+    /// Returns the class numbers, `[batch]`.
     ///
     /// # Panics
     /// When an example has no class.
@@ -130,7 +130,7 @@ impl ClassificationBatch {
         int_vector(&self.labels.iter().map(class).collect::<Vec<_>>(), device)
     }
 
-    /// Scores, each as `scaled` gives it, `[batch]`.
+    /// Returns the scores after `scaled`, `[batch]`.
     ///
     /// # Panics
     /// When an example has no score.
@@ -143,7 +143,7 @@ impl ClassificationBatch {
     }
 }
 
-/// The order of training examples: epoch after epoch, each a permutation keyed by (seed, epoch).
+/// The order of training examples: every epoch is a permutation keyed by (seed, epoch).
 pub struct SampleOrder {
     seed: u64,
     examples: usize,
@@ -151,12 +151,12 @@ pub struct SampleOrder {
 }
 
 impl SampleOrder {
-    /// The order of a run over `examples` examples.
+    /// Creates the order for a run over `examples` examples.
     pub fn new(seed: u64, examples: usize) -> Self {
         Self { seed, examples, current: None }
     }
 
-    /// The examples number `start..start + size` of the run; a batch may reach into the next epoch.
+    /// Returns the examples at positions `start..start + size` of the run; a batch may cross into the next epoch.
     pub fn batch(&mut self, start: u64, size: usize) -> Vec<usize> {
         (start..start + size as u64).map(|index| self.at(index)).collect()
     }

@@ -1,4 +1,4 @@
-//! Reads flags that take several values: seeds as numbers and ranges (`1-3,17`), and values to choose among.
+//! Parses flags that take several values: seeds as numbers and ranges (`1-3,17`), and the values of a grid.
 
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
@@ -6,18 +6,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The values of a flag that may have several, with commas between them. In JSON one value, or a list.
+/// One or more values of a flag, separated by commas. In JSON, a single value or a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Choices<T> {
-    /// One.
+    /// One value.
     One(T),
-    /// Several: a grid.
+    /// Several values, which make a grid.
     Several(Vec<T>),
 }
 
 impl<T> Choices<T> {
-    /// All values.
+    /// Returns all values.
     pub fn values(&self) -> &[T] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
@@ -39,10 +39,10 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Choices<T> {
     }
 }
 
-/// More are a slip of the keyboard.
+/// Maximum number of values; more is taken for a typing error.
 const MOST: usize = 10_000;
 
-/// Seeds, one run each. In JSON a list of numbers.
+/// Seeds, one run each. In JSON, a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seeds(pub Vec<u64>);
@@ -65,13 +65,13 @@ impl fmt::Display for Seeds {
 impl FromStr for Seeds {
     type Err = String;
 
-    /// Reads numbers and ranges, both ends included, with commas between them.
+    /// Parses numbers and inclusive ranges, separated by commas.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut seeds = Vec::new();
         for part in text.split(',') {
             let range = range(part.trim())
                 .ok_or_else(|| format!("{part:?} is neither a number nor a range such as 1-5"))?;
-            // Not `count`: a range may have 2^64 numbers.
+            // `count` would overflow: a range may have 2^64 numbers.
             if range.end() - range.start() >= (MOST - seeds.len().min(MOST)) as u64 {
                 return Err(format!("more than {MOST} seeds"));
             }

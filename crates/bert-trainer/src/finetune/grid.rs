@@ -1,8 +1,8 @@
-//! Makes a grid of configurations from flags with several values ([`Choices`]), one per cell, and records the
-//! choice among them.
+//! Expands flags with several values ([`Choices`]) into a grid of configurations, one per cell, and records the chosen
+//! cell.
 //!
-//! The table of the grid shows what each cell reached on the held-out part of train. Dev takes no part in the
-//! choice, so the scores on dev are not optimistic.
+//! The report lists the score of each cell on the held-out part of train. Cells are not chosen by dev, so the scores on
+//! dev are not optimistic.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ use super::resolve::{Resolved, check};
 use crate::error::Error;
 use crate::tasks::{Metric, Statistics};
 
-/// More cells than anybody runs.
+/// Maximum number of cells.
 const MOST_CELLS: usize = 1000;
 
 /// One configuration of a grid.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// With one value for every flag.
+    /// The configuration with a single value for every flag.
     pub(super) config: FinetuneConfig,
-    /// Its defaults filled in.
+    /// The configuration with defaults filled in.
     pub(super) resolved: Resolved,
 }
 
-/// The cells of a configuration, each checked: one, unless a flag has several values.
+/// Returns the cells of a configuration, all checked: one, unless a flag has several values.
 ///
 /// # Errors
 /// [`Error::Configuration`] naming the flag.
@@ -57,7 +57,7 @@ pub(super) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
     let cells =
         each(cells, "num-train-epochs", &config.num_train_epochs, |cell, x| cell.num_train_epochs = Some(x))?;
     let checked = cells.into_iter().map(|cell| {
-        // The cell is of the grid, so the same part is held out.
+        // Every cell holds out the same examples, the grid's default included.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
         Ok(Cell { resolved: config.resolve()?, config })
     });
@@ -67,32 +67,32 @@ pub(super) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
 /// The grid of a fine-tuning, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GridReport {
-    /// The metric by whose mean over the seeds the choice was made.
+    /// The metric whose mean over the seeds decides.
     pub metric: Metric,
-    /// Examples that were held out of train, on which it was measured.
+    /// Number of examples held out of train to measure it.
     pub held_out_examples: usize,
     /// Each configuration, in the order of the flags.
     pub cells: Vec<CellReport>,
 }
 
-/// A configuration of a grid and what it came to on the held-out part of train.
+/// A configuration of a grid and its score on the held-out part of train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
-    /// Highest learning rate.
+    /// Peak learning rate.
     pub learning_rate: f64,
-    /// Examples in a step.
+    /// Batch size.
     pub train_batch_size: usize,
-    /// Passes over the training set.
+    /// Number of epochs.
     pub num_train_epochs: f64,
-    /// Over the seeds, on the held-out examples.
+    /// Statistics over the seeds, on the held-out examples.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Whether it is the one that was chosen: the first of those with the highest mean.
+    /// Whether this cell was chosen: the first with the highest mean.
     pub chosen: bool,
 }
 
 impl CellReport {
-    /// The cell and its scores; not chosen yet.
+    /// Returns the report of a cell that has not been chosen yet.
     pub(super) fn new(cell: &Cell, scores: &[f64]) -> Self {
         Self {
             learning_rate: cell.resolved.learning_rate,

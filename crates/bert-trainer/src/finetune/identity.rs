@@ -1,7 +1,7 @@
-//! Describes what a fine-tuning computes: its settings, and digests of its weights and its data.
+//! Describes the computation of a fine-tuning: its settings, and digests of its weights and data.
 //!
-//! A fine-tuning resumes only if the description is unchanged. The digests of dev show whether two fine-tunings
-//! were scored on the same examples.
+//! A fine-tuning resumes only if this description is unchanged. The digests of dev show whether two fine-tunings were
+//! scored on the same examples.
 
 use bert_data::DataSet;
 use bert_storage::{digest_bytes, digest_file};
@@ -15,7 +15,7 @@ use crate::finetune::setup::Setup;
 use crate::report_file::ReportFile;
 use crate::run_folder::differences;
 
-/// Flags that name places, or that decide nothing for one seed. The contents of the places are compared by digests.
+/// Flags that are paths or do not affect a single run. The contents of the paths are compared by digest.
 const PLACES: [&str; 10] = [
     "seeds",
     "output",
@@ -29,11 +29,12 @@ const PLACES: [&str; 10] = [
     "initialization_data",
 ];
 
-/// Files of a model folder that decide what is computed with it.
+/// Files of a model folder that affect the computation.
 const START: [&str; 5] =
     ["model.safetensors", "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"];
 
-/// What decides the numbers of every run: settings, weights and data. Which seeds there are decides nothing for one.
+/// Returns the settings and digests that determine every run. The list of seeds is excluded: a run depends only on its
+/// own seed.
 ///
 /// # Errors
 /// When a file of the checkpoint cannot be read.
@@ -67,7 +68,7 @@ pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
     }))
 }
 
-/// The digest of the shards that `--initialization-data` counts.
+/// Returns the digest of the shards of `--initialization-data`.
 fn counted_text(config: &FinetuneConfig) -> Result<Option<String>, Error> {
     let Some(data) = &config.initialization_data else { return Ok(None) };
     let data = DataSet::open(data)?;
@@ -75,11 +76,11 @@ fn counted_text(config: &FinetuneConfig) -> Result<Option<String>, Error> {
     Ok(Some(digest_bytes(shards.concat().as_bytes())))
 }
 
-/// In what a finished fine-tuning differs from what its configuration would compute now, in words; seeds and the file
-/// of `--predict` count, too.
+/// Lists the differences between a finished fine-tuning and the present configuration; these include the seeds and the
+/// file of `--predict`.
 ///
 /// # Errors
-/// When the report cannot be read, or is of an earlier version, which does not say what it was made from.
+/// When the report cannot be read, or is from an earlier version that did not record the identity.
 pub(super) fn changed_since<O: Objective>(objective: &O) -> Result<Vec<String>, Error> {
     let config = objective.setup().config;
     let report = ReportFile::read(&config.output)?;
@@ -88,7 +89,7 @@ pub(super) fn changed_since<O: Objective>(objective: &O) -> Result<Vec<String>, 
         let text = "the report is of an earlier version and does not say which weights and data it is of";
         return Ok(vec![text.to_string()]);
     }
-    // Numbers as a reader of the file has them.
+    // Round the numbers as reading the file does.
     let as_read = |value: Value| serde_json::from_str(&value.to_string()).expect("JSON of ours");
     let mut changed = differences(saved, &as_read(identity(objective)?));
     let now = as_read(serde_json::to_value(config).expect("plain data"));

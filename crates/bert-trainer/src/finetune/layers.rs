@@ -1,4 +1,4 @@
-//! Implements `--trainable-layers` and `--layer-decay`: which layers learn, and at what rate.
+//! Implements `--trainable-layers` and `--layer-decay`: which layers are trained, and at what learning rate.
 
 use bert_model::Architecture;
 use burn::module::Module;
@@ -8,7 +8,7 @@ use super::resolve::check;
 use crate::error::Error;
 use crate::optimizer::AdamW;
 
-/// Where in the encoder the parameter of this name stands: 0 the embeddings, 1 the first layer; `None` for pooler and
+/// Returns the depth of a parameter in the encoder: 0 for the embeddings, 1 for the first layer, `None` for pooler and
 /// heads.
 fn depth(name: &str) -> Option<usize> {
     if name.starts_with("bert.embeddings.") {
@@ -19,7 +19,7 @@ fn depth(name: &str) -> Option<usize> {
 }
 
 impl FinetuneConfig {
-    /// Whether the parameter of this name learns in a model of so many layers, adapters and frozen encoders aside.
+    /// Returns whether the parameter is trained in a model of `layers` layers, ignoring adapters and frozen encoders.
     pub(super) fn layer_learns(&self, name: &str, layers: usize) -> bool {
         let frozen = self.trainable_layers.map(|trained| layers - trained);
         match (frozen, depth(name)) {
@@ -28,13 +28,13 @@ impl FinetuneConfig {
         }
     }
 
-    /// The model with gradients for the layers that learn.
+    /// Returns the model with gradients enabled for the trained layers only.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when it has not so many layers.
+    /// [`Error::Configuration`] when the model has too few layers.
     pub(super) fn with_trained_layers<M: Architecture>(&self, model: M, layers: usize) -> Result<M, Error> {
         if self.freeze_encoder {
-            // A graph that no backward pass goes through would never be given back.
+            // A graph without a backward pass would never be freed.
             return Ok(model.map_encoder(Module::no_grad));
         }
         let Some(trained) = self.trainable_layers else { return Ok(model) };
@@ -43,7 +43,7 @@ impl FinetuneConfig {
         Ok(model.map_encoder(|bert| bert.with_top_layers_trained(trained)))
     }
 
-    /// The optimizer with a learning rate for each layer.
+    /// Returns the optimizer with layer-wise learning rates.
     pub(super) fn with_layer_rates(&self, optimizer: AdamW, layers: usize) -> AdamW {
         let Some(decay) = self.layer_decay else { return optimizer };
         optimizer.with_rates(|name| match depth(name) {

@@ -1,20 +1,20 @@
-//! Fine-tunes a checkpoint on a task's files and scores the tuned model.
+//! Fine-tunes a checkpoint on a task and scores the resulting model.
 //!
-//! Ports `run_classifier.py` and `run_squad.py`: heads, truncation, schedule and number of steps. A
-//! [`FinetuneConfig`] describes the work, and the results are in its output folder:
+//! Ports `run_classifier.py` and `run_squad.py`: heads, truncation, schedule and number of steps. The input is a
+//! [`FinetuneConfig`]; the results are written to its output folder:
 //!
 //! ```text
-//! report.json          configuration, every run and its course, mean, SD, median, baseline
-//! model/               the best run's model as a Hugging Face folder; of --adapter, the adapter's own
+//! report.json          configuration, every run with its history, mean, SD, median, baseline
+//! model/               the best run's model as a Hugging Face folder; with --adapter, the adapter only
 //! adapter/             the adapter's folder, when model/ has the merged model
-//! dev_labels.tsv       what answers are compared with, where they are classes or scores
-//! seed-1/dev_*         what each run answers to dev, in the form of the task's community
-//! predictions.*        of --predict
+//! dev_labels.tsv       the labels of dev, for classes and scores
+//! seed-1/dev_*         each run's predictions on dev, in the task's usual format
+//! predictions.*        the predictions of --predict
 //! ```
 //!
-//! An objective (`objectives/`) says what is learned. The loop over steps, seeds and cells is the same for all
-//! objectives, and it makes its steps with [`crate::train_step`], as pre-training does. One configuration has a run
-//! for each seed; flags with several values make a loop over configurations ([`grid`]).
+//! An objective (`objectives/`) defines the data, loss and scores of a task. The loop over steps, seeds and cells is
+//! the same for all objectives and uses [`crate::train_step`], as pre-training does. A configuration has one run per
+//! seed; flags with several values make a loop over configurations ([`grid`]).
 
 pub mod adapter;
 pub mod config;
@@ -67,8 +67,8 @@ use crate::memory::{self, StepShape};
 use crate::stop::StopFlag;
 use crate::tasks::Kind;
 
-/// Fine-tunes, once per seed; with `resume` goes on with what the same fine-tuning left in the output folder when it
-/// was stopped or killed.
+/// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
+/// folder.
 ///
 /// # Errors
 /// See [`Error`].
@@ -81,15 +81,15 @@ pub fn finetune(
     with_objective(config, Tune { resume, stop }, tell)
 }
 
-/// Checks that the finished fine-tuning in the output folder is of this configuration, of the same weights and data.
+/// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data.
 ///
 /// # Errors
-/// [`FolderProblem::TuningDiffers`] with each difference; as [`finetune`].
+/// [`FolderProblem::TuningDiffers`] with each difference; otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<(), Error> {
     with_objective(config, CheckFinished, &mut |_| {})
 }
 
-/// What is done with an objective, whichever it is.
+/// An operation that is generic over the objective.
 trait Action {
     type Output;
 
@@ -101,17 +101,17 @@ trait Action {
     ) -> Result<Self::Output, Error>;
 }
 
-/// Reads the files of a configuration and does something with its objective.
+/// Reads the files of a configuration and runs an action on its objective.
 fn with_objective<A: Action>(
     config: &FinetuneConfig,
     action: A,
     tell: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<A::Output, Error> {
-    // Flags first, then the files that a table's description needs.
+    // Check the flags before reading the files that describe a table.
     grid::cells(config)?;
     let (config, notes) = &config.described()?;
     let cells = &grid::cells(config)?;
-    // Equal in all of them, but for learning rate, batch and epochs.
+    // The cells differ only in learning rate, batch size and epochs.
     let Resolved { precision, max_seq_length, .. } = cells[0].resolved;
     let opened = &Opened { notes: notes.clone(), ..Opened::new(config, precision, max_seq_length, tell)? };
     let setup = Setup { config, opened, max_seq_length };
@@ -127,7 +127,7 @@ fn with_objective<A: Action>(
     }
 }
 
-/// Checks a configuration as far as that is possible without its files.
+/// Checks a configuration as far as possible without reading its files.
 ///
 /// # Errors
 /// [`Error::Configuration`] naming the flag.
@@ -170,7 +170,7 @@ impl Action for Tune<'_> {
     ) -> Result<FinetuneReport, Error> {
         tell_notes(objective, cells, tell);
         let config = objective.setup().config;
-        // Before the output is made: weights that cannot be used leave nothing behind.
+        // Load the weights before creating the output folder, so that a failure leaves no files.
         let first = start_model(objective, config.seeds[0], tell)?;
         if self.resume && !config.output.exists() {
             return Err(FolderProblem::NothingToResume.at(&config.output).into());
@@ -188,7 +188,7 @@ impl Action for Tune<'_> {
     }
 }
 
-/// Tells what is known of the data and the machine before the first step.
+/// Reports notes on the data and the machine before the first step.
 fn tell_notes<O: Objective>(objective: &O, cells: &[Cell], tell: &mut dyn FnMut(FinetuneEvent)) {
     let Setup { config, opened, max_seq_length } = objective.setup();
     let precision = cells[0].resolved.precision;
@@ -202,7 +202,7 @@ fn tell_notes<O: Objective>(objective: &O, cells: &[Cell], tell: &mut dyn FnMut(
     notes.chain(batch).chain(slow).chain(large).for_each(|text| tell(FinetuneEvent::Warning(text)));
 }
 
-/// Returns a warning if a step of this batch needs more memory than the process may use.
+/// Returns a warning if a step of this batch size needs more memory than the process may use.
 fn memory_warning<O: Objective>(objective: &O, batch: usize) -> Option<String> {
     let Setup { config, opened, max_seq_length } = objective.setup();
     let parts = config.gradient_accumulation_steps as usize;

@@ -1,8 +1,8 @@
-//! Trains one encoder on several tasks at once, with a classifier for each.
+//! Trains one encoder on several tasks at once, with a classifier for each task.
 //!
-//! Every step is a batch of one task, drawn with a probability that depends on the sizes of the tasks. The task of
-//! a step is a function of seed and step alone. An epoch has as many steps as the examples of all tasks together
-//! make batches.
+//! Every step is a batch of one task, drawn with a probability that depends on the sizes of the tasks. The task of a
+//! step is a function of seed and step only. The number of steps in an epoch is the number of batches in the combined
+//! examples of all tasks.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,21 +33,22 @@ use super::start::start_model;
 use crate::error::{Error, FolderProblem};
 use crate::stop::StopFlag;
 
-/// How often each task is trained on.
+/// The probability of drawing each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// By its number of examples.
+    /// Proportional to the number of examples.
     Proportional,
-    /// By a power of it that falls from 1 to 0.2 over the epochs (Stickland and Murray 2019).
+    /// Proportional to a power of the number of examples that falls from 1 to 0.2 over the epochs (Stickland and
+    /// Murray 2019).
     Annealed,
-    /// By its root: examples to the power of 1 over --temperature.
+    /// Proportional to the number of examples to the power of 1 / temperature (--temperature).
     Temperature,
 }
 
 impl Sampling {
-    /// To what power sizes are taken in an epoch, from 0.
+    /// Returns the exponent of the task sizes in an epoch, counted from 0.
     fn power(self, temperature: f64, epoch: u64, epochs: u64) -> f64 {
         match self {
             Self::Proportional => 1.0,
@@ -58,26 +59,26 @@ impl Sampling {
     }
 }
 
-/// Several tasks and how they are drawn.
+/// The configuration of a multi-task training.
 #[derive(Clone, Debug)]
 pub struct MultitaskConfig {
-    /// What `finetune` would be told of each task; steps, rates and sizes are those of the first.
+    /// The configuration of each task. Number of epochs, batch size and learning rate come from the first.
     pub tasks: Vec<FinetuneConfig>,
-    /// How tasks are drawn.
+    /// The sampling of tasks.
     pub sampling: Sampling,
-    /// Of [`Sampling::Temperature`].
+    /// The temperature for [`Sampling::Temperature`].
     pub temperature: f64,
-    /// Folder of the tasks' folders.
+    /// Output folder; contains a folder for each task.
     pub output: PathBuf,
 }
 
-/// Whether a flag makes a grid.
+/// Returns whether a flag makes a grid.
 fn has_several<T>(choices: &Option<Choices<T>>) -> bool {
     choices.as_ref().is_some_and(|choices| choices.values().len() > 1)
 }
 
 impl MultitaskConfig {
-    /// Refuses what is not done for several tasks.
+    /// Rejects options that do not support several tasks.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
@@ -95,7 +96,7 @@ impl MultitaskConfig {
                 ("adapter", config.adapter.is_some()),
                 ("fusion", !config.fusion.is_empty()),
                 ("freeze-encoder", config.freeze_encoder),
-                // Before the held-out share, which a grid has by default.
+                // A grid holds out a share by default, so this check comes first.
                 ("learning-rate", has_several(&config.learning_rate)),
                 ("train-batch-size", has_several(&config.train_batch_size)),
                 ("num-train-epochs", has_several(&config.num_train_epochs)),
@@ -113,16 +114,16 @@ impl MultitaskConfig {
     }
 }
 
-/// `multitask.json`.
+/// The report `multitask.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct MultitaskReport {
-    /// How tasks were drawn.
+    /// The sampling of tasks.
     pub sampling: Sampling,
-    /// Of `--sampling temperature`.
+    /// The temperature of `--sampling temperature`.
     pub temperature: f64,
     /// The seed.
     pub seed: u64,
-    /// All tasks after each epoch.
+    /// Results of all tasks after each epoch.
     pub epochs: Vec<Vec<TaskEpoch>>,
 }
 
@@ -140,23 +141,23 @@ impl fmt::Display for MultitaskReport {
     }
 }
 
-/// Where training stands: all that is not in weights and moments.
+/// The progress of training, without weights and moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Progress {
     /// Finished steps.
     step: u64,
-    /// Batches of each task.
+    /// Batches taken from each task.
     taken: Vec<u64>,
     /// Losses of each task's steps since the last epoch.
     losses: Vec<Vec<f64>>,
-    /// All tasks after each epoch.
+    /// Results of all tasks after each epoch.
     epochs: Vec<Vec<TaskEpoch>>,
 }
 
 type Objectives<'a> = Vec<Labels<'a, BertForSequenceClassification>>;
 
-/// Trains one encoder on all tasks; each task's folder in `output` is then like one of `finetune`. With `resume` it
-/// goes on with what the same command left there when it was stopped or killed.
+/// Trains one encoder on all tasks; each task gets a folder in `output` like the output folder of `finetune`. With
+/// `resume`, continues a stopped or killed training there.
 ///
 /// # Errors
 /// See [`Error`].
@@ -202,7 +203,8 @@ pub fn multitask(
     let identities = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
     let identity =
         json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
-    // A kill between the first task's report and the table: all of it is written again, if it is of this very run.
+    // If the process was killed between the first task's report and the table, rewrite everything, provided that the
+    // files belong to this run.
     let was_ours = resume && SavedRuns::are_of(&folder, &identity, &mut |_| {})?;
     let outputs = configs.iter().map(|config| match was_ours {
         true => Output::reopen(&config.output),
@@ -266,7 +268,7 @@ impl Progress {
         Self { step: 0, taken: vec![0; tasks], losses: vec![Vec::new(); tasks], epochs: Vec::new() }
     }
 
-    /// Scores all tasks on dev, and notes what they came to.
+    /// Scores all tasks on dev and records the results.
     fn end_epoch(
         &mut self,
         model: &BertForSeveralTasks,
@@ -284,7 +286,7 @@ impl Progress {
         after
     }
 
-    /// A task's epochs, as one of `finetune` has them.
+    /// Returns a task's epochs in the form of a `finetune` report.
     fn history(&self, task: usize, batch_size: usize, examples: usize) -> Vec<EpochReport> {
         let mut step = 0;
         let epochs = self.epochs.iter().map(|tasks| {
@@ -297,7 +299,7 @@ impl Progress {
     }
 }
 
-/// The task of a step: the first whose share of the draws it falls into.
+/// Returns the task of a step: the first whose cumulative probability exceeds the draw.
 fn task_of(sizes: &[usize], power: f64, seed: u64, step: u64) -> usize {
     let weights: Vec<f64> = sizes.iter().map(|&size| (size as f64).powf(power)).collect();
     let mut left = Stream::new(seed, Domain::TaskOfStep, &[step]).unit() * weights.iter().sum::<f64>();

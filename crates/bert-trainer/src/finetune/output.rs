@@ -1,4 +1,4 @@
-//! Writes everything in the output folder of a fine-tuning except its report.
+//! Writes the output folder of a fine-tuning, except the report.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished, is_marked};
 
-/// The labels of dev, in the order of every seed's `dev_predictions.tsv`.
+/// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
 pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
 
 /// `report.json` is written last.
@@ -24,14 +24,14 @@ const CONTENTS: Contents = Contents {
     },
 };
 
-/// The output folder, locked.
+/// The locked output folder.
 pub(super) struct Output {
     unfinished: Unfinished<'static>,
     _lock: OutputLock,
 }
 
 impl Output {
-    /// Makes and locks the folder.
+    /// Creates and locks the folder.
     pub(super) fn open(output: &Path) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.refuse_if_in_use()?;
@@ -43,9 +43,9 @@ impl Output {
         Ok(Self { unfinished, _lock: lock })
     }
 
-    /// [`Self::open`], where a report may be there already that was written while the whole, of which this is a part,
-    /// was not finished: such a folder still has its mark, and the report is removed. The report of a finished
-    /// fine-tuning stays, and its folder is refused.
+    /// Opens a folder as [`Self::open`] does, but also accepts a report that was written before the enclosing
+    /// multi-task output was finished: such a folder still has its marker, and the report is removed. A finished
+    /// fine-tuning is rejected and keeps its report.
     pub(super) fn reopen(output: &Path) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.refuse_if_in_use()?;
@@ -55,17 +55,17 @@ impl Output {
         Self::open(output)
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(super) fn folder(&self) -> &StagedFolder<'static> {
         &self.unfinished.folder
     }
 
-    /// The report is written, so the output is whole.
+    /// Marks the output as complete, after the report is written.
     pub(super) fn finish(self) -> Result<(), Error> {
         self.unfinished.finish()
     }
 
-    /// Writes a file, and makes the folder that it is in.
+    /// Writes a file and creates its parent folder.
     pub(super) fn write(
         &self,
         name: &str,
@@ -78,7 +78,7 @@ impl Output {
         Ok(())
     }
 
-    /// Takes the files of a model into a folder of this name.
+    /// Returns a function that writes a model's files into the named folder.
     pub(super) fn sink(&self, name: &str) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
         let folder = self.folder().inside(name);
         move |name, bytes| {
@@ -87,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Writes a whole model into a folder of this name.
+    /// Writes a full model into the named folder.
     pub(super) fn save_model<M: Architecture>(
         &self,
         name: &str,

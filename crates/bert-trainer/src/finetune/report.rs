@@ -14,18 +14,18 @@ use super::subset::TrainingParts;
 use crate::significance::{Calibration, SeedSummary};
 use crate::tasks::{Metric, Scores};
 
-/// An epoch of a run, or what was left of the last.
+/// One epoch of a run; the last may be partial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochReport {
     /// Finished steps.
     pub step: u64,
-    /// Epochs, `step * batch / examples`.
+    /// Epochs trained, `step * batch / examples`.
     pub epoch: f64,
-    /// Mean training loss of its steps; none when it had no step, as one of several tasks may.
+    /// Mean training loss of the epoch's steps; `None` if it had no step, as can happen with several tasks.
     pub train_loss: Option<f64>,
-    /// Scores on dev after it, when they were taken (`--select last`: at the end only; `--holdout`: never).
+    /// Scores on dev after the epoch, if evaluated (`--select last`: at the end only; `--holdout`: never).
     pub dev: Option<Scores>,
-    /// Scores on what is held out of train, when they were taken.
+    /// Scores on the held-out part of train, if evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<Scores>,
 }
@@ -35,36 +35,37 @@ pub struct EpochReport {
 pub struct RunReport {
     /// Its seed.
     pub seed: u64,
-    /// Epochs at the chosen state.
+    /// Epochs trained at the selected state.
     pub epoch: f64,
     /// Whether `--patience` ended the run before its last epoch.
     pub stopped_early: bool,
-    /// Whether its training loss ended far above that of guessing.
+    /// Whether its training loss ended far above the loss of a uniform prediction.
     #[serde(default)]
     pub diverged: bool,
-    /// Scores on what is held out of train, by which the state was chosen.
+    /// Scores on the held-out part of train, which selected the state.
     pub held_out: Option<Scores>,
     /// Scores on dev.
     pub dev: Scores,
-    /// Scores on the second dev set, where the task has one.
+    /// Scores on the second dev set, if the task has one.
     pub dev_mismatched: Option<Scores>,
-    /// Scores on test, where the task publishes its labels.
+    /// Scores on test, if its labels are published.
     pub test: Option<Scores>,
-    /// How often each class of dev (row) was predicted as each class (column); not for a regression.
+    /// Confusion matrix on dev: rows are true classes, columns are predictions; `None` for a regression.
     pub confusion: Option<Vec<Vec<u64>>>,
-    /// How sure it was of its answers to dev, and how often right; not for a regression.
+    /// Calibration on dev; `None` for a regression.
     pub calibration: Option<Calibration>,
-    /// Training loss and scores on dev, epoch by epoch.
+    /// Training loss and scores on dev for each epoch.
     pub history: Vec<EpochReport>,
 }
 
 impl RunReport {
-    /// By what states, runs and cells are chosen: the metric on what is held out of train, else on dev.
+    /// Returns the metric that selects states, runs and cells: on the held-out part of train if there is one, else on
+    /// dev.
     pub(super) fn deciding(&self, metric: Metric) -> f64 {
         self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
     }
 
-    /// Its scores on a part, if it was scored on it.
+    /// Returns the scores on a part, if it was scored.
     pub(super) fn scores(&self, part: Part) -> Option<&Scores> {
         match part {
             Part::HeldOut => self.held_out.as_ref(),
@@ -80,38 +81,38 @@ impl RunReport {
 pub struct FinetuneReport {
     /// The configuration as given.
     pub config: FinetuneConfig,
-    /// The defaults that were filled in; of a grid those of the chosen cell.
+    /// The values of all defaults; for a grid, of the chosen cell.
     pub resolved: Resolved,
-    /// Every configuration of a grid.
+    /// All configurations of a grid.
     pub grid: Option<GridReport>,
     /// The attention over the adapters of `--fusion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fusion: Option<FusionReport>,
-    /// The model folder that was started from.
+    /// The model folder that training started from.
     pub start: PathBuf,
-    /// How many of the model's parameters learned.
+    /// Number of trained parameters.
     pub parameters: TrainedParameters,
-    /// Examples that were trained on.
+    /// Number of examples trained on.
     pub train_examples: usize,
-    /// How the training file was divided.
+    /// How the training file was split.
     pub training: TrainingParts,
-    /// What decides the numbers: settings, and digests of weights, vocabulary and data.
+    /// Settings and digests of weights, vocabulary and data that determine the results.
     pub identity: Value,
-    /// Digest of the dev examples and their labels: runs on other ones are not compared.
+    /// Digest of the dev examples and labels; only runs with the same digest are comparable.
     pub dev_digest: String,
-    /// Whether train or dev is a sample, not the official file; its scores are not comparable then.
+    /// Whether train or dev is a sample instead of the official file, so that scores are not comparable.
     pub is_sample: bool,
-    /// Each run.
+    /// The runs.
     pub runs: Vec<RunReport>,
-    /// The runs together, on dev.
+    /// Summary of the runs on dev.
     pub dev: SeedSummary,
-    /// The runs together, on the second dev set.
+    /// Summary of the runs on the second dev set.
     pub dev_mismatched: Option<SeedSummary>,
-    /// The runs together, on test.
+    /// Summary of the runs on test.
     pub test: Option<SeedSummary>,
-    /// What a reader of the figures should be warned of: [`SeedSummary::warnings`] on dev, [`TrainingParts::warning`], runs
-    /// that diverged, and remarks on the data.
+    /// Warnings: [`SeedSummary::warnings`] on dev, [`TrainingParts::warning`], runs that diverged, and remarks on the
+    /// data.
     pub warnings: Vec<String>,
-    /// The tuned model.
+    /// Path of the fine-tuned model.
     pub model: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Fills in the defaults of a fine-tuning, and checks its flags, alone and against each other.
+//! Fills in the defaults of a fine-tuning and validates its flags, each alone and in combination.
 
 use std::collections::BTreeSet;
 
@@ -18,34 +18,34 @@ const NEEDS_LABELS: &str = "is for tasks that give a text or a pair a class or a
 /// The configuration with the task's defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Resolved {
-    /// Passes over the training set.
+    /// Number of epochs.
     pub num_train_epochs: f64,
-    /// Examples in a step.
+    /// Batch size.
     pub train_batch_size: usize,
-    /// Highest learning rate.
+    /// Peak learning rate.
     pub learning_rate: f64,
-    /// Longest sequence.
+    /// Maximum sequence length.
     pub max_seq_length: usize,
     /// Precision of matrix products.
     pub precision: PrecisionChoice,
-    /// Hidden size over the width of a bottleneck.
+    /// Hidden size divided by the bottleneck size of an adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter_reduction: Option<f64>,
-    /// Rank of a LoRA.
+    /// Rank of LoRA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora_rank: Option<usize>,
-    /// Its product is multiplied by alpha / rank.
+    /// LoRA alpha: the update is scaled by alpha / rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora_alpha: Option<f64>,
 }
 
 impl Resolved {
-    /// Examples of a step on a set of so many: all of them at most, so that a step has none twice.
+    /// Returns the batch size for a set of `items` items: at most `items`, so that a step never repeats one.
     pub(super) fn batch_of(&self, items: usize) -> usize {
         self.train_batch_size.min(items)
     }
 
-    /// What to say where a batch is larger than the set.
+    /// Returns a warning if the batch is larger than the set.
     pub(super) fn batch_warning(&self, items: usize) -> Option<String> {
         (self.train_batch_size > items).then(|| {
             format!(
@@ -56,7 +56,7 @@ impl Resolved {
     }
 }
 
-/// Refuses a flag unless its value is good.
+/// Rejects a flag if `good` is false.
 pub(super) fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
     match good {
         true => Ok(()),
@@ -64,7 +64,7 @@ pub(super) fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), 
     }
 }
 
-/// Refuses the first of these flags that is wrong.
+/// Rejects the first flag that is marked as wrong.
 pub(super) fn refuse_first(flags: &[(&'static str, bool)], reason: &str) -> Result<(), Error> {
     flags.iter().try_for_each(|&(flag, given)| check(!given, flag, reason))
 }
@@ -73,7 +73,7 @@ fn positive(x: f64) -> bool {
     x.is_finite() && x > 0.0
 }
 
-/// The one value, or the default.
+/// Returns the single value, or the default.
 fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T) -> Result<T, Error> {
     match choices.as_ref().map(Choices::values) {
         None => Ok(default),
@@ -83,8 +83,8 @@ fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T)
 }
 
 impl FinetuneConfig {
-    /// Fills in the task's defaults and checks the values, alone and against each other. Of a grid this is done cell
-    /// by cell.
+    /// Fills in the task's defaults and validates the values, each alone and in combination. A grid is resolved cell by
+    /// cell.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
@@ -96,7 +96,7 @@ impl FinetuneConfig {
             Some(AdapterConfig::Lora { rank, alpha }) => (None, Some(rank), Some(alpha)),
         };
         let fused = !self.fusion.is_empty();
-        // Those of the `adapters` library's examples, and for LoRA that of its paper on RTE.
+        // Rates of the `adapters` library's examples; for LoRA, the rate that its paper uses on RTE.
         let learning_rate = match (self.adapter, self.freeze_encoder) {
             _ if fused => 5e-5,
             (Some(AdapterKind::Lora), _) => 5e-4,
@@ -154,7 +154,7 @@ impl FinetuneConfig {
         Ok(resolved)
     }
 
-    /// Whether the task gives a text or a pair a class or a score.
+    /// Returns whether the task assigns a class or a score to a text or a pair.
     pub(super) fn gives_labels(&self) -> bool {
         let spec = self.task.spec();
         spec.choices == 0 && matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. })
@@ -164,10 +164,10 @@ impl FinetuneConfig {
         matches!(self.task, Task::Table(_))
     }
 
-    /// The adapter with its defaults filled in, or `None` when the whole model or only the head learns.
+    /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming a flag that does not go with the others.
+    /// [`Error::Configuration`] naming a flag that conflicts with the others.
     pub(super) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
         let lora = self.adapter == Some(AdapterKind::Lora);
         let of_lora = [
@@ -210,7 +210,7 @@ impl FinetuneConfig {
         Ok(Some(AdapterConfig::Bottleneck { form, reduction_factor }))
     }
 
-    /// Checks the flags that name files, and those of a table, against the task and each other.
+    /// Checks the flags for files and tables against the task and each other.
     fn check_files(&self) -> Result<(), Error> {
         let is_table = self.is_table();
         let of_table = [
@@ -240,11 +240,11 @@ impl FinetuneConfig {
         check(several, "labels", "must be two or more that differ from each other")
     }
 
-    /// How the texts of question answering are cut and what can be an answer, with the defaults of `run_squad.py`
-    /// filled in; `None` for other tasks.
+    /// Returns the settings for windows and answers of question answering, with the defaults of `run_squad.py`; `None`
+    /// for other tasks.
     ///
     /// # Errors
-    /// [`Error::Configuration`] naming the flag that is wrong or of another task.
+    /// [`Error::Configuration`] naming a flag that is wrong or belongs to another task.
     pub(super) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
         let spec = self.task.spec();
         let threshold = self.null_score_diff_threshold;

@@ -1,4 +1,4 @@
-//! Trains the runs of a configuration, one per seed, and keeps those of the best of several configurations.
+//! Trains one run per seed for every configuration of a grid, and keeps the runs of the best configuration.
 
 use std::path::Path;
 
@@ -20,22 +20,22 @@ use crate::error::Error;
 use crate::significance::{SeedRun, SeedSummary};
 use crate::stop::StopFlag;
 
-/// A run's model before it is trained, and its configuration.
+/// A run's untrained model and its configuration.
 type Fresh<O> = (<O as Objective>::Model, BertConfig);
 
 /// The finished runs of a configuration.
 pub(super) struct Runs<O: Objective> {
-    /// Each, in the order of the seeds.
+    /// All runs, in the order of the seeds.
     pub(super) finished: Vec<(RunReport, Answered<O>)>,
-    /// The model of the best, and its configuration.
+    /// The best run's model and its configuration.
     model: Option<O::Model>,
     pub(super) model_config: BertConfig,
-    /// Seed and score of the best.
+    /// Seed and score of the best run.
     best: (u64, f64),
 }
 
 impl<O: Objective> Runs<O> {
-    /// A run whose last state counts.
+    /// Wraps a single run whose last state is final.
     pub(super) fn of_one(
         objective: &O,
         seed: u64,
@@ -51,11 +51,11 @@ impl<O: Objective> Runs<O> {
         Self { finished, model: Some(model), model_config, best: (seed, f64::NAN) }
     }
 
-    /// The model of the best.
+    /// Returns the best run's model.
     ///
     /// # Errors
-    /// [`FolderProblem::CheckpointCorrupt`](crate::FolderProblem::CheckpointCorrupt) when it was saved in an earlier
-    /// process and is gone.
+    /// [`FolderProblem::CheckpointCorrupt`](crate::FolderProblem::CheckpointCorrupt) when an earlier process saved it
+    /// and it is missing now.
     pub(super) fn model(&self, output: &Path) -> Result<&O::Model, Error> {
         let reason = format!(
             "the model of seed {}, which was finished, is gone; without --resume it is made again",
@@ -65,12 +65,12 @@ impl<O: Objective> Runs<O> {
     }
 }
 
-/// Runs every configuration and keeps the runs of the one that is best on what is held out of train, of equals the
-/// first; of the others the scores alone. `first` is the first run's model, made before the output was, and `saved`
-/// what was done before.
+/// Trains every configuration and keeps the runs of the one that is best on the held-out part of train (ties go to the
+/// first); keeps only the scores of the others. `first` is the first run's model, loaded before the output folder was
+/// created. `saved` holds the runs finished by an earlier process.
 ///
 /// # Errors
-/// Those of a run.
+/// The errors of a run.
 pub(super) fn run_cells<'a, O: Objective>(
     cells: &'a [Cell],
     first: Fresh<O>,
@@ -83,7 +83,7 @@ pub(super) fn run_cells<'a, O: Objective>(
     let mut reports: Vec<CellReport> = Vec::new();
     let mut chosen: Option<(usize, Runs<O>)> = None;
     for (number, cell) in cells.iter().enumerate() {
-        // What is said of the start is the same for every cell.
+        // Loading messages are the same for every cell, so report them once.
         let mut silent = |event| match event {
             FinetuneEvent::Warning(_) if number > 0 => {}
             event => tell(event),
@@ -152,11 +152,10 @@ fn run_seeds<O: Objective>(
     Ok(Runs { finished: all, ..best.expect("there is at least one seed") })
 }
 
-/// Writes what the runs of a cell came to: the answers to dev and to what is to be predicted, the best model, and the
-/// report.
+/// Writes the results of a cell: the answers to dev and to the file of `--predict`, the best model, and the report.
 ///
 /// # Errors
-/// When a file cannot be written; as [`Runs::model`].
+/// When a file cannot be written; otherwise as [`Runs::model`].
 pub(super) fn write_output<O: Objective>(
     objective: &O,
     output: &Output,
@@ -211,7 +210,7 @@ pub(super) fn write_output<O: Objective>(
     Ok(report)
 }
 
-/// What a reader of the report should know before its figures.
+/// Returns the warnings for the report.
 fn warnings<O: Objective>(
     objective: &O,
     runs: &Runs<O>,

@@ -1,14 +1,14 @@
-//! Saves a fine-tuning on disk until its report is written, so that `--resume` continues to the same bits.
+//! Saves an unfinished fine-tuning on disk, so that `--resume` reproduces an uninterrupted run bit for bit.
 //!
 //! ```text
-//! OUTPUT/.runs/run.json                      what decides the numbers, sealed
-//! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the run in progress: weights, moments, the best state so far
-//! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, sealed
-//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, of the best run only
+//! OUTPUT/.runs/run.json                      settings and digests (identity.rs), with a checksum
+//! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the current run: weights, moments, the best state so far
+//! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, with a checksum
+//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, for the best run only
 //! ```
 //!
-//! Sample order and dropout are functions of seed and step, so nothing else has to be saved. The folder is removed
-//! when the report is written.
+//! Sample order and dropout are functions of seed and step and need no saving. The folder is removed when the report is
+//! written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,16 +42,16 @@ const REMOVED: &str = ".runs-removed";
 const FINISHED: &str = "finished.json";
 const BEST: &str = "best.safetensors";
 
-/// Checkpoints at the ends of epochs are at least so far apart: small runs are done sooner than they are saved.
+/// Minimum time between checkpoints at the ends of epochs; small runs finish before the first.
 const APART: Duration = Duration::from_secs(60);
 
-/// The saved runs of a fine-tuning in work.
+/// The saved runs of an unfinished fine-tuning.
 pub(super) struct SavedRuns<'a> {
     output: StagedFolder<'a>,
     keeps_finished: bool,
 }
 
-/// Where a run stands: all that is not in weights and moments.
+/// The progress of a run, without weights and moments.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Progress {
     /// Finished steps.
@@ -60,30 +60,30 @@ pub(super) struct Progress {
     pub(super) losses: Vec<f64>,
     /// Finished epochs.
     pub(super) history: Vec<EpochReport>,
-    /// Epochs since the best.
+    /// Epochs since the best one.
     pub(super) waited: u64,
-    /// Epochs until the best state, once there is one.
+    /// Epochs trained at the best state, if there is one.
     pub(super) best_epoch: Option<f64>,
-    /// Whether the loss of the last epoch was far above that of guessing.
+    /// Whether the loss of the last epoch was far above the loss of a uniform prediction.
     #[serde(default)]
     pub(super) diverged: bool,
 }
 
-/// What is saved of a finished run.
+/// A finished run on disk.
 #[derive(Serialize, Deserialize)]
 struct FinishedRun<A> {
     report: RunReport,
     answers: A,
-    /// Digest of its model.
+    /// Digest of the run's model.
     model: String,
 }
 
 impl<'a> SavedRuns<'a> {
-    /// The saved runs in a locked output folder; those that are there are kept with `resume` alone. Without it they are
-    /// removed, if they are of the same identity.
+    /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept; without it, they are
+    /// removed if they have the same identity.
     ///
     /// # Errors
-    /// [`FolderProblem::TuningDiffers`] when the runs there were begun differently.
+    /// [`FolderProblem::TuningDiffers`] when the existing runs have another identity.
     pub(super) fn open(
         output: StagedFolder<'a>,
         resume: bool,
@@ -104,10 +104,10 @@ impl<'a> SavedRuns<'a> {
         Ok(saved)
     }
 
-    /// Whether an output folder has saved runs, which are then of this identity.
+    /// Returns whether an output folder has saved runs with this identity.
     ///
     /// # Errors
-    /// [`FolderProblem::TuningDiffers`] when they are of another.
+    /// [`FolderProblem::TuningDiffers`] when the saved runs have another identity.
     pub(super) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,
@@ -133,19 +133,19 @@ impl<'a> SavedRuns<'a> {
         Ok(true)
     }
 
-    /// Removes them: the output is whole, or begins anew.
+    /// Removes the saved runs, when the output is complete or training restarts.
     pub(super) fn remove(&self) -> Result<(), Error> {
         Ok(self.output.discard(FOLDER, REMOVED)?)
     }
 
-    /// The place of a run.
+    /// Returns the location of a run.
     pub(super) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
         let folder = self.output.inside(FOLDER).inside(&format!("cell-{}-seed-{seed}", cell + 1));
         SavedRun { folder, seed, keeps_finished: self.keeps_finished, last: Instant::now() }
     }
 }
 
-/// One run's place.
+/// The location of one run.
 pub(super) struct SavedRun<'a> {
     folder: StagedFolder<'a>,
     seed: u64,
@@ -153,17 +153,18 @@ pub(super) struct SavedRun<'a> {
     last: Instant,
 }
 
-/// A run that was finished before: its report, its answers, and its model if that was the best.
+/// A run that had finished before: its report, its answers, and its model if it is the best.
 pub(super) type Before<O> = (RunReport, Answered<O>, Option<<O as Objective>::Model>);
 
-/// The best weights so far, and the epochs until them.
+/// The best weights so far, and the epochs trained at that point.
 type Best<M> = (M, f64);
 
 impl SavedRun<'_> {
-    /// The run's newest checkpoint, or its start: weights, where it stands, and the best so far, without autodiff.
+    /// Returns the run's newest checkpoint, or its start: weights, progress and the best state so far, without
+    /// autodiff.
     ///
     /// # Errors
-    /// When none of its checkpoints is good.
+    /// When all of its checkpoints are corrupt.
     pub(super) fn restore<M: Architecture>(
         &self,
         model: M,
@@ -181,10 +182,10 @@ impl SavedRun<'_> {
         Ok((model, progress, best))
     }
 
-    /// The newest checkpoint's weights and state, where there is one, and its folder.
+    /// Returns the newest checkpoint's weights, state and folder, if there is one.
     ///
     /// # Errors
-    /// When none of the checkpoints is good.
+    /// When all checkpoints are corrupt.
     pub(super) fn restore_from<M: Module, P: DeserializeOwned>(
         &self,
         model: M,
@@ -208,11 +209,10 @@ impl SavedRun<'_> {
         Ok((model, Some((path, progress))))
     }
 
-    /// Writes a checkpoint where one is due, at the end of an epoch at the earliest, or asked for, and stops there if
-    /// that was asked for.
+    /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; as [`CheckpointFolder::write`].
+    /// [`Error::Stopped`]; otherwise as [`CheckpointFolder::write`].
     pub(super) fn pause<M: Module>(
         &mut self,
         stop: &StopFlag,
@@ -243,10 +243,11 @@ impl SavedRun<'_> {
         }
     }
 
-    /// The run, if it was finished before, and its model, if that was the best; `shape` is a model of its kind.
+    /// Returns the run if it had finished before, and its model if it is the best; `shape` is a model with the same
+    /// shapes.
     ///
     /// # Errors
-    /// When a file is not as it was written.
+    /// When a file is corrupt.
     pub(super) fn finished<O: Objective>(
         &self,
         shape: &O::Model,
@@ -276,7 +277,7 @@ impl SavedRun<'_> {
         Ok(Some((saved.report, saved.answers, model)))
     }
 
-    /// Saves a finished run, unless it is the only one; its checkpoints are not needed any longer.
+    /// Saves a finished run, unless it is the only one, and removes its checkpoints.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -303,10 +304,10 @@ impl SavedRun<'_> {
         Ok(())
     }
 
-    /// Removes the model of a finished run: another is better.
+    /// Removes the model of a finished run when another run is better.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// When the model cannot be removed.
     pub(super) fn forget_model(&self) -> Result<(), Error> {
         self.folder.remove(BEST)?;
         Ok(())

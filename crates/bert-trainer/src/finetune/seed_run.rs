@@ -1,4 +1,4 @@
-//! Trains one run of a fine-tuning: one seed, from the checkpoint to a scored model.
+//! Trains one run of a fine-tuning: a single seed, from the checkpoint to a scored model.
 
 use bert_model::Mode;
 use burn::module::Module;
@@ -20,13 +20,13 @@ use crate::stop::StopFlag;
 use crate::tasks::Scores;
 use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
 
-/// A state of a run and what it says of a part.
+/// A state of a run and its answers to a part.
 pub(super) struct State<O: Objective> {
-    /// Without autodiff.
+    /// The model, without autodiff.
     model: O::Model,
     scores: Scores,
     answers: O::Answers,
-    /// Epochs trained when it was reached.
+    /// Epochs trained at this state.
     epoch: f64,
 }
 
@@ -37,18 +37,18 @@ impl<O: Objective> State<O> {
     }
 }
 
-/// What trains a model of some objectives from a seed.
+/// The settings for training a model from a seed, shared by all objectives.
 pub(super) struct Training<'a> {
     /// The configuration.
     pub(super) config: &'a FinetuneConfig,
     /// The seed.
     pub(super) seed: u64,
-    /// Steps and rates.
+    /// Number of steps and learning rates.
     pub(super) schedule: Schedule,
 }
 
 impl<'a> Training<'a> {
-    /// Over so many steps.
+    /// Creates the settings for `steps` steps.
     pub(super) fn new(config: &'a FinetuneConfig, resolved: &Resolved, seed: u64, steps: u64) -> Self {
         let schedule = Schedule {
             kind: config.schedule,
@@ -59,13 +59,14 @@ impl<'a> Training<'a> {
         Self { config, seed, schedule }
     }
 
-    /// The optimizer of a model.
+    /// Returns the optimizer for a model.
     pub(super) fn optimizer<M: Module>(&self, model: &M, opened: &Opened) -> AdamW {
         let optimizer = AdamW::new(self.config.optimizer(), model).computing(opened.compute);
         self.config.with_layer_rates(optimizer, opened.model.num_hidden_layers)
     }
 
-    /// The step after so many, on some items of an objective; `loss` is given a micro-batch and the targets of all.
+    /// Takes one training step on some items of an objective, after `done` finished steps. `loss` receives a
+    /// micro-batch and the number of targets in all of them.
     ///
     /// # Errors
     /// [`Error::NotFinite`].
@@ -96,15 +97,15 @@ impl<'a> Training<'a> {
     }
 }
 
-/// By what states of a run are chosen.
+/// Returns the part that selects the best epoch: the held-out examples if there are any, else dev.
 fn chooses<O: Objective>(objective: &O) -> Part {
     if objective.has(Part::HeldOut) { Part::HeldOut } else { Part::Dev }
 }
 
-/// Trains `model` from `seed` as the cell says, or goes on where `saved` stands, and scores it.
+/// Trains `model` from `seed` with the cell's settings, or continues from `saved`, and scores it.
 ///
 /// # Errors
-/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was asked for, and errors of writing one.
+/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
 pub(super) fn run_seed<O: Objective>(
     (objective, cell): (&O, &Cell),
     seed: u64,
@@ -151,7 +152,7 @@ pub(super) fn run_seed<O: Objective>(
         saved.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), best)?;
     }
     let best = best.expect("the last step is evaluated");
-    // With `--holdout` dev was not asked before.
+    // With `--holdout`, dev has not been scored yet.
     let (best, held_out) = match chooses(objective) {
         Part::HeldOut => (State::new(objective, best.model, best.epoch, Part::Dev), Some(best.scores)),
         _ => (best, None),
@@ -160,10 +161,10 @@ pub(super) fn run_seed<O: Objective>(
     Ok(reported(objective, seed, best, held_out, course))
 }
 
-/// A training loss that is so many times that of guessing is that of a run that diverged.
+/// A run has diverged if its training loss exceeds the loss of a uniform prediction by this factor.
 const DIVERGED: f64 = 3.0;
 
-/// Notes an epoch, and scores the state after it where that is asked for.
+/// Records an epoch, and scores the model after it if needed.
 fn end_epoch<O: Objective>(
     (objective, config): (&O, &FinetuneConfig),
     model: &O::Model,
@@ -200,22 +201,22 @@ fn end_epoch<O: Objective>(
     at.history.push(report);
 }
 
-/// Of equals the first stays, and a score that is not defined never beats one that is there.
+/// Returns whether `score` is better. Ties keep the earlier state, and an undefined score never beats a defined one.
 pub(super) fn is_better(score: f64, best: f64) -> bool {
     score > best || (best.is_nan() && !score.is_nan())
 }
 
-/// How a run went.
+/// The history of a run.
 pub(super) struct Course {
-    /// Its epochs.
+    /// The epochs.
     pub(super) history: Vec<EpochReport>,
-    /// Whether `--patience` ended it.
+    /// Whether `--patience` ended the run.
     pub(super) stopped_early: bool,
-    /// Whether it ended with a loss far above that of guessing.
+    /// Whether the loss ended far above the loss of a uniform prediction.
     pub(super) diverged: bool,
 }
 
-/// What a finished run, whose state on dev this is, comes to on every labelled part.
+/// Scores a finished run, given its state on dev, on every labelled part.
 pub(super) fn reported<O: Objective>(
     objective: &O,
     seed: u64,
@@ -249,14 +250,14 @@ pub(super) fn reported<O: Objective>(
     (report, answered, model)
 }
 
-/// Cut into parts of nearly equal size, each padded for itself.
+/// Splits a batch into parts of nearly equal size, each padded on its own.
 fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()
 }
 
-/// Number of updates: epochs over the examples in batches, rounded down as in the reference, at least one. A batch is not
-/// larger than the set.
+/// Returns the number of updates: epochs times examples divided by the batch size, rounded down as in the reference, at
+/// least one. The batch is at most as large as the set.
 pub fn num_train_steps(examples: usize, resolved: &Resolved) -> u64 {
     let steps = examples as f64 / resolved.batch_of(examples) as f64 * resolved.num_train_epochs;
     (steps as u64).max(1)
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn step_counts_are_the_reference_s() {
-        // int(n / batch * epochs), the table of the fine-tuning recipe.
+        // int(n / batch * epochs), as in the table of the fine-tuning recipe.
         let steps = |n, train_batch_size, num_train_epochs| {
             let resolved = Resolved {
                 num_train_epochs,
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(steps(67_349, 32, 3.0), 6313);
         assert_eq!(steps(5749, 16, 20.0), 7186);
         assert_eq!(steps(40, 32, 0.1), 1);
-        // The reference repeats a set that is smaller than a batch; here a step has it once.
+        // The reference repeats a set that is smaller than a batch; here a step uses it once.
         assert_eq!((steps(3, 32, 1.0), steps(10, 32, 3.0)), (1, 3));
     }
 }

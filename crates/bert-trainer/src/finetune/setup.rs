@@ -1,5 +1,4 @@
-//! Bundles what every objective needs: the configuration, the checkpoint's vocabulary, the device and how models
-//! compute.
+//! Bundles the inputs of every objective: the configuration, the checkpoint's vocabulary, the device and the kernels.
 
 use std::path::PathBuf;
 
@@ -14,28 +13,28 @@ use crate::finetune::events::FinetuneEvent;
 use crate::precision::PrecisionChoice;
 use crate::text::Text;
 
-/// What every objective is made of.
+/// The inputs of every objective.
 #[derive(Clone, Copy)]
 pub(super) struct Setup<'a> {
-    /// The configuration; of a grid, that of all cells but for learning rate, batch and epochs.
+    /// The configuration; in a grid, valid for all cells except learning rate, batch size and epochs.
     pub(super) config: &'a FinetuneConfig,
-    /// What it starts from.
+    /// The opened checkpoint.
     pub(super) opened: &'a Opened,
-    /// Longest sequence.
+    /// Maximum sequence length.
     pub(super) max_seq_length: usize,
 }
 
-/// The checkpoint that a fine-tuning starts from, opened.
+/// An opened checkpoint to start from.
 pub(super) struct Opened {
-    /// Its folder.
+    /// The checkpoint's folder.
     pub(super) start: PathBuf,
-    /// Its configuration.
+    /// The model's configuration.
     pub(super) model: BertConfig,
-    /// Its vocabulary.
+    /// The vocabulary.
     pub(super) text: Text,
-    /// Device, with autodiff.
+    /// The device, with autodiff.
     pub(super) device: Device,
-    /// How models compute.
+    /// Kernels and precision.
     pub(super) compute: Compute,
     /// Remarks on the labels of a table, for the report.
     pub(super) notes: Vec<String>,
@@ -45,7 +44,7 @@ impl Opened {
     /// Opens the device and the checkpoint of a configuration for sequences of up to `longest` tokens.
     ///
     /// # Errors
-    /// When one of them cannot be opened; [`Error::Mismatch`] when the model takes no such sequences.
+    /// When one of them cannot be opened; [`Error::Mismatch`] when the model does not support this length.
     pub(super) fn new(
         config: &FinetuneConfig,
         precision: PrecisionChoice,
@@ -62,7 +61,7 @@ impl Opened {
         Ok(Self { start, model, text, device, compute: precision.with(config.kernels), notes: Vec::new() })
     }
 
-    /// Device without autodiff.
+    /// Returns the device without autodiff.
     pub(super) fn plain(&self) -> Device {
         self.device.clone().inner()
     }

@@ -1,4 +1,4 @@
-//! Makes the model that a run begins with, from the checkpoint's weights or from fresh ones (`--random-init`).
+//! Creates the model that a run starts from, with the checkpoint's weights or new ones (`--random-init`).
 
 use bert_data::DataSet;
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
@@ -12,10 +12,10 @@ use crate::finetune::setup::{Opened, Setup};
 use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::text::Text;
 
-/// How the names of all tensors begin that a fine-tuning adds to an encoder.
+/// Prefixes of all tensors that a fine-tuning adds to an encoder.
 const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
 
-/// What `--random-init` begins with.
+/// Creates the initial weights for `--random-init`.
 fn fresh_weights(
     config: &FinetuneConfig,
     text: &Text,
@@ -34,10 +34,10 @@ fn fresh_weights(
     FreshWeights::new(choice, &data, model, seed).map(Some)
 }
 
-/// The model that the run with this seed begins with.
+/// Returns the initial model of the run with this seed.
 ///
 /// # Errors
-/// When the weights cannot be read, or have no place in the model.
+/// When the weights cannot be read or do not fit the model.
 pub(super) fn start_model<O: Objective>(
     objective: &O,
     seed: u64,
@@ -54,7 +54,7 @@ pub(super) fn start_model<O: Objective>(
     let model = O::Model::new(&model_config, seed, device);
     let mut tensors = read_pretrained_tensors(start)?;
     let first = seed == config.seeds[0];
-    // Those of an earlier fine-tuning: their outputs are not this task's, even when there are as many.
+    // Discard the heads of an earlier fine-tuning: their outputs belong to another task, even if the shapes match.
     let is_head = |name: &String| TUNED_HEADS.iter().any(|head| name.starts_with(head));
     let heads = tensors.extract_if(.., |name, _| is_head(name)).count();
     if heads > 0 && first {

@@ -1,5 +1,5 @@
-//! Divides the training file: which examples are trained on (all, or as many as `--max-train-examples` says), and
-//! which are held out to choose by (`--holdout`). Both draws depend on `--subset-seed` alone.
+//! Splits the training file into the examples to train on (all, or `--max-train-examples`) and those held out to choose
+//! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`.
 
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use super::config::FinetuneConfig;
 use super::resolve::check;
 use crate::error::Error;
 
-/// How the training file was divided, for the report.
+/// The split of the training file, for the report.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingParts {
     /// Examples in the file.
     pub in_file: usize,
-    /// Examples that were trained on.
+    /// Examples trained on.
     pub trained_on: usize,
-    /// Examples that were held out.
+    /// Examples held out.
     pub held_out: usize,
-    /// The seed by which they were drawn.
+    /// Random seed of the split.
     pub subset_seed: u64,
 }
 
 impl TrainingParts {
-    /// What a reader of the figures should know: that they are of fewer examples than others train on.
+    /// Returns a warning if the runs trained on a subset.
     pub fn warning(&self) -> Option<String> {
         let Self { in_file, trained_on, held_out, subset_seed } = *self;
         let held = if held_out > 0 { format!(", {held_out} held out to choose by") } else { String::new() };
@@ -35,7 +35,7 @@ impl TrainingParts {
     }
 }
 
-/// The examples to train on and those held out, both in the order of the file.
+/// Returns the examples to train on and those held out, both in the order of the file.
 ///
 /// # Errors
 /// [`Error::Configuration`] when a part would be empty.
@@ -63,8 +63,8 @@ pub(super) fn divide<T>(
     Ok((used, held_out, parts))
 }
 
-/// The first `count` of a permutation of the examples, and the others: of one stream a larger choice has every smaller
-/// in it.
+/// Returns the first `count` of a permutation of the examples, and the rest. With the same stream, larger subsets
+/// contain the smaller ones.
 fn draw<T>(examples: Vec<T>, count: usize, mut stream: Stream) -> (Vec<T>, Vec<T>) {
     let mut order: Vec<usize> = (0..examples.len()).collect();
     stream.shuffle(&mut order);
@@ -113,7 +113,7 @@ pub(super) mod tests {
         assert!(small.iter().all(|example| large.contains(example)));
         assert_ne!(small, (0..10).collect::<Vec<_>>());
         assert_ne!(small, parts(&["--max-train-examples", "10", "--subset-seed", "2"]).0);
-        // The seeds of the runs do not matter.
+        // The seeds of the runs do not affect the split.
         assert_eq!(small, parts(&["--max-train-examples", "10", "--seeds", "8,9"]).0);
         assert_eq!(parts(&["--max-train-examples", "1000"]).0, (0..100).collect::<Vec<_>>());
     }

@@ -1,4 +1,4 @@
-//! Finds the files of a task. For `--task table` it also reads them, to describe a task like the published ones.
+//! Locates the files of a task. For `--task table`, also reads them to infer the task's description.
 
 use bert_storage::{Locate, Located};
 
@@ -9,10 +9,10 @@ use crate::tasks::{
 };
 
 impl FinetuneConfig {
-    /// The file of a split: the one that is named, or the one in `--data`.
+    /// Returns the file of a split: the named one, or the one in `--data`.
     ///
     /// # Errors
-    /// Those of [`find_split`]; [`TaskProblem::Io`] where a named one is not there.
+    /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
     pub(super) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
         let named = match split {
             Split::Train => &self.train_file,
@@ -30,10 +30,11 @@ impl FinetuneConfig {
         }
     }
 
-    /// The same with the classes or the range of a table found, and remarks on its labels; any other task is as it is.
+    /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
+    /// unchanged.
     ///
     /// # Errors
-    /// Every way in which the table's files can be bad, with the line.
+    /// When a file of the table is invalid; the error names the line.
     pub(super) fn described(&self) -> Result<(Self, Vec<String>), Error> {
         if !self.is_table() {
             return Ok((self.clone(), Vec::new()));
@@ -42,7 +43,7 @@ impl FinetuneConfig {
         let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
         let test = match path(Split::Test) {
             Ok(test) => Some(test),
-            // A test file is not needed, but one that is named must be there.
+            // A test file is optional, unless it is named.
             Err(TaskError::NoSuchSplit { .. })
             | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
             Err(error) => return Err(error.into()),

@@ -1,10 +1,10 @@
-//! Puts the fine-tunings of one checkpoint on GLUE's nine tasks into one table, beside published models of its
-//! size.
+//! Combines the fine-tunings of one checkpoint on GLUE's nine tasks into one table, next to published scores of a model
+//! of the same size.
 //!
-//! | what | with | file |
+//! | content | item | file |
 //! |---|---|---|
-//! | the table, from the reports of the fine-tunings | [`GlueTable`] | `mod.rs` |
-//! | the archive for GLUE's server, from the tuned models and the test files | [`write_submission`] | `submission.rs` |
+//! | the table, from the fine-tunings' reports | [`GlueTable`] | `mod.rs` |
+//! | the archive for GLUE's server, from the models and the test files | [`write_submission`] | `submission.rs` |
 
 mod submission;
 
@@ -35,8 +35,8 @@ pub const TASKS: [Task; 9] = [
 ];
 
 /// Name, layers and hidden size of each published model, and its scores in percent on GLUE's test sets in the order of
-/// [`TASKS`]. Those of tiny to medium are from the table in google-research/bert's README (best of 20 settings on dev, 4
-/// epochs), those of base and large from table 1 of the paper. QQP and MRPC have F1, STS-B has Spearman.
+/// [`TASKS`]. The scores of tiny to medium are from the table in google-research/bert's README (best of 20 settings on
+/// dev, 4 epochs), the scores of base and large from table 1 of the paper. QQP and MRPC have F1, STS-B has Spearman.
 const PUBLISHED: [(&str, (usize, usize), &str); 6] = [
     ("BERT-tiny", (2, 128), "0.0 83.2 81.1/71.1 74.3/73.6 62.2/83.4 70.2/70.3 81.5 57.2 62.3"),
     ("BERT-mini", (4, 256), "0.0 85.9 81.1/71.8 75.4/73.3 66.4/86.2 74.8/74.3 84.1 57.9 62.3"),
@@ -46,50 +46,50 @@ const PUBLISHED: [(&str, (usize, usize), &str); 6] = [
     ("BERT-large", (24, 1024), "60.5 94.9 89.3 86.5 72.1 86.7/85.9 92.7 70.1 -"),
 ];
 
-/// The name and the scores of the published model of this size.
+/// Returns the name and the scores of the published model of this size.
 fn published(model: &BertConfig) -> Option<(&'static str, &'static str)> {
     let size = (model.num_hidden_layers, model.hidden_size);
     let (name, _, scores) = PUBLISHED.into_iter().find(|(_, of, _)| *of == size)?;
     Some((name, scores))
 }
 
-/// A task's score among those of a published model, where it was published.
+/// Returns a published model's score for a task, if there is one.
 fn score_of(task: Task, scores: &'static str) -> Option<&'static str> {
     let at = TASKS.iter().position(|of| *of == task)?;
     scores.split(' ').nth(at).filter(|score| *score != "-")
 }
 
-/// One task's line.
+/// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct GlueRow {
     /// The task.
     pub task: Task,
-    /// Its seeds on dev.
+    /// Scores on dev over the seeds.
     pub dev: SeedSummary,
-    /// On the second dev set, of MNLI.
+    /// Scores on the second dev set, for MNLI.
     pub dev_mismatched: Option<SeedSummary>,
-    /// Whether train or dev is a sample, not the official file.
+    /// Whether train or dev is a sample instead of the official file.
     pub is_sample: bool,
-    /// Scores of the published model of this size on test, in percent.
+    /// Test scores of the published model of this size, in percent.
     pub published: Option<&'static str>,
 }
 
-/// The table.
+/// The GLUE table.
 #[derive(Clone, Debug, Serialize)]
 pub struct GlueTable {
-    /// Name and parameters of the published model of the checkpoint's size, where there is one.
+    /// Name and parameters of the published model of the checkpoint's size, if there is one.
     pub published: Option<&'static str>,
-    /// Each task.
+    /// One row per task.
     pub rows: Vec<GlueRow>,
-    /// The mean over the tasks, each with the mean of its metrics on dev, WNLI left out as is usual; from 0 to 1.
+    /// Mean over the tasks of each task's mean metric on dev, without WNLI, as usual; from 0 to 1.
     pub average: Option<f64>,
 }
 
 impl GlueTable {
-    /// The table of fine-tunings whose output folders are `folder/TASK`.
+    /// Reads the reports in the output folders `folder/TASK`.
     ///
     /// # Errors
-    /// When one has no report, or it is not one of this program.
+    /// When a report is missing, or this program did not write it.
     pub fn read(folder: &Path, tasks: &[Task], model: &BertConfig) -> Result<Self, Error> {
         let published = published(model);
         let rows = tasks.iter().map(|&task| {
@@ -110,7 +110,7 @@ impl GlueTable {
     }
 }
 
-/// The mean of the task's official metrics: of CoLA the Matthews correlation alone.
+/// Returns the mean of the task's official metrics; for CoLA, the Matthews correlation only.
 fn mean_of_metrics(summary: &SeedSummary) -> f64 {
     let official = |metric: &Metric| !(summary.task == Task::Cola && *metric == Metric::Accuracy);
     let values = summary.metrics.iter().filter(|m| official(&m.metric)).map(|m| m.statistics.mean);

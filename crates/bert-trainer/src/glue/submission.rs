@@ -1,4 +1,4 @@
-//! Writes the archive that GLUE's server takes: the answers to every test set under its official name.
+//! Writes the archive for GLUE's server: the predictions for every test set under its official name.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::error::Error;
 use crate::inference::{Answer, Classifier, ModelOptions};
 use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_predictions};
 
-/// The diagnostic set, which a model of MNLI answers: its name in the archive, and where it is looked for.
+/// The diagnostic set, predicted by the MNLI model: its name in the archive and the file names to search for.
 const DIAGNOSTIC: (&str, [&str; 3]) =
     ("AX.tsv", ["AX/diagnostic.tsv", "diagnostic/diagnostic.tsv", "diagnostic.tsv"]);
 
-/// What is in an archive.
+/// The contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Submission {
-    /// Files in it.
+    /// Files in the archive.
     pub files: Vec<&'static str>,
-    /// Files that the server wants too, but whose test sets are not there.
+    /// Files that the server expects but whose test sets were not found.
     pub missing: Vec<&'static str>,
 }
 
-/// Answers the test sets in `data` with the models in `folder/TASK/model`, and writes `folder/submission.zip`.
+/// Predicts the test sets in `data` with the models in `folder/TASK/model`, and writes `folder/submission.zip`.
 ///
 /// # Errors
-/// When a test file is bad, a model cannot be read, or the archive cannot be written.
+/// When a test file is invalid, a model cannot be read, or the archive cannot be written.
 pub fn write_submission(
     folder: &Path,
     data: &Path,
@@ -64,7 +64,7 @@ pub fn write_submission(
         let mut archive = std::io::Cursor::new(Vec::new());
         let mut zip = ZipWriter::new(&mut archive);
         for (name, bytes) in &answered {
-            // Equal answers give equal bytes: no date.
+            // Omit the date, so that equal predictions give equal bytes.
             let options = FileOptions::default().last_modified_time(zip::DateTime::default());
             zip.start_file(*name, options).map_err(std::io::Error::other)?;
             zip.write_all(bytes)?;
@@ -78,7 +78,7 @@ pub fn write_submission(
 
 type TestSet = (&'static str, Option<Vec<Example>>);
 
-/// The test sets that a task's model answers, by their names in the archive; `None` where the file is not there.
+/// Returns the test sets for a task's model, with their names in the archive; `None` if the file does not exist.
 fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
     let read = |path: &Path| read_file(task, path, false);
     let mut sets = Vec::new();
@@ -95,7 +95,7 @@ fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
     Ok(sets)
 }
 
-/// Answers by the names of the model's outputs as the task's labels.
+/// Converts answers with output names into the task's labels.
 fn labels(task: Task, answers: Vec<Answer>) -> Vec<Label> {
     let names = task.spec().class_names;
     let one = |answer| match answer {

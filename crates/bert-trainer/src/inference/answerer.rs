@@ -15,16 +15,16 @@ use crate::question_answering::windows::WindowSettings;
 use crate::tasks::{Example, TaskError, TaskProblem};
 use bert_storage::Locate;
 
-/// An answer from a text.
+/// An answer quoted from a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TextAnswer {
-    /// Words of the text; empty where it has no answer.
+    /// The answer; empty if the text does not contain one.
     pub answer: String,
-    /// Of the answer among the best ones, "no answer" included where the model was trained for it.
+    /// Its probability among the best candidates, including "no answer" if the model was trained for it.
     pub probability: f64,
 }
 
-/// A model that answers questions.
+/// A question-answering model.
 pub struct Answerer {
     tuned: Tuned<BertForQuestionAnswering>,
     windows: WindowSettings,
@@ -32,12 +32,12 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Opens a model folder. Lengths, and whether there may be no answer, are those of the fine-tuning whose `model/`
-    /// the folder is, else the defaults of `finetune --task squad`. Where the sequence has another length than in the
-    /// fine-tuning, a question takes half of it at most.
+    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the fine-tuning's report, else
+    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, a question
+    /// takes at most half of it.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has fewer positions than `options` asks for.
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let tuned: Tuned<BertForQuestionAnswering> =
             Tuned::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
@@ -61,7 +61,7 @@ impl Answerer {
         Ok(Self { tuned, windows, answers })
     }
 
-    /// The answers to questions (`text_a`) on texts (`text_b`).
+    /// Answers questions (`text_a`) on texts (`text_b`).
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] for an example without a text.

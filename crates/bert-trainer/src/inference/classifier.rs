@@ -1,8 +1,8 @@
-//! Answers texts with the model of a fine-tuned folder: a label, or the score of a regression.
+//! Classifies texts with a fine-tuned model: predicts a label, or the score of a regression.
 //!
-//! The folder holds a `BertForSequenceClassification`, written here or by `transformers`, or a head on a frozen
-//! encoder, or an adapter, which needs the encoder that it was trained on. A label comes with the probability of
-//! every class under its name in `id2label`.
+//! The folder contains a `BertForSequenceClassification` written by this program or by `transformers`, a head on a
+//! frozen encoder, or an adapter, which needs the encoder that it was trained on. A label comes with the probability of
+//! every class, named as in `id2label`.
 
 use std::path::Path;
 
@@ -25,26 +25,26 @@ use crate::tasks::{EncodedPair, Example, Kind, Label, TaskError};
 use crate::text::Text;
 use bert_storage::Locate;
 
-/// What a classifier says of one text.
+/// A classifier's answer for one text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
     /// The most probable class.
     Class {
-        /// Its name.
+        /// The name of the class.
         label: String,
-        /// Of every class by its name, in the order of the classes' numbers.
+        /// The probability of every class by name, in the order of the class numbers.
         probabilities: IndexMap<String, f32>,
     },
     /// The output of a regression.
     Score {
-        /// As it comes out of the model: it may lie outside of the range that was trained on.
+        /// The model's output, which may lie outside the range of the training scores.
         score: f32,
     },
 }
 
 impl Answer {
-    /// The answer in one word or number.
+    /// Returns the answer as one word or number.
     pub fn short(&self) -> String {
         match self {
             Self::Class { label, .. } => label.clone(),
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// A classifier on the pooled output, or one with a head on frozen features.
+/// A classifier on the pooled output, or a head on frozen features.
 enum Model {
     Plain(Box<BertForSequenceClassification>),
     Featured(Box<BertWithFeatureHead>),
@@ -63,12 +63,12 @@ fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &De
     Ok(load_named_tensors(M::new(config, 0, device), tensors, LoadPolicy::Exact)?.0)
 }
 
-/// The model of a folder that has all of it.
+/// Loads a full model from a folder.
 fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model, BertConfig), Error> {
     let config = BertConfig { compute, ..read_pretrained_config(folder)? };
     outputs(&config)?;
     let tensors = read_pretrained_tensors(folder)?;
-    // Heads of other tasks have tensors of this name too.
+    // Heads of other tasks also have tensors of this name.
     let other = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
     if other || !tensors.contains_key("classifier.weight") {
@@ -82,7 +82,7 @@ fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model
     Ok((model, config))
 }
 
-/// A model that answers.
+/// A text classifier.
 pub struct Classifier {
     model: Model,
     pub(super) text: Text,
@@ -94,13 +94,13 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]); an adapter's goes onto the encoder of
-    /// `options`, or else onto the one it names. Texts are cut to the length of `options`; without it to that of the
-    /// fine-tuning whose `model/` the folder is, else to the model's positions.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]). An adapter is applied to the encoder of
+    /// `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
+    /// the fine-tuning's length, else to the model's number of positions.
     ///
     /// # Errors
     /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
-    /// when the model has not so many positions; when it cannot be read.
+    /// when the model has too few positions; when the folder cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let (device, encoder) = (options.device.open()?, options.encoder);
         let trained = Trained::of(folder)?;
@@ -122,7 +122,7 @@ impl Classifier {
         Ok(Self { model, text, names, kind, max_length, trained, device })
     }
 
-    /// Refuses single texts where the model learnt pairs, and the other way round.
+    /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts.
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`](crate::tasks::TaskProblem::WrongValue) with the line.
@@ -134,12 +134,12 @@ impl Classifier {
         examples.iter().try_for_each(check)
     }
 
-    /// The answers to texts, in their order.
+    /// Returns the answers to texts, in order.
     pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
         self.of(&Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length))
     }
 
-    /// The answer to a text that is ids already, not longer than `max_length`.
+    /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
     pub(super) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
         self.of(&Features::of_encoded(vec![encoded], &self.text.vocabulary, self.max_length)).remove(0)
     }
@@ -164,7 +164,7 @@ impl Classifier {
     }
 }
 
-/// The names of the outputs, and whether they are classes; as `transformers` decides it.
+/// Returns the names of the outputs, and whether they are classes; follows the rules of `transformers`.
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
     let names = class_names(config);
     let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());

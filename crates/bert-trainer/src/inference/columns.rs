@@ -1,32 +1,32 @@
-//! Finds the texts of new examples in tables: which columns or keys have them.
+//! Finds the text columns (or keys) in tables of new examples.
 
 use serde_json::{Map, Value};
 
 use crate::tasks::{Columns, Positions, Task, TaskProblem, official_places, place, same_columns};
 
-/// Names that texts have in files for no particular model.
+/// Usual names of text columns, independent of the model.
 const USUAL: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
 
-/// Which columns of a table are read, or keys of JSON Lines.
+/// Columns of a table, or keys of JSON Lines, to read.
 #[derive(Clone, Debug, Default)]
 pub struct TextColumns {
-    /// The text and perhaps the second one; empty: the names that the fine-tuning had, else the usual ones.
+    /// The text column and optionally the second one. If empty, uses the fine-tuning's names, else the usual ones.
     pub texts: Vec<String>,
-    /// A column whose values are put beside the answers.
+    /// A column whose values are copied to the output.
     pub id: Option<String>,
 }
 
-/// Where the texts of a row are.
+/// Positions of the text columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Places {
-    /// Fields of every row.
+    /// Number of fields in every row.
     columns: usize,
     text_a: usize,
     text_b: Option<usize>,
     id: Option<usize>,
 }
 
-/// The values of a row that are read.
+/// The values read from a row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Texts {
     pub(super) text_a: String,
@@ -34,7 +34,7 @@ pub(super) struct Texts {
     pub(super) id: Option<Value>,
 }
 
-/// The names to look for, for a model that was trained on a task.
+/// The column names to look for, given the task that the model was trained on.
 pub(super) struct Names<'a> {
     asked: &'a TextColumns,
     trained: Option<Task>,
@@ -45,7 +45,7 @@ impl<'a> Names<'a> {
         Self { asked, trained }
     }
 
-    /// Where the texts are under a header.
+    /// Returns the positions of the text columns in a header.
     ///
     /// # Errors
     /// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
@@ -67,11 +67,11 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// Where the texts of a tab-separated file are, by its first line, and whether that is a header; `None` where each line
-    /// is a text or two.
+    /// Returns the positions of the text columns in a tab-separated file from its first line, and whether that line is
+    /// a header; `None` if each line consists of one or two texts.
     ///
     /// # Errors
-    /// Those of [`Self::under`].
+    /// The errors of [`Self::under`].
     pub(super) fn of_tsv(&self, first: &[String]) -> Result<Option<(Places, bool)>, TaskProblem> {
         let has = |name: &str| first.iter().any(|field| field == name);
         let trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
@@ -79,7 +79,7 @@ impl<'a> Names<'a> {
         if !self.asked.texts.is_empty() || self.asked.id.is_some() || trained || usual {
             return self.under(first).map(|places| Some((places, true)));
         }
-        // The official file of a task, of which some have no header.
+        // An official file of the task; some have no header.
         let official = self.trained.filter(|_| first.len() > 2);
         let official = official.and_then(|task| official_places(task, first.len()));
         let places =
@@ -87,10 +87,10 @@ impl<'a> Names<'a> {
         Ok(official.map(|positions| (places(positions), false)))
     }
 
-    /// The texts of a JSON object.
+    /// Returns the texts of a JSON object.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`] for a text that is missing or none.
+    /// [`TaskProblem::WrongValue`] when a text is missing or is not a string.
     pub(super) fn in_object(&self, mut object: Map<String, Value>) -> Result<Texts, TaskProblem> {
         let id = match &self.asked.id {
             Some(name) => Some(object.get(name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?),
@@ -123,19 +123,19 @@ impl<'a> Names<'a> {
         Ok(Texts { text_a, text_b: text_b.or(context), id })
     }
 
-    /// The columns of the table, or of the official files, that the model was trained on.
+    /// Returns the columns of the table, or of the official files, that the model was trained on.
     fn trained_columns(&self) -> Option<Columns> {
         self.trained.and_then(Task::text_columns)
     }
 }
 
 impl Places {
-    /// The columns that are read, the first text first.
+    /// Returns the columns to read, the first text first.
     pub(super) fn chosen(&self) -> Vec<usize> {
         [Some(self.text_a), self.text_b, self.id].into_iter().flatten().collect()
     }
 
-    /// The texts of a row.
+    /// Returns the texts of a row.
     ///
     /// # Errors
     /// [`TaskProblem::WrongColumns`].
@@ -148,10 +148,10 @@ impl Places {
         })
     }
 
-    /// The texts of the values of [`Self::chosen`].
+    /// Returns the texts from the values of [`Self::chosen`].
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`] where a text is null.
+    /// [`TaskProblem::WrongValue`] when a text is null.
     pub(super) fn texts_of(&self, values: &[Option<&str>]) -> Result<Texts, TaskProblem> {
         let text = |value: &Option<&str>| {
             value.map(str::to_string).ok_or_else(|| wrong("text", "missing", "a text"))
@@ -168,7 +168,7 @@ fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProbl
     TaskProblem::WrongValue { column: column.to_string(), found, expected }
 }
 
-/// The kind of a JSON value, in words.
+/// Returns a description of the type of a JSON value.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

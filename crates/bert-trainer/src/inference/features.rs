@@ -1,7 +1,7 @@
-//! Computes the hidden states of every token of a text, layer by layer, and writes them as JSON Lines in the format
-//! of the reference's `extract_features.py`, which it ports, or as Parquet.
+//! Extracts the hidden states of every token, layer by layer, and writes them as JSON Lines in the format of the
+//! reference's `extract_features.py`, or as Parquet.
 //!
-//! As there, one line is one text, `A ||| B` is a pair, layer 0 is the first layer and -1 the last, and the
+//! As in the reference, one line is one text, `A ||| B` is a pair, layer 0 is the first layer, -1 the last, and the
 //! embeddings do not count as a layer.
 
 use std::io::{self, Write};
@@ -30,10 +30,10 @@ use crate::host::values;
 use crate::tasks::Example;
 use crate::text::{PAIR_SEPARATOR, Text};
 
-/// Lines that are held at a time; every token of each has a vector for each layer.
+/// Number of lines in memory at a time; every token has a vector per layer.
 const WINDOW: usize = 32;
 const BATCH: usize = 8;
-/// Layers where none are named: those of the reference's example.
+/// Default number of layers (the last four), as in the reference's example.
 const LAST_LAYERS: i32 = 4;
 /// The reference's `max_seq_length`.
 const DEFAULT_LENGTH: usize = 128;
@@ -41,15 +41,15 @@ const DEFAULT_LENGTH: usize = 128;
 /// The hidden states of one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineFeatures {
-    /// Its number from 0, blank lines counted: `linex_index`.
+    /// Line number from 0, blank lines included: `linex_index`.
     pub line: u64,
-    /// Its word pieces, `[CLS]` and `[SEP]` among them.
+    /// Word pieces, including `[CLS]` and `[SEP]`.
     pub tokens: Vec<String>,
-    /// For each chosen layer the vectors of all tokens, one behind the other.
+    /// For each selected layer, the concatenated vectors of all tokens.
     pub layers: Vec<Vec<f32>>,
 }
 
-/// A model that gives its hidden states.
+/// A model that returns its hidden states.
 pub struct Extractor {
     model: BertModel,
     text: Text,
@@ -60,13 +60,14 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) for some of its layers, counted from 0
-    /// or, below it, from the last; where none are named, for the last four, or all of a smaller model. Texts are cut to `max_length` tokens; without it to the reference's 128, or to
-    /// the model's positions where they are fewer.
+    /// Opens a model folder (see [`crate::checkpoint::resolve_model_folder`]) to extract some of its layers. Layers are
+    /// counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller model.
+    /// Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
+    /// positions if that is smaller.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the model has no such layer, [`Error::Mismatch`] when it has not so many
-    /// positions; when it cannot be read.
+    /// [`Error::Configuration`] when the model lacks a layer, [`Error::Mismatch`] when it has too few positions; when
+    /// the folder cannot be read.
     pub fn open(
         folder: &Path,
         layers: &[i32],
@@ -89,15 +90,15 @@ impl Extractor {
         Ok(Self { model, text, layers: layers.to_vec(), hidden_size, max_length, device })
     }
 
-    /// Width of a hidden state.
+    /// Returns the width of a hidden state.
     pub fn hidden_size(&self) -> usize {
         self.hidden_size
     }
 
-    /// Hands on the features of every line of `input` (a file, or `-`), in order and some at a time.
+    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows.
     ///
     /// # Errors
-    /// Bad input with its line; the errors of `each`.
+    /// Invalid input, with its line; the errors of `each`.
     pub fn each_line(
         &self,
         input: &Path,
@@ -121,7 +122,7 @@ impl Extractor {
             let batch = features.batch(batch);
             let states = self.model.hidden_states(batch.input(&self.device));
             for &layer in &self.layers {
-                // The first state is that of the embeddings.
+                // State 0 is the output of the embeddings.
                 let at = if layer < 0 { states.len() as i32 + layer } else { layer + 1 };
                 let state = states[at as usize].clone();
                 let [_, seq, width] = state.dims();
@@ -135,7 +136,7 @@ impl Extractor {
     }
 }
 
-/// The texts of a line as the reference reads them: of several separators the last one counts.
+/// Splits a line into texts as the reference does: at the last separator if there are several.
 fn texts(line: &str) -> (String, Option<String>) {
     let line = python_strip(line);
     match line.rsplit_once(PAIR_SEPARATOR) {
@@ -166,7 +167,7 @@ struct Layer {
 /// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
 /// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference.
 ///
-/// # Errors
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
 /// Those of [`Extractor::each_line`]; [`Error::Results`].
 pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write) -> Result<u64, Error> {
     let mut count = 0;
@@ -193,23 +194,23 @@ fn json<'a>(extractor: &Extractor, line: &'a LineFeatures) -> Line<'a> {
     Line { linex_index: line.line, features: tokens.collect() }
 }
 
-/// Python's `round(float(x), 6)`: the product of the 24 bits of a float and the 14 of 5^6 is exact.
+/// Matches Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is exact.
 fn rounded(x: f32) -> f64 {
     (f64::from(x) * 1e6).round_ties_even() / 1e6
 }
 
-/// Writes the features of `input` as Parquet, one row a token: `line` (from 0), `position` in the line's sequence,
-/// `token`, and for each chosen layer a column `layer_N` of lists of as many f32 as the model is wide, not rounded.
+/// Writes the features of `input` as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
+/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded.
 ///
 /// # Errors
-/// Those of [`Extractor::each_line`]; [`Error::Results`].
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
 pub fn write_parquet(
     extractor: &Extractor,
     input: &Path,
     out: &mut (dyn Write + Send),
 ) -> Result<u64, Error> {
     let schema = schema(extractor);
-    // Numbers like these do not repeat: a dictionary would be given up after its first page.
+    // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
     let mut count = 0;

@@ -1,18 +1,18 @@
 //! Applies trained models to new texts.
 //!
-//! | what | with | file |
+//! | task | type or function | file |
 //! |---|---|---|
-//! | what the head of a fine-tuned folder says of each text | [`Predictor`], [`predict_file`] | `predict.rs` |
-//! | a model folder; an adapter joined with its encoder | | `model_folder.rs` |
+//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`] | `predict.rs` |
+//! | loading a model folder, or an adapter with its encoder | | `model_folder.rs` |
 //! | labels with probabilities, or scores | [`Classifier`] | `classifier.rs` |
-//! | answers to questions, in words of a text | [`Answerer`] | `answerer.rs` |
+//! | answers to questions, quoted from a text | [`Answerer`] | `answerer.rs` |
 //! | a tag for every word | [`Tagger`] | `tagger.rs` |
 //! | hidden states of every token | [`Extractor`] | `features.rs` |
 //! | the predictions that flip when one word changes | [`Prober`] | `probe.rs` |
 //!
-//! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded; which
-//! columns of a table have them is in `columns.rs`. What a model was trained on is read from its report (`trained.rs`).
-//! Batches are made by length within a window, and results keep the order of the input.
+//! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded.
+//! `columns.rs` finds the text columns of a table, and `trained.rs` reads the training settings from the model's
+//! report. Batches are sorted by length within a window, and results keep the order of the input.
 
 mod answerer;
 mod classifier;
@@ -44,7 +44,7 @@ pub use trained::ModelOptions;
 
 use crate::error::Error;
 
-/// The encoder of a model folder, whatever heads it has. Where the folder has no pooler, the model's is random.
+/// Loads the encoder of a model folder, ignoring its heads. If the folder has no pooler, the pooler is random.
 ///
 /// # Errors
 /// When the folder cannot be read.

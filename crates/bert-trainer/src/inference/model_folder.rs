@@ -1,5 +1,5 @@
-//! Opens a fine-tuned folder: its model, and what it says of itself, the report of its fine-tuning among it. The folder
-//! of an adapter, or of fused ones, goes onto the encoder that it was trained on.
+//! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
+//! to the encoder that it was trained on.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::json_file::read_json;
 use crate::tasks::Example;
 use crate::text::Text;
 
-/// The class of `transformers` that the folder's `config.json` names.
+/// Returns the `transformers` class named in the folder's `config.json`.
 pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
     let path = folder.join("config.json");
     if !path.exists() {
@@ -28,24 +28,24 @@ pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
     Ok(read_json(&path)?["architectures"][0].as_str().map(String::from))
 }
 
-/// A tuned model of a folder that has all of it, with what its texts need.
+/// A full fine-tuned model with its tokenizer and settings.
 pub(super) struct Tuned<M> {
     pub(super) model: M,
     pub(super) config: BertConfig,
     pub(super) text: Text,
     pub(super) device: Device,
-    /// The fine-tuning that made it.
+    /// The fine-tuning that produced the model.
     pub(super) trained: Trained,
-    /// The longest sequence.
+    /// Maximum sequence length.
     pub(super) max_length: usize,
 }
 
 impl<M: Architecture> Tuned<M> {
-    /// Opens a folder; `policy` says what it may lack. The length is the one of `options`, else the one of its
-    /// fine-tuning, else `default`; the last two at most the number of positions.
+    /// Opens a folder; `policy` lists the tensors that it may lack. The length is taken from `options`, else from its
+    /// fine-tuning, else from `default`; the last two are limited to the number of positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has fewer positions than `options` asks for.
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub(super) fn open(
         folder: &Path,
         options: ModelOptions<'_>,
@@ -64,14 +64,14 @@ impl<M: Architecture> Tuned<M> {
     }
 }
 
-/// The longest sequence: `asked`, else that of a fine-tuning with this report, else `default`; the last two as far as the
-/// model has positions.
+/// Returns the maximum sequence length: `asked`, else the length in the fine-tuning's report, else `default`. The last
+/// two are limited to the model's number of positions.
 pub(super) fn longest(report: &Value, asked: Option<usize>, default: usize, model: &BertConfig) -> usize {
     let trained = report["resolved"]["max_seq_length"].as_u64().map_or(default, |length| length as usize);
     asked.unwrap_or(trained.min(model.max_position_embeddings))
 }
 
-/// The names of a model's classes, in the order of their numbers.
+/// Returns the names of a model's classes, in the order of their numbers.
 pub(super) fn class_names(config: &BertConfig) -> Vec<String> {
     match &config.id2label {
         Some(names) => names.values().cloned().collect(),
@@ -79,12 +79,12 @@ pub(super) fn class_names(config: &BertConfig) -> Vec<String> {
     }
 }
 
-/// The line of an example that was read from a file of new texts.
+/// Returns the line of an example from a file of new texts.
 pub(super) fn line_of(example: &Example) -> u64 {
     example.index.parse().expect("a number of ours")
 }
 
-/// `report.json` of the fine-tuning whose `model/` the folder is; null for another folder.
+/// Returns the `report.json` of the fine-tuning that wrote this `model/` folder; null for other folders.
 pub(super) fn trained_setting(folder: &Path) -> Result<Value, Error> {
     let report = folder.with_file_name("report.json");
     match folder.file_name().is_some_and(|name| name == "model") && report.is_file() {
@@ -93,7 +93,7 @@ pub(super) fn trained_setting(folder: &Path) -> Result<Value, Error> {
     }
 }
 
-/// Refuses an encoder for a model that has its own.
+/// Rejects an encoder for a model that includes its own.
 ///
 /// # Errors
 /// [`Error::Configuration`] naming the flag.
@@ -107,10 +107,10 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
-/// The model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
+/// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
-/// [`FolderProblem::NoEncoder`] when there is none there; when either cannot be read, or the two do not fit.
+/// [`FolderProblem::NoEncoder`] when the encoder is missing; when either cannot be read, or they do not fit.
 pub(super) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
@@ -136,12 +136,13 @@ pub(super) fn load_adapted(
     Ok((adapter.apply(model)?, config, text))
 }
 
-/// The model that an adapter goes onto: the encoder with a classifier of the shape that the folder's `config.json` says;
-/// without one, with the head's labels. The classifier's values are the encoder's unless the adapter has its own.
+/// Loads the model that an adapter is applied to: the encoder with a classifier of the shape in the folder's
+/// `config.json`, else with the head's labels. The classifier's weights come from the encoder unless the adapter has
+/// its own.
 ///
 /// # Errors
-/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler; [`FolderProblem::NoEncoder`] and
-/// [`FolderProblem::OtherEncoder`].
+/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler;
+/// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
 fn base_model(
     folder: &Path,
     encoder: Option<&Path>,
@@ -158,7 +159,7 @@ fn base_model(
         (None, None) => return Err(no_encoder("not named in it".to_string())),
     };
     let found = resolve_model_folder(named, &mut |_| {})?;
-    // Whoever names an encoder knows which one it is: the same weights may be stored in another way.
+    // An encoder named by the user is not checked: the same weights may be stored in another format.
     if encoder.is_none() {
         check_recorded_encoder(folder, &found)?;
     }
@@ -190,10 +191,10 @@ fn base_model(
     Ok((model, config, Text::open(&encoder)?))
 }
 
-/// The file of an adapter's folder that says which weights the adapter was trained on.
+/// The file in an adapter's folder that identifies the weights it was trained on.
 pub(crate) const ENCODER: &str = "encoder.json";
 
-/// The bytes of [`ENCODER`] for the encoder in a folder.
+/// Returns the contents of [`ENCODER`] for the encoder in a folder.
 ///
 /// # Errors
 /// When the encoder's weights cannot be read.
@@ -202,7 +203,7 @@ pub(crate) fn record_of_encoder(encoder: &Path) -> Result<Vec<u8>, Error> {
     Ok(format!("{:#}\n", serde_json::json!({ WEIGHTS: { "blake3": digest } })).into_bytes())
 }
 
-/// Refuses other weights than those that an adapter was trained on, where its folder records them.
+/// Rejects weights other than those that an adapter was trained on, if its folder records them.
 fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
     let path = adapter.join(ENCODER);
     if !path.is_file() {

@@ -1,8 +1,8 @@
-//! Writes the answers of a fine-tuned folder to new texts as JSON Lines, in the order of the input and in bounded
+//! Writes a fine-tuned model's predictions for new texts as JSON Lines, in the order of the input and with bounded
 //! memory.
 //!
-//! The folder's `config.json` says which head the model has: classes or scores, answers from a text, or tags of
-//! words.
+//! The head is read from the folder's `config.json`: classification or regression, question answering, or token
+//! classification.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,24 +21,24 @@ use super::write_line;
 use crate::error::{Error, FolderProblem};
 use crate::tasks::{Example, Task, TaskError};
 
-/// Texts that are held and sorted by length at a time.
+/// Number of texts in memory, which are sorted by length.
 const WINDOW: usize = 1024;
 
-/// A model that answers, whatever its head.
+/// A model for predictions, with any head.
 pub enum Predictor {
-    /// A class or a score of a text or a pair.
+    /// Predicts a class or a score for a text or a pair.
     Labels(Box<Classifier>),
-    /// An answer to a question from a text.
+    /// Answers a question from a text.
     Answers(Box<Answerer>),
-    /// A tag for every word.
+    /// Predicts a tag for every word.
     Tags(Box<Tagger>),
 }
 
 impl Predictor {
-    /// Opens a model folder; see [`Classifier::open`] for the encoder of an adapter and for the length.
+    /// Opens a model folder; see [`Classifier::open`] for an adapter's encoder and for the length.
     ///
     /// # Errors
-    /// [`FolderProblem::NoHead`] when the folder has none that answers texts; when it cannot be read.
+    /// [`FolderProblem::NoHead`] when the folder has no head for texts; when it cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         check_encoder(folder, options.encoder)?;
         match architecture(folder)?.as_deref() {
@@ -53,7 +53,7 @@ impl Predictor {
         }
     }
 
-    /// The task that the model was trained on, where it is known.
+    /// Returns the task that the model was trained on, if known.
     fn task(&self) -> Option<Task> {
         match self {
             Self::Labels(classifier) => classifier.trained.task(),
@@ -61,10 +61,10 @@ impl Predictor {
         }
     }
 
-    /// The answers to examples, in their order.
+    /// Returns the answers to examples, in order.
     ///
     /// # Errors
-    /// [`WrongValue`](crate::tasks::TaskProblem::WrongValue) for an example that the head has no use for.
+    /// [`WrongValue`](crate::tasks::TaskProblem::WrongValue) for an example that does not fit the head.
     fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Said>, TaskError> {
         Ok(match self {
             Self::Labels(classifier) => {
@@ -79,7 +79,7 @@ impl Predictor {
     }
 }
 
-/// What a model says of an example, to put beside its text.
+/// A model's answer to an example, written next to its text.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Said {
@@ -101,10 +101,10 @@ struct Row<'a> {
     answer: &'a Said,
 }
 
-/// Writes the answer to every text to `out`, one JSON object a line; gives their number.
+/// Writes the answer to every text to `out`, one JSON object per line; returns their number.
 ///
 /// # Errors
-/// Bad input with its line, after the answers to the windows before it were written; [`Error::Results`].
+/// Invalid input, with its line, after the answers to earlier windows were written; [`Error::Results`].
 pub fn predict_file(predictor: &Predictor, texts: &NewTexts<'_>, out: &mut dyn Write) -> Result<u64, Error> {
     let mut count = 0;
     texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {

@@ -1,9 +1,8 @@
-//! Replaces one word of a text and shows which predictions flip, and by how much.
+//! Replaces one word of a text and reports which predictions change, and by how much.
 //!
-//! The texts are given one by one, or are those of a file or the instances of a data folder. For each change there
-//! is the answer before and after: a classifier answers the text, a pre-trained model every `[MASK]`. Words are
-//! what the tokenizer makes of them: a punctuation mark is a word, and a word in several pieces is replaced as a
-//! whole.
+//! The texts are single texts, the lines of a file or the instances of a data folder. Each replacement is reported with
+//! the predictions before and after it: a classifier predicts the text, a pre-trained model every `[MASK]`. Words are
+//! the tokenizer's words: a punctuation mark is a word, and a word of several pieces is replaced as a whole.
 
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +24,7 @@ use crate::tasks::{EncodedPair, Example};
 use crate::text::{PAIR_SEPARATOR, Text};
 use bert_storage::Located;
 
-/// Which word is replaced, and with what, each on its own.
+/// A word to replace and its replacements, each applied separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replacement {
     place: Place,
@@ -34,16 +33,16 @@ pub struct Replacement {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
-    /// The word of this number, from 1.
+    /// The word at this position, from 1.
     Position(usize),
-    /// Each word that is this one.
+    /// Every occurrence of this word.
     Word(String),
 }
 
 impl FromStr for Replacement {
     type Err = String;
 
-    /// Reads `POSITION=WORD,WORD,...` or `WORD=WORD,WORD,...`.
+    /// Parses `POSITION=WORD,WORD,...` or `WORD=WORD,WORD,...`.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || "expected POSITION=WORD[,WORD...] or WORD=WORD[,WORD...]".to_string();
         let (place, with) = text.split_once('=').ok_or_else(expected)?;
@@ -60,46 +59,46 @@ impl FromStr for Replacement {
     }
 }
 
-/// What a model says, and how sure it is.
+/// A prediction with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Guess {
     /// A label, a word, or a score.
     pub answer: String,
-    /// Its probability; not of a score.
+    /// Its probability; `None` for a score.
     pub probability: Option<f32>,
 }
 
 /// One prediction before and after a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// What is predicted: `class`, `score`, or `[MASK]` with the number of its word.
+    /// The predicted item: `class`, `score`, or `[MASK]` with its word number.
     pub of: String,
-    /// The word that was masked, where the data says it.
+    /// The masked word, if the data records it.
     pub truth: Option<String>,
     /// Before the change.
     pub before: Guess,
     /// After it.
     pub after: Guess,
-    /// How probable the answer of before is after the change; not of a score.
+    /// The probability of the earlier answer after the change; `None` for a score.
     pub before_now: Option<f32>,
-    /// Whether the answer is another one. A score never flips.
+    /// Whether the answer changed; always false for a score.
     pub flips: bool,
 }
 
-/// One changed word and what came of it.
+/// One replaced word and its effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
-    /// Where the text is from: `text`, `line 3`, `instance 3`.
+    /// Origin of the text: `text`, `line 3`, `instance 3`.
     pub source: String,
-    /// The text before the change, in words.
+    /// The text before the change.
     pub text: String,
-    /// The number of the changed word, from 1.
+    /// Position of the replaced word, from 1.
     pub position: usize,
-    /// The word that was there.
+    /// The original word.
     pub word: String,
-    /// The word that came.
+    /// The replacement.
     pub replaced_by: String,
-    /// Every prediction.
+    /// All predictions.
     pub predictions: Vec<Prediction>,
 }
 
@@ -125,7 +124,7 @@ impl fmt::Display for Probe {
     }
 }
 
-/// A text as the model sees it, with what was masked in it.
+/// An encoded text and the words masked in it.
 struct Subject {
     source: String,
     encoded: EncodedPair,
@@ -137,13 +136,13 @@ enum Head {
     Class(Box<Classifier>),
 }
 
-/// A model that is asked twice.
+/// A model that predicts texts before and after a replacement.
 pub struct Prober {
     head: Head,
 }
 
 impl Prober {
-    /// Opens a model folder: its classifier where it has one (of an adapter, see [`Classifier::open`]), else its
+    /// Opens a model folder. Uses its classifier if it has one (for an adapter, see [`Classifier::open`]), else its
     /// masked-LM head.
     ///
     /// # Errors
@@ -160,19 +159,19 @@ impl Prober {
         Ok(Self { head })
     }
 
-    /// All changes to one text; `A ||| B` is a pair.
+    /// Applies all replacements to one text; `A ||| B` is a pair.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the text has no such word, no `[MASK]` where one is needed, or gets too long.
+    /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
     pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let encoded = self.words().encode_with_masks(text, self.max_length());
         self.subject(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
-    /// All changes to the texts of a file, or of standard input.
+    /// Applies all replacements to the texts of a file, or of standard input.
     ///
     /// # Errors
-    /// As [`Self::text`], and bad input with its line.
+    /// As [`Self::text`], and invalid input with its line.
     pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
             Head::Class(classifier) => classifier.trained.task(),
@@ -197,14 +196,14 @@ impl Prober {
         Ok(probes)
     }
 
-    /// The words of a text, as `--replace` names them.
+    /// Returns the words of a text, as `--replace` names them.
     pub fn words_of(&self, text: &str) -> Vec<String> {
         let (words, encoded) = (self.words(), self.words().encode_with_masks(text, self.max_length()));
         let ranges = word_ranges(&encoded, &words.vocabulary);
         ranges.into_iter().map(|range| shown(&encoded.input_ids[range], &words.vocabulary)).collect()
     }
 
-    /// All changes to the first `instances` instances of a data folder.
+    /// Applies all replacements to the first `instances` instances of a data folder.
     ///
     /// # Errors
     /// As [`Self::text`]; when the data does not fit the model, or the model has no masked-LM head.
@@ -293,7 +292,8 @@ impl Prober {
         }
     }
 
-    /// The predictions that are there before and after; `moved` is where the text grew, and by how much.
+    /// Compares the predictions that exist before and after; `moved` gives the position where the text grew, and by how
+    /// much.
     fn compare(
         &self,
         subject: &Subject,
@@ -329,7 +329,7 @@ impl Prober {
     }
 }
 
-/// What a model said of a text, or at each of its masks: the position and all probabilities.
+/// A model's prediction for a text, or for each of its masks: the position and all probabilities.
 enum Said {
     OfText(Answer),
     AtMasks(Vec<(usize, Vec<f32>)>),
@@ -356,7 +356,7 @@ fn of_text(before: &Answer, after: &Answer) -> Prediction {
     }
 }
 
-/// The tokens of each word: all but `[CLS]` and `[SEP]`, pieces with the word that they go on.
+/// Returns the token range of each word, without `[CLS]` and `[SEP]`; continuation pieces belong to their word.
 fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usize>> {
     let special = [vocabulary.cls_id(), vocabulary.sep_id()];
     let mut words: Vec<Range<usize>> = Vec::new();
@@ -378,7 +378,7 @@ fn shown(ids: &[u32], vocabulary: &Vocabulary) -> String {
     ids.iter().enumerate().map(piece).collect()
 }
 
-/// The words that a replacement means, by their place in the list of words.
+/// Returns the indices of the words that a replacement matches.
 fn positions(
     place: &Place,
     words: &[Range<usize>],
@@ -407,7 +407,7 @@ fn spliced(encoded: &EncodedPair, range: Range<usize>, ids: &[u32]) -> EncodedPa
     changed
 }
 
-/// The place of the largest value; of equals the first.
+/// Returns the index of the largest value; ties go to the first.
 fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
 }

@@ -1,4 +1,4 @@
-//! Tags every word of a text with the model of a token-classification folder.
+//! Tags every word of a text with a token-classification model.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use bert_storage::Locate;
 /// The tags of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaggedText {
-    /// One for each word; blanks separate words.
+    /// One tag per word; blanks separate words.
     pub tags: Vec<String>,
-    /// The entities that they make; none where the model's tags are of no known scheme.
+    /// The entities in the tags; `None` if the tags follow no known scheme.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entities: Option<Vec<NamedEntity>>,
-    /// Words at the end that the model did not see, because the text is too long: their tag is `O`.
+    /// Number of words at the end that were cut off because the text is too long; their tag is `O`.
     #[serde(skip_serializing_if = "is_zero")]
     pub words_not_read: usize,
 }
@@ -31,27 +31,27 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Some words of one kind.
+/// A named entity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedEntity {
-    /// The kind, as `PER`.
+    /// The entity type, such as `PER`.
     pub kind: String,
     /// The words.
     pub words: String,
 }
 
-/// A model that tags.
+/// A token-classification model.
 pub struct Tagger {
     tuned: Tuned<BertForTokenClassification>,
     names: Vec<String>,
 }
 
 impl Tagger {
-    /// Opens a model folder; the length is that of the fine-tuning whose `model/` the folder is, else the model's
+    /// Opens a model folder; the length is taken from the fine-tuning's report, else it is the model's number of
     /// positions.
     ///
     /// # Errors
-    /// When it cannot be read, or the model has fewer positions than `options` asks for.
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let tuned: Tuned<BertForTokenClassification> =
             Tuned::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
@@ -59,7 +59,7 @@ impl Tagger {
         Ok(Self { tuned, names })
     }
 
-    /// The tags of texts.
+    /// Returns the tags of texts.
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] for a pair.

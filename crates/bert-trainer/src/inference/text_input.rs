@@ -1,7 +1,7 @@
 //! Reads examples from files of new texts or standard input, in windows of bounded size.
 //!
-//! The index of an example is the number of its line, from 1; of a Parquet file that of its row. The files of tasks are
-//! read by [`crate::tasks`].
+//! The index of an example is its line number from 1, or its row number in a Parquet file. [`crate::tasks`] reads the
+//! files of tasks.
 
 use std::cell::OnceCell;
 use std::fs::{self, File};
@@ -19,27 +19,27 @@ use crate::tasks::{Example, Task, TaskError, TaskProblem, lines_of, records_of};
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
 
-/// Bytes of text in a window at most, but for its last line.
+/// Maximum bytes of text in a window, apart from its last line.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// How texts stand in a file.
+/// The file formats of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum TextFormat {
-    /// One text a line.
+    /// One text per line.
     Text,
-    /// Tab-separated: with a header that names the columns, else one text or two a line.
+    /// Tab-separated, with a header that names the columns, or one or two texts per line.
     Tsv,
     /// Comma-separated with a header, quoted as in RFC 4180.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// Columns of text.
+    /// Parquet with text columns.
     Parquet,
 }
 
 impl TextFormat {
-    /// The format that a file's name says: `.tsv`; `.csv`; `.jsonl`, `.ndjson` and `.json`; `.parquet`; anything else is
+    /// Returns the format for a file extension: `.tsv`; `.csv`; `.jsonl`, `.ndjson` and `.json`; `.parquet`; otherwise
     /// [`Self::Text`].
     pub fn of(path: &Path) -> Self {
         let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -53,26 +53,26 @@ impl TextFormat {
     }
 }
 
-/// New texts: where they are, and what is read of them.
+/// New texts: their source and the columns to read.
 #[derive(Clone, Debug)]
 pub struct NewTexts<'a> {
     /// A file, a pipe, or [`STANDARD_INPUT`].
     pub source: &'a Path,
-    /// How they stand in it; `None`: as its name says.
+    /// Format of the source; `None` to infer it from the file name.
     pub format: Option<TextFormat>,
-    /// Columns of tables.
+    /// Columns to read from a table.
     pub columns: TextColumns,
 }
 
-/// Some examples in the order of the input.
+/// A window of examples, in the order of the input.
 #[derive(Default)]
 pub(super) struct Window {
     pub(super) examples: Vec<Example>,
-    /// What is passed through beside each.
+    /// The values copied to the output, one per example.
     pub(super) ids: Vec<Option<Value>>,
 }
 
-/// Collects examples and hands them on.
+/// Collects examples into windows and passes them on.
 struct Windows<'a> {
     size: usize,
     bytes: usize,
@@ -106,7 +106,7 @@ impl<'a> Windows<'a> {
 }
 
 impl NewTexts<'_> {
-    /// The name of the input in messages.
+    /// Returns the name of the input for messages.
     pub(super) fn path(&self) -> &Path {
         if self.is_standard_input() { Path::new("standard input") } else { self.source }
     }
@@ -122,11 +122,11 @@ impl NewTexts<'_> {
         }
     }
 
-    /// Hands the examples on in order, `size` at a time or fewer where texts are long, for a model that was trained on a
-    /// task.
+    /// Passes the examples to `each` in order, at most `size` at a time (fewer if texts are long), for a model trained
+    /// on a task.
     ///
     /// # Errors
-    /// What cannot be read, with its line; the errors of `each`.
+    /// Unreadable input, with its line; the errors of `each`.
     pub(super) fn for_each_window(
         &self,
         trained: Option<Task>,
@@ -182,7 +182,7 @@ impl NewTexts<'_> {
     }
 }
 
-/// A row under a header; nothing for the header itself.
+/// Parses a row below a header; returns `None` for the header itself.
 fn under_header(
     names: &Names<'_>,
     table: &mut Option<Option<Places>>,
@@ -197,7 +197,7 @@ fn under_header(
     }
 }
 
-/// A line of a tab-separated file; nothing for a header.
+/// Parses a line of a tab-separated file; returns `None` for a header.
 fn tab_separated(
     names: &Names<'_>,
     table: &mut Option<Option<Places>>,
@@ -229,7 +229,7 @@ fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
     }
 }
 
-/// Texts of which the first is not blank.
+/// Checks that the first text is not blank.
 fn filled(texts: Texts) -> Result<Texts, TaskProblem> {
     match texts.text_a.trim().is_empty() {
         true => Err(TaskProblem::EmptyText),
@@ -237,10 +237,11 @@ fn filled(texts: Texts) -> Result<Texts, TaskProblem> {
     }
 }
 
-/// Hands on every line of `source` as `parse` reads it, blank ones too, `size` at a time or fewer where texts are long.
+/// Passes every line of `source`, blank ones included, through `parse` to `each`, at most `size` at a time (fewer if
+/// texts are long).
 ///
 /// # Errors
-/// What cannot be read as text, and the errors of `each`.
+/// Input that is not text, and the errors of `each`.
 pub(super) fn for_each_line_window(
     source: &Path,
     size: usize,

@@ -1,5 +1,5 @@
-//! Reads from the report of a fine-tuning what its model was trained on: lengths, precision, and the form of its
-//! texts. Folders from elsewhere have no report.
+//! Reads a model's training settings from its fine-tuning report: lengths, precision and the form of its texts. Folders
+//! from other programs have no report.
 
 use std::path::Path;
 
@@ -13,43 +13,43 @@ use crate::error::Error;
 use crate::precision::PrecisionChoice;
 use crate::tasks::{Example, Kind, Task, TaskProblem};
 
-/// How a model folder is opened for new texts.
+/// Options for opening a model folder.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions<'a> {
-    /// The encoder of an adapter, where its folder's own word does not count.
+    /// The encoder of an adapter, replacing the one that its folder names.
     pub encoder: Option<&'a Path>,
-    /// The longest sequence; `None`: that of the fine-tuning, else the model's positions.
+    /// Maximum sequence length; `None` for the fine-tuning's, else the model's number of positions.
     pub max_length: Option<usize>,
-    /// The precision of matrix products; `None`: that of the fine-tuning, else the device's.
+    /// Precision of matrix products; `None` for the fine-tuning's, else the device's default.
     pub precision: Option<PrecisionChoice>,
-    /// What computes.
+    /// Compute device.
     pub device: DeviceName,
 }
 
-/// What is known of the fine-tuning that made a model.
+/// The fine-tuning that produced a model.
 pub(super) struct Trained {
-    /// `report.json`; null for a folder from elsewhere.
+    /// `report.json`; null for a folder from another program.
     pub(super) report: Value,
 }
 
 impl Trained {
-    /// The report beside a model folder.
+    /// Reads the report next to a model folder.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the report cannot be read.
     pub(super) fn of(folder: &Path) -> Result<Self, Error> {
         Ok(Self { report: trained_setting(folder)? })
     }
 
-    /// The task, with the columns of a table.
+    /// Returns the task, with the columns of a table.
     pub(super) fn task(&self) -> Option<Task> {
         serde_json::from_value(self.report["dev"]["task"].clone()).ok()
     }
 
-    /// How the model computes: as in its fine-tuning, unless another precision is asked for.
+    /// Returns the kernels and precision of the fine-tuning, unless another precision is requested.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the precision is not for this device.
+    /// [`Error::Configuration`] when the device does not support the precision.
     pub(super) fn compute(&self, options: ModelOptions<'_>) -> Result<Compute, Error> {
         let trained = serde_json::from_value(self.report["resolved"]["precision"].clone()).ok();
         let kernels = serde_json::from_value(self.report["config"]["kernels"].clone());
@@ -59,7 +59,7 @@ impl Trained {
         Ok(precision.with(kernels))
     }
 
-    /// Refuses a single text where the model learnt pairs, and a pair where it learnt single texts.
+    /// Rejects a single text if the model was trained on pairs, and a pair if it was trained on single texts.
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`].

@@ -1,44 +1,44 @@
-//! Turns scores of tokens into answers in words.
+//! Converts token scores into answer texts.
 //!
-//! Ports `write_predictions` of the reference's `run_squad.py`. It pairs the best starts and ends of every window,
-//! keeps the pairs that can be an answer, and gives the best of them with probabilities. For SQuAD 2.0 the answer
-//! is "no answer" where `[CLS]` scores higher than the best answer by more than a threshold. Unlike the reference,
-//! which aligns two tokenizations, it quotes an answer from the text by the positions of its tokens.
+//! Ports `write_predictions` of the reference's `run_squad.py`. It combines the best start and end positions of every
+//! window, keeps the valid spans, and returns the best ones with probabilities. For SQuAD 2.0 it predicts "no answer"
+//! if `[CLS]` scores higher than the best answer by more than a threshold. The reference aligns two tokenizations; this
+//! module quotes the answer from the text by the byte positions of its tokens.
 
 use serde::{Deserialize, Serialize};
 
 use super::windows::EncodedQuestion;
 
-/// What can be an answer.
+/// Settings for answer candidates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnswerSettings {
-    /// Starts and ends looked at in each window, and answers kept; 20.
+    /// Number of start and end candidates per window, and of answers kept; 20.
     pub n_best_size: usize,
-    /// In tokens; 30.
+    /// Maximum answer length in tokens; 30.
     pub max_answer_length: usize,
-    /// SQuAD 2.0: by how much "no answer" must score higher than the best answer. `None`: every question has an answer.
+    /// SQuAD 2.0: margin by which "no answer" must exceed the best answer. `None` if every question has an answer.
     pub null_threshold: Option<f64>,
 }
 
-/// Scores of the sequence of one window, without padding.
+/// Scores of one window's sequence, without padding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowScores {
-    /// That the answer begins here.
+    /// Scores of starting at each token.
     pub start: Vec<f32>,
-    /// That it ends here, inclusive.
+    /// Scores of ending at each token, inclusive.
     pub end: Vec<f32>,
 }
 
-/// An answer and what speaks for it.
+/// A candidate answer with its scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Words of the text; empty for "no answer".
+    /// The answer quoted from the text; empty for "no answer".
     pub text: String,
-    /// Among the candidates of the question.
+    /// Probability among the question's candidates.
     pub probability: f64,
-    /// Score of its start.
+    /// Score of the start.
     pub start_logit: f32,
-    /// Score of its end.
+    /// Score of the end.
     pub end_logit: f32,
 }
 
@@ -52,21 +52,21 @@ impl Candidate {
     }
 }
 
-/// What the model answers.
+/// The predicted answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictedAnswer {
     /// The answer; empty for "no answer".
     pub text: String,
-    /// The best ones, best first.
+    /// The best candidates, best first.
     pub n_best: Vec<Candidate>,
-    /// The score of "no answer" less that of the best answer; SQuAD 2.0 only.
+    /// Score of "no answer" minus the best answer's score; SQuAD 2.0 only.
     pub null_score_difference: Option<f64>,
 }
 
-/// The answer to a question from the scores of each of its windows.
+/// Returns the answer to a question from the scores of all its windows.
 ///
 /// # Panics
-/// When there are not as many scores as windows and tokens.
+/// When the numbers of scores, windows and tokens do not match.
 #[must_use]
 pub fn answer(
     context: &str,
@@ -89,7 +89,7 @@ pub fn answer(
             n_best.push(candidate.clone());
         }
     }
-    // "No answer" stays among them, however weak.
+    // Keep "no answer" among the candidates, whatever its score.
     if n_best.iter().all(|known| !known.text.is_empty()) {
         n_best.extend(candidates.into_iter().find(|candidate| candidate.text.is_empty()));
     }
@@ -103,7 +103,7 @@ pub fn answer(
     PredictedAnswer { text, n_best, null_score_difference: difference }
 }
 
-/// Every pair of a good start and a good end that can be an answer.
+/// Returns every valid span of a start candidate and an end candidate.
 fn candidates(
     context: &str,
     question: &EncodedQuestion,
@@ -130,13 +130,13 @@ fn candidates(
     candidates
 }
 
-/// "No answer", by the window that is least sure of it.
+/// Returns the "no answer" candidate, from the window with its lowest score.
 fn no_answer(scores: &[WindowScores]) -> Option<Candidate> {
     let of_window = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
     scores.iter().map(of_window).reduce(|least, next| if next.score() < least.score() { next } else { least })
 }
 
-/// The places of the `n` highest scores, highest first, of equals the first.
+/// Returns the indices of the `n` highest scores, highest first; ties go to the first.
 fn best(scores: &[f32], n: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..scores.len()).collect();
     places.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
@@ -144,7 +144,7 @@ fn best(scores: &[f32], n: usize) -> Vec<usize> {
     places
 }
 
-/// Softmax over the scores of the candidates.
+/// Fills in the softmax over the scores of the candidates.
 fn fill_probabilities(candidates: &mut [Candidate]) {
     let greatest = candidates.iter().map(Candidate::score).fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = candidates.iter().map(|candidate| (candidate.score() - greatest).exp()).sum();
@@ -163,7 +163,7 @@ mod tests {
 
     const TEXT: &str = "ab cd ef gh";
 
-    /// Four words behind `[CLS] q [SEP]`, in two windows of three that begin at the first and at the second word.
+    /// Four words after `[CLS] q [SEP]`, in two windows of three that begin at the first and at the second word.
     fn question() -> EncodedQuestion {
         let pieces = (0..4).map(|at| PlacedPiece { id: 0, start: 3 * at, end: 3 * at + 2 });
         let window = |start: usize, max_context: [bool; 3]| Window {
@@ -186,11 +186,11 @@ mod tests {
 
     #[test]
     fn the_best_pair_that_can_be_an_answer_wins() {
-        // "ef" is best where it has not most context; the question's own word scores too; three words are too long.
+        // Excluded: "ef" where another window has more context, the question's own word, and spans of three words.
         let first = scores([9.0, 8.0, 0.0, 3.0, 1.0, 7.0, 0.0], [9.0, 8.0, 0.0, 0.0, 2.0, 7.5, 0.0]);
         let second = scores([0.0, 0.0, 0.0, 6.0, 1.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.2, 0.0]);
         let found = answer(TEXT, &question(), &[first, second], SETTINGS);
-        // 1.0 + 7.5 of "cd ef" in the first window.
+        // "cd ef" in the first window scores 1.0 + 7.5.
         assert_eq!(found.text, "cd ef");
         assert_eq!(found.n_best[1].text, "ab cd");
         assert_eq!(found.null_score_difference, None);
@@ -198,19 +198,19 @@ mod tests {
         assert!(
             (total - 1.0).abs() < 1e-12 && found.n_best.is_sorted_by(|a, b| a.probability >= b.probability)
         );
-        // e^5.0 against e^8.5.
+        // e^5.0 divided by e^8.5.
         let ratio = found.n_best[0].probability / found.n_best[1].probability;
         assert!((ratio.ln() - 3.5).abs() < 1e-9, "{ratio}");
         let one = AnswerSettings { max_answer_length: 1, ..SETTINGS };
         let first = scores([0.0; 7], [0.0; 7]);
         let second = scores([0.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0, 0.0, 1.0, 0.0]);
-        // "cd" of the second window has more context in the first one.
+        // "cd" has more context in the first window than in the second.
         assert_eq!(answer(TEXT, &question(), &[first, second], one).text, "gh");
     }
 
     #[test]
     fn no_answer_has_to_beat_the_best_one_by_the_threshold() {
-        // [CLS] of the second window is less sure, and counts: 2 + 1 against 1 + 1.5.
+        // The second window's [CLS] has the lower score and counts: 2 + 1 against 1 + 1.5.
         let first = scores([5.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0]);
         let second = scores([2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         let with = |threshold: f64| {
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(with(0.0).null_score_difference, Some(0.5));
         assert_eq!((with(0.0).text.as_str(), with(0.5).text.as_str()), ("", "ab"));
         assert_eq!(with(0.0).n_best[0].text, "");
-        // It stays among the candidates when there is room for one only.
+        // "no answer" stays among the candidates even if only one is kept.
         let settings = AnswerSettings { null_threshold: Some(9.0), n_best_size: 1, ..SETTINGS };
         let weak = scores([-9.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [-9.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0]);
         let found = answer(TEXT, &question(), &[weak.clone(), weak], settings);

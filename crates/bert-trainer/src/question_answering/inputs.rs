@@ -1,4 +1,4 @@
-//! Makes batches of the windows of questions, and collects the model's answers.
+//! Batches the windows of questions, and collects the model's answers.
 
 use bert_model::{BertForQuestionAnswering, Mode};
 use burn::tensor::Device;
@@ -16,7 +16,7 @@ const EVAL_BATCH: usize = 32;
 /// Questions, cut into windows.
 pub(crate) struct EncodedQuestions {
     encoded: Vec<EncodedQuestion>,
-    /// Question and window of every input of the model.
+    /// Indices (question, window) of every model input.
     windows: Vec<(usize, usize)>,
     pad_id: i32,
     max_seq_length: usize,
@@ -39,24 +39,24 @@ impl EncodedQuestions {
         }
     }
 
-    /// Number of windows of all questions.
+    /// Returns the total number of windows.
     pub(crate) fn windows(&self) -> usize {
         self.windows.len()
     }
 
-    /// A window of all, in the order of the questions.
+    /// Returns a window by its index over all questions.
     pub(crate) fn window(&self, number: usize) -> &Window {
         let (question, window) = self.windows[number];
         &self.encoded[question].windows[window]
     }
 
-    /// Some windows as the model reads them.
+    /// Returns a batch of windows.
     pub(crate) fn batch(&self, windows: &[usize]) -> PaddedBatch {
         let rows: Vec<_> = windows.iter().map(|&i| &self.window(i).encoded).collect();
         PaddedBatch::new(&rows, self.pad_id, self.max_seq_length)
     }
 
-    /// The answer to every question; these are the ones that were tokenized.
+    /// Returns the answer to every question; `questions` must be the ones that were tokenized.
     pub(crate) fn answers(
         &self,
         questions: &[Question],

@@ -1,5 +1,4 @@
-//! Computes exact match and F1 of answers, by the rules of SQuAD's official scripts (`evaluate-v1.1.py`,
-//! `evaluate-v2.0.py`).
+//! Computes exact match and F1 of answers like SQuAD's official scripts (`evaluate-v1.1.py`, `evaluate-v2.0.py`).
 
 use std::collections::HashMap;
 
@@ -7,7 +6,7 @@ use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_spac
 
 use super::squad::Question;
 
-/// Exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
+/// Returns exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
 #[must_use]
 pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> (f64, f64) {
     let gold = question.answers.iter().map(|answer| answer.text.as_str());
@@ -21,7 +20,8 @@ fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64)
     }))
 }
 
-/// A right answer that has no words left counts as none, and two answers without words are equal.
+/// Scores by the rules of version 2.0: gold answers that normalize to no words are ignored, and two empty answers
+/// match.
 fn version_2<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {
     let given = words(given);
     let gold: Vec<Vec<String>> = gold.map(words).filter(|words| !words.is_empty()).collect();
@@ -36,7 +36,7 @@ fn best(scores: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     scores.fold((0.0, 0.0), |best, score| (best.0.max(score.0), best.1.max(score.1)))
 }
 
-/// F1 of the words that two answers share, each as often as in both.
+/// Returns the F1 of the words that two answers share, counting repeated words.
 fn overlap(gold: &[String], given: &[String]) -> f64 {
     let mut left: HashMap<&str, usize> = HashMap::new();
     gold.iter().for_each(|word| *left.entry(word).or_default() += 1);
@@ -54,13 +54,13 @@ fn overlap(gold: &[String], given: &[String]) -> f64 {
     2.0 * precision * recall / (precision + recall)
 }
 
-/// The words of an answer: lower case, without punctuation of ASCII and without the articles of English.
+/// Returns the words of an answer in lower case, without ASCII punctuation and English articles.
 fn words(answer: &str) -> Vec<String> {
     let plain: String = answer.to_lowercase().chars().filter(|c| !c.is_ascii_punctuation()).collect();
     let mut kept = String::new();
     let mut word = String::new();
     for c in plain.chars().chain([' ']) {
-        // The underscore is gone with the punctuation.
+        // Underscores were already removed with the punctuation.
         if is_python_alphanumeric(c) {
             word.push(c);
             continue;
@@ -80,8 +80,8 @@ fn words(answer: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Right answers, what was predicted, exact match and F1 of version 1.1 and of version 2.0. Made by the functions
-    /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and by `f1_score`
+    /// Gold answers, prediction, exact match and F1 of version 1.1 and of version 2.0. Computed with
+    /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and with `f1_score`
     /// of `evaluate-v1.1.py`, Python 3.
     type Scored = (&'static [&'static str], &'static str, Option<(f64, f64)>, (f64, f64));
 

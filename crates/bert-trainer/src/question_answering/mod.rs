@@ -1,11 +1,11 @@
-//! Answers questions on a text, as in SQuAD: from reading the files to scoring the answers.
+//! Implements extractive question answering, as in SQuAD, from reading the files to scoring the answers.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | [`squad`] | reads questions, texts and answers |
-//! | [`windows`] | cuts a long text into inputs of the model |
-//! | `inputs` | makes batches of these and collects the model's answers |
-//! | [`answers`] | finds the best answers in the scores of all windows |
+//! | [`windows`] | splits a long text into overlapping model inputs |
+//! | `inputs` | batches the windows and collects the model's answers |
+//! | [`answers`] | selects the best answers from the scores of all windows |
 //! | [`metrics`] | computes exact match and F1 by the official rules |
 
 pub mod answers;

@@ -1,4 +1,4 @@
-//! Reads SQuAD's files: paragraphs with questions, and the places of their answers.
+//! Reads SQuAD's files: paragraphs with questions and the positions of their answers.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,27 +9,27 @@ use serde::Deserialize;
 use crate::tasks::{TaskError, TaskProblem, open_file, some};
 use bert_storage::Locate;
 
-/// A question on a text.
+/// A question about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What the file knows it by.
+    /// The question's id in the file.
     pub id: String,
     /// The question.
     pub question: String,
     /// The text, shared by all its questions.
     pub context: Arc<str>,
-    /// Right answers; of training one counts, the first.
+    /// Correct answers; training uses the first one only.
     pub answers: Vec<Answer>,
     /// Whether the text has no answer (SQuAD 2.0).
     pub is_impossible: bool,
 }
 
-/// An answer as it stands in the text.
+/// An answer quoted from the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its words.
+    /// The text of the answer.
     pub text: String,
-    /// Where it begins, in bytes of the text.
+    /// Start of the answer, in bytes of the text.
     pub start: usize,
 }
 
@@ -64,15 +64,16 @@ struct RawQuestion {
 #[derive(Deserialize)]
 struct RawAnswer {
     text: String,
-    /// In characters, as Python counts them.
+    /// Counted in characters, as in Python.
     answer_start: usize,
 }
 
-/// Reads a file of SQuAD 1.1 or 2.0, or of a set in its form. Without `has_answers` answers may be there or not.
+/// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format. Without `has_answers`, answers are
+/// optional.
 ///
 /// # Errors
 /// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::AnswerNotInText`], [`TaskProblem::NoAnswer`],
-/// [`TaskProblem::NoExamples`], and those of opening a task's file.
+/// [`TaskProblem::NoExamples`], and the errors of opening a task's file.
 pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, TaskError> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.read_to_end(&mut bytes);
@@ -87,7 +88,7 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
     let mut questions = Vec::new();
     for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
         let context: Arc<str> = context.into();
-        // Bytes at which characters begin, and the end.
+        // Byte offsets of the characters, and of the end.
         let places: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
         for RawQuestion { id, question, answers, is_impossible } in qas {
             let place = |RawAnswer { text, answer_start }: RawAnswer| {

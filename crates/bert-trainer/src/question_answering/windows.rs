@@ -1,8 +1,8 @@
-//! Cuts a text that is longer than the model's sequence into overlapping windows.
+//! Splits a text that is longer than the model's sequence into overlapping windows.
 //!
 //! Ports `convert_examples_to_features` and `_check_is_max_context` of the reference's `run_squad.py`. An input is
-//! `[CLS] question [SEP] window [SEP]`, and windows begin every `doc_stride` tokens. Most tokens stand in several
-//! windows; an answer may begin in a window only at tokens that have more context there than in any other.
+//! `[CLS] question [SEP] window [SEP]`, and a window begins every `doc_stride` tokens. Most tokens occur in several
+//! windows; an answer may begin in a window only at tokens that have more context there than in any other window.
 
 use std::ops::Range;
 
@@ -11,39 +11,39 @@ use bert_data::{PlacedPiece, Tokenizer};
 use super::squad::Question;
 use crate::tasks::{EncodedPair, SpecialIds};
 
-/// How texts are cut.
+/// Settings for windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSettings {
-    /// Longest sequence, special tokens included; the reference takes 384.
+    /// Maximum sequence length, including special tokens; the reference uses 384.
     pub max_seq_length: usize,
-    /// Tokens from the beginning of a window to that of the next; 128.
+    /// Stride: number of tokens between the starts of two windows; 128.
     pub doc_stride: usize,
-    /// Longer questions are cut; 64.
+    /// Maximum question length in tokens; longer questions are truncated; 64.
     pub max_query_length: usize,
 }
 
-/// A question with its text as tokens.
+/// A tokenized question with its text.
 #[derive(Clone, Debug)]
 pub struct EncodedQuestion {
-    /// The text's tokens with their places in it.
+    /// The text's tokens with their byte positions.
     pub pieces: Vec<PlacedPiece>,
-    /// What the model sees, in order.
+    /// The model inputs, in order.
     pub windows: Vec<Window>,
 }
 
-/// One input of the model.
+/// One model input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Token ids and segments.
+    /// Token ids and segment ids.
     pub encoded: EncodedPair,
-    /// The text's tokens in it.
+    /// Range of the text's tokens in this window.
     pub tokens: Range<usize>,
-    /// Where the first of them stands in the sequence.
+    /// Position of the first of them in the sequence.
     pub first: usize,
-    /// For each of them whether no other window has more context around it.
+    /// Whether each of them has its maximum context in this window.
     pub max_context: Vec<bool>,
-    /// Places in the sequence of the first and last token of the answer; both 0, `[CLS]`, where the window lacks any
-    /// of it.
+    /// Positions of the answer's first and last token in the sequence; both 0, `[CLS]`, if the window does not contain
+    /// the whole answer.
     pub target: (usize, usize),
 }
 
@@ -51,7 +51,7 @@ impl EncodedQuestion {
     /// Tokenizes a question and its text. The target is the first answer.
     ///
     /// # Panics
-    /// When the longest question leaves no room for the text: `max_seq_length` must be above `max_query_length + 3`.
+    /// When the longest question leaves no space for the text: `max_seq_length` must be above `max_query_length + 3`.
     #[must_use]
     pub fn new(
         question: &Question,
@@ -90,7 +90,7 @@ impl EncodedQuestion {
     }
 }
 
-/// The windows over `tokens` tokens, at least one.
+/// Returns the windows over `tokens` tokens, at least one.
 fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -104,9 +104,9 @@ fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// The window in which a token has most context: the smaller of what stands left and right of it, and of equals the
-/// longer window; of windows that are equal in both the first. Windows are in order, so those with the token are
-/// neighbours.
+/// Returns the window in which a token has maximum context (the minimum of the numbers of tokens to its left and
+/// right). Ties go to the longer window, then to the first. Windows are in order, so the ones that contain the token
+/// are adjacent.
 fn most_context(spans: &[Range<usize>], token: usize) -> usize {
     let first = spans.partition_point(|span| span.end <= token);
     let mut best: Option<(f64, usize)> = None;
@@ -120,8 +120,8 @@ fn most_context(spans: &[Range<usize>], token: usize) -> usize {
     best.map_or(usize::MAX, |(_, at)| at)
 }
 
-/// The tokens that have any of these bytes of the text; `None` when none has (an answer of characters that tokenizing
-/// drops).
+/// Returns the tokens that overlap a byte range of the text; `None` if there are none (the tokenizer dropped all
+/// characters of the answer).
 fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>> {
     let start = pieces.iter().position(|piece| piece.end > bytes.start)?;
     let end = pieces.iter().rposition(|piece| piece.start < bytes.end)? + 1;
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use crate::tasks::real_data_tests::data;
 
-    /// On every question of XQuAD: a window has the whole answer, and its tokens are quoted as the answer or a little
-    /// more.
+    /// Checks every question of XQuAD: one window contains the whole answer, and its tokens quote the answer with at
+    /// most a few more characters.
     #[test]
     #[ignore = "needs ../shared"]
     fn answers_of_four_languages_are_quoted_from_the_text() {
@@ -165,7 +165,7 @@ mod tests {
                 assert!(quoted.contains(answer.trim()), "{language} {}: {quoted:?} {answer:?}", question.id);
                 exact += usize::from(quoted == answer);
             }
-            // The others end inside of a word, or with a blank.
+            // The others end inside a word, or with a blank.
             println!("{language}: {exact} of {} quoted to the character", questions.len());
             assert!(exact * 100 > questions.len() * 97, "{language}: {exact}");
         }
@@ -178,19 +178,19 @@ mod tests {
         assert_eq!(spans(10, 4, 3), [0..4, 3..7, 6..10]);
         // The last window is shorter.
         assert_eq!(spans(11, 4, 3), [0..4, 3..7, 6..10, 9..11]);
-        // A stride beyond the window leaves nothing out: windows begin where the last one ended.
+        // A stride larger than the window skips no tokens: each window begins where the last one ended.
         assert_eq!(spans(10, 4, 9), [0..4, 4..8, 8..10]);
         assert_eq!(spans(0, 4, 3), one(0..0));
     }
 
-    /// The example in the reference's comment, 11 words: the eighth stands at the end of the second window and has
-    /// most context in the third.
+    /// The example in the reference's comment, 11 words: the eighth is at the end of the second window and has maximum
+    /// context in the third.
     #[test]
     fn a_token_counts_where_it_has_most_context() {
         let spans = [0..5, 3..8, 6..11];
         assert_eq!(most_context(&spans, 7), 2);
         assert_eq!((most_context(&spans, 0), most_context(&spans, 10)), (0, 2));
-        // Of equals the longer window, then the first one.
+        // Ties go to the longer window, then to the first one.
         assert_eq!(most_context(&[0..4, 2..7], 3), 1);
         assert_eq!(most_context(&[0..5, 2..7], 3), 0);
         for token in 0..11 {

@@ -1,8 +1,7 @@
-//! Reads the answers of a finished fine-tuning's runs to dev back from its output folder.
+//! Reads the predictions of a finished fine-tuning on dev from its output folder.
 //!
-//! `dev_labels.tsv` has the names and labels of the examples, and `dev_predictions.tsv` of each seed has the
-//! answers in the same order. The answers of a regression are read from `dev_probabilities.tsv`, which has them to
-//! the last digit.
+//! `dev_labels.tsv` has the names and labels of the examples, and each seed's `dev_predictions.tsv` has the predictions
+//! in the same order. The predictions of a regression are read from `dev_probabilities.tsv`, which has all digits.
 
 use std::path::{Path, PathBuf};
 
@@ -13,24 +12,24 @@ use crate::finetune::DEV_LABELS;
 use crate::report_file::ReportFile;
 use crate::tasks::{Kind, Label, Task};
 
-/// The largest file that is read.
+/// Maximum file size.
 const LARGEST: u64 = 1 << 30;
 
-/// The answers of a fine-tuning's runs to its dev set.
+/// The predictions of a fine-tuning's runs on dev.
 pub(super) struct DevAnswers {
     /// The task.
     pub(super) task: Task,
-    /// What the task's file calls each example: its index, or its row.
+    /// The name of each example in the task's file: its index or row.
     names: Vec<String>,
     /// The labels.
     pub(super) labels: Vec<Label>,
-    /// Seed and answers of each run.
+    /// Seed and predictions of each run.
     pub(super) runs: Vec<(u64, Vec<Label>)>,
     /// Digest of texts and labels.
     digest: String,
 }
 
-/// Reads the answers in an output folder of `finetune`.
+/// Reads the predictions in an output folder of `finetune`.
 ///
 /// # Errors
 /// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
@@ -52,7 +51,7 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     Ok(DevAnswers { task: dev.task, names, labels, runs, digest })
 }
 
-/// The files of a fine-tuning.
+/// The files in the output folder of a fine-tuning.
 struct Files {
     task: Task,
     folder: PathBuf,
@@ -60,7 +59,7 @@ struct Files {
 }
 
 impl Files {
-    /// Names and labels of the dev examples.
+    /// Returns the names and labels of the dev examples.
     fn labels(&self) -> Result<(Vec<String>, Vec<Label>), Error> {
         let (mut names, mut labels) = (Vec::new(), Vec::new());
         for (line, text) in self.lines(DEV_LABELS, 1)? {
@@ -72,14 +71,14 @@ impl Files {
         Ok((names, labels))
     }
 
-    /// The answers of a seed.
+    /// Returns the predictions of a seed.
     fn answers(&self, seed: u64) -> Result<Vec<Label>, Error> {
         let spec = self.task.spec();
         let (kind, header, answer): (&str, usize, fn(&str) -> &str) =
             match (spec.kind, spec.predicts_in_rows()) {
                 (Kind::Regression { .. }, _) => ("probabilities", 0, |line| line),
                 (_, true) => ("predictions", 1, |line| line.split('\t').nth(1).unwrap_or_default()),
-                // The form of minBERT: the answer, then the text.
+                // minBERT's format: the prediction, then the text.
                 (_, false) => ("predictions", 0, |line| line.split(" ||| ").next().unwrap_or_default()),
             };
         let file = format!("seed-{seed}/dev_{kind}.tsv");
@@ -113,7 +112,7 @@ impl Files {
         label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is no label of task {}", self.task)))
     }
 
-    /// The lines of a file with their numbers from 1, without the first `header`.
+    /// Returns the lines of a file with their numbers from 1, without the first `header` lines.
     fn lines(&self, file: &str, header: usize) -> Result<Vec<(u64, String)>, Error> {
         let path = self.folder.join(file);
         if !path.exists() {
@@ -131,7 +130,7 @@ impl Files {
     }
 }
 
-/// The answers in the folders of one configuration, by seed.
+/// Reads the predictions in the folders of one configuration and combines them by seed.
 pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     let mut all = read_answers(&folders[0])?;
     for folder in &folders[1..] {
@@ -143,7 +142,7 @@ pub(super) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
     Ok(all)
 }
 
-/// Refuses to put scores on sets of other tasks or sizes together.
+/// Rejects scores on different tasks or on sets of different sizes.
 pub(super) fn check_sets(
     (first_task, first_examples): (Task, usize),
     (task, examples): (Task, usize),
@@ -158,7 +157,7 @@ pub(super) fn check_sets(
     }
 }
 
-/// Refuses to compare answers to other examples.
+/// Rejects predictions for different examples.
 pub(super) fn check_same(
     first: &DevAnswers,
     first_path: &Path,

@@ -1,8 +1,8 @@
-//! Combines fine-tunings of one task that ran separately: the seeds of a job array, the cells of a grid.
+//! Combines separate fine-tunings of one task, such as the seeds of a job array or the cells of a grid.
 //!
-//! It reads the `report.json` of each folder and makes one [`Group`] per configuration. A group's seeds are
-//! summarized as if they had been one run, and the settings in which the groups differ are listed. The reader
-//! chooses between groups, by their scores on dev.
+//! It reads the `report.json` of each folder and builds one [`Group`] per configuration. The seeds of a group are
+//! summarized like a single fine-tuning, and the settings that differ between groups are listed. The user chooses
+//! between groups by their scores on dev.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::significance::{SeedRun, SeedSummary, decimals};
 use crate::tasks::{Label, Statistics};
 use bert_storage::{Locate, digest_bytes};
 
-/// What of a configuration does not decide the scores of a seed.
+/// Settings that do not affect the scores of a seed.
 const PLACES: [&str; 10] = [
     "seeds",
     "output",
@@ -33,21 +33,21 @@ const PLACES: [&str; 10] = [
     "merge_lora",
 ];
 
-/// Settings that reports of earlier versions lack, at the values that stand for them; so does no value at all.
+/// Settings that earlier reports lack, with the values that they imply; a missing value is treated the same.
 const NEUTRAL: [(&str, u64); 2] = [("gradient_accumulation_steps", 1), ("subset_seed", 1)];
 
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// The settings in which it differs from the other groups.
+    /// The settings that differ from the other groups.
     pub settings: BTreeMap<String, Value>,
     /// The folders.
     pub folders: Vec<PathBuf>,
-    /// All seeds together, on dev.
+    /// Summary over all seeds, on dev.
     pub dev: SeedSummary,
 }
 
-/// The groups, the best mean of the task's main metric first.
+/// The groups, sorted by the mean of the task's main metric, best first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Collection {
     /// The groups.
@@ -57,8 +57,8 @@ pub struct Collection {
 /// Reads the reports of `folders` and groups them by configuration.
 ///
 /// # Errors
-/// When a folder has no report, a report is not of this program, the tasks or dev sets differ, a seed is there twice,
-/// or the answers of a single configuration cannot be read.
+/// When a folder has no report, a report is from another program, the tasks or dev sets differ, a seed occurs twice, or
+/// the predictions of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     let mut found: Vec<Found> = Vec::new();
     for folder in folders {
@@ -75,7 +75,7 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
         }
     }
     let all: Vec<Map<String, Value>> = found.iter().map(|group| group.settings.clone()).collect();
-    // A setting that a group lacks is another one there, too.
+    // A setting that a group lacks also counts as a difference.
     let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
     let mut groups: Vec<Group> = found.into_iter().map(|group| group.with_settings(varies)).collect();
     groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
@@ -85,7 +85,7 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     Ok(Collection { groups })
 }
 
-/// With the interval over all seeds, unless a folder is of an earlier version.
+/// Adds the confidence interval over all seeds, unless a folder is from an earlier version.
 fn add_interval(group: &mut Group) -> Result<(), Error> {
     if !group.folders.iter().all(|folder| folder.join(DEV_LABELS).exists()) {
         return Ok(());
@@ -96,20 +96,20 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a report says of a fine-tuning, and of others of the same configuration.
+/// The content of a fine-tuning's report.
 struct Found {
-    /// What decides the scores; weights and data by their digests.
+    /// The settings that affect the scores; weights and data by digest.
     settings: Map<String, Value>,
-    /// The model folder that was started from, for people.
+    /// The model folder that training started from, for display.
     start: String,
-    /// Digest of the dev set; empty in reports of earlier versions.
+    /// Digest of the dev set; empty in earlier reports.
     dev_digest: String,
     folders: Vec<PathBuf>,
     dev: SeedSummary,
 }
 
 impl Found {
-    /// Refuses to put this beside a fine-tuning that was scored on another set.
+    /// Rejects a fine-tuning that was scored on another dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
         check_sets((first.dev.task, first.dev.examples), (self.dev.task, self.dev.examples), folder)?;
@@ -123,7 +123,7 @@ impl Found {
         }
     }
 
-    /// The group with the settings that are chosen; a start that is among them is named.
+    /// Converts to a group with the selected settings; shows the name of the starting model if it is one of them.
     fn with_settings(self, is_chosen: impl Fn(&String, &Value) -> bool) -> Group {
         let chosen = self.settings.into_iter().filter(|(name, value)| is_chosen(name, value));
         let mut settings: BTreeMap<String, Value> = chosen.collect();
@@ -136,26 +136,26 @@ impl Found {
     }
 }
 
-/// Digits of a digest that are shown.
+/// Number of digest digits to display.
 const SHOWN: usize = 12;
 
 fn short(digest: &str) -> Value {
     digest.get(..SHOWN).unwrap_or(digest).into()
 }
 
-/// What the report of a folder says.
+/// Reads the report of a folder.
 fn read(folder: &Path) -> Result<Found, Error> {
     let file = ReportFile::read(folder)?;
     let (dev, report) = (file.dev()?, &file.value);
     let none = || Error::corrupt(&file.path, "it has no \"config\"");
     let config = report["config"].as_object().ok_or_else(none)?;
     let mut settings = config.clone();
-    // What was left to the task's defaults is compared by its value.
+    // Compare defaults by their resolved values.
     settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
     settings.insert("start".to_string(), report["start"].clone());
     settings.insert("train_examples".to_string(), report["train_examples"].clone());
     let identity = &report["identity"];
-    // Reports of earlier versions have paths only.
+    // Earlier reports have paths only.
     if identity.is_object() {
         settings.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
         settings.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
@@ -276,7 +276,7 @@ mod tests {
         assert!(collect(&[a, again]).unwrap_err().to_string().contains("seed 2 of this configuration"));
     }
 
-    /// Changes a part of a report.
+    /// Changes a value in a report.
     fn change(folder: &Path, pointer: &str, value: Value) {
         let path = folder.join("report.json");
         let mut report: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -293,7 +293,7 @@ mod tests {
             path
         };
         let (a, same) = (of("a", 1, "w", "t"), of("same", 2, "w", "t"));
-        // The same weights in another place.
+        // The same weights at another path.
         change(&same, "start", json!("elsewhere"));
         assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);
         let weights = collect(&[a.clone(), of("weights", 2, "v", "t")]).unwrap();

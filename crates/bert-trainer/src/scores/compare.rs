@@ -1,8 +1,8 @@
 //! Compares two fine-tunings on one dev set: `bert scores A B --paired`.
 //!
-//! It reads two output folders of `finetune`, or the folders of two configurations. The [`Comparison`] has the
-//! difference of the mean scores with a paired bootstrap over examples and seeds and, for an accuracy, McNemar's
-//! test seed by seed.
+//! It reads two output folders of `finetune`, or the folders of two configurations. The [`Comparison`] contains the
+//! difference of the mean scores with a paired bootstrap over examples and seeds and, for accuracy, McNemar's test for
+//! each pair of seeds.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,49 +18,49 @@ use crate::tasks::{Label, Metric, Statistics, Task, score};
 /// One side of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Side {
-    /// Its output folders.
+    /// Output folders.
     pub folders: Vec<PathBuf>,
     /// Its seeds.
     pub seeds: Vec<u64>,
-    /// The main metric over the seeds.
+    /// Statistics of the main metric over the seeds.
     #[serde(flatten)]
     pub statistics: Statistics,
 }
 
-/// McNemar's test of one run of each side.
+/// McNemar's test for one run of each side.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SeedPair {
     /// Seed of the first side's run.
     pub first_seed: u64,
-    /// Seed of the second side's.
+    /// Seed of the second side's run.
     pub second_seed: u64,
     /// The test.
     #[serde(flatten)]
     pub test: McNemar,
 }
 
-/// Two fine-tunings on one dev set.
+/// A comparison of two fine-tunings on one dev set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The task.
     pub task: Task,
-    /// Examples of the dev set.
+    /// Number of dev examples.
     pub examples: usize,
-    /// The first.
+    /// The first side.
     pub first: Side,
-    /// The second.
+    /// The second side.
     pub second: Side,
-    /// The main metric, first less second.
+    /// Test of the main metric, first minus second.
     pub test: PairedTest,
-    /// Run against run, of a task whose main metric is the accuracy: those of equal seeds, else in order.
+    /// Run against run, if the main metric is accuracy: pairs with equal seeds, else in order.
     pub mcnemar: Vec<SeedPair>,
 }
 
-/// Compares two output folders, or the two configurations that several are of.
+/// Compares two output folders, or the folders of two configurations.
 ///
 /// # Errors
-/// [`Error::Configuration`] when there are not two sides, [`OtherDevSet`](crate::FolderProblem::OtherDevSet) and
-/// [`DifferentDevSets`](crate::FolderProblem::DifferentDevSets) when they were not scored on the same examples, and
+/// [`Error::Configuration`] when there are not exactly two sides, [`OtherDevSet`](crate::FolderProblem::OtherDevSet)
+/// and [`DifferentDevSets`](crate::FolderProblem::DifferentDevSets) when they were not scored on the same examples, and
 /// errors of reading.
 pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let sides: Vec<Vec<PathBuf>> = match folders {

@@ -1,11 +1,11 @@
-//! Puts finished fine-tunings side by side: `bert scores`.
+//! Combines and compares finished fine-tunings: `bert scores`.
 //!
 //! | question | function | file |
 //! |---|---|---|
-//! | what do the seeds of a job array, or the cells of a grid, give together? | [`collect()`] | `collect.rs` |
-//! | is one better than the other? | [`compare()`] | `compare.rs` |
+//! | what is the summary over the seeds of a job array, or the cells of a grid? | [`collect()`] | `collect.rs` |
+//! | is one fine-tuning better than another? | [`compare()`] | `compare.rs` |
 //!
-//! What the runs answered is read from their folders in `answers.rs`.
+//! `answers.rs` reads the predictions of the runs from their folders.
 
 mod answers;
 mod collect;

@@ -1,18 +1,18 @@
-//! Computes percentile intervals by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter
-//! 13), over the examples of a set and over the seeds at once.
+//! Computes percentile intervals by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13),
+//! resampling both examples and seeds.
 
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::tasks::{Label, Metric, Statistics, Weighted};
 
-/// Number of resamples. The 2.5 % points are then the 250th values from either end.
+/// Number of resamples. The 2.5 % points are the 250th values from either end.
 pub(super) const RESAMPLES: usize = 10_000;
 
-/// Share of the resamples within an interval.
+/// Confidence level.
 pub(super) const LEVEL: f64 = 0.95;
 
-/// Where a mean score over seeds lies.
+/// A confidence interval of a mean score over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The metric.
@@ -21,7 +21,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Share of the resamples between the two.
+    /// Confidence level.
     pub level: f64,
     /// Standard deviation of the mean score over the resamples.
     pub standard_error: f64,
@@ -30,7 +30,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval in words, for a mean over so many runs.
+    /// Formats the interval for a mean over `runs` runs.
     pub fn of_runs(&self, runs: usize) -> String {
         let Self { metric, low, high, level, .. } = self;
         let over = if runs == 1 { "examples; one seed says nothing of seeds" } else { "examples and seeds" };
@@ -41,25 +41,25 @@ impl Interval {
     }
 }
 
-/// The 95 % interval of the mean of `metric` over `runs`, each the answers of one seed to all of `labels`. `None` for
-/// a metric that is not one of single answers against labels.
+/// Returns the 95 % interval of the mean of `metric` over `runs`, where each run holds one seed's answers to all
+/// `labels`. `None` for a metric that does not compare single answers with labels.
 ///
-/// A resample draws as many examples as there are, the same for all runs, and as many runs as there are; with one run
-/// only the examples are drawn. Few seeds say little about seeds: of S runs the bootstrap finds `(S - 1) / S` of the
-/// variance between them, so the interval is a little narrow below five.
+/// A resample draws n of n examples, the same for all runs, and S of S runs; with one run, only examples are drawn.
+/// With S runs the bootstrap recovers only `(S - 1) / S` of the variance between them, so the interval is slightly too
+/// narrow below five seeds.
 ///
 /// # Panics
-/// When there are no runs or no labels, or a run has another number of answers.
+/// When there are no runs or no labels, or a run has a different number of answers.
 pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) -> Option<Interval> {
     let runs = runs.iter().map(|run| Weighted::new(metric, run, labels)).collect::<Option<Vec<_>>>()?;
     Some(interval(metric, labels.len(), &runs))
 }
 
-/// [`confidence_interval`] of a metric that is a share of sums over the examples, as the F1 of entities, or a mean over
-/// them: `runs` has of every example what is right and what there is, of a mean its score and 1.
+/// Returns the [`confidence_interval`] of a metric that is a ratio of sums over the examples, such as the F1 of
+/// entities, or a mean. For every example `runs` has the numerator and the denominator; for a mean, its score and 1.
 ///
 /// # Panics
-/// When there are no runs, or they have not as many examples.
+/// When there are no runs, or their numbers of examples differ.
 pub fn share_interval(metric: Metric, runs: Vec<Vec<(f64, f64)>>) -> Interval {
     let examples = runs[0].len();
     assert!(runs.iter().all(|run| run.len() == examples), "a share for each example");
@@ -80,14 +80,14 @@ fn interval(metric: Metric, examples: usize, runs: &[Weighted]) -> Interval {
     }
 }
 
-/// `statistic` of every resample, in order of their numbers: it is given how often each example was drawn, and for each
-/// of `groups` (numbers of runs) how often each run was.
+/// Evaluates `statistic` on every resample, in order. Its arguments are the number of times that each example was drawn
+/// and, for each of `groups` (numbers of runs), the number of times that each run was drawn.
 pub(super) fn resample(
     examples: usize,
     groups: &[usize],
     mut statistic: impl FnMut(&[u32], &[Vec<u32>]) -> f64,
 ) -> Vec<f64> {
-    // The seed is fixed: the same answers give the same interval.
+    // The seed is fixed, so equal answers give equal intervals.
     let root = Stream::new(0, Domain::Bootstrap, &[]);
     let mut weights = vec![0; examples];
     let mut drawn: Vec<Vec<u32>> = groups.iter().map(|&runs| vec![0; runs]).collect();
@@ -100,7 +100,7 @@ pub(super) fn resample(
     (0..RESAMPLES as u64).map(one).collect()
 }
 
-/// Draws as many as there are, with replacement: how often each was.
+/// Draws n of n with replacement and counts each draw.
 fn draw(stream: &mut Stream, counts: &mut [u32]) {
     counts.fill(0);
     for _ in 0..counts.len() {
@@ -108,14 +108,14 @@ fn draw(stream: &mut Stream, counts: &mut [u32]) {
     }
 }
 
-/// The mean over the drawn runs.
+/// Returns the mean over the drawn runs.
 pub(super) fn mean(runs: &[Weighted], weights: &[u32], drawn: &[u32]) -> f64 {
     let scores = runs.iter().zip(drawn).filter(|(_, times)| **times > 0);
     let sum: f64 = scores.map(|(run, &times)| f64::from(times) * run.value(weights)).sum();
     sum / runs.len() as f64
 }
 
-/// The ends between which [`LEVEL`] of sorted values lie: as many are below as above.
+/// Returns the bounds that contain the central [`LEVEL`] of the sorted values.
 pub(super) fn percentiles(sorted: &[f64]) -> (f64, f64) {
     let outside = (sorted.len() as f64 * (1.0 - LEVEL) / 2.0).round() as usize;
     let at = outside.max(1) - 1;
@@ -131,9 +131,9 @@ mod tests {
         ((0..all).map(|at| Label::Class(usize::from(at < right))).collect(), labels)
     }
 
-    /// The resampled accuracy of one run is binomial: of 100 examples with 60 right its 2.5 % and 97.5 % quantiles are
-    /// 50 and 69 (Python: the least k with `sum(comb(100, i) * .6**i * .4**(100-i) for i in range(k+1))` at least .025
-    /// and .975), and its standard deviation is `sqrt(.6 * .4 / 100)` = .0490.
+    /// The resampled accuracy of one run is binomial: for 100 examples with 60 correct, its 2.5 % and 97.5 % quantiles
+    /// are 50 and 69 (Python: the smallest k with `sum(comb(100, i) * .6**i * .4**(100-i) for i in range(k+1))` at
+    /// least .025 and .975), and its standard deviation is `sqrt(.6 * .4 / 100)` = .0490.
     #[test]
     fn an_accuracy_has_binomial_quantiles() {
         let (answers, labels) = classes(60, 100);
@@ -142,10 +142,10 @@ mod tests {
             (interval.low - 0.50).abs() < 0.0101 && (interval.high - 0.69).abs() < 0.0101,
             "{interval:?}"
         );
-        // 5 sigma of a standard deviation of 10,000 values: 5 / sqrt(20,000) of it.
+        // 5 sigma of a standard deviation of 10,000 values: a fraction 5 / sqrt(20,000) of it.
         assert!((interval.standard_error - 0.04899).abs() < 0.0018, "{interval:?}");
         assert_eq!(Some(interval), confidence_interval(Metric::Accuracy, &labels, &[&answers]));
-        // An accuracy is a share of as many as there are examples.
+        // An accuracy is a ratio with denominator 1 for every example.
         let shares = answers.iter().map(|answer| (f64::from(*answer == Label::Class(1)), 1.0)).collect();
         assert_eq!(share_interval(Metric::Accuracy, vec![shares]), interval);
         let (answers, labels) = classes(10, 10);
@@ -168,8 +168,8 @@ mod tests {
         assert!(spearman.low < interval.high && spearman.high > interval.low);
     }
 
-    /// Two runs whose answers are all right or all wrong: the examples do not matter, and the mean of two drawn runs is
-    /// 0, 1/2 and 1 with 1/4, 1/2 and 1/4, whose standard deviation is `sqrt(1/8)`.
+    /// The answers of one run are all right, of the other all wrong. Examples do not matter, and the mean of two drawn
+    /// runs is 0, 1/2 and 1 with probability 1/4, 1/2 and 1/4; its standard deviation is `sqrt(1/8)`.
     #[test]
     fn seeds_are_drawn_too() {
         let labels = [Label::Class(1); 30];

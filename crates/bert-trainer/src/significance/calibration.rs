@@ -1,38 +1,38 @@
-//! Measures whether a classifier is right as often as it is sure: the reliability diagram and the expected
-//! calibration error of Guo et al., On Calibration of Modern Neural Networks (2017), section 2.
+//! Measures the calibration of a classifier: the reliability diagram and the expected calibration error of Guo et al.,
+//! On Calibration of Modern Neural Networks (2017), section 2.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tasks::Label;
 
-/// Parts of equal width into which the confidences are sorted; Guo et al. have as many.
+/// Number of confidence bins of equal width, as in Guo et al.
 const BINS: usize = 15;
 
-/// The examples whose answers had about the same confidence.
+/// A bin of examples with similar confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Number of examples.
     pub examples: usize,
-    /// Their mean confidence: the probability of the class that was answered.
+    /// Mean confidence: the probability of the predicted class.
     pub confidence: f64,
-    /// How many of them were answered right, as a share.
+    /// Fraction of correct predictions.
     pub accuracy: f64,
 }
 
-/// How sure a classifier is, and how often it is right.
+/// The calibration of a classifier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Expected calibration error: the mean over the examples of how far the accuracy of their bin is from its
-    /// confidence.
+    /// Expected calibration error: the mean over the examples of the absolute difference between the accuracy and the
+    /// confidence of their bin.
     pub expected_error: f64,
-    /// The bins that have examples, the least sure first.
+    /// The non-empty bins, lowest confidence first.
     pub bins: Vec<Bin>,
 }
 
-/// The calibration of answers with these class probabilities; `None` for a regression.
+/// Returns the calibration of answers with these class probabilities; `None` for a regression.
 ///
 /// # Panics
-/// When there is not one answer and one row for each label.
+/// When the numbers of answers, rows and labels differ.
 pub fn calibration(labels: &[Label], answers: &[Label], rows: &[Vec<f32>]) -> Option<Calibration> {
     assert!(labels.len() == answers.len() && labels.len() == rows.len(), "one answer for each label");
     let mut sums = [(0, 0.0, 0); BINS];
@@ -59,7 +59,7 @@ pub fn calibration(labels: &[Label], answers: &[Label], rows: &[Vec<f32>]) -> Op
 mod tests {
     use super::*;
 
-    /// By hand: confidences .55 and .65 fall into the bins up to .6 and .667, .9 (twice) into that up to .933.
+    /// Computed by hand: confidences .55 and .65 are in the bins up to .6 and .667, .9 (twice) in the bin up to .933.
     #[test]
     fn the_error_by_hand() {
         let class = |of: [usize; 4]| of.map(Label::Class).to_vec();

@@ -1,18 +1,17 @@
-//! Measures how sure a score is: the summary over seeds, confidence intervals, and tests of one set of runs against
-//! another.
+//! Measures the uncertainty of a score: the summary over seeds, confidence intervals, and significance tests between
+//! two sets of runs.
 //!
-//! The functions take the labels of an evaluated set and what each run (one per seed) answered, and return plain
-//! numbers. Two things make a mean over seeds uncertain: another dev set would have had other examples, and other
-//! seeds would have given other models. The bootstrap draws both anew. Every draw comes from an addressed stream of
-//! `bert_random`, so equal answers give equal figures.
+//! The functions take the labels of an evaluated set and each run's (seed's) answers, and return plain numbers. A mean
+//! over seeds is uncertain because both the dev examples and the seeds are random samples; the bootstrap resamples
+//! both. The draws come from addressed streams of `bert_random`, so equal answers give equal results.
 //!
 //! | question | function | file |
 //! |---|---|---|
-//! | what did the seeds come to? | [`SeedSummary`] | `summary.rs` |
-//! | between which values does the mean score lie? | [`confidence_interval`] | `bootstrap.rs` |
+//! | what are the scores over the seeds? | [`SeedSummary`] | `summary.rs` |
+//! | what is the confidence interval of the mean score? | [`confidence_interval`] | `bootstrap.rs` |
 //! | is one set of runs better than another? | [`paired_test`] | `paired.rs` |
-//! | do two models differ in what they get right? | [`McNemar`] | `paired.rs` |
-//! | is a classifier right as often as it is sure? | [`calibration()`] | `calibration.rs` |
+//! | do two models differ in the number of correct answers? | [`McNemar`] | `paired.rs` |
+//! | is a classifier calibrated? | [`calibration()`] | `calibration.rs` |
 
 mod bootstrap;
 mod calibration;

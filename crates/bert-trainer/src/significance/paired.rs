@@ -1,40 +1,42 @@
-//! Tests whether one set of runs is better than another on the same examples, by a paired bootstrap, and whether two
-//! runs differ in how many they get right, by McNemar's exact test.
+//! Tests whether one set of runs is better than another on the same examples (paired bootstrap), and whether two runs
+//! differ in the number of correct answers (McNemar's exact test).
 
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{LEVEL, RESAMPLES, mean, percentiles, resample};
 use crate::tasks::{Label, Metric, Weighted};
 
-/// The difference of two mean scores, first less second, and what the bootstrap says of it.
+/// The difference of two mean scores, first minus second, with its bootstrap test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedTest {
     /// The metric.
     pub metric: Metric,
-    /// Mean of the first over its seeds, less that of the second.
+    /// Mean of the first over its seeds, minus the mean of the second.
     pub difference: f64,
-    /// Lower end of the difference's interval.
+    /// Lower end of the difference's confidence interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Share of the resamples between the two.
+    /// Confidence level.
     pub level: f64,
-    /// Two-sided: twice the share of the resamples in which the difference has the other sign or is none, at most 1.
+    /// Two-sided p-value: twice the fraction of resamples in which the difference has the opposite sign or is zero, at
+    /// most 1.
     pub p: f64,
     /// Number of resamples.
     pub resamples: usize,
-    /// Whether the runs were drawn in pairs: only where both have the same seeds.
+    /// Whether runs were drawn in pairs, which requires equal seeds on both sides.
     pub seeds_paired: bool,
 }
 
-/// Tests the mean of `metric` over the runs of `first` against that of `second`; every run has answered all `labels`.
-/// `None` for a metric that is not one of single answers.
+/// Tests the difference of the mean `metric` between the runs of `first` and `second`; every run has answers to all
+/// `labels`. `None` for a metric that does not compare single answers.
 ///
-/// A resample draws the examples once for both, and runs: in pairs where `same_seeds` says that run `i` of either had
-/// the same seed, else of each on its own.
+/// A resample draws the same examples for both sides. It draws runs in pairs if `same_seeds` (run `i` of both sides has
+/// the same seed), else separately for each side.
 ///
 /// # Panics
-/// When either has no runs, a run has another number of answers, or `same_seeds` and their numbers differ.
+/// When a side has no runs, a run has a different number of answers, or `same_seeds` is set and the numbers of runs
+/// differ.
 pub fn paired_test(
     metric: Metric,
     labels: &[Label],
@@ -66,32 +68,34 @@ pub fn paired_test(
     })
 }
 
-/// Twice the smaller share of the sorted differences on either side of zero. The observed one counts as a resample, so
-/// that it is never 0 (Davison and Hinkley, Bootstrap Methods and their Application, section 4.2).
+/// Returns twice the smaller fraction of the sorted differences on either side of zero. The observed difference counts
+/// as a resample, so the result is never 0 (Davison and Hinkley, Bootstrap Methods and their Application, section 4.2).
 fn beyond_zero(sorted: &[f64]) -> f64 {
-    // A mean of equal scores may differ by a rounding.
+    // Means of equal scores may differ by a rounding error.
     let tiny = 1e-12;
     let not_above = sorted.partition_point(|difference| *difference <= tiny);
     let not_below = sorted.len() - sorted.partition_point(|difference| *difference < -tiny);
     (2.0 * (1 + not_above.min(not_below)) as f64 / (1 + sorted.len()) as f64).min(1.0)
 }
 
-/// The examples on which two models differ, and how odd that would be if they were equally good.
+/// McNemar's test: the examples on which two models differ, and the probability of such a split if the models were
+/// equal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct McNemar {
-    /// Examples that only the first gets right.
+    /// Examples that only the first model gets right.
     pub only_first: usize,
-    /// Examples that only the second gets right.
+    /// Examples that only the second model gets right.
     pub only_second: usize,
-    /// Two-sided probability of a division as uneven, if each such example fell to either model with probability 1/2.
+    /// Two-sided probability of a split at least as uneven, if each such example fell to either model with probability
+    /// 1/2.
     pub p: f64,
 }
 
 impl McNemar {
-    /// The test of two models' answers.
+    /// Tests the answers of two models.
     ///
     /// # Panics
-    /// When there is not one answer of each for every label.
+    /// When the numbers of answers and labels differ.
     pub fn of(labels: &[Label], first: &[Label], second: &[Label]) -> Self {
         assert!(labels.len() == first.len() && labels.len() == second.len(), "one answer for each label");
         let only = |right: &[Label], wrong: &[Label]| {
@@ -103,10 +107,10 @@ impl McNemar {
     }
 }
 
-/// Twice the probability of at most the smaller number among as many throws of a fair coin, at most 1.
+/// Returns twice the probability of at most `min(a, b)` heads in `a + b` throws of a fair coin, limited to 1.
 fn two_sided(a: usize, b: usize) -> f64 {
     let (fewer, all) = (a.min(b), a + b);
-    // In logarithms: 2^-n has no floating-point number from n = 1075 on.
+    // Use logarithms: 2^-n underflows from n = 1075 on.
     let mut term = -(all as f64) * std::f64::consts::LN_2;
     let mut sum = term.exp();
     for k in 1..=fewer {
@@ -124,9 +128,9 @@ mod tests {
         (0..all).map(|at| Label::Class(usize::from(!wrong.contains(&at)))).collect()
     }
 
-    /// Two models that differ on 20 of 100 examples, 15 to 5. The resampled difference is a sum of 100 draws of +1,
-    /// -1 and 0 with .15, .05 and .8. Of its distribution (100 convolutions in Python) the 2.5 % and 97.5 % quantiles
-    /// are .02 and .19, and P(difference <= 0) is .013376.
+    /// Two models differ on 20 of 100 examples, 15 to 5. The resampled difference is a sum of 100 draws of +1, -1 and 0
+    /// with probability .15, .05 and .8. The 2.5 % and 97.5 % quantiles of its distribution (100 convolutions in
+    /// Python) are .02 and .19, and P(difference <= 0) is .013376.
     #[test]
     fn the_difference_of_two_models() {
         let labels = vec![Label::Class(1); 100];
@@ -146,7 +150,7 @@ mod tests {
         let (a, b) = (answers(0..5, 20), answers(3..6, 20));
         let test = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], true).unwrap();
         assert_eq!((test.difference, test.low, test.high, test.p), (0.0, 0.0, 0.0, 1.0));
-        // Drawn apart, the seeds alone make a difference.
+        // Drawn separately, the seeds alone make a difference.
         let apart = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], false).unwrap();
         assert!(apart.low < 0.0 && apart.high > 0.0 && apart.p > 0.5, "{apart:?}");
     }

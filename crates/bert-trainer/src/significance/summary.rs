@@ -1,8 +1,8 @@
-//! Summarizes the runs of several seeds on one task, and says how much of the result is luck.
+//! Summarizes the runs of several seeds on one task and their variation.
 //!
-//! Scores of fine-tuning on small sets swing by points from seed to seed, and some runs never leave the majority
-//! class; a mean alone hides both. So the summary has every run, mean, SD, median and extremes, the number of
-//! degenerate runs, the majority baseline, and the sampling error of the dev set itself.
+//! Scores of fine-tuning on small sets vary by points between seeds, and some runs never leave the majority class; a
+//! mean alone hides both. The summary therefore lists every run, mean, SD, median, minimum and maximum, the number of
+//! degenerate runs, the majority baseline, and the sampling error of the dev set.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bootstrap::{Interval, confidence_interval};
 use crate::tasks::{Label, Metric, Scores, Statistics, Task, binomial_standard_error};
 
-/// The outcome of one seed.
+/// The scores of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeedRun {
     /// The seed.
@@ -27,7 +27,7 @@ pub struct SeedRun {
 pub struct MetricSummary {
     /// The metric.
     pub metric: Metric,
-    /// Over all runs, degenerate ones included.
+    /// Statistics over all runs, degenerate ones included.
     #[serde(flatten)]
     pub statistics: Statistics,
 }
@@ -43,10 +43,10 @@ pub struct SeedSummary {
     pub runs: Vec<SeedRun>,
     /// Statistics by metric, in the task's order.
     pub metrics: Vec<MetricSummary>,
-    /// Standard error of one evaluation's accuracy on a set of this size, at the mean accuracy; `None` for
-    /// tasks without an accuracy.
+    /// Standard error of one accuracy on a set of this size, at the mean accuracy; `None` for tasks without an
+    /// accuracy.
     pub binomial_standard_error: Option<f64>,
-    /// Where the mean of the task's main metric lies, where the answers are known.
+    /// Confidence interval of the main metric's mean, if the answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// Number of degenerate runs.
@@ -56,8 +56,8 @@ pub struct SeedSummary {
 }
 
 impl SeedSummary {
-    /// Summarizes runs that were all scored on the same `examples` examples, by the metrics of the task that all of them
-    /// have (reports of earlier versions lack some).
+    /// Summarizes runs that were scored on the same `examples` examples, by the metrics that all runs have (earlier
+    /// reports lack some).
     ///
     /// # Panics
     /// When there are no runs.
@@ -83,18 +83,19 @@ impl SeedSummary {
         }
     }
 
-    /// With the interval of the main metric, from the answers of each run to the examples with these labels.
+    /// Adds the confidence interval of the main metric, computed from each run's answers to the examples with these
+    /// labels.
     ///
     /// # Panics
-    /// When a run has not answered every example.
+    /// When a run lacks an answer.
     #[must_use]
     pub fn with_interval(self, labels: &[Label], answers: &[&[Label]]) -> Self {
         let interval = confidence_interval(self.task.spec().primary, labels, answers);
         Self { interval, ..self }
     }
 
-    /// What a reader of the figures should be warned of: runs that answer everything alike, and a mean that is
-    /// not above the majority class by two standard errors.
+    /// Returns warnings about runs whose answers are all the same, and about a mean that is not at least two standard
+    /// errors above the majority-class baseline.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.degenerate_runs > 0 {
@@ -121,12 +122,12 @@ impl SeedSummary {
         warnings
     }
 
-    /// The names of the metrics.
+    /// Returns the names of the metrics.
     pub(crate) fn names(&self) -> Vec<String> {
         self.metrics.iter().map(|m| m.metric.to_string()).collect()
     }
 
-    /// A row for each seed, for each statistic over them and for the majority class: name, a value for each metric, note.
+    /// Returns the table rows for the seeds, their statistics and the majority class: name, values by metric, note.
     pub(crate) fn rows(&self) -> Vec<(String, Vec<String>, &'static str)> {
         let of = |scores: &Scores| self.metrics.iter().map(|m| decimals(scores.get(m.metric))).collect();
         let mut rows = Vec::new();
@@ -172,7 +173,7 @@ impl fmt::Display for SeedSummary {
     }
 }
 
-/// A score with four decimals, or a dash.
+/// Formats a score with four decimals, or a dash.
 pub(crate) fn decimals(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.4}"))
 }
@@ -195,7 +196,7 @@ mod tests {
     fn statistics_by_hand() {
         let s = Statistics::of(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!((s.mean, s.median, s.min, s.max), (2.5, 2.5, 1.0, 4.0));
-        // Squares 2.25 + .25 + .25 + 2.25 = 5, over 3.
+        // Squares 2.25 + .25 + .25 + 2.25 = 5, divided by 3.
         assert!((s.sd.unwrap() - (5.0f64 / 3.0).sqrt()).abs() < 1e-15);
         let one = Statistics::of(&[0.5]);
         assert_eq!((one.mean, one.median, one.sd), (0.5, 0.5, None));

@@ -1,12 +1,12 @@
-//! Computes what a score is judged by: the majority class, the sampling error, and whether a run learned anything
-//! but to give one answer.
+//! Computes reference values for a score: the majority-class baseline, the sampling error, and whether a run always
+//! gives the same answer.
 
 use super::example::Label;
 use super::metrics::score;
 use super::scores::Scores;
 use super::task::Task;
 
-/// Scores of the best answer that looks at no example: the most frequent class of the scored set (of equals the lower
+/// Returns the scores of the best constant answer: the most frequent class of the scored set (ties go to the lower
 /// number), or the mean of its scores.
 ///
 /// # Panics
@@ -31,14 +31,14 @@ pub fn majority_baseline(task: Task, labels: &[Label]) -> Scores {
     score(task, &vec![answer; labels.len()], labels)
 }
 
-/// Standard error of an accuracy measured on `examples` examples, as a fraction: `sqrt(p (1 - p) / n)`.
-/// For RTE's 277 at .66 that is .028, one example being .0036.
+/// Returns the standard error of an accuracy measured on `examples` examples, as a fraction: `sqrt(p (1 - p) / n)`. For
+/// RTE's 277 examples at .66 it is .028; one example is .0036.
 pub fn binomial_standard_error(accuracy: f64, examples: usize) -> f64 {
     (accuracy * (1.0 - accuracy) / examples as f64).sqrt()
 }
 
-/// Whether all predictions are the same: a run that failed to train gives the majority class (or one
-/// score) for everything, and an average over seeds hides it.
+/// Returns whether all predictions are the same. A run that failed to train predicts the majority class (or one score)
+/// for everything, and an average over seeds hides it.
 pub fn is_degenerate(predictions: &[Label]) -> bool {
     predictions.windows(2).all(|pair| pair[0] == pair[1])
 }
@@ -53,7 +53,7 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(Label::Class);
         let scores = majority_baseline(Task::Mnli, &[a, a, b, c]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.5));
-        // Of equals the lower number: F1 of class 1 is 0 then.
+        // Ties go to the lower number, so F1 of class 1 is 0.
         let scores = majority_baseline(Task::Mrpc, &[b, a, a, b]);
         assert_eq!((scores.get(Metric::Accuracy), scores.get(Metric::F1)), (Some(0.5), Some(0.0)));
         let scores = majority_baseline(Task::Mrpc, &[b, b, a, b]);

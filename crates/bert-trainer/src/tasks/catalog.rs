@@ -1,4 +1,4 @@
-//! Holds the specification of every task, as data only. `spec.rs` explains the fields, and `tsv.rs` has the columns
+//! Contains the specification of every task, as data only. `spec.rs` documents the fields, and `tsv.rs` has the columns
 //! of the files.
 
 use super::example::Split;
@@ -18,7 +18,7 @@ const GLUE_FILES: &[(Split, &str)] =
 const BINARY: Kind = Kind::Classification { labels: &["0", "1"] };
 const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
 
-/// The most common task: a pair, two classes, accuracy. The others say what is different.
+/// The most common kind of task: a pair, two classes, accuracy. The other specifications list only the differences.
 pub(super) const RTE: TaskSpec = TaskSpec {
     name: "rte",
     folder: "RTE",
@@ -179,7 +179,7 @@ pub(super) const SNLI: TaskSpec = TaskSpec {
     submissions: &[],
     ..MNLI
 };
-/// Stanford question answering: every question has an answer.
+/// The Stanford Question Answering Dataset 1.1, where every question has an answer.
 pub(super) const SQUAD: TaskSpec = TaskSpec {
     name: "squad",
     folder: "SQuAD",
@@ -198,14 +198,14 @@ pub(super) const SQUAD: TaskSpec = TaskSpec {
     submissions: &[],
     ..RTE
 };
-/// Some questions have no answer.
+/// SQuAD 2.0, where some questions have no answer.
 pub(super) const SQUAD2: TaskSpec = TaskSpec {
     name: "squad2",
     kind: Kind::Spans { version_2: true },
     files: &[(Split::Train, "train-v2.0.json"), (Split::Dev, "dev-v2.0.json")],
     ..SQUAD
 };
-/// Named entities in the form of CoNLL-2003.
+/// Named entities in the CoNLL-2003 format.
 pub(super) const CONLL: TaskSpec = TaskSpec {
     name: "conll",
     folder: "CoNLL",
@@ -227,7 +227,7 @@ pub(super) const CONLL: TaskSpec = TaskSpec {
     submissions: &[],
     ..RTE
 };
-/// Situations with adversarial generations: which of four endings goes on.
+/// Situations With Adversarial Generations: choose the right one of four endings.
 pub(super) const SWAG: TaskSpec = TaskSpec {
     name: "swag",
     folder: "SWAG",
@@ -240,7 +240,7 @@ pub(super) const SWAG: TaskSpec = TaskSpec {
     submissions: &[],
     ..RTE
 };
-/// A table of one's own, before its columns and labels are known.
+/// A custom table, before its columns and labels are known.
 pub(super) const TABLE: TaskSpec = TaskSpec {
     name: "table",
     folder: "",

@@ -1,5 +1,4 @@
-//! Defines an example of a task, its label, and the parts of a task's data: train, dev and test, and the second dev and
-//! test sets of MNLI.
+//! Defines an example of a task, its label, and the splits: train, dev, test, and MNLI's second dev and test sets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// One example of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// The number that the file gives it, or its row from 0: what GLUE's server knows it by.
+    /// The example's index in the file, or its row from 0; GLUE's server identifies examples by it.
     pub index: String,
     /// The (first) text.
     pub text_a: String,
     /// The second text of a pair task. Empty in a few published rows.
     pub text_b: Option<String>,
-    /// Of a multiple choice the second texts, of which one goes with the first.
+    /// The second texts of a multiple-choice example, one of which is right.
     pub choices: Vec<String>,
-    /// The label, where the file has one that counts.
+    /// The label, if the file has a valid one.
     pub label: Option<Label>,
 }
 
@@ -31,17 +30,17 @@ pub enum Label {
     Score(f32),
 }
 
-/// A part of a task's data.
+/// A split of a task's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
-    /// What the model is tuned on.
+    /// Training set.
     Train,
-    /// What it is scored on while tuning; of MNLI the matched set (the genres of training).
+    /// Dev set, for scoring during fine-tuning; for MNLI, the matched set (same genres as the training set).
     Dev,
-    /// MNLI's second dev set: genres that training does not have.
+    /// MNLI's second dev set, with genres that the training set does not contain.
     DevMismatched,
-    /// Test set, without labels in GLUE and CFIMDB; of MNLI the matched set.
+    /// Test set, without labels in GLUE and CFIMDB; for MNLI, the matched set.
     Test,
     /// MNLI's second test set.
     TestMismatched,
@@ -53,12 +52,11 @@ impl fmt::Display for Split {
     }
 }
 
-/// The file that holds a split.
+/// The file of a split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Whether it is a sample of somebody's drawing, not the official file: scores got on it are not
-    /// comparable with published ones, and a report should say so.
+    /// Whether it is a sample instead of the official file, so that its scores are not comparable with published ones.
     pub is_sample: bool,
 }

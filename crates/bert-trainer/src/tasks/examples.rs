@@ -1,8 +1,7 @@
-//! Finds the file of a split in a folder and reads its examples. The lines are parsed in `tsv.rs`, SWAG's in
-//! `swag.rs`, and tables of one's own in `table/`.
+//! Finds the file of a split in a folder and reads its examples. `tsv.rs` parses the lines, `swag.rs` reads SWAG, and
+//! `table/` reads custom tables.
 //!
-//! Texts are kept as they stand in the file, with the blanks at the end of SST-2's sentences; tokenizers drop
-//! those.
+//! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
 
 use std::path::Path;
 
@@ -17,12 +16,12 @@ use super::table::{find_table, read_table};
 use super::task::Task;
 use super::tsv::RowReader;
 
-/// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). An official
-/// file goes before a sample.
+/// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). Official files take
+/// precedence over samples.
 ///
 /// # Errors
-/// [`TaskError::NoSuchSplit`] when the task has no such split, [`TaskProblem::MissingSplit`] when there is
-/// no such file.
+/// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
+/// not exist.
 pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
@@ -45,12 +44,10 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into())
 }
 
-/// Reads a file of the task. Without `has_labels`, as in a file to predict on, a label column may be there or not, and
-/// is left alone.
+/// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
-/// [`TaskError::NotLabelled`]; every way in which the file can be unlike the task's format, with its line; see
-/// [`TaskError`].
+/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
 pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     if let Some(columns) = task.spec().columns {
         return read_table(task, columns, path, has_labels);
@@ -70,7 +67,7 @@ pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Exampl
     some(examples, path)
 }
 
-/// The labels of all examples, or `None` when any has none: such a set cannot be scored.
+/// Returns the labels of all examples, or `None` if one is missing, because such a set cannot be scored.
 pub fn labels_of(examples: &[Example]) -> Option<Vec<Label>> {
     examples.iter().map(|example| example.label).collect()
 }

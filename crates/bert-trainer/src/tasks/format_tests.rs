@@ -1,12 +1,11 @@
-//! Tests small files of every task, with the quirks of the published ones, and the message for every way in which a
-//! file can be wrong.
+//! Tests small files of every task, with the quirks of the published files, and the message for every error in a file.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// A split of a data folder, with labels where the published file has any that count.
+/// Reads a split of a data folder, with labels if the published file has valid ones.
 pub(super) fn read_split(task: Task, dir: &Path, split: Split) -> Result<Vec<Example>, TaskError> {
     read_file(task, &find_split(task, dir, split)?.path, task.spec().has_labels(split))
 }
@@ -18,7 +17,7 @@ fn read(task: Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> Result<Vec<Exa
     read_file(task, &path, has_labels)
 }
 
-/// The message without the temporary folder's name, and exit code 3.
+/// Returns the error message without the temporary folder's name; checks for exit code 3.
 fn refusal(task: Task, has_labels: bool, bytes: impl AsRef<[u8]>) -> String {
     let error = read(task, has_labels, bytes).unwrap_err();
     assert_eq!(error.exit_code(), 3, "{error}");
@@ -44,11 +43,11 @@ fn rte_and_quotes_that_are_not_quotes() {
         example("1", "a", Some("b"), class(0)),
     ];
     assert_eq!(read(Task::Rte, true, text).unwrap(), expected);
-    // CRLF, and no LF after the last row, read the same.
+    // CRLF, and a missing LF after the last row, read the same.
     let crlf = text.replace('\n', "\r\n");
     assert_eq!(read(Task::Rte, true, &crlf).unwrap(), expected);
     assert_eq!(read(Task::Rte, true, text.trim_end()).unwrap(), expected);
-    // So does the file without its header.
+    // A file without its header also reads the same.
     let (_, bare) = text.split_once('\n').unwrap();
     assert_eq!(read(Task::Rte, true, bare).unwrap(), expected);
 }
@@ -59,7 +58,7 @@ fn test_files_have_no_labels() {
     let expected = [example("17", "a", Some("b"), None)];
     assert_eq!(read(Task::Rte, false, text).unwrap(), expected);
     assert_eq!(read(Task::Wnli, false, text).unwrap(), expected);
-    // A labelled file may be predicted on too.
+    // Labelled files can be predicted too.
     let text = "index\tsentence1\tsentence2\tlabel\n17\ta\tb\tentailment\n";
     assert_eq!(read(Task::Rte, false, text).unwrap(), expected);
     let (_, bare) = text.split_once('\n').unwrap();
@@ -97,7 +96,7 @@ fn cola_has_no_header_but_in_test() {
     let text = "index\tsentence\n9\tBill left.\n";
     let expected = [example("9", "Bill left.", None, None)];
     assert_eq!(read(Task::Cola, false, text).unwrap(), expected);
-    // Predicting on the dev file works too.
+    // The dev file can be predicted too.
     let examples = read(Task::Cola, false, "gj04\t1\t\tBill left.\n").unwrap();
     assert_eq!(examples, [example("0", "Bill left.", None, None)]);
 }
@@ -120,7 +119,7 @@ fn qnli_and_qqp_by_their_column_names() {
 fn mnli_in_its_four_widths() {
     let common = "index\tpromptID\tpairID\tgenre\tp1\tp2\tq1\tq2\tsentence1\tsentence2";
     let row = "4\t1\t1c\tslate\t(\t(\t(\t(\ta\tb";
-    // The single annotators' labels differ from the gold label, which alone counts.
+    // The single annotators' labels differ from the gold label, which is the one to use.
     let train = format!("{common}\tlabel1\tgold_label\n{row}\tneutral\tcontradiction\n");
     let dev = format!(
         "{common}\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n\
@@ -285,7 +284,7 @@ fn snli_leaves_out_what_annotators_did_not_agree_on() {
     let expected = [example("3.jpg#4r1n", "a", Some("b"), class(2))];
     assert_eq!(read(Task::Snli, true, format!("{names}{rows}")).unwrap(), expected);
     assert_eq!(read(Task::Snli, true, rows).unwrap(), expected);
-    // Other tasks know no such mark.
+    // Other tasks do not have this marker.
     let text = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\t-\n";
     assert!(refusal(Task::Mnli, true, text).contains("unknown label \"-\""));
 }
@@ -304,7 +303,7 @@ fn cfimdb_test_cannot_be_scored() {
     assert_eq!(labels_of(&predict), None);
 }
 
-/// No input panics: every prefix of a file, and every byte of it replaced by each of some hostile ones.
+/// Tests that no input panics: every prefix of a file, and every byte replaced by each of several hostile ones.
 #[test]
 fn damaged_files_never_panic() {
     let header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2";

@@ -1,8 +1,7 @@
-//! Splits files into lines, with the care that files from anywhere need.
+//! Splits untrusted files into lines.
 //!
-//! A line ends at LF and nowhere else; a byte-order mark and the CR of a CRLF are dropped. Bytes that are not
-//! UTF-8, and lines too long for any example, are errors that name their place. Memory stays bounded whatever the
-//! file is.
+//! A line ends at LF only; a byte-order mark and the CR of a CRLF are dropped. Invalid UTF-8 and overlong lines are
+//! errors with a location. Memory is bounded for every file.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -12,14 +11,14 @@ use bert_storage::Locate;
 
 use super::error::{TaskError, TaskProblem};
 
-/// Longest line. The longest published row is some 10 KB.
+/// Maximum line length. The longest published row has about 10 KB.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Largest file. The largest published one, MNLI's training set, has some 200 MB.
+/// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Calls `each` with the number (from 1) and text of every line of the file, and gives its problems their place. A
-/// file that ends with LF has no line after it.
+/// Calls `each` with the number (from 1) and text of every line, and adds the location to its errors. An LF at the end
+/// of the file does not begin another line.
 pub(crate) fn for_each_line(
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), TaskProblem>,
@@ -35,7 +34,7 @@ pub(crate) fn for_each_line(
 /// [`TaskProblem::NotAFile`], [`TaskProblem::FileTooLarge`], [`TaskProblem::Io`].
 pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     let io = |source| TaskProblem::Io(source).at(path);
-    // Asked before opening: to open a pipe without a writer would wait for ever.
+    // Check the type first: opening a pipe without a writer would block forever.
     let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
         return Err(TaskProblem::NotAFile.at(path).into());
@@ -46,7 +45,7 @@ pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
 
-/// [`for_each_line`] for anything that is read, of any length; `path` is named in errors.
+/// Works as [`for_each_line`] on any reader of any length; `path` is named in errors.
 pub(crate) fn lines_of<E: From<TaskError>>(
     mut reader: impl BufRead,
     path: &Path,
@@ -81,7 +80,7 @@ pub(crate) fn lines_of<E: From<TaskError>>(
     Ok(())
 }
 
-/// What a file holds, which must be something.
+/// Returns the items of a file, or an error if there are none.
 pub(crate) fn some<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
     match found.is_empty() {
         true => Err(TaskProblem::NoExamples.at(path).into()),
@@ -117,7 +116,7 @@ mod tests {
         assert_eq!(texts(b"a\nb\n"), ["a", "b"]);
         assert_eq!(texts(b"a\nb"), ["a", "b"]);
         assert_eq!(texts(b"a\n\nb\n"), ["a", "", "b"]);
-        // Characters that `str::lines` of other languages cut at.
+        // Characters that split lines in other languages.
         let text = "a\rb\u{b}c\u{c}d\u{1c}e\u{85}f\u{2028}g\0h";
         assert_eq!(texts(text.as_bytes()), [text]);
     }
@@ -140,7 +139,7 @@ mod tests {
         long.push(b'x');
         let error = lines(&long).unwrap_err();
         assert!(error.to_string().starts_with("x.tsv:2: line longer than"));
-        // An endless source ends at once.
+        // An endless source fails quickly.
         let endless = BufReader::new(std::io::repeat(0));
         assert!(lines_of(endless, Path::new("x"), |_, _| Ok::<_, TaskError>(())).is_err());
     }
@@ -155,7 +154,7 @@ mod tests {
         assert!(matches!(problem(&error), TaskProblem::Io(_)));
         assert_eq!(error.exit_code(), 1);
         assert!(error.to_string().contains("none.tsv: cannot read: "));
-        // A sparse file: no disk is filled.
+        // A sparse file, which needs no disk space.
         let huge = folder.path().join("huge.tsv");
         let file = File::create(&huge).unwrap();
         file.set_len(MAX_FILE_BYTES + 1).unwrap();

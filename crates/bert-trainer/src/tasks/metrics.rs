@@ -1,8 +1,8 @@
-//! Computes the tasks' metrics as pure functions of predictions and labels, where an example may count any number of
-//! times: so the bootstrap of [`crate::significance`] scores its resamples without making them.
+//! Computes the metrics of tasks from predictions and labels. Examples have integer weights, so that the bootstrap of
+//! [`crate::significance`] can score resamples without building them.
 //!
-//! The values equal those of scikit-learn and scipy, except that an undefined value (a correlation with a constant,
-//! F1 without a positive) is 0, never NaN.
+//! The values equal the results of scikit-learn and scipy, except that an undefined value (a correlation with a
+//! constant, F1 without positives) is 0, never NaN.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::scores::{Metric, Scores};
 use super::spec::Kind;
 use super::task::Task;
 
-/// The task's metrics of `predictions` against `labels`, in the order of its specification.
+/// Returns the task's metrics of `predictions` against `labels`, in the order of its specification.
 ///
 /// # Panics
-/// When the two differ in number or kind, or there are none: a programmer's error.
+/// When the two differ in number or kind, or are empty.
 pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
     let value = |&metric: &Metric| match metric {
         Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
@@ -27,7 +27,7 @@ pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
     task.spec().metrics.iter().map(value).collect()
 }
 
-/// How often each class (row) was predicted as each class (column); `None` for a regression.
+/// Returns the confusion matrix: rows are true classes, columns are predictions; `None` for a regression.
 ///
 /// # Panics
 /// Like [`score`].
@@ -48,7 +48,7 @@ fn class_of(label: &Label) -> usize {
     }
 }
 
-/// Mean over the classes of their F1; a class that is neither predicted nor a label does not count.
+/// Returns the mean F1 over the classes; classes that occur in neither predictions nor labels are ignored.
 fn macro_f1(predictions: &[Label], labels: &[Label]) -> f64 {
     check(predictions, labels);
     let once = vec![1; labels.len()];
@@ -62,31 +62,31 @@ fn check(predictions: &[Label], labels: &[Label]) {
     assert!(!labels.is_empty(), "no examples to score");
 }
 
-/// One run's predictions beside the labels, prepared for a metric of which example `i` counts `weights[i]` times.
+/// One run's predictions and labels, prepared for a metric in which example `i` has weight `weights[i]`.
 pub(crate) enum Weighted {
-    /// 1 where the prediction is right.
+    /// 1 for a correct prediction, else 0.
     Accuracy(Vec<u32>),
-    /// F1 of class 1: harmonic mean of precision and recall; 0 when class 1 is nowhere right.
+    /// F1 of class 1: harmonic mean of precision and recall; 0 without true positives.
     F1(OneClass),
-    /// Matthews correlation of class 1 with the rest; 0 when either side is all one class.
+    /// Matthews correlation of class 1 with the rest; 0 if predictions or labels are constant.
     Matthews(OneClass),
-    /// What is right in each prediction and what there is, for a share of the sums; 0 of nothing.
+    /// Numerator and denominator of each example, for a ratio of sums; 0 if the sum of the denominators is 0.
     Share(Vec<(f64, f64)>),
-    /// Pearson correlation; 0 when either side is constant or not finite.
+    /// Pearson correlation; 0 if either side is constant or not finite.
     Pearson { predictions: Vec<f64>, labels: Vec<f64> },
-    /// Spearman correlation: Pearson's of the ranks, equal values sharing their mean rank.
+    /// Spearman correlation: Pearson correlation of the ranks, with mean ranks for ties.
     Spearman { predictions: Ranked, labels: Ranked },
-    /// Root of the mean of these squares.
+    /// Root of the mean of these squared errors.
     RootMean(Vec<f64>),
-    /// Mean of these.
+    /// Mean of these values.
     Mean(Vec<f64>),
 }
 
 impl Weighted {
-    /// `None` for a metric that is not one of single predictions of this kind.
+    /// Prepares a metric; returns `None` if it does not apply to single predictions of this kind.
     ///
     /// # Panics
-    /// When there is not one prediction for each label, or there are none.
+    /// When the numbers of predictions and labels differ, or are 0.
     pub(crate) fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
         check(predictions, labels);
         let score = |label: &Label| match label {
@@ -117,7 +117,7 @@ impl Weighted {
         }
     }
 
-    /// The metric where example `i` counts `weights[i]` times.
+    /// Returns the metric with weight `weights[i]` for example `i`.
     pub(crate) fn value(&self, weights: &[u32]) -> f64 {
         match self {
             Self::Accuracy(right) => count(right, weights) / f64::from(weights.iter().sum::<u32>()),
@@ -140,18 +140,18 @@ impl Weighted {
     }
 }
 
-/// The mean of values, each counted as often as its weight says.
+/// Returns the weighted mean of values.
 fn weighted_mean(values: &[f64], weights: &[u32]) -> f64 {
     let sum: f64 = values.iter().zip(weights).map(|(value, &n)| value * f64::from(n)).sum();
     sum / f64::from(weights.iter().sum::<u32>())
 }
 
-/// How many of `flags` are 1, each counted as often as its weight says.
+/// Returns the weighted number of set flags.
 fn count(flags: &[u32], weights: &[u32]) -> f64 {
     f64::from(flags.iter().zip(weights).map(|(flag, n)| flag * n).sum::<u32>())
 }
 
-/// Where a class is predicted, where it is the label, and where it is both.
+/// Examples where a class is predicted, where it is the label, and where it is both.
 pub(crate) struct OneClass {
     predicted: Vec<u32>,
     labelled: Vec<u32>,
@@ -181,10 +181,10 @@ impl OneClass {
     }
 }
 
-/// Pearson correlation of pairs, each counted as often as `weights` says.
+/// Returns the weighted Pearson correlation of pairs.
 fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
     let weight = |at: usize| f64::from(weights[at]);
-    // Of equal values the mean can be off by a rounding, which would leave noise to correlate with.
+    // For equal values, rounding errors in the mean would leave noise to correlate with.
     let is_constant = |values: &[f64]| {
         let mut drawn = (0..values.len()).filter(|&at| weight(at) > 0.0).map(|at| values[at]);
         let first = drawn.next();
@@ -206,9 +206,9 @@ fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
     ratio(covariance, variance_p.sqrt() * variance_l.sqrt()).clamp(-1.0, 1.0)
 }
 
-/// Values in their order, so that the ranks of a resample need no sorting.
+/// Sorted values, so that the ranks of a resample need no sorting.
 pub(crate) struct Ranked {
-    /// Examples by value, equal ones together.
+    /// Examples sorted by value, with ties grouped.
     ties: Vec<Vec<usize>>,
     finite: bool,
 }
@@ -223,7 +223,7 @@ impl Ranked {
         }
     }
 
-    /// Ranks from 1, ties at their mean; those of examples that were not drawn mean nothing.
+    /// Returns ranks from 1, with mean ranks for ties; the ranks of examples with weight 0 are meaningless.
     fn ranks(&self, weights: &[u32]) -> Vec<f64> {
         let mut ranks = vec![0.0; weights.len()];
         let mut before = 0;
@@ -303,7 +303,7 @@ mod tests {
         close(matthews(&p, &l), (2.0 - 1.0) / 36f64.sqrt());
         close(matthews(&l, &l), 1.0);
         close(matthews(&[0, 1], &[1, 0]), -1.0);
-        // Class 0: 1 right, 1 wrong, 1 missed; class 4 is nowhere and does not count.
+        // Class 0: 1 right, 1 wrong, 1 missed; class 4 does not occur and is ignored.
         close(macro_f1(&p, &l), (4.0 / 6.0 + 2.0 / 4.0) / 2.0);
         close(macro_f1(&[0, 2, 2], &[0, 2, 3]), (1.0 + 2.0 / 3.0 + 0.0) / 3.0);
     }
@@ -349,7 +349,7 @@ mod tests {
         close(errors.value(&[0, 3, 1]), 7.0 / 4.0);
     }
 
-    /// glibc's old linear congruential generator, upper 15 bits.
+    /// Generates numbers with glibc's old linear congruential generator, upper 15 bits.
     fn numbers() -> Vec<u64> {
         let mut x: u64 = 1;
         let mut next = || {
@@ -359,10 +359,10 @@ mod tests {
         (0..600).map(|_| next()).collect()
     }
 
-    /// Made with scikit-learn 1.9.1 (`accuracy_score`, `f1_score`, `matthews_corrcoef`) and scipy 1.17.1
-    /// (`pearsonr`, `spearmanr`) of the same lists: `r = numbers()`; `y = [v%3!=0 for v in r[:200]]`;
+    /// Computed with scikit-learn 1.9.1 (`accuracy_score`, `f1_score`, `matthews_corrcoef`) and scipy 1.17.1
+    /// (`pearsonr`, `spearmanr`) on the same lists: `r = numbers()`; `y = [v%3!=0 for v in r[:200]]`;
     /// `p = [(v%4!=0)==t for v,t in zip(r[200:400], y)]`; `a = float32([(v%26)/5 for v in r[400:500]])`;
-    /// `b = float32([(v%11)/2 + x/2 for v,x in zip(r[500:], a)])`, taken to float64 before `pearsonr`.
+    /// `b = float32([(v%11)/2 + x/2 for v,x in zip(r[500:], a)])`, converted to float64 before `pearsonr`.
     #[test]
     fn equal_to_scikit_learn_and_scipy() {
         let r = numbers();
@@ -398,7 +398,7 @@ mod tests {
         accuracy(&[1], &[1, 0]);
     }
 
-    /// A resample scored by its weights and written out.
+    /// Compares a resample scored by its weights with the same resample written out.
     fn compare(task: Task, answers: &[Label], labels: &[Label], weights: &[u32]) {
         let repeat = |of: &[Label]| -> Vec<Label> {
             of.iter().zip(weights).flat_map(|(x, &times)| vec![*x; times as usize]).collect()

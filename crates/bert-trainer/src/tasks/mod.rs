@@ -1,23 +1,23 @@
-//! Reads and scores the tasks that `finetune` knows: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and
-//! tables of one's own. The files of SQuAD and CoNLL have modules of their own: [`crate::question_answering`],
-//! [`crate::token_classification`].
+//! Reads and scores the tasks of `finetune`: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
+//! The modules [`crate::question_answering`] and [`crate::token_classification`] read the files of SQuAD and CoNLL.
 //!
-//! The module turns a task's published files into [`Example`]s and predictions into the official [`Scores`] and into
-//! prediction files in the form that GLUE's server (or minBERT's grader) takes. Everything here is plain text and numbers, without tensors or a tokenizer. The behaviour is that of the
-//! reference's `run_classifier.py` where it has the task, and of the official GLUE files and metrics elsewhere.
+//! The module converts a task's published files into [`Example`]s, and predictions into the official [`Scores`] and
+//! into prediction files for GLUE's server (or minBERT's grader). It works on plain text and numbers, without tensors
+//! or a tokenizer. It behaves as the reference's `run_classifier.py` for its tasks, and follows the official GLUE files
+//! and metrics for the others.
 //!
 //! | step | function | file |
 //! |---|---|---|
-//! | which task, by which name | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs` |
-//! | its labels, files and defaults | [`TaskSpec`] | `spec.rs`, `catalog.rs` |
-//! | the parts of its data, and what they hold | [`Split`], [`Example`] | `example.rs` |
+//! | task names | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs` |
+//! | labels, files and defaults of a task | [`TaskSpec`] | `spec.rs`, `catalog.rs` |
+//! | splits and examples | [`Split`], [`Example`] | `example.rs` |
 //! | file -> examples | [`find_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `swag.rs` |
-//! | a table of one's own -> task, examples | [`describe_table`] | `table/` |
+//! | custom table -> task, examples | [`describe_table`] | `table/` |
 //! | token ids -> model input | [`encode_pair`] | `pair.rs` |
 //! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
-//! | how much a score says | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
+//! | baseline and sampling error of a score | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
 //! | predictions -> files | [`write_predictions`] | `predictions.rs` |
-//! | every way in which a file can be wrong | [`TaskError`], [`TaskProblem`] | `error.rs` |
+//! | errors in files | [`TaskError`], [`TaskProblem`] | `error.rs` |
 
 mod baseline;
 mod catalog;

@@ -12,7 +12,7 @@ pub struct SpecialIds {
     pub sep: u32,
 }
 
-/// Input of the model for one example; both vectors have the same length.
+/// The model's input for one example; both vectors have the same length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedPair {
     /// Token ids.
@@ -21,8 +21,8 @@ pub struct EncodedPair {
     pub segment_ids: Vec<u32>,
 }
 
-/// Shortens the two texts until both together have at most `max_length` tokens: token by token from the
-/// end of the longer one, of equals from `b`.
+/// Truncates two texts until both together have at most `max_length` tokens, one token at a time from the end of the
+/// longer one; ties go to `b`.
 pub fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
     let (mut len_a, mut len_b) = (a.len(), b.len());
     while len_a + len_b > max_length {
@@ -35,11 +35,10 @@ pub fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (
     (&a[..len_a], &b[..len_b])
 }
 
-/// Builds the input of at most `max_seq_length` tokens. A second text without tokens counts as none, as in
-/// the reference.
+/// Builds an input of at most `max_seq_length` tokens. An empty second text is ignored, as in the reference.
 ///
 /// # Panics
-/// When `max_seq_length` is below 3: there is no room for the special tokens.
+/// When `max_seq_length` is below 3, which leaves no space for the special tokens.
 pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_length: usize) -> EncodedPair {
     assert!(max_seq_length >= 3, "max_seq_length below 3");
     let (a, b) = match b.unwrap_or_default() {
@@ -50,7 +49,7 @@ pub fn encode_pair(a: &[u32], b: Option<&[u32]>, special: SpecialIds, max_seq_le
     input_ids.extend(a);
     input_ids.push(special.sep);
     let mut segment_ids = vec![0; input_ids.len()];
-    // The reference tests its list again after truncating: a text cut to nothing has no `[SEP]`.
+    // The reference tests its list again after truncation: an empty text gets no `[SEP]`.
     if !b.is_empty() {
         input_ids.extend(b);
         input_ids.push(special.sep);
@@ -65,7 +64,7 @@ mod tests {
 
     const SPECIAL: SpecialIds = SpecialIds { cls: 101, sep: 102 };
 
-    /// The reference's loop, as it stands there.
+    /// The reference's loop, unchanged.
     fn reference_truncate(a: &mut Vec<u32>, b: &mut Vec<u32>, max_length: usize) {
         loop {
             if a.len() + b.len() <= max_length {
@@ -119,7 +118,7 @@ mod tests {
         assert_eq!(encoded.input_ids, [101, 7, 8, 102, 4, 5, 102]);
         let empty = encode_pair(&[7], Some(&[]), SPECIAL, 8);
         assert_eq!(empty, encode_pair(&[7], None, SPECIAL, 8));
-        // No room for the second text: the reference leaves `[CLS] a [SEP]`.
+        // No space for the second text: the reference leaves `[CLS] a [SEP]`.
         let encoded = encode_pair(&[7], Some(&[9]), SPECIAL, 4);
         assert_eq!(encoded.input_ids, [101, 7, 102]);
         assert_eq!(encoded.segment_ids, [0, 0, 0]);

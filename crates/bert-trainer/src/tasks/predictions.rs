@@ -1,5 +1,5 @@
-//! Writes predictions in the form of GLUE's submissions, of minBERT, or of the reference's table of probabilities.
-//! The caller gives the writer, and so decides where the file lies.
+//! Writes predictions in the format of GLUE's submissions, of minBERT, or of the reference's table of probabilities.
+//! The caller provides the writer.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use super::example::{Example, Label};
 use super::spec::Kind;
 use super::task::Task;
 
-/// Writes predictions in the form of the task's own community. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, the form
-/// of minBERT's output, and of its input. All others: rows `index<TAB>prediction` under that header, as GLUE's server
-/// wants them: the labels' words for RTE, QNLI and MNLI, 0 or 1 for the other classifications, for STS-B the score
-/// within its range and with 3 decimals. GLUE's name of the file is [`super::TaskSpec::submission_file_name`]. Scores of
-/// other tasks are within the range, too, and have every digit.
+/// Writes predictions in the task's usual format. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, as in minBERT's output
+/// and input. All others: rows `index<TAB>prediction` below that header, as GLUE's server expects: the label names for
+/// RTE, QNLI and MNLI, 0 or 1 for the other classifications, and for STS-B the score clipped to its range with 3
+/// decimals. [`super::TaskSpec::submission_file_name`] returns GLUE's file name. Scores of other tasks are also
+/// clipped, and keep all digits.
 ///
 /// # Errors
-/// Those of the writer.
+/// The errors of the writer.
 ///
 /// # Panics
-/// When there is not one prediction of the task's kind for each example.
+/// When there is not exactly one prediction of the task's kind for each example.
 pub fn write_predictions(
     out: &mut dyn Write,
     task: Task,
@@ -40,11 +40,10 @@ pub fn write_predictions(
     out.flush()
 }
 
-/// Writes `index<TAB>label` rows under that header: the labels as they stand in the task's files, scores to the last
-/// digit.
+/// Writes `index<TAB>label` rows below that header: labels as in the task's files, scores with all digits.
 ///
 /// # Errors
-/// Those of the writer.
+/// The errors of the writer.
 ///
 /// # Panics
 /// When an example has no label of the task's kind.
@@ -59,11 +58,11 @@ pub fn write_labels(out: &mut dyn Write, task: Task, examples: &[Example]) -> io
     out.flush()
 }
 
-/// Writes the class probabilities of each example as a tab-separated row without a header: the form of the
-/// reference's `test_results.tsv`. A regression has one column, the score.
+/// Writes the class probabilities of each example as a tab-separated row without a header, as in the reference's
+/// `test_results.tsv`. A regression has one column, the score.
 ///
 /// # Errors
-/// Those of the writer.
+/// The errors of the writer.
 pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result<()> {
     for row in rows {
         let row: Vec<String> = row.iter().map(f32::to_string).collect();
@@ -72,15 +71,15 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
     out.flush()
 }
 
-/// Writes the examples that were predicted wrongly, those the model was surest of first: number, label, prediction,
-/// the prediction's probability, text or texts. Of a regression all, the largest error first, which stands in the
-/// probability's place.
+/// Writes the wrongly predicted examples, most confident first: number, label, prediction, the prediction's
+/// probability, text or texts. For a regression, writes all examples, largest error first, with the error in place of
+/// the probability.
 ///
 /// # Errors
-/// Those of the writer.
+/// The errors of the writer.
 ///
 /// # Panics
-/// When there is not one prediction of the task's kind and one row of outputs for each example, or an example
+/// When there is not exactly one prediction of the task's kind and one row of outputs for each example, or an example
 /// has no label.
 pub fn write_errors(
     out: &mut dyn Write,
@@ -123,7 +122,7 @@ pub fn write_errors(
     out.flush()
 }
 
-/// A text as a field: those of tables may hold tabs and line ends.
+/// Returns a text as a field; texts in tables may contain tabs and line ends.
 fn in_field(text: &str) -> Cow<'_, str> {
     match text.contains(['\t', '\n', '\r']) {
         true => text.replace(['\t', '\n', '\r'], " ").into(),
@@ -131,7 +130,7 @@ fn in_field(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A prediction as it stands in a file.
+/// Returns a prediction as written to a file.
 fn in_file(task: Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
         (Kind::Classification { labels }, Label::Class(class)) => in_field(labels[class]).into_owned(),

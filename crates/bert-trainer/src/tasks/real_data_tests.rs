@@ -1,12 +1,13 @@
-//! Tests the published files in the data folder beside the workspace: they have the counts of rows and labels that
-//! its README gives.
+//! Tests the published files in the data folder next to the workspace: their numbers of rows and labels must match its
+//! README.
 
 use std::path::{Path, PathBuf};
 
 use super::format_tests::read_split;
 use super::*;
 
-/// The folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` beside the workspace.
+/// Returns the folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` next to the
+/// workspace.
 pub(crate) fn data() -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
@@ -14,7 +15,7 @@ pub(crate) fn data() -> PathBuf {
     data
 }
 
-/// Number of examples of each class.
+/// Returns the number of examples of each class.
 fn class_counts(task: Task, examples: &[Example]) -> Vec<usize> {
     let mut counts = vec![0; task.spec().num_labels()];
     for label in labels_of(examples).expect("labelled") {
@@ -26,8 +27,8 @@ fn class_counts(task: Task, examples: &[Example]) -> Vec<usize> {
     counts
 }
 
-/// Task, folder, then the class counts of train and dev and the rows of test; classes in the order of
-/// their numbers, where the README has them by name.
+/// Task, folder, class counts of train and dev, and the rows of test. Classes are in the order of their numbers; the
+/// README lists them by name.
 type Counts = (Task, &'static str, &'static [usize], &'static [usize], Option<usize>);
 
 const COUNTS: &[Counts] = &[
@@ -127,7 +128,7 @@ fn first_rows_are_where_they_should_be() {
     assert_eq!(stsb.text_b.as_deref(), Some("A man wearing a hard hat is dancing."));
 }
 
-/// The README's majority-class figures of the dev sets.
+/// Checks the README's majority-class figures of the dev sets.
 #[test]
 #[ignore = "needs ../shared"]
 fn majority_baselines_are_the_known_ones() {

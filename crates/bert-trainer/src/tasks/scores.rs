@@ -1,36 +1,35 @@
-//! Names the metrics, holds values by these names in an order that JSON keeps, and has the statistics of such values.
+//! Defines the metrics, ordered maps of their values, and statistics of values.
 
 use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// A metric. Most are fractions (1.0 is best), correlations run from -1, and errors have the unit of the scores (0 is
-/// best).
+/// A metric. Most are fractions (best 1.0); correlations start at -1; errors have the unit of the scores (best 0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Share of right predictions.
+    /// Fraction of correct predictions.
     Accuracy,
-    /// F1 of class 1; of answers and tags that of words and entities.
+    /// F1 of class 1; for answers, F1 of words; for tags, F1 of entities.
     F1,
     /// Mean of the F1 of every class.
     #[serde(rename = "macro_f1")]
     MacroF1,
-    /// Matthews correlation of two classes.
+    /// Matthews correlation for two classes.
     Matthews,
     /// Pearson correlation.
     Pearson,
     /// Spearman rank correlation.
     Spearman,
-    /// Share of answers that are right to the word.
+    /// Fraction of answers that match exactly.
     #[serde(rename = "exact_match")]
     ExactMatch,
-    /// Share of the predicted entities that are real.
+    /// Fraction of predicted entities that are correct.
     Precision,
-    /// Share of the real entities that are predicted.
+    /// Fraction of true entities that are predicted.
     Recall,
-    /// Root of the mean squared error.
+    /// Root mean squared error.
     Rmse,
     /// Mean absolute error.
     Mae,
@@ -47,12 +46,12 @@ impl fmt::Display for Metric {
 pub struct Scores(IndexMap<Metric, f64>);
 
 impl Scores {
-    /// The value of `metric`, if it is among them.
+    /// Returns the value of `metric`, if present.
     pub fn get(&self, metric: Metric) -> Option<f64> {
         self.0.get(&metric).copied()
     }
 
-    /// All values in order.
+    /// Returns all values in order.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> {
         self.0.iter().map(|(&metric, &value)| (metric, value))
     }
@@ -74,26 +73,26 @@ impl fmt::Display for Scores {
     }
 }
 
-/// Statistics of one number over runs.
+/// Statistics of one value over runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Mean.
     pub mean: f64,
     /// Sample standard deviation (divisor n - 1); `None` for one run.
     pub sd: Option<f64>,
-    /// Median; of an even number of runs the mean of the middle two.
+    /// Median; for an even number of runs, the mean of the middle two.
     pub median: f64,
-    /// Lowest.
+    /// Minimum.
     pub min: f64,
-    /// Highest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Statistics {
-    /// Statistics of `values`.
+    /// Computes the statistics of `values`.
     ///
     /// # Panics
-    /// When there are none.
+    /// When `values` is empty.
     pub fn of(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "no runs to summarize");
         let n = values.len() as f64;

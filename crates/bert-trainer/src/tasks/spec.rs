@@ -1,103 +1,103 @@
-//! Defines what is fixed about a task: its labels, files, metrics and default settings. The values are in
+//! Defines the fixed properties of a task: its labels, files, metrics and default settings. The values are in
 //! `catalog.rs`.
 //!
-//! Class numbers are positions in [`Kind::Classification`]'s labels, and those are in the order of the reference's
-//! and GLUE's processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI `contradiction` = 0,
-//! `entailment` = 1, `neutral` = 2. The Hugging Face `glue` data set numbers MNLI differently; exported models give
-//! their own numbers in `id2label`.
+//! Class numbers are positions in [`Kind::Classification`]'s labels, in the order of the reference's and GLUE's
+//! processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI `contradiction` = 0, `entailment` = 1,
+//! `neutral` = 2. The Hugging Face `glue` data set numbers MNLI differently; exported models list their own numbers in
+//! `id2label`.
 
 use super::example::Split;
 use super::scores::Metric;
 
-/// What the model predicts.
+/// The kind of prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// One of several classes.
     Classification {
-        /// The labels as they stand in the files; the position is the class number.
+        /// The labels as written in the files; the position is the class number.
         labels: &'static [&'static str],
     },
     /// A number.
     Regression {
-        /// Lowest score.
+        /// Minimum score.
         min: f32,
-        /// Highest score.
+        /// Maximum score.
         max: f32,
     },
-    /// Where in a text the answer to a question stands.
+    /// The span of a text that answers a question.
     Spans {
-        /// Whether some questions have none (SQuAD 2.0).
+        /// Whether some questions have no answer (SQuAD 2.0).
         version_2: bool,
     },
-    /// A tag for every word; the training file says which there are.
+    /// A tag for every word; the set of tags is read from the training file.
     Tags,
 }
 
-/// Settings for a run that names none.
+/// Default settings of a run.
 ///
-/// GLUE: those of the reference's `run_classifier.py`, with the five epochs that Hugging Face's
-/// `run_glue` table gives the small sets MRPC and WNLI. SST-5 and CFIMDB: those of the minBERT
-/// assignment; CFIMDB's reviews need the longer sequences. SICK, SNLI, CoNLL and tables take GLUE's.
-/// SQuAD: those of the reference's README. SWAG: those of the paper (4.4).
+/// GLUE uses the settings of the reference's `run_classifier.py`, except for the small sets MRPC and WNLI, which use
+/// five epochs as in Hugging Face's `run_glue` table. SST-5 and CFIMDB use the settings of the minBERT assignment;
+/// CFIMDB's reviews need the longer sequences. SICK, SNLI, CoNLL and tables use GLUE's settings, SQuAD the settings of
+/// the reference's README, and SWAG the settings of the paper (4.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
-    /// Longest sequence, special tokens included.
+    /// Maximum sequence length, including special tokens.
     pub max_seq_length: usize,
-    /// Passes over the training set.
+    /// Number of epochs.
     pub num_train_epochs: f64,
-    /// Examples in a step.
+    /// Batch size.
     pub train_batch_size: usize,
-    /// Peak learning rate when the whole model is tuned.
+    /// Peak learning rate when the whole model is fine-tuned.
     pub learning_rate: f64,
-    /// Peak learning rate when the encoder is frozen: the head alone needs a far larger one.
+    /// Peak learning rate when the encoder is frozen; the head alone needs a much larger one.
     pub frozen_learning_rate: f64,
 }
 
-/// All that is fixed about a task.
+/// The fixed properties of a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskSpec {
     /// Name on the command line.
     pub name: &'static str,
-    /// Folder of the official download, looked for within the data folder.
+    /// Folder name of the official download, searched for in the data folder.
     pub folder: &'static str,
     /// Classes or range.
     pub kind: Kind,
-    /// Classes in words, for exported models (empty for a regression).
+    /// Class names for exported models (empty for a regression).
     pub class_names: &'static [&'static str],
     /// Whether an example has two texts.
     pub pair: bool,
-    /// Second texts of which one goes with the first; 0 where an example is one text or one pair.
+    /// Number of second texts to choose from; 0 unless the task is multiple choice.
     pub choices: usize,
-    /// Metrics reported, in order: the official ones first; every classification has the accuracy too,
-    /// because the binomial sampling error belongs to it.
+    /// Reported metrics, official ones first. Every classification also reports accuracy, because the binomial sampling
+    /// error applies to it.
     pub metrics: &'static [Metric],
-    /// Metric by which the best checkpoint on dev is chosen: the one that the BERT paper reports (F1 for
-    /// MRPC and QQP, Spearman for STS-B, Matthews for CoLA, else the accuracy).
+    /// Metric that selects the best checkpoint on dev: the one that the BERT paper reports (F1 for MRPC and QQP,
+    /// Spearman for STS-B, Matthews for CoLA, else accuracy).
     pub primary: Metric,
     /// Default settings.
     pub defaults: Defaults,
-    /// Official file of each split; where a split has several, the first that is there.
+    /// Official files of each split; if a split has several, the first existing one is used.
     pub(super) files: &'static [(Split, &'static str)],
-    /// Whether `train_sample.tsv` and `dev_sample.tsv` may stand in for the official files.
+    /// Whether `train_sample.tsv` and `dev_sample.tsv` may replace the official files.
     pub(super) samples: bool,
     /// Whether the published test file has labels that may be scored. CFIMDB's has a label column, but it is blanked
     /// (all 0).
     pub(super) test_has_labels: bool,
-    /// What stands for a label where annotators did not agree: the row is left out, as usual.
+    /// Marker for missing annotator agreement in the label column; such rows are skipped, as usual.
     pub(super) unlabelled: Option<&'static str>,
-    /// The columns of a table of one's own; `None` for a published task, whose layout is in `tsv.rs`.
+    /// The columns of a custom table; `None` for a published task, whose layout is in `tsv.rs`.
     pub(super) columns: Option<Columns>,
     /// GLUE's submission file of each test split.
     pub(super) submissions: &'static [(Split, &'static str)],
 }
 
 impl TaskSpec {
-    /// Outputs of the classifier: the number of classes, or 1 for a regression.
+    /// Returns the number of classifier outputs: the number of classes, or 1 for a regression.
     pub fn num_labels(&self) -> usize {
         self.labels().len().max(1)
     }
 
-    /// The labels as they stand in the files; empty for a regression.
+    /// Returns the labels as written in the files; empty for a regression.
     pub fn labels(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Classification { labels } => labels,
@@ -105,12 +105,12 @@ impl TaskSpec {
         }
     }
 
-    /// All names that the official file of a split may have; none if the task has no such split.
+    /// Returns all possible names of a split's official file; empty if the task does not have the split.
     pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
 
-    /// Whether the task has such a split. A table may have all but the second ones.
+    /// Returns whether the task has the split. A table may have any but the second dev and test sets.
     pub fn has_split(&self, split: Split) -> bool {
         match self.columns {
             Some(_) => matches!(split, Split::Train | Split::Dev | Split::Test),
@@ -118,7 +118,7 @@ impl TaskSpec {
         }
     }
 
-    /// Name of the file with a sample that may stand in for the official one.
+    /// Returns the name of a sample file that may replace the official one.
     pub fn sample_file_name(&self, split: Split) -> Option<&'static str> {
         match split {
             Split::Train if self.samples => Some("train_sample.tsv"),
@@ -127,18 +127,17 @@ impl TaskSpec {
         }
     }
 
-    /// The file name that GLUE's server wants for predictions on a test split; `None` for tasks that
-    /// are not GLUE's.
+    /// Returns the file name that GLUE's server expects for predictions on a test split; `None` for other tasks.
     pub fn submission_file_name(&self, split: Split) -> Option<&'static str> {
         self.submissions.iter().find(|(of, _)| *of == split).map(|(_, name)| *name)
     }
 
-    /// Whether predictions are written as rows of index and answer. Those of minBERT's tasks are `ANSWER ||| TEXT`.
+    /// Returns whether predictions are written as rows of index and answer; minBERT's tasks use `ANSWER ||| TEXT`.
     pub(crate) fn predicts_in_rows(&self) -> bool {
         self.folder != "minbert"
     }
 
-    /// Whether the published file of a split has labels that may be scored.
+    /// Returns whether the published file of a split has labels that may be scored.
     pub fn has_labels(&self, split: Split) -> bool {
         match split {
             Split::Train | Split::Dev | Split::DevMismatched => true,

@@ -13,7 +13,7 @@ use super::tsv::{place, same_columns};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
-/// Where the columns stand.
+/// Positions of the columns.
 struct Positions {
     columns: usize,
     sent1: usize,
@@ -51,7 +51,7 @@ impl Positions {
     }
 }
 
-/// The examples of a file, as [`super::read_file`] gives them.
+/// Returns the examples of a file, like [`super::read_file`].
 pub(super) fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     let mut positions: Option<Positions> = None;
     let mut examples = Vec::new();
@@ -98,7 +98,7 @@ mod tests {
         assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
         assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
         assert!(error(HEADER.into(), true).contains("no examples"));
-        // Without labels the column may be there or not.
+        // Without labels, the column is optional.
         assert_eq!(read(&format!("{HEADER}{row}4\n"), false).unwrap()[0].label, None);
     }
 }

@@ -1,5 +1,5 @@
-//! Names the tasks as they are written to JSON and messages, and finds the specification of each. `task_names.rs`
-//! reads the names, and `spec.rs` says what belongs to a task.
+//! Defines the tasks and their names in JSON and messages, and returns the specification of each. `task_names.rs`
+//! parses the names, and `spec.rs` defines the specification.
 
 use std::fmt;
 
@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::catalog;
 use super::spec::TaskSpec;
 
-/// A task with published data and an official metric, or a table of one's own.
+/// A task with published data and an official metric, or a custom table.
 ///
-/// In JSON its name; of a table that was read the [`TableDescription`], so that a report can be read without its files.
+/// Serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a report can be
+/// read without the table's files.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).
@@ -37,19 +38,19 @@ pub enum Task {
     Cfimdb,
     /// Sentences Involving Compositional Knowledge (SemEval 2014), entailment.
     Sick,
-    /// The same pairs, relatedness: a regression.
+    /// The same pairs with relatedness scores: a regression.
     SickR,
     /// Stanford NLI.
     Snli,
     /// Stanford question answering, version 1.1.
     Squad,
-    /// Version 2.0, with questions that have no answer.
+    /// Stanford question answering, version 2.0, with questions that have no answer.
     Squad2,
-    /// Named entities in the form of CoNLL-2003.
+    /// Named entities in the CoNLL-2003 format.
     Conll,
-    /// Situations with adversarial generations: which ending goes on.
+    /// Situations With Adversarial Generations: choose the right ending.
     Swag,
-    /// A table of one's own.
+    /// A custom table.
     Table(TableTask),
 }
 
@@ -76,21 +77,21 @@ impl Task {
         Task::Swag,
     ];
 
-    /// All names on one line, for messages.
+    /// Returns all names on one line, for messages.
     pub(super) fn names() -> String {
         let published = Task::ALL.map(|task| task.spec().name).join(", ");
         format!("{published}, {}", catalog::TABLE.name)
     }
 
-    /// Its name alone, as `--task` takes it.
+    /// Serializes only the name, as `--task` takes it.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize_name<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.spec().name)
     }
 
-    /// All that is fixed about the task.
+    /// Returns the task's specification.
     pub fn spec(self) -> &'static TaskSpec {
         match self {
             Task::Rte => &catalog::RTE,
@@ -133,24 +134,24 @@ impl Serialize for Task {
     }
 }
 
-/// What is known of a table: all that decides how its files are read and scored.
+/// The description of a table: everything that affects reading and scoring its files.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDescription {
-    /// The columns: text, perhaps a second text, label. Empty as long as nobody has named them.
+    /// The columns: text, optionally a second text, label. Empty until they are set.
     pub columns: Vec<String>,
     /// The classes, in the order of their numbers; empty for a regression.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Lowest and highest score of a regression.
+    /// Minimum and maximum score of a regression.
     #[serde(default)]
     pub range: Option<(f32, f32)>,
-    /// Whether the test file has labels; of no account for what a report holds.
+    /// Whether the test file has labels; not part of a report.
     #[serde(skip)]
     pub test_has_labels: bool,
 }
 
-/// A table of one's own: what is known of it, and what follows. Both are kept for the rest of the process.
+/// A custom table: its description and specification. Both are kept until the process ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableTask {
     pub(super) description: &'static TableDescription,

@@ -1,4 +1,4 @@
-//! Reads the names of tasks, from the command line and from JSON.
+//! Parses the names of tasks, from the command line and from JSON.
 
 use super::catalog;
 use super::error::TaskError;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 impl FromStr for Task {
     type Err = TaskError;
 
-    /// Reads `rte`, `sst-2`, ...; case and hyphens do not count, so that `SST2` and `stsb` are understood.
+    /// Parses `rte`, `sst-2`, ...; case and hyphens are ignored, so that `SST2` and `stsb` are accepted.
     fn from_str(name: &str) -> Result<Self, TaskError> {
         let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
         if plain(name) == catalog::TABLE.name {

@@ -1,33 +1,33 @@
 //! Parses lines of tab-separated files, and of minBERT's `LABEL ||| TEXT`, into examples.
 //!
-//! These files have no quoting: a `"` is a character like any other and often stands alone, so rows are cut at tabs
-//! and nothing else. Columns are found by name where there is a header, else by the official position: the official
-//! files (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the needed columns can both
-//! be read. CoLA's train and dev have no header, and any other official file can be read without its header.
+//! These files have no quoting: a `"` is an ordinary character and often unpaired, so rows are split only at tabs.
+//! Columns are found by name if there is a header, else by their official position. This reads both the official files
+//! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
+//! and dev have no header, and any other official file can be read without its header.
 
 use super::error::TaskProblem;
 use super::example::{Example, Label};
 use super::spec::{Columns, Kind};
 use super::task::Task;
 
-/// Makes examples of the lines of one file.
+/// Converts the lines of one file to examples.
 pub(super) struct RowReader {
     task: Task,
     has_labels: bool,
     layout: Option<&'static Layout>,
-    /// Known from line 1 on.
+    /// Set by line 1.
     positions: Option<Positions>,
     rows: usize,
 }
 
 impl RowReader {
-    /// A reader for the lines of a file.
+    /// Creates a reader for the lines of a file.
     pub(super) fn new(task: Task, has_labels: bool) -> Self {
         RowReader { task, has_labels, layout: layout(task), positions: None, rows: 0 }
     }
 
-    /// The example in a line; `None` for a header and for a row without a label that annotators agreed on. Lines must
-    /// come in order.
+    /// Returns the example in a line; `None` for a header and for a row without annotator agreement. Lines must be
+    /// passed in order.
     pub(super) fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
         let example = match self.layout {
             None => Some(self.minbert_line(text)?),
@@ -69,7 +69,7 @@ impl RowReader {
 
     fn minbert_line(&self, text: &str) -> Result<Example, TaskProblem> {
         let (label, text) = text.split_once(" ||| ").ok_or(TaskProblem::MissingSeparator)?;
-        // Checked even where it does not count: a test file's blanked label is a label in form.
+        // Checked even if it is ignored: a test file's blanked label must still be a valid label.
         let label = label_of(self.task, label.trim())?;
         Ok(Example {
             index: self.rows.to_string(),
@@ -81,7 +81,7 @@ impl RowReader {
     }
 }
 
-/// A label of a task as it stands in a file.
+/// Parses a task's label.
 pub(super) fn label_of(task: Task, text: &str) -> Result<Label, TaskProblem> {
     let label = text.into();
     match task.spec().kind {
@@ -97,17 +97,17 @@ pub(super) fn label_of(task: Task, text: &str) -> Result<Label, TaskProblem> {
     }
 }
 
-/// Where the columns of a task are.
+/// The columns of a task.
 struct Layout {
     text_a: &'static str,
     text_b: Option<&'static str>,
-    /// Names of the label column; the first one that is there counts.
+    /// Possible names of the label column; the first existing one is used.
     label: &'static [&'static str],
     /// Positions in files without a header.
     positions: &'static [Positions],
 }
 
-/// The place of a column in a header.
+/// Returns the position of a column in a header.
 ///
 /// # Errors
 /// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
@@ -123,7 +123,7 @@ pub(crate) fn place(header: &[impl AsRef<str>], column: &str) -> Result<usize, T
     }
 }
 
-/// A row must have as many columns as the first one.
+/// Checks that a row has the same number of columns as the first one.
 pub(crate) fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
     match found == columns {
         true => Ok(()),
@@ -134,7 +134,7 @@ pub(crate) fn same_columns(found: usize, columns: usize, separator: &'static str
     }
 }
 
-/// The column of the example's number, in the files that have one.
+/// Names of the column with the example's index, in files that have one.
 const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
 
 /// Positions of the columns in rows of `columns` columns.
@@ -155,7 +155,7 @@ const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Opti
     Positions { columns, index, text_a, text_b: None, label }
 }
 
-/// RTE and WNLI.
+/// The layout of RTE and WNLI.
 const SENTENCES: Layout = Layout {
     text_a: "sentence1",
     text_b: Some("sentence2"),
@@ -214,7 +214,7 @@ const SNLI: Layout = Layout {
     ..SENTENCES
 };
 
-/// The layout of a published task in columns; `None` for those in another format.
+/// Returns the column layout of a published task; `None` for tasks in other formats.
 fn layout(task: Task) -> Option<&'static Layout> {
     match task {
         Task::Rte | Task::Wnli => Some(&SENTENCES),
@@ -233,27 +233,28 @@ fn layout(task: Task) -> Option<&'static Layout> {
 }
 
 impl Task {
-    /// The columns of texts and label under the header of the task's tables.
+    /// Returns the names of the text and label columns in the header of the task's tables.
     pub(crate) fn text_columns(self) -> Option<Columns> {
         let of_layout = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
         self.spec().columns.or_else(|| layout(self).map(of_layout))
     }
 }
 
-/// Where the texts are in rows of so many columns without a header, as in some official files of a task.
+/// Returns the positions of the texts in rows of `columns` columns without a header, as in some official files of a
+/// task.
 pub(crate) fn official_places(task: Task, columns: usize) -> Option<Positions> {
     layout(task)?.by_count(columns, false).ok()
 }
 
 impl Layout {
-    /// Whether line 1 is a header: whether any of its fields is the name of a column.
+    /// Returns whether line 1 is a header, which has at least one known column name.
     fn is_header(&self, fields: &[&str]) -> bool {
         let names = INDEX.iter().chain(self.label).copied();
         let mut names = names.chain([self.text_a]).chain(self.text_b);
         names.any(|name| fields.contains(&name))
     }
 
-    /// Positions by the names in the header.
+    /// Finds the positions by the names in the header.
     fn by_name(&self, fields: &[&str], has_labels: bool) -> Result<Positions, TaskProblem> {
         let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
         Ok(Positions {
@@ -269,8 +270,8 @@ impl Layout {
         })
     }
 
-    /// Positions of the official layout with as many columns as line 1. A file without labels may be
-    /// read as one (test files), and so may a file with labels, which are then left alone.
+    /// Finds the official layout with the same number of columns as line 1. A file to predict may have the layout of a
+    /// test file, or of a labelled file, whose labels are then ignored.
     fn by_count(&self, columns: usize, has_labels: bool) -> Result<Positions, TaskProblem> {
         let same = |labelled: bool| {
             self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)

@@ -1,9 +1,9 @@
-//! Reads files in the form of CoNLL-2003: one word per line with its tag in the last column, and an empty line
-//! after every sentence.
+//! Reads files in the CoNLL-2003 format: one word per line with its tag in the last column, and an empty line after
+//! every sentence.
 //!
-//! Tabs separate the columns of a line that has any, else blanks do; every word has as many columns as the first one.
-//! Lines that begin with `-DOCSTART-` divide documents and are left out, and so are comments before a sentence: lines
-//! that begin with `#` and are no word with a tag, as in MultiCoNER (`# id 17 domain=train`).
+//! Columns are separated by tabs if a line has any, else by blanks; every word must have the same number of columns as
+//! the first. Two kinds of lines are skipped: `-DOCSTART-` lines, which separate documents, and comments before a
+//! sentence, which begin with `#` and are not a tagged word, as in MultiCoNER (`# id 17 domain=train`).
 
 use std::path::Path;
 
@@ -11,22 +11,22 @@ use crate::tasks::{TaskError, TaskProblem, for_each_line, some};
 use crate::token_classification::entities::is_known;
 use bert_storage::Locate;
 
-/// A sentence and the tags of its words.
+/// A sentence with the tags of its words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence {
-    /// Its words.
+    /// The words.
     pub words: Vec<String>,
-    /// As many tags; empty where the file has none that count.
+    /// One tag per word; empty if the file has no valid tags.
     pub tags: Vec<String>,
-    /// The line of its first word.
+    /// Line number of the first word.
     pub line: u64,
 }
 
-/// Reads the sentences of a file. Without `has_tags` a line may be a word alone, and tags are left alone.
+/// Reads the sentences of a file. Without `has_tags`, a line may be a single word, and tags are ignored.
 ///
 /// # Errors
 /// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
-/// [`TaskProblem::CountedWords`], [`TaskProblem::NoExamples`], and those of reading lines.
+/// [`TaskProblem::CountedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
 pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
     let width = width(path)?;
     let mut sentences = Vec::new();
@@ -65,7 +65,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     }
 }
 
-/// The columns of a line; none of a blank one.
+/// Returns the columns of a line; empty for a blank line.
 fn columns(line: &str) -> Vec<&str> {
     let line = line.trim_end();
     match line.contains('\t') {
@@ -74,7 +74,7 @@ fn columns(line: &str) -> Vec<&str> {
     }
 }
 
-/// The columns of the first word of a file.
+/// Returns the number of columns of the first word in a file.
 fn width(path: &Path) -> Result<usize, TaskError> {
     let mut width = None;
     for_each_line(path, |_, text| {
@@ -85,12 +85,12 @@ fn width(path: &Path) -> Result<usize, TaskError> {
         }
         Ok(())
     })?;
-    // Where every line begins with a hash, hashes are words.
+    // If every line begins with a hash, hashes are words.
     Ok(width.unwrap_or(2))
 }
 
-/// Whether a line before the first word of a sentence is a comment. A hash may be a word as well: then it has as many
-/// columns as other words, and its tag is one.
+/// Returns whether a line before the first word of a sentence is a comment. A hash is a word if its line has the usual
+/// number of columns and a valid tag.
 fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     let is_word = columns.len() == width
         && match has_tags {
@@ -100,7 +100,7 @@ fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     columns[0].starts_with('#') && !is_word
 }
 
-/// Whether the words of a sentence are their numbers: 1, 2, 3, and 2-3 or 2.1 among them.
+/// Returns whether the words of a sentence are line numbers: 1, 2, 3, possibly with 2-3 or 2.1.
 fn counts_words(sentence: &Sentence) -> bool {
     let is_number = |word: &String| {
         let number = word.split(['-', '.']).next().unwrap_or_default();
@@ -109,7 +109,7 @@ fn counts_words(sentence: &Sentence) -> bool {
     sentence.words[0].starts_with('1') && sentence.words.len() > 1 && sentence.words.iter().all(is_number)
 }
 
-/// The tags of some sentences, each once: `O` first, the others in order of their bytes.
+/// Returns the distinct tags of some sentences: `O` first, the others in byte order.
 #[must_use]
 pub fn tags_of(sentences: &[Sentence]) -> Vec<String> {
     let all: std::collections::BTreeSet<&String> =

@@ -1,48 +1,47 @@
-//! Finds the entities in a sequence of tags, and counts how many of them are right.
+//! Extracts the entities from a sequence of tags, and counts the correct ones.
 //!
-//! An entity is right when its first word, its last word and its kind are. Where entities begin and end follows
-//! `conlleval`, the script of the CoNLL shared tasks, which `seqeval` ports. It understands tags of the schemes
-//! IOB1, IOB2, IOE and IOBES, and a tag that the scheme does not allow at its place begins an entity. The letters of
-//! BILOU and BMEWO are read as those of IOBES: L as E, U and W as S, M as I.
+//! An entity is correct if its first word, last word and type are. The boundaries follow `conlleval`, the script of the
+//! CoNLL shared tasks, which `seqeval` ports. Supported schemes are IOB1, IOB2, IOE and IOBES; a tag that is invalid at
+//! its position begins an entity. BILOU and BMEWO are mapped to IOBES: L to E, U and W to S, M to I.
 
 use std::collections::BTreeSet;
 
-/// A stretch of words of one kind.
+/// An entity: a range of words of one type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entity {
-    /// Its kind, as `PER`.
+    /// Entity type, such as `PER`.
     pub kind: String,
-    /// Its first word.
+    /// Index of the first word.
     pub first: usize,
-    /// Its last word.
+    /// Index of the last word.
     pub last: usize,
 }
 
-/// Right, predicted and real entities.
+/// Counts of correct, predicted and true entities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntityCounts {
-    /// Predicted ones that are real.
+    /// Predicted entities that are correct.
     pub right: usize,
-    /// Predicted ones.
+    /// Predicted entities.
     pub predicted: usize,
-    /// Real ones.
+    /// True entities.
     pub real: usize,
 }
 
 impl EntityCounts {
-    /// The share of the predicted ones that is real; 0 of none.
+    /// Returns the fraction of predicted entities that are correct; 0 if there are none.
     #[must_use]
     pub fn precision(self) -> f64 {
         share(self.right, self.predicted)
     }
 
-    /// The share of the real ones that was predicted; 0 of none.
+    /// Returns the fraction of true entities that were predicted; 0 if there are none.
     #[must_use]
     pub fn recall(self) -> f64 {
         share(self.right, self.real)
     }
 
-    /// The harmonic mean of both.
+    /// Returns the harmonic mean of precision and recall.
     #[must_use]
     pub fn f1(self) -> f64 {
         share(2 * self.right, self.predicted + self.real)
@@ -53,7 +52,7 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Compares the tags of sentences, real and predicted; of equal lengths each.
+/// Compares true and predicted tags of sentences; each pair must have the same length.
 #[must_use]
 pub fn score_entities<T: AsRef<str>>(real: &[Vec<T>], predicted: &[Vec<T>]) -> EntityCounts {
     assert_eq!(real.len(), predicted.len(), "tags for each sentence");
@@ -69,7 +68,7 @@ pub fn score_entities<T: AsRef<str>>(real: &[Vec<T>], predicted: &[Vec<T>]) -> E
     counts
 }
 
-/// The entities of a sentence, in order.
+/// Returns the entities of a sentence, in order.
 #[must_use]
 pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
     let mut entities = Vec::new();
@@ -91,15 +90,15 @@ pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
     entities
 }
 
-/// Whether a tag is of a scheme that is understood.
+/// Returns whether a tag belongs to a supported scheme.
 #[must_use]
 pub fn is_known(tag: &str) -> bool {
     tag == "O" || matches!(divided(tag).0, "B" | "I" | "E" | "S")
 }
 
-/// `B-PER` as its place in an entity, by the letters of IOBES, and its kind.
+/// Splits `B-PER` into its position in an entity, as an IOBES letter, and its type.
 fn divided(tag: &str) -> (&str, &str) {
-    // A tag without a kind, as in sets with one kind of entity.
+    // A tag may lack a type, in data sets with only one.
     let (place, kind) = tag.split_once('-').unwrap_or((tag, "_"));
     match place {
         "O" => (place, ""),

@@ -1,8 +1,7 @@
-//! Cuts words into word pieces, makes batches of sentences, and collects the tags that the model gives to their words.
+//! Tokenizes words into word pieces, batches sentences, and collects the predicted tag of each word.
 //!
-//! The first piece of each word carries its tag, the others carry none. This is the scheme of the paper (5.3) and of
-//! `run_ner.py` of `transformers`. A word of which tokenizing leaves nothing becomes one `[UNK]`, so that every word
-//! has a place.
+//! The first piece of each word carries its tag, the others carry none, as in the paper (5.3) and in `run_ner.py` of
+//! `transformers`. A word that the tokenizer reduces to nothing becomes one `[UNK]`, so that every word has a position.
 
 use bert_data::{Tokenizer, Vocabulary};
 use bert_model::{BertForTokenClassification, Mode};
@@ -16,19 +15,19 @@ use crate::text::Text;
 
 const EVAL_BATCH: usize = 64;
 
-/// What a word gets that is beyond the longest sequence: no entity.
+/// Tag of words beyond the maximum sequence length: no entity.
 const OUTSIDE: &str = "O";
 
-/// A sentence as the model sees it.
+/// A tokenized sentence.
 struct EncodedSentence {
     /// `[CLS] pieces [SEP]`
     encoded: EncodedPair,
-    /// Where the first piece of each word stands; fewer than words where the sentence was too long.
+    /// Position of the first piece of each word; fewer than the words if the sentence was too long.
     places: Vec<usize>,
 }
 
 impl EncodedSentence {
-    /// Tokenizes a sentence; words whose first piece would stand beyond `max_seq_length` are left out.
+    /// Tokenizes a sentence; drops words whose first piece would exceed `max_seq_length`.
     fn new(
         sentence: &Sentence,
         tokenizer: &Tokenizer,
@@ -55,7 +54,7 @@ impl EncodedSentence {
     }
 }
 
-/// Sentences as word pieces.
+/// Tokenized sentences.
 pub(crate) struct EncodedSentences {
     encoded: Vec<EncodedSentence>,
     pad_id: i32,
@@ -72,23 +71,23 @@ impl EncodedSentences {
         Self { encoded: sentences.iter().map(encode).collect(), pad_id, max_seq_length }
     }
 
-    /// Words of a sentence that are beyond the longest sequence: the model does not see them.
+    /// Returns the number of words beyond the maximum sequence length, which the model does not see.
     pub(crate) fn beyond(&self, sentence: usize, words: usize) -> usize {
         words - self.places(sentence).len()
     }
 
-    /// Where in a sentence's sequence the first piece of each word stands.
+    /// Returns the positions of the first piece of each word in a sentence's sequence.
     pub(crate) fn places(&self, sentence: usize) -> &[usize] {
         &self.encoded[sentence].places
     }
 
-    /// Some sentences as the model reads them.
+    /// Returns a batch of sentences.
     pub(crate) fn batch(&self, sentences: &[usize]) -> PaddedBatch {
         let rows: Vec<_> = sentences.iter().map(|&i| &self.encoded[i].encoded).collect();
         PaddedBatch::new(&rows, self.pad_id, self.max_seq_length)
     }
 
-    /// The most probable tag of every word of every sentence, by the names of the model's outputs.
+    /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
     pub(crate) fn tags(
         &self,
         sentences: &[Sentence],
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_long_sentence_ends_with_a_separator() {
-        // Room for two pieces: the second word is left out, or cut where its first piece still fits.
+        // With space for two pieces, the second word is dropped, or truncated if its first piece still fits.
         assert_eq!(encode(&["anna", "rows"], 4).encoded.input_ids, [2, 5, 6, 3]);
         let cut = encode(&["rows", "anna"], 4);
         assert_eq!((cut.encoded.input_ids, cut.places), (vec![2, 7, 5, 3], vec![1, 2]));

@@ -1,10 +1,10 @@
-//! Gives every word of a sentence a class, as in named-entity recognition: from reading the files to scoring entities.
+//! Implements token classification, as in named entity recognition, from reading the files to scoring entities.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | [`conll`] | reads sentences with a tag for each word |
-//! | `inputs` | cuts words into word pieces, makes batches of these and collects the model's tags |
-//! | [`entities`] | finds entities in tags and computes precision, recall and F1 |
+//! | `inputs` | tokenizes words into word pieces, batches sentences and collects the predicted tags |
+//! | [`entities`] | extracts entities from tags and computes precision, recall and F1 |
 
 pub mod conll;
 pub mod entities;

@@ -1,5 +1,4 @@
-//! Implements the objective of classes and scores: classification or regression of a text or a pair, and multiple
-//! choice.
+//! Implements classification and regression of a text or a text pair, and multiple choice.
 
 use std::path::Path;
 
@@ -30,25 +29,25 @@ use crate::text::Text;
 
 const EVAL_BATCH: usize = 64;
 
-/// BERT with a classifier.
+/// BERT with a classification head.
 pub trait Classifier: Architecture {
-    /// What the classifier reads of each sequence, `[sequences, features]`: the pooled output, unless said.
+    /// Returns the input features of the classifier, `[sequences, features]`; the pooled output by default.
     fn features(&self, input: BertInput, mode: Mode) -> Tensor<2>;
 
-    /// Whether nothing in the features learns while the encoder is frozen.
+    /// Returns whether the features are constant while the encoder is frozen.
     fn features_are_fixed(&self) -> bool {
         true
     }
 
-    /// The logits of each example, `[examples, labels]`, from the features of its sequences.
+    /// Returns the logits of each example, `[examples, labels]`, from the features of its sequences.
     fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2>;
 
-    /// The last layer.
+    /// Returns the last layer.
     fn classifier(&mut self) -> &mut Linear;
 }
 
 impl Classifier for BertWithFeatureHead {
-    /// The encoder is frozen in every mode.
+    /// Evaluation mode: the encoder is frozen.
     fn features(&self, input: BertInput, _mode: Mode) -> Tensor<2> {
         BertWithFeatureHead::features(self, input)
     }
@@ -94,22 +93,22 @@ impl Classifier for BertForMultipleChoice {
     }
 }
 
-/// What only some classifiers can: an adapter in the encoder.
+/// Features that only some classifiers support: an adapter in the encoder.
 pub(in crate::finetune) trait Adapts: Classifier {
-    /// With a fresh adapter, when one is asked for. `fresh` names what the checkpoint did not have.
+    /// Returns the model with a new adapter, if requested. `fresh` names the tensors that the checkpoint lacks.
     ///
     /// # Errors
-    /// When it does not fit.
+    /// When the adapter does not fit the model.
     fn adapted(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
         Ok(self)
     }
 
-    /// The encoder, if it may have fused adapters.
+    /// Returns the encoder, if it may have fused adapters.
     fn fused_encoder(&self) -> Option<&BertModel> {
         None
     }
 
-    /// Writes the tuned model, or its adapter.
+    /// Writes the fine-tuned model, or its adapter.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -136,22 +135,22 @@ impl Adapts for BertForMultipleChoice {}
 
 impl Adapts for BertWithFeatureHead {}
 
-/// Examples as texts and as the model sees them, and their labels where they have any.
+/// Examples as text and as tokens, with their labels if they have any.
 pub(in crate::finetune) struct LabelledSplit {
     examples: Vec<Example>,
     labels: Vec<Label>,
     features: Features,
 }
 
-/// What a model says of labelled examples.
+/// A model's predictions for labelled examples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::finetune) struct LabelAnswers {
     labels: Vec<Label>,
-    /// Probabilities of the classes, or the score.
+    /// Class probabilities, or the score.
     outputs: Vec<Vec<f32>>,
 }
 
-/// A task of classes or scores.
+/// The objective of a task with classes or scores.
 pub(in crate::finetune) struct Labels<'a, M> {
     sets: Sets<'a, LabelledSplit>,
     scale: Option<Scale>,
@@ -162,7 +161,7 @@ impl<'a, M: Classifier> Labels<'a, M> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When one of them is missing or bad, with the line.
+    /// When a file is missing or invalid; the error names the line.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = setup.config.task;
         let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
@@ -178,7 +177,7 @@ impl<'a, M: Classifier> Labels<'a, M> {
         Ok(Self { sets, scale, model: std::marker::PhantomData })
     }
 
-    /// A model whose outputs have the unit of the labels.
+    /// Returns the model with outputs in the unit of the labels.
     fn in_units(&self, model: &M) -> M
     where
         M: Clone,
@@ -198,8 +197,8 @@ impl<'a, M: Classifier> Labels<'a, M> {
     }
 }
 
-/// Sets whose labels are all alike: nothing can be learnt from such a training set, and no score says much on such a dev
-/// set.
+/// Returns warnings about sets whose labels are all equal: nothing can be learned from such a training set, and scores
+/// on such a dev set mean little.
 fn constant_labels(sets: &Sets<'_, LabelledSplit>) -> Vec<String> {
     let parts = sets.parts.iter().map(|(part, set)| (part.to_string(), set));
     let all = [("the training set".to_string(), &sets.train)].into_iter().chain(parts);
@@ -224,7 +223,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
             None => checkpoint.without_feature_head(),
         };
         match spec.kind {
-            // One output for each choice.
+            // Multiple choice: one output per choice.
             Kind::Classification { .. } if spec.choices > 0 => checkpoint,
             Kind::Classification { labels } if spec.class_names.is_empty() => checkpoint.with_labels(labels),
             Kind::Classification { .. } => checkpoint.with_labels(spec.class_names),
@@ -240,7 +239,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         (self.sets.train.features.batch(items.to_vec()), items.len())
     }
 
-    /// In evaluation mode they are the same every epoch, so they are computed once.
+    /// The outputs are the same in every epoch, because the encoder is in evaluation mode; they are computed once.
     fn frozen_outputs(&self, model: &M) -> Option<Tensor<2>> {
         let table = || all_features(model, &self.sets.train.features, &self.setup().opened.plain());
         (self.setup().config.freeze_encoder && model.features_are_fixed()).then(table)
@@ -268,7 +267,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
             }
             _ => classification_loss(logits, batch.classes(device), targets as f64),
         };
-        // The micro-batches of a step together have it once.
+        // The regularizer counts once per step, so each micro-batch adds its share.
         let share = batch.examples.len() as f64 / targets as f64;
         match model.fused_encoder().and_then(BertModel::fusion_distance) {
             Some(distance) => loss + distance.mul_scalar(adapter::REGULARIZATION * share),
@@ -276,7 +275,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         }
     }
 
-    /// Every class is as likely as another; of scores the loss of a zero for all.
+    /// Loss of a uniform prediction for classes, or of predicting zero for scores.
     fn guessing_loss(&self) -> f64 {
         let spec = self.task().spec();
         if let (Kind::Regression { .. }, None) = (spec.kind, self.scale) {
@@ -311,7 +310,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         confusion(self.task(), &dev.labels, &self.part(Part::Dev).labels)
     }
 
-    /// Scores that are outside of the range to which files of predictions cut them.
+    /// Returns a remark on scores outside the range to which prediction files clip them.
     fn remark(&self, dev: &LabelAnswers) -> Option<String> {
         let Kind::Regression { min, max } = self.kind() else { return None };
         let is_outside =
@@ -336,11 +335,11 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         summary.with_interval(&set.labels, &answers)
     }
 
-    /// Texts and labels, in order.
+    /// Hashes texts and labels, in order.
     fn digest(set: &LabelledSplit) -> String {
         let mut bytes = Vec::new();
         for Example { index: _, text_a, text_b, choices, label } in &set.examples {
-            // Quoted, so that no text can look like two.
+            // Debug quotes keep the fields apart.
             bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
             if !choices.is_empty() {
                 bytes.extend(format!("{choices:?}\n").into_bytes());
@@ -364,7 +363,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         }
     }
 
-    /// Predictions and probabilities, and where the examples have labels the errors.
+    /// Writes predictions and probabilities, and the errors if the examples have labels.
     fn write(
         &self,
         output: &Output,
@@ -390,7 +389,7 @@ impl<M: Adapts> Objective for Labels<'_, M> {
     }
 }
 
-/// Class probabilities of every example in order; for a regression the score.
+/// Returns the class probabilities of every example in order, or the score for a regression.
 pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device: &Device) -> Vec<Vec<f32>> {
     let device = device.clone().inner();
     let mut rows = vec![Vec::new(); features.len()];
@@ -410,7 +409,7 @@ pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device
     rows
 }
 
-/// The prediction of each row: the most probable class (of equals the lowest), or the score.
+/// Returns the prediction of each row: the most probable class (ties go to the lowest), or the score.
 pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
     let class = |row: &Vec<f32>| {
         let better = |best: usize, i: usize| if row[i] > row[best] { i } else { best };
@@ -422,7 +421,7 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
     }
 }
 
-/// The features of every sequence, those of an example together, `[sequences, features]`, with autodiff.
+/// Returns the features of all sequences, grouped by example, `[sequences, features]`, with autodiff.
 fn all_features<M: Classifier>(model: &M, features: &Features, plain: &Device) -> Tensor<2> {
     let per_example = features.per_example() as i32;
     let mut parts = Vec::new();

@@ -1,11 +1,11 @@
-//! Defines an objective: a task's data, loss and scores, as the loop over steps, seeds and cells sees them.
+//! Defines the interface between a task (data, loss, scores) and the loop over steps, seeds and cells.
 //!
-//! | what is predicted | file | model |
+//! | prediction | file | model |
 //! |---|---|---|
-//! | a class or a score of a text or a pair | `labels.rs` | `BertForSequenceClassification` |
-//! | the same, from a head on a frozen encoder | `labels.rs` | `BertWithFeatureHead` |
-//! | which of some choices goes with a text | `labels.rs` | `BertForMultipleChoice` |
-//! | where in a text the answer stands | `spans.rs` | `BertForQuestionAnswering` |
+//! | a class or a score for a text or a pair | `labels.rs` | `BertForSequenceClassification` |
+//! | the same, with a head on a frozen encoder | `labels.rs` | `BertWithFeatureHead` |
+//! | the right choice among several texts | `labels.rs` | `BertForMultipleChoice` |
+//! | the answer span in a text | `spans.rs` | `BertForQuestionAnswering` |
 //! | a tag for every word | `tags.rs` | `BertForTokenClassification` |
 
 pub(super) mod labels;
@@ -31,7 +31,7 @@ pub(super) use sets::Part;
 use sets::Sets;
 use std::collections::BTreeMap;
 
-/// Some sequences, and two numbers for each target in them.
+/// A batch of sequences, with two numbers for each target.
 pub(super) struct TokenBatch {
     padded: PaddedBatch,
     targets: [Vec<i32>; 2],
@@ -43,43 +43,43 @@ impl TokenBatch {
     }
 }
 
-/// A task's data as a model sees them, its loss and its scores.
+/// The data, loss and scores of a task.
 pub(super) trait Objective {
     /// BERT with the task's head.
     type Model: Architecture;
-    /// The items of a file.
+    /// The items of a file, as text and as tokens.
     type Set;
-    /// Some training items, padded to one length.
+    /// A batch of training items, padded to one length.
     type Batch;
-    /// What a model says of a set.
+    /// A model's answers to a set.
     type Answers: Clone + Serialize + DeserializeOwned;
 
-    /// The items of the task's files.
+    /// Returns the items of the task's files.
     fn sets(&self) -> &Sets<'_, Self::Set>;
 
-    /// What the objective was made of.
+    /// Returns the setup that the objective was created with.
     fn setup(&self) -> Setup<'_> {
         self.sets().setup
     }
 
-    /// The configuration of the checkpoint with the outputs of the task.
+    /// Returns the checkpoint's configuration with the outputs of the task.
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
         checkpoint
     }
 
-    /// Items that an epoch trains on.
+    /// Returns the number of training items in an epoch.
     fn items(&self) -> usize;
 
-    /// The items of these numbers, and how many targets they have. The loss of a step is divided by those of all its
-    /// micro-batches.
+    /// Returns a batch of the items with these indices, and its number of targets. The loss of a step is divided by the
+    /// targets of all its micro-batches.
     fn batch(&self, items: &[usize]) -> (Self::Batch, usize);
 
-    /// What the frozen encoder gives every item, where that is all that the head needs.
+    /// Returns the frozen encoder's output for every item, if the head needs nothing else.
     fn frozen_outputs(&self, _model: &Self::Model) -> Option<Tensor<2>> {
         None
     }
 
-    /// The batch's share of the loss of a step with so many targets, `[1]`.
+    /// Returns the contribution of a batch to the loss of a step with `targets` targets, `[1]`.
     fn loss(
         &self,
         model: &Self::Model,
@@ -89,65 +89,65 @@ pub(super) trait Objective {
         mode: Mode,
     ) -> Tensor<1>;
 
-    /// The loss of a model that knows nothing: a training loss far above it is that of a run that diverged.
+    /// Returns the loss of a uniform prediction. A run whose training loss stays far above it has diverged.
     fn guessing_loss(&self) -> f64;
 
-    /// Whether there is such a part.
+    /// Returns whether the task has this part.
     fn has(&self, part: Part) -> bool {
         self.sets().parts.contains_key(&part)
     }
 
-    /// The items of a part that is there.
+    /// Returns the items of a part, which must exist.
     fn part(&self, part: Part) -> &Self::Set {
         &self.sets().parts[&part]
     }
 
-    /// What a model without autodiff says of items.
+    /// Returns the answers of a model without autodiff.
     fn answer(&self, model: &Self::Model, set: &Self::Set) -> Self::Answers;
 
-    /// The scores of answers.
+    /// Scores the answers.
     fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
 
-    /// What a model without autodiff says of a part, and the scores of it.
+    /// Returns the answers of a model without autodiff to a part, and their scores.
     fn scored(&self, model: &Self::Model, part: Part) -> (Self::Answers, Scores) {
         let answers = self.answer(model, self.part(part));
         let scores = self.score(self.part(part), &answers);
         (answers, scores)
     }
 
-    /// Whether the answers are all the same.
+    /// Returns whether all answers are the same.
     fn is_degenerate(&self, answers: &Self::Answers) -> bool;
 
-    /// What else a reader of a run's scores on dev should know.
+    /// Returns a further remark on a run's scores on dev, for the report.
     fn remark(&self, _dev: &Self::Answers) -> Option<String> {
         None
     }
 
-    /// How often each class of dev (row) was predicted as each class (column).
+    /// Returns the confusion matrix on dev: rows are true classes, columns are predictions.
     fn confusion(&self, _dev: &Self::Answers) -> Option<Vec<Vec<u64>>> {
         None
     }
 
-    /// How sure the model was of its answers to dev, and how often right.
+    /// Returns the calibration on dev.
     fn calibration(&self, _dev: &Self::Answers) -> Option<Calibration> {
         None
     }
 
-    /// The runs together.
+    /// Summarizes the runs.
     fn summary(&self, set: &Self::Set, runs: Vec<SeedRun>, answers: &[&Self::Answers]) -> SeedSummary;
 
-    /// The digest of items: that of others differs.
+    /// Returns a digest of the items.
     fn digest(set: &Self::Set) -> String;
 
-    /// Changes a model that was loaded before it is trained; `fresh` names what the checkpoint did not have.
+    /// Modifies a loaded model before training; `fresh` names the tensors that the checkpoint lacks.
     ///
     /// # Errors
-    /// When it cannot be changed.
+    /// When the model cannot be modified.
     fn prepared(&self, model: Self::Model, _fresh: &[&String], _seed: u64) -> Result<Self::Model, Error> {
         Ok(model)
     }
 
-    /// The attention over the adapters of `--fusion`.
+    /// Measures the attention over the adapters of `--fusion`.
     ///
     /// # Errors
     /// When an adapter cannot be read.
@@ -155,7 +155,7 @@ pub(super) trait Objective {
         Ok(None)
     }
 
-    /// Writes answers into files whose names begin with `stem`.
+    /// Writes answers to files whose names begin with `stem`.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -167,7 +167,7 @@ pub(super) trait Objective {
         answers: &Self::Answers,
     ) -> Result<(), Error>;
 
-    /// Writes what answers to dev are compared with, where it is written.
+    /// Writes the labels of dev, for tasks that publish them next to the predictions.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -175,7 +175,7 @@ pub(super) trait Objective {
         Ok(())
     }
 
-    /// Writes the tuned model.
+    /// Writes the fine-tuned model.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -189,5 +189,5 @@ pub(super) trait Objective {
     }
 }
 
-/// A run's answers to every labelled part but what was held out.
+/// A run's answers to every labelled part except the held-out examples.
 pub(super) type Answered<O> = BTreeMap<Part, <O as Objective>::Answers>;

@@ -1,14 +1,14 @@
-//! Brings the scores of a regression to mean 0 and standard deviation 1 for training, whatever their unit is.
+//! Standardizes the scores of a regression to mean 0 and standard deviation 1 for training.
 //!
-//! The tuned model gives scores in their own unit again: mean and deviation become part of its last layer, so that
-//! whoever loads it needs to know nothing of this.
+//! The fine-tuned model outputs scores in their original unit: mean and deviation are merged into its last layer, so
+//! loading the model needs no extra step.
 
 use burn::nn::Linear;
 
 use super::labels::Classifier;
 use crate::tasks::Label;
 
-/// Mean and standard deviation of training scores.
+/// Mean and standard deviation of the training scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     mean: f64,
@@ -16,7 +16,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Those of labels that are scores; the deviation of equal ones counts as 1.
+    /// Computes the scale of labels that are scores; a deviation of 0 is replaced by 1.
     pub(super) fn of(labels: &[Label]) -> Self {
         let scores = labels.iter().filter_map(|label| match label {
             Label::Score(score) => Some(f64::from(*score)),
@@ -29,12 +29,12 @@ impl Scale {
         Self { mean, deviation: if variance > 0.0 { variance.sqrt() } else { 1.0 } }
     }
 
-    /// A score as the model learns it.
+    /// Returns the standardized score.
     pub(super) fn apply(self, score: f32) -> f32 {
         ((f64::from(score) - self.mean) / self.deviation) as f32
     }
 
-    /// A model that gives scores in their own unit.
+    /// Returns the model with outputs in the original unit.
     pub(super) fn restored<M: Classifier>(self, mut model: M) -> M {
         let last = model.classifier();
         let Linear { weight, bias } = last.clone();

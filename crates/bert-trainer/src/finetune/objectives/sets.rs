@@ -1,5 +1,4 @@
-//! Reads the files of a task, whatever its items are: train, what is held out of it, the labelled parts, and the file
-//! of `--predict`.
+//! Reads the files of a task: train, the examples held out of it, the labelled parts, and the file of `--predict`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +15,13 @@ use crate::tasks::Split;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::finetune) enum Part {
-    /// What is held out of train to choose by.
+    /// Examples held out of train, for choosing epochs and cells.
     HeldOut,
     /// Dev.
     Dev,
-    /// The second dev set, where the task has one.
+    /// The second dev set, if the task has one.
     DevMismatched,
-    /// Test, where its labels are published.
+    /// Test, if its labels are published.
     Test,
 }
 
@@ -37,7 +36,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What a file is read for.
+/// The use of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Train,
@@ -45,24 +44,24 @@ pub(super) enum Purpose {
     Predict,
 }
 
-/// The items of a task's files, as the files have them and as the model sees them.
+/// The items of a task's files, as text and as tokens.
 pub(in crate::finetune) struct Sets<'a, S> {
     pub(in crate::finetune) setup: Setup<'a>,
     pub(in crate::finetune) train: S,
     pub(in crate::finetune) training: TrainingParts,
     pub(super) parts: BTreeMap<Part, S>,
     pub(in crate::finetune) to_predict: Option<S>,
-    /// Whether train or dev is a sample, not the official file.
+    /// Whether train or dev is a sample instead of the official file.
     pub(in crate::finetune) is_sample: bool,
-    /// What a reader of the figures should know of the data.
+    /// Remarks on the data, for the report.
     pub(in crate::finetune) notes: Vec<String>,
 }
 
 impl<'a, S> Sets<'a, S> {
-    /// Reads every file with `read`, train before the others, and makes a set of the items of each.
+    /// Reads every file with `read`, train first, and converts the items of each to a set.
     ///
     /// # Errors
-    /// When one of them is missing, and those of `read`.
+    /// When a file is missing, and the errors of `read`.
     pub(super) fn read<T>(
         setup: Setup<'a>,
         mut read: impl FnMut(&Path, Purpose) -> Result<Vec<T>, Error>,
@@ -85,7 +84,7 @@ impl<'a, S> Sets<'a, S> {
                 Ok(file) => {
                     parts.insert(part, set(read(&file.path, Purpose::Score)?));
                 }
-                // A test file need not be there, unless it is named.
+                // A test file is optional, unless it is named.
                 Err(error) if split == Split::Test && config.test_file.is_some() => return Err(error.into()),
                 Err(_) => {}
             }

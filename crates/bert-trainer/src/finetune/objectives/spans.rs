@@ -1,4 +1,4 @@
-//! Implements the objective of question answering: where in a text the answer begins and ends.
+//! Implements extractive question answering: predicts where in a text the answer begins and ends.
 
 use std::path::Path;
 
@@ -20,15 +20,15 @@ use crate::significance::{SeedRun, SeedSummary, share_interval};
 use crate::tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
 use bert_storage::Locate;
 
-/// Questions as the file has them and as the model sees them.
+/// Questions as text and as tokens.
 pub(in crate::finetune) struct Questions {
     questions: Vec<Question>,
-    /// Whether some have no answer (SQuAD 2.0).
+    /// Whether some questions have no answer (SQuAD 2.0).
     version_2: bool,
     encoded: EncodedQuestions,
 }
 
-/// A task of questions on texts.
+/// The objective of question answering.
 pub(in crate::finetune) struct Spans<'a> {
     sets: Sets<'a, Questions>,
     answers: AnswerSettings,
@@ -38,7 +38,7 @@ impl<'a> Spans<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When one of them is missing or bad; [`TaskProblem::Unanswerable`] for a question without an answer in version
+    /// When a file is missing or invalid; [`TaskProblem::Unanswerable`] for a question without an answer in version
     /// 1.1.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
@@ -62,12 +62,12 @@ impl<'a> Spans<'a> {
 }
 
 impl Questions {
-    /// Exact match and F1 of an answer to each question, in order.
+    /// Returns exact match and F1 of one answer per question, in order.
     fn each_scored<'a>(&self, answers: impl Iterator<Item = &'a str>) -> Vec<(f64, f64)> {
         self.questions.iter().zip(answers).map(|(q, a)| question_scores(self.version_2, q, a)).collect()
     }
 
-    /// Their means.
+    /// Returns the means of exact match and F1.
     fn scores<'a>(&self, answers: impl Iterator<Item = &'a str>) -> Scores {
         let each = self.each_scored(answers);
         let mean = |of: fn(&(f64, f64)) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
@@ -82,16 +82,16 @@ fn texts(answers: &[PredictedAnswer]) -> impl Iterator<Item = &str> {
 impl Objective for Spans<'_> {
     type Model = BertForQuestionAnswering;
     type Set = Questions;
-    /// Windows, and where in each the answer begins and ends.
+    /// Windows, with the start and end of the answer in each.
     type Batch = TokenBatch;
-    /// One for each question.
+    /// One answer per question.
     type Answers = Vec<PredictedAnswer>;
 
     fn sets(&self) -> &Sets<'_, Questions> {
         &self.sets
     }
 
-    /// Windows, not questions.
+    /// Counts windows, not questions.
     fn items(&self) -> usize {
         self.sets.train.encoded.windows()
     }
@@ -124,7 +124,7 @@ impl Objective for Spans<'_> {
         span_loss(logits, starts, ends, targets as f64)
     }
 
-    /// Every token is as likely as another.
+    /// Loss of a uniform distribution over the tokens.
     fn guessing_loss(&self) -> f64 {
         (self.setup().max_seq_length as f64).ln()
     }
@@ -142,7 +142,7 @@ impl Objective for Spans<'_> {
     }
 
     fn summary(&self, of: &Questions, runs: Vec<SeedRun>, answers: &[&Vec<PredictedAnswer>]) -> SeedSummary {
-        // One answer that is right where there is none.
+        // Baseline: always "no answer".
         let baseline = of.scores(std::iter::repeat(""));
         let f1 = |answers: &&Vec<PredictedAnswer>| -> Vec<(f64, f64)> {
             of.each_scored(texts(answers)).into_iter().map(|(_, f1)| (f1, 1.0)).collect()
@@ -154,12 +154,12 @@ impl Objective for Spans<'_> {
 
     fn digest(of: &Questions) -> String {
         let Questions { questions, version_2, .. } = of;
-        // In the words of reports that are there already.
+        // This text must not change: the digests in existing reports depend on it.
         let set = format!("QuestionSet {{ questions: {questions:?}, version_2: {version_2} }}");
         digest_bytes(set.as_bytes())
     }
 
-    /// In the official form, with what else speaks for or against them.
+    /// Writes the answers in the official format, with the n-best lists and the "no answer" scores.
     fn write(
         &self,
         output: &Output,

@@ -1,4 +1,4 @@
-//! Implements the objective of token classification: a tag for every word, as for named entities.
+//! Implements token classification: predicts a tag for every word, as in named entity recognition.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::token_classification::entities::{EntityCounts, is_known, score_entiti
 use crate::token_classification::inputs::EncodedSentences;
 use bert_storage::Locate;
 
-/// Sentences as words and as the model sees them.
+/// Sentences as words and as tokens.
 pub(in crate::finetune) struct Sentences {
     sentences: Vec<Sentence>,
     encoded: EncodedSentences,
 }
 
-/// A task of tags.
+/// The objective of token classification.
 pub(in crate::finetune) struct Tags<'a> {
     sets: Sets<'a, Sentences>,
-    /// The tags in the order of their numbers.
+    /// Tag names, in the order of their numbers.
     names: Vec<String>,
 }
 
@@ -37,8 +37,8 @@ impl<'a> Tags<'a> {
     /// Reads the task's files.
     ///
     /// # Errors
-    /// When one of them is missing or bad, with the line; [`TaskProblem::UnknownTag`] for a tag that training does not
-    /// have.
+    /// When a file is missing or invalid, with the line; [`TaskProblem::UnknownTag`] for a tag that does not occur in
+    /// the training file.
     pub(in crate::finetune) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let mut names = Vec::new();
         let read = |path: &Path, purpose| {
@@ -75,14 +75,14 @@ impl<'a> Tags<'a> {
 }
 
 impl Sentences {
-    /// Words that are beyond the longest sequence.
+    /// Returns the number of words beyond the maximum sequence length.
     fn beyond(&self) -> usize {
         let words = self.sentences.iter().enumerate();
         words.map(|(at, sentence)| self.encoded.beyond(at, sentence.words.len())).sum()
     }
 }
 
-/// Refuses tags of which no entities can be made.
+/// Rejects tags that do not form valid entities.
 fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), TaskError> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !is_known(tag)) {
@@ -93,7 +93,7 @@ fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// Refuses tags that training does not have: no model could ever give them.
+/// Rejects tags that do not occur in the training file, because no model could predict them.
 fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(), TaskError> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !known.contains(tag)) {
@@ -108,9 +108,9 @@ fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(
 impl Objective for Tags<'_> {
     type Model = BertForTokenClassification;
     type Set = Sentences;
-    /// Sentences, and the places and numbers of their words' tags.
+    /// Sentences, with the positions and numbers of their words' tags.
     type Batch = TokenBatch;
-    /// The tags of every word of every sentence.
+    /// The tags of every word in every sentence.
     type Answers = Vec<Vec<String>>;
 
     fn sets(&self) -> &Sets<'_, Sentences> {
@@ -158,7 +158,7 @@ impl Objective for Tags<'_> {
         token_loss(logits, places, tags, targets as f64)
     }
 
-    /// Every tag is as likely as another.
+    /// Loss of a uniform distribution over the tags.
     fn guessing_loss(&self) -> f64 {
         (self.names.len() as f64).ln()
     }
@@ -201,7 +201,8 @@ impl Objective for Tags<'_> {
         digest_bytes(format!("{:?}", of.sentences).as_bytes())
     }
 
-    /// `predictions.txt`: a word a line with its tag, where it has one, and the predicted one, as `conlleval` reads it.
+    /// Writes `predictions.txt` in the format of `conlleval`: one word per line with its true tag, if known, and its
+    /// predicted tag.
     fn write(
         &self,
         output: &Output,
@@ -213,8 +214,8 @@ impl Objective for Tags<'_> {
     }
 }
 
-/// Writes words, their tags where they have any, and the predicted ones; an empty line ends a sentence. A blank within a
-/// word is written as `_`, since blanks separate the columns.
+/// Writes words, their true tags if known, and the predicted tags; an empty line ends a sentence. A blank within a word
+/// is written as `_`, since blanks separate the columns.
 fn write_tags(out: &mut dyn Write, sentences: &[Sentence], predicted: &[Vec<String>]) -> std::io::Result<()> {
     for (sentence, predicted) in sentences.iter().zip(predicted) {
         for (at, (word, tag)) in sentence.words.iter().zip(predicted).enumerate() {

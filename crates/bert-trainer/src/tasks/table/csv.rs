@@ -1,6 +1,5 @@
-//! Splits lines of comma-separated values into records, by RFC 4180: a field in quotes may hold commas, line ends
-//! and doubled quotes. It refuses what the standard does not allow, because other readers would read it
-//! differently.
+//! Splits comma-separated lines into records by RFC 4180: a quoted field may contain commas, line ends and doubled
+//! quotes. Input outside the standard is rejected, because other readers would interpret it differently.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -10,10 +9,10 @@ use bert_storage::Locate;
 use super::super::error::{TaskError, TaskProblem};
 use super::super::lines::{lines_of, open_file};
 
-/// A quoted field that is longer than any text: most likely its second quote is missing.
+/// Maximum length of a quoted field; a longer one most likely lacks its closing quote.
 const MAX_FIELD_BYTES: usize = 1 << 20;
 
-/// Where in a record the reader is.
+/// The state of the reader within a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     FieldStart,
@@ -22,8 +21,8 @@ enum State {
     AfterQuote,
 }
 
-/// Calls `each` with every record of a file and the line on which it began, and gives its problems their place. A blank
-/// line between records is none.
+/// Calls `each` with every record of a file and its first line number, and adds the location to its errors. Blank lines
+/// between records are skipped.
 pub(in crate::tasks) fn for_each_record(
     path: &Path,
     mut each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
@@ -33,7 +32,7 @@ pub(in crate::tasks) fn for_each_record(
     })
 }
 
-/// [`for_each_record`] for anything that is read, of any length; `path` is named in errors.
+/// Works as [`for_each_record`] on any reader of any length; `path` is named in errors.
 pub(crate) fn records_of<E: From<TaskError>>(
     reader: impl BufRead,
     path: &Path,
@@ -54,20 +53,20 @@ pub(crate) fn records_of<E: From<TaskError>>(
     }
 }
 
-/// A record of which a part is read.
+/// A partially read record.
 struct Record {
     state: State,
-    /// The line on which it began.
+    /// Line number at which it began.
     line: u64,
     fields: Vec<String>,
     field: String,
 }
 
 impl Record {
-    /// Takes the next line; gives the fields if the record ends with it.
+    /// Reads the next line; returns the fields if the record ends there.
     fn take(&mut self, line: u64, text: &str) -> Result<Option<Vec<String>>, TaskProblem> {
         match self.state {
-            // The end of the line before is part of the field.
+            // The end of the previous line is part of the field.
             State::Quoted => self.field.push('\n'),
             _ if text.is_empty() => return Ok(None),
             _ => self.line = line,

@@ -1,11 +1,10 @@
-//! Gives labels one written form, so that CSV, JSON Lines and Parquet mean the same classes by `1` and `1.0`, or by
-//! `True` and `true`.
+//! Normalizes labels, so that `1` and `1.0`, or `True` and `true`, are the same class in CSV, JSON Lines and Parquet.
 
-/// More digits than these do not fit an `f64` exactly; such a label stays as it is.
+/// Maximum number of digits; more do not fit an `f64` exactly, and such a label is left unchanged.
 const MOST_DIGITS: usize = 15;
 
-/// The one written form of a label: without blanks around it, truth values in small letters, plain decimal numbers
-/// without a plus sign and without zeros that say nothing. Numbers that begin with a zero (`007`) are codes and stay.
+/// Returns the normalized label: without surrounding blanks, booleans in lower case, plain decimal numbers without a
+/// plus sign and redundant zeros. Numbers with a leading zero (`007`) are codes and left unchanged.
 pub(super) fn canonical(label: &str) -> String {
     let label = label.trim();
     for truth in ["true", "false"] {
@@ -16,7 +15,7 @@ pub(super) fn canonical(label: &str) -> String {
     decimal(label).map_or_else(|| label.to_string(), |number| number.to_string())
 }
 
-/// The value of a plain decimal number.
+/// Returns the value of a plain decimal number.
 fn decimal(label: &str) -> Option<f64> {
     let digits = label.strip_prefix(['+', '-']).unwrap_or(label);
     let (whole, fraction) = match digits.split_once('.') {
@@ -29,7 +28,7 @@ fn decimal(label: &str) -> Option<f64> {
     if is_code || !are_digits || whole.len() + fraction.len() > MOST_DIGITS {
         return None;
     }
-    // The sum makes zero of minus zero.
+    // Adding zero turns -0 into 0.
     label.parse().ok().map(|value: f64| value + 0.0)
 }
 
@@ -50,7 +49,7 @@ mod tests {
                 assert_eq!(canonical(label), form, "{label:?}");
             }
         }
-        // Codes and words are no numbers.
+        // Codes and words are not numbers.
         for label in ["007", "1e3", "1.", ".5", "nan", "inf", "12345678901234567890", "1,5", "Yes", "größer"]
         {
             assert_eq!(canonical(label), label);

@@ -1,9 +1,8 @@
-//! Makes a task of a table of one's own: any table with texts and labels.
+//! Creates a task from a custom table of texts and labels.
 //!
-//! The training file and the names of its columns give a [`Task`] like the published ones, with the classes, or the
-//! range, that the file has. A [`Task`] is a small value that names its specification. So the specification of a
-//! table is kept for the rest of the process, once for each description, and the rest of the code treats the table
-//! like any other task.
+//! The training file and the names of its columns define a [`Task`] like the published ones, with the classes or the
+//! range found in the file. A [`Task`] is a small value that refers to its specification, so the specification of each
+//! table description is kept until the process ends. The rest of the code treats a table like any other task.
 
 mod csv;
 mod label_form;
@@ -29,23 +28,23 @@ use super::tsv::label_of;
 use label_form::canonical;
 use rows::{FORMS, Row, read_rows};
 
-/// More classes than this are most likely no classes.
+/// Maximum number of classes; with more, the column most likely does not contain classes.
 const MOST_CLASSES: usize = 1000;
 
-/// How the labels of a table are to be taken.
+/// The kind of a table's labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Labels<'a> {
-    /// Classes; where none are given those of the training file, sorted.
+    /// Classes; if empty, the labels of the training file, sorted.
     Classes(&'a [String]),
     /// Scores.
     Scores,
 }
 
 impl TableTask {
-    /// The task of a description.
+    /// Returns the task for a description.
     ///
     /// # Errors
-    /// [`TaskError::TableColumns`] when there are columns but not two or three different ones.
+    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
     pub fn new(description: &TableDescription) -> Result<Self, TaskError> {
         static KNOWN: Mutex<BTreeMap<(String, bool), TableTask>> = Mutex::new(BTreeMap::new());
         let distinct: BTreeSet<&String> = description.columns.iter().collect();
@@ -95,21 +94,20 @@ fn specification(description: &TableDescription) -> TaskSpec {
     }
 }
 
-/// A table's task, and remarks on its labels that a user should read.
+/// A table's task, and remarks on its labels for the user.
 #[derive(Debug, Clone)]
 pub struct DescribedTable {
     /// The task.
     pub task: Task,
-    /// What may be a slip in the labels.
+    /// Possible mistakes in the labels.
     pub notes: Vec<String>,
 }
 
-/// The task of a table: its classes or its range found in `train` (the range in the other files too), unless they are
-/// given. `test` may have labels. Labels are taken in one written form: without blanks around them, `1.0` as `1` and
-/// `True` as `true`.
+/// Returns the task of a table. Unless given, its classes are found in `train`, and its range in all files. `test` may
+/// have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
-/// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and every way in which a file can be bad, with its line.
+/// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
 pub fn describe(
     columns: &[String],
     labels: Labels<'_>,
@@ -146,7 +144,7 @@ pub fn describe(
     Ok(DescribedTable { task: Task::Table(TableTask::new(&description)?), notes })
 }
 
-/// The lowest and the highest score of some files.
+/// Returns the minimum and maximum score in some files.
 fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f32, f32), TaskError> {
     let mut range = (f32::INFINITY, f32::NEG_INFINITY);
     for path in files {
@@ -158,7 +156,7 @@ fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f
     Ok(range)
 }
 
-/// The different labels, as numbers or else as text in order.
+/// Returns the distinct labels, sorted as numbers if possible, else as text.
 fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, TaskError> {
     let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
     if !(2..=MOST_CLASSES).contains(&found.len()) {
@@ -180,7 +178,7 @@ fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
     })
 }
 
-/// The examples of a table, as [`super::read_file`] gives them.
+/// Returns the examples of a table, like [`super::read_file`].
 pub(super) fn read_table(
     task: Task,
     columns: Columns,
@@ -197,7 +195,7 @@ pub(super) fn read_table(
     rows.map(example).collect()
 }
 
-/// The table that holds a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
+/// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
 pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
     let found: Vec<String> = tried.iter().filter(|name| dir.join(name).exists()).cloned().collect();

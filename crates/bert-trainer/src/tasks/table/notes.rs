@@ -1,16 +1,16 @@
-//! Finds what a user should know about the labels of a table before a model learns them.
+//! Finds suspicious labels in a table before training.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::rows::Row;
 
-/// Whole numbers that are more than these are most likely scores.
+/// Number of integer classes above which they are most likely scores.
 const MANY_CLASSES: usize = 20;
-/// Labels that a message names.
+/// Maximum number of labels listed in a message.
 const NAMED: usize = 4;
 
-/// Labels of a file that have blanks around them, which are taken away.
+/// Reports labels with surrounding blanks, which are removed.
 pub(super) fn blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);
     let count = rows.iter().filter(has_blanks).count();
@@ -18,7 +18,7 @@ pub(super) fn blanks(path: &Path, rows: &[Row]) -> Option<String> {
         .then(|| format!("{}: {count} labels have blanks around them, which do not count", path.display()))
 }
 
-/// Classes of a file that are written in several ways, such as `1` and `1.0`.
+/// Reports classes that are written in several ways, such as `1` and `1.0`.
 pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
     let mut written: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for row in rows {
@@ -34,13 +34,13 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
         .then(|| format!("{}: labels in several forms are one class: {}", path.display(), first(&several)))
 }
 
-/// Classes that differ only in capitals, blanks or hyphens: most likely one class that was written in two ways.
+/// Reports classes that differ only in case, blanks or hyphens and are most likely the same.
 pub(super) fn near_twins(classes: &[String]) -> Option<String> {
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for class in classes {
         let plain = |c: &char| !(c.is_whitespace() || matches!(c, '-' | '_'));
         let key: String = class.chars().filter(plain).flat_map(char::to_lowercase).collect();
-        // Two numbers that differ in a sign are two numbers.
+        // Numbers that differ only in sign are different numbers.
         if class.parse::<f64>().is_err() {
             alike.entry(key).or_default().push(class);
         }
@@ -52,7 +52,7 @@ pub(super) fn near_twins(classes: &[String]) -> Option<String> {
     })
 }
 
-/// Numbers that are taken as classes although they look like scores.
+/// Reports numbers used as classes that look like scores.
 pub(super) fn scores_as_classes(classes: &[String]) -> Option<String> {
     let numbers: Vec<f64> = classes.iter().filter_map(|class| class.parse().ok()).collect();
     let have_fractions = numbers.iter().any(|number: &f64| number.fract() != 0.0);
@@ -67,7 +67,7 @@ pub(super) fn scores_as_classes(classes: &[String]) -> Option<String> {
     })
 }
 
-/// Some of these, with dots where there are more.
+/// Lists the first few items, with dots if there are more.
 fn first(all: &[String]) -> String {
     let dots = if all.len() > NAMED { ", ..." } else { "" };
     format!("{}{dots}", all[..all.len().min(NAMED)].join(", "))

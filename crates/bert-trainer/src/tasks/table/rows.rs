@@ -1,5 +1,5 @@
-//! Reads the rows of a table in CSV, TSV, JSON Lines or Parquet: texts with their labels, as text. The end of the
-//! file's name says which format it is.
+//! Reads the rows of a table in CSV, TSV, JSON Lines or Parquet: texts and labels, as text. The file extension
+//! determines the format.
 
 use std::path::Path;
 
@@ -14,23 +14,23 @@ use super::super::tsv::{Positions, place, same_columns};
 use super::csv::for_each_record;
 use super::label_form::canonical;
 
-/// The endings of the names that are looked for in a folder.
+/// File extensions to search for in a folder.
 pub(super) const FORMS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 
 /// One row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
-    /// Its line; of a Parquet file its number from 1.
+    /// Its line, or its number from 1 in a Parquet file.
     pub(super) line: u64,
     pub(super) text_a: String,
     pub(super) text_b: Option<String>,
-    /// Where the column is there and has a value; in its one form ([`canonical`]).
+    /// The normalized label ([`canonical`]), if the column exists and has a value.
     pub(super) label: Option<String>,
-    /// The label as it is in the file.
+    /// The label as written in the file.
     pub(super) written: Option<String>,
 }
 
-/// All rows of a file; with `labelled` each must have a label.
+/// Reads all rows of a file; with `labelled`, each must have a label.
 pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result<Vec<Row>, TaskError> {
     let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
     let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -50,12 +50,12 @@ pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result
 struct Table {
     columns: Columns,
     labelled: bool,
-    /// Known from the header on.
+    /// Set by the header.
     positions: Option<Positions>,
     rows: Vec<Row>,
 }
 
-/// Where the columns stand in a header.
+/// Returns the positions of the columns in a header.
 fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
     let label = place(header, columns.label);
     Ok(Positions {
@@ -68,7 +68,7 @@ fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<
 }
 
 impl Table {
-    /// The header, or a row under it.
+    /// Reads the header, or a row below it.
     fn record(
         &mut self,
         line: u64,
@@ -117,7 +117,7 @@ impl Table {
         })
     }
 
-    /// Takes a row whose values are found.
+    /// Adds a row from its values.
     fn row(
         &mut self,
         line: u64,
@@ -140,7 +140,7 @@ impl Table {
     }
 }
 
-/// A value that must be there and not blank.
+/// Returns a value that must be present and not blank.
 fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, TaskProblem> {
     match value {
         None => Err(wrong(column, "missing", expected)),
