@@ -151,11 +151,11 @@ impl Candidate {
 /// q(t) ~ P(t | left) P(t | right) / P(t)        P(t | a) = (n(a, t) + K P(t)) / (n(a) + K),  K = 500
 /// ```
 ///
-/// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result,
-/// because its P(t | a) is P(t). With L and R the counts of t beside each neighbour, q(t) is therefore
-/// `(L + K P)(R + K P) / P`, divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the
-/// tokens seen beside both, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass
-/// over the vocabulary.
+/// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result, because
+/// its P(t | a) is P(t). If L and R are the counts of t at each neighbour, then q(t) is `(L + K P)(R + K P) / P`,
+/// divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the tokens seen with both
+/// neighbours, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass over the
+/// vocabulary.
 struct Neighbours {
     /// Tokens that follow each token.
     after: Side,
