@@ -187,8 +187,9 @@ impl<'a> CheckpointFolder<'a> {
 
     /// Writes and commits a checkpoint, then deletes those that `keep` does not retain.
     ///
-    /// # Errors When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full). Committed
-    /// checkpoints are then untouched, and the partial files are deleted.
+    /// # Errors
+    /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full). Committed checkpoints
+    /// are then untouched, and the partial files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, keep: Keep) -> Result<PathBuf, Error> {
         let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
         let target = self.path(step);

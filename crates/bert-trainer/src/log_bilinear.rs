@@ -5,7 +5,7 @@
 //! with the probability
 //!
 //! ```text
-//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], made as long as a LayerNorm makes it
+//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], scaled to the length after a LayerNorm
 //! ```
 //!
 //! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has one.

@@ -9,7 +9,7 @@
 //! u <- m / (sqrt(v) + eps)                  (with bias correction: m / (1 - b1^t), v / (1 - b2^t);
 //!                                            t counts the updates of this parameter)
 //! u <- u + decay * p                        unless the name has LayerNorm or bias in it
-//! p <- p - lr * u                            (where a parameter has a rate of its own: times that)
+//! p <- p - lr * u                            (times the parameter's own rate, if it has one)
 //! ```
 //!
 //! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.

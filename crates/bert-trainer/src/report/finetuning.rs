@@ -235,7 +235,7 @@ fn best_run<'a>(report: &'a Value, dev: &SeedSummary) -> &'a Value {
     items(&report["runs"]).iter().reduce(better).unwrap_or(&Value::Null)
 }
 
-/// Renders the confusion matrix; for a binary task with the usual names of the four cells.
+/// Renders the confusion matrix, with labels as rows and predictions as columns.
 fn confusion_table(run: &Value, names: &[&str]) -> Markup {
     let rows = items(&run["confusion"]);
     if rows.is_empty() {
