@@ -1,4 +1,4 @@
-//! Draws what every attention head attends to in one text, as a self-contained HTML page.
+//! Renders the attention weights of every head for one text, as a self-contained HTML page.
 //!
 //! The page has one table per layer and head. A row is the token that attends, a column the token it attends to,
 //! and a darker cell means a larger weight. The weights are the attention probabilities before dropout. A large
@@ -16,7 +16,7 @@ use crate::inference::load_encoder;
 use crate::padding::PaddedBatch;
 use crate::text::Text;
 
-/// The page for `text` (`A ||| B` is a pair), cut to `max_length` word pieces.
+/// Returns the page for `text` (`A ||| B` is a pair), truncated to `max_length` word pieces.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -46,7 +46,7 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
     Ok(page(&format!("Attention: {text}"), &body))
 }
 
-/// How to read the page, and whether the text was cut.
+/// Explains how to read the page, and whether the text was truncated.
 fn explain(shown: usize, whole: usize) -> Markup {
     html! {
         p.note {
@@ -65,12 +65,12 @@ fn explain(shown: usize, whole: usize) -> Markup {
     }
 }
 
-/// The ground of a probability. The root makes the small ones, which are most, visible.
+/// Returns the background of a cell. The square root makes the small probabilities, which are the majority, visible.
 fn ground(weight: f32) -> String {
     format!("background:{}", shade("var(--a)", 0.85 * f64::from(weight).sqrt()))
 }
 
-/// The weights of one head, row by row.
+/// Renders the weights of one head, row by row.
 fn square(tokens: &[&str], weights: &[f32]) -> Markup {
     html! {
         table.square {

@@ -1,11 +1,11 @@
-//! Scores two counting predictors on the masked LM: two levels to compare a run with.
+//! Scores two count-based predictors on the masked LM, as baselines for a run: unigram and bigram.
 //!
-//! Both count the text that a run learns from, and are scored by loss and accuracy on held-out masked tokens:
+//! Both count the training text of a run and are scored by loss and accuracy on held-out masked tokens:
 //!
-//! - `word_frequencies` ignores the context. A model whose loss is not below this level does not use its attention
-//!   yet.
-//! - `neighbours` looks up the tokens on both sides in a table of pairs. A model whose loss is between the two
-//!   levels uses the context, but less of it than these two tokens tell.
+//! - `word_frequencies`, the unigram baseline, ignores the context. A model whose loss is not below it does not use its
+//!   attention yet.
+//! - `neighbours`, the bigram baseline, looks up the previous and the next token in a table of pairs. A model whose
+//!   loss is between the two baselines uses the context, but gets less from it than these two tokens provide.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,48 +14,48 @@ use crate::error::Error;
 use crate::neighbour_counts::{NeighbourCounts, Side};
 use crate::stop::StopFlag;
 
-/// Held-out masked tokens that are predicted at most: the standard error of the loss is then below 0.01 nats.
+/// Maximum number of held-out masked tokens to predict: the standard error of the loss is then below 0.01 nats.
 const MOST_PREDICTIONS: usize = 1 << 18;
 
-/// How many tokens by word frequency are added to those seen beside a neighbour.
+/// Weight of the unigram prior, in tokens added to the counts of each neighbour.
 const PRIOR: f64 = 500.0;
 
-/// Both levels, over the same masked tokens.
+/// Both baselines, over the same masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baselines {
     /// Number of held-out masked tokens.
     pub predictions: u64,
-    /// Every token by its share of the training text.
+    /// Unigram baseline: each token's share of the training text.
     pub word_frequencies: Baseline,
-    /// Every token by the counts of its two neighbours in the training text.
+    /// Bigram baseline: counts of the two neighbouring tokens in the training text.
     pub neighbours: Baseline,
 }
 
-/// What one predictor reaches on the held-out masked tokens.
+/// Score of one predictor on the held-out masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Mean negative log-likelihood, in nats.
     pub masked_lm_loss: f64,
-    /// Share of the masked tokens that the predictor puts first; of equals the lowest id counts as first.
+    /// Fraction of the masked tokens that the predictor ranks first; ties go to the lowest id.
     pub masked_lm_accuracy: f64,
 }
 
-/// A held-out masked token, and what stands beside it.
+/// A held-out masked token with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Blank {
-    /// The token before it; `None` where that is masked too.
+    /// The token before it; `None` if that is masked too.
     left: Option<u32>,
-    /// The token after it; `None` where that is masked too.
+    /// The token after it; `None` if that is masked too.
     right: Option<u32>,
-    /// What was masked.
+    /// The original token.
     target: u32,
 }
 
-/// Counts the text of `train` and predicts the masked tokens of the first `instances` instances of `held_out`, or of
-/// all of them, as an evaluation does.
+/// Scores both baselines: counts the text of `train` and predicts the masked tokens of the first `instances` instances
+/// of `held_out`, or of all instances, as an evaluation does.
 ///
-/// Time is bounded: some 67 million tokens of the text are counted, as for the initialization `counts`, and 262,144
-/// masked tokens predicted.
+/// Time is bounded: at most about 67 million tokens of the text are counted, as for the initialization `counts`, and at
+/// most 262,144 masked tokens predicted.
 ///
 /// # Errors
 /// When a shard cannot be read, or [`Error::Mismatch`] when the two have different vocabularies.
@@ -80,7 +80,7 @@ pub fn baselines(
     })
 }
 
-/// The masked tokens of the first `instances` instances in stored order.
+/// Returns the masked tokens of the first `instances` instances, in stored order.
 fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error> {
     let mask = held_out.vocabulary().mask_id();
     let mut blanks = Vec::new();
@@ -100,15 +100,15 @@ fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error
     Ok(blanks)
 }
 
-/// Loss and accuracy from sums over `predictions` masked tokens.
+/// Returns loss and accuracy from sums over `predictions` masked tokens.
 fn mean(loss: f64, hits: u64, predictions: usize) -> Baseline {
     let predictions = predictions.max(1) as f64;
     Baseline { masked_lm_loss: loss / predictions, masked_lm_accuracy: hits as f64 / predictions }
 }
 
-/// Predicts every masked token by its share of the training text, without any context.
+/// Unigram predictor: a token's share of the training text, whatever the context.
 struct WordFrequencies {
-    /// How probable each token of the vocabulary is, by its count and one more: no token is impossible.
+    /// Probability of each token of the vocabulary, with add-one smoothing: no token is impossible.
     shares: Vec<f64>,
     most_frequent: u32,
 }
@@ -116,12 +116,12 @@ struct WordFrequencies {
 impl WordFrequencies {
     fn new(text: &NeighbourCounts) -> Self {
         let counts = &text.occurrences;
-        // Of equals the lowest id.
+        // Ties go to the lowest id.
         let most_frequent = (0..counts.len()).rev().max_by_key(|&id| counts[id]).unwrap_or(0) as u32;
         Self { shares: text.shares(), most_frequent }
     }
 
-    /// What this predictor reaches.
+    /// Returns the predictor's score.
     fn baseline(&self, blanks: &[Blank]) -> Baseline {
         let loss: f64 = blanks.iter().map(|blank| -self.shares[blank.target as usize].ln()).sum();
         let hits = blanks.iter().filter(|blank| blank.target == self.most_frequent).count();
@@ -137,7 +137,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The heavier one; of equals that with the lower id.
+    /// Returns the heavier one; ties go to the lower id.
     fn or(self, other: Self) -> Self {
         let other_wins =
             other.weight > self.weight || (other.weight == self.weight && other.token < self.token);
@@ -145,21 +145,21 @@ impl Candidate {
     }
 }
 
-/// Predicts a masked token from the counts of what stood beside its two neighbours in the training text.
+/// Bigram predictor: combines the counts of a masked token's two neighbours in the training text.
 ///
 /// ```text
 /// q(t) ~ P(t | left) P(t | right) / P(t)        P(t | a) = (n(a, t) + K P(t)) / (n(a) + K),  K = 500
 /// ```
 ///
-/// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result,
-/// because its P(t | a) is P(t). With L and R the counts of t beside each neighbour, q(t) is therefore
-/// `(L + K P)(R + K P) / P`, divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the
-/// tokens seen beside both, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass
-/// over the vocabulary.
+/// A neighbour that is masked itself contributes no factor. A neighbour without counts gives the same result, because
+/// its P(t | a) is P(t). If L and R are the counts of t at each neighbour, then q(t) is `(L + K P)(R + K P) / P`,
+/// divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the tokens seen with both
+/// neighbours, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass over the
+/// vocabulary.
 struct Neighbours {
-    /// What stood after each token.
+    /// Tokens that follow each token.
     after: Side,
-    /// What stood before each token.
+    /// Tokens that precede each token.
     before: Side,
 }
 
@@ -168,22 +168,22 @@ impl Neighbours {
         Self { after: text.side(-1), before: text.side(1) }
     }
 
-    /// What this predictor reaches; sorts the blanks.
+    /// Returns the predictor's score; sorts the blanks.
     fn baseline(&self, words: &WordFrequencies, blanks: &mut [Blank]) -> Baseline {
         let weigh = |token: u32, after: f64, before: f64| {
             let prior = words.shares[token as usize];
             let weight = (after + PRIOR * prior) * (before + PRIOR * prior) / prior;
             Candidate { weight, token }
         };
-        // By their left neighbours: the counts after each are spread over the vocabulary once.
+        // Sorted by left neighbour, so that the counts after each are spread over the vocabulary once.
         blanks.sort_unstable();
         let mut after = vec![0.0; words.shares.len()];
         let (mut loss, mut hits) = (0.0, 0);
         for group in blanks.chunk_by(|a, b| a.left == b.left) {
             let left = beside(&self.after, group[0].left);
             let mut left_total = 0.0;
-            // The best of the tokens that are not seen before the right neighbour. Those that are count for less here
-            // than they weigh, so they cannot take the place of a better one.
+            // The best of the tokens that never precede the right neighbour. Tokens that do are underestimated here, so
+            // they cannot replace a better one.
             let mut best_without_right = weigh(words.most_frequent, 0.0, 0.0);
             for &(token, count) in left {
                 after[token as usize] = f64::from(count);
@@ -211,7 +211,7 @@ impl Neighbours {
     }
 }
 
-/// The tokens beside a neighbour; none beside one that is not known.
+/// Returns the counts at a neighbour; empty if the neighbour is unknown.
 fn beside(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
     neighbour.map_or(&[], |id| side.tokens(id as usize))
 }
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, with a table of all pairs and a walk over the vocabulary for every blank.
+    /// Computes the definition directly: a table of all pairs and a sum over the vocabulary for every blank.
     fn dense(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
         let mut single = vec![1.0; vocabulary];
         let mut pairs = vec![vec![0.0; vocabulary]; vocabulary];
@@ -269,7 +269,7 @@ mod tests {
         for seed in 0..8 {
             let mut random = Stream::new(seed, Domain::Test, &[]);
             let vocabulary = 5 + random.below(40);
-            // Low ids are frequent; the last third stands in no text, but in blanks.
+            // Low ids are frequent; the last third occurs only in blanks, not in the texts.
             let mut id = |most: usize| random.below(most).min(random.below(most)) as u32;
             let texts: Vec<Vec<u32>> = (0..30)
                 .map(|text| (0..text * 40).map(|_| id(vocabulary - vocabulary / 3)).collect())
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn neighbours_tell_what_stands_between_them() {
-        // 7 stands between 1 and 2 and nowhere else, 8 between 3 and 4.
+        // 7 occurs only between 1 and 2, 8 only between 3 and 4.
         let texts = vec![[1, 7, 2, 3, 8, 4].repeat(200)];
         let blank = |left, right, target| Blank { left, right, target };
         let baseline = |blanks: &[Blank]| sparse(10, &texts, blanks);
@@ -317,7 +317,7 @@ mod tests {
         let words = WordFrequencies::new(&counts);
         let blanks = [1, 1, 2, 3].map(|target| Blank { left: None, right: Some(1), target });
         let found = words.baseline(&blanks);
-        // Shares of 2, 4, 1 and 4 elevenths; of the two most frequent the lower id is the guess.
+        // Shares of 2, 4, 1 and 4 elevenths; of the two most frequent tokens the lower id is the guess.
         let expected = (3.0 * (11f64 / 4.0).ln() + 11f64.ln()) / 4.0;
         assert!((found.masked_lm_loss - expected).abs() < 1e-12, "{found:?}");
         assert_eq!((words.most_frequent, found.masked_lm_accuracy), (1, 0.5));

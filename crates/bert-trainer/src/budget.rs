@@ -1,11 +1,11 @@
-//! The time that a run may take, as on the command line.
+//! Parses and formats the time budget of a run, as on the command line.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A time, as `90s`, `45m`, `2h` or `1h 30m`.
+/// A time budget, as `90s`, `45m`, `2h` or `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Budget(pub Duration);

@@ -1,7 +1,7 @@
-//! `tiny-en`, a small English model that is part of the programs: what a command takes that is given no checkpoint.
+//! Provides `tiny-en`, a small English model embedded in the programs. Commands use it when no checkpoint is given.
 //!
-//! The files are those of `models/tiny-en`. Everything that reads a model reads a folder, so they are unpacked into the
-//! user's folder of caches when the model is first asked for.
+//! The files come from `models/tiny-en`. All code that reads a model reads a folder, so the files are unpacked into the
+//! user's cache folder when the model is first used.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use bert_storage::{Disk, ObjectCache, StagedFolder, digest_bytes};
 
 use crate::error::Error;
 
-/// The name of the model, where a path of a checkpoint is asked for.
+/// The name of the model, accepted in place of a checkpoint path.
 pub const NAME: &str = "tiny-en";
 
 macro_rules! files {
@@ -23,21 +23,21 @@ const FILES: [(&str, &[u8]); 7] = files! {
     "config.json"
 };
 
-/// Whether a path means the model. A file or folder of this name comes first.
+/// Returns whether a path means the built-in model. An existing file or folder of this name takes precedence.
 pub(crate) fn is_meant(path: &Path) -> bool {
     path == Path::new(NAME) && !path.exists()
 }
 
-/// The folder of the model; it is made if it is not there or not whole.
+/// Returns the model's folder; creates it if it is missing or incomplete.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the folder cannot be written.
 pub(crate) fn folder() -> Result<PathBuf, Error> {
     unpack(&ObjectCache::user_folder("models"))
 }
 
 fn unpack(caches: &Path) -> Result<PathBuf, Error> {
-    // Another version of the model has another folder.
+    // Each version of the model has its own folder.
     let digests: String = FILES.iter().map(|(_, bytes)| digest_bytes(bytes)).collect();
     let path = caches.join(format!("{NAME}-{}", &digest_bytes(digests.as_bytes())[..16]));
     let folder = StagedFolder::new(&Disk, &path);

@@ -1,4 +1,4 @@
-//! Writes, verifies and reads checkpoints: all that a run needs to continue, committed as a whole.
+//! Writes, verifies and reads checkpoints: the complete state that a run needs to continue, committed atomically.
 //!
 //! A checkpoint is a folder:
 //!
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The folder is filled under a temporary name and renamed when it is complete. A checkpoint without its marker, or
-//! with a file that does not match its digest, is never used. No random state is saved: dropout and sample order
-//! are pure functions of seed and step.
+//! with a file that does not match its digest, is never used. No random state is saved: dropout and sample order are
+//! pure functions of seed and step.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ const MARKER: &str = "COMMITTED.json";
 pub(crate) const STATE: &str = "trainer_state.json";
 const OPTIMIZER: &str = "optimizer.safetensors";
 
-/// Where a run stood when a checkpoint was written.
+/// The state of a run at a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainerState {
@@ -41,18 +41,18 @@ pub struct TrainerState {
     pub step: u64,
     /// Number of updates of the optimizer.
     pub updates: u64,
-    /// Updates of the parameters that had fewer than that, by their names: [`AdamW::fewer_updates`].
+    /// Number of updates of each parameter that had fewer than `updates`, by name: [`AdamW::fewer_updates`].
     ///
     /// [`AdamW::fewer_updates`]: crate::optimizer::AdamW::fewer_updates
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fewer_updates: BTreeMap<String, u64>,
-    /// Steps whose update was skipped because loss or gradient was not finite.
+    /// Steps whose update was skipped because of a non-finite loss or gradient.
     #[serde(default)]
     pub skipped: SkippedSteps,
-    /// Where the data loader stood, where a sample's number alone does not tell it.
+    /// Position of the data loader, if the number of samples alone does not determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// The configuration that decides what the run computes, for comparison at a resume.
+    /// The configuration that determines the results, compared when the run is resumed.
     pub run: serde_json::Value,
 }
 
@@ -60,14 +60,14 @@ pub struct TrainerState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SkippedSteps {
-    /// In the whole run.
+    /// Number of skipped steps in the whole run.
     pub all: u64,
-    /// Since the last update.
+    /// Number of skipped steps since the last update.
     pub in_a_row: u64,
 }
 
 impl SkippedSteps {
-    /// After a step whose update was made, or not.
+    /// Returns the counts after a step, given whether its update was made.
     #[must_use]
     pub fn after(self, updated: bool) -> Self {
         match updated {
@@ -91,28 +91,28 @@ struct FileEntry {
     blake3: String,
 }
 
-/// Names of folders that are not checkpoints yet, or no longer: what a kill may leave.
+/// Prefixes of folders that are incomplete or being deleted, which a killed process may leave.
 const PARTIAL: &str = ".partial-";
 const REMOVED: &str = ".removed-";
 
-/// Which checkpoints stay when a new one is there.
+/// Retention policy: which checkpoints to keep when a new one is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// So many of the newest; one stays in any case.
+    /// Number of most recent checkpoints to keep; at least one is always kept.
     pub newest: usize,
-    /// Steps between those that are averaged.
+    /// Distance in steps of the checkpoints that are averaged.
     pub every: u64,
-    /// So many of the newest at multiples of `every`.
+    /// Number of most recent checkpoints at multiples of `every` to keep.
     pub of_every: usize,
 }
 
 impl Keep {
-    /// The newest ones only.
+    /// Keeps only the `newest` most recent checkpoints.
     pub fn newest(newest: usize) -> Self {
         Self { newest, every: 1, of_every: 0 }
     }
 
-    /// The steps of these that go, of all in rising order.
+    /// Returns the checkpoint steps to delete; `steps` must be sorted.
     fn gone(self, steps: &[u64]) -> Vec<u64> {
         let old = &steps[..steps.len().saturating_sub(self.newest.max(1))];
         let regular: Vec<u64> =
@@ -126,21 +126,21 @@ impl Keep {
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder<'a>(StagedFolder<'a>);
 
-/// All that a checkpoint holds, taken at one moment. Training may go on while it is written.
+/// A complete checkpoint in memory, taken at one moment. Training may continue while it is written.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Where the run stands.
+    /// State of the run.
     pub state: TrainerState,
-    /// Weights by the name of their file.
+    /// Weights by file name.
     pub weights: Vec<(&'static str, Snapshot)>,
-    /// Both moments of the optimizer: [`AdamW::snapshot`](crate::optimizer::AdamW::snapshot).
+    /// Both optimizer moments: [`AdamW::snapshot`](crate::optimizer::AdamW::snapshot).
     pub moments: Snapshot,
     /// Other files.
     pub files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Checkpoint {
-    /// Bytes of all files but the smallest.
+    /// Returns the size of the weights and moments in bytes; the small files are not counted.
     fn bytes(&self) -> u64 {
         let weights = self.weights.iter().map(|(_, snapshot)| snapshot.file_bytes());
         let files = self.files.iter().map(|(_, bytes)| bytes.len() as u64);
@@ -149,19 +149,20 @@ impl Checkpoint {
 }
 
 impl CheckpointFolder<'static> {
-    /// The checkpoints below a run's folder.
+    /// Returns the checkpoints of a run's folder.
     pub fn of_run(run: &Path) -> Self {
         Self::on(&StagedFolder::new(&Disk, run))
     }
 }
 
 impl<'a> CheckpointFolder<'a> {
-    /// [`CheckpointFolder::of_run`] of a folder that is written.
+    /// Returns the checkpoints of a run's folder that is being written; see [`CheckpointFolder::of_run`].
     pub fn on(run: &StagedFolder<'a>) -> Self {
         Self(run.inside("checkpoints"))
     }
 
-    /// Returns the steps of all committed checkpoints, oldest first, good or not. A folder that is not there has none.
+    /// Returns the steps of all committed checkpoints, oldest first, corrupt ones included; empty if the folder is
+    /// missing.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -179,16 +180,16 @@ impl<'a> CheckpointFolder<'a> {
         Ok(steps)
     }
 
-    /// The folder of the checkpoint after `step` steps.
+    /// Returns the folder of the checkpoint after `step` steps.
     pub fn path(&self, step: u64) -> PathBuf {
         self.0.at(&name(step))
     }
 
-    /// Writes and commits a checkpoint. Then removes those that do not stay.
+    /// Writes and commits a checkpoint, then deletes those that `keep` does not retain.
     ///
     /// # Errors
-    /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full); nothing committed
-    /// before is touched then, and the room of what was written is given back.
+    /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full). Committed checkpoints
+    /// are then untouched, and the partial files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, keep: Keep) -> Result<PathBuf, Error> {
         let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
         let target = self.path(step);
@@ -196,25 +197,27 @@ impl<'a> CheckpointFolder<'a> {
         self.remove_leftovers()?;
         partial.create()?;
         if let Err(error) = fill(&partial, checkpoint) {
-            // What failed may fail again here; the next checkpoint clears it then.
+            // This may fail for the same reason; the next checkpoint deletes the leftovers then.
             let _ = partial.remove_all();
             return Err(needs_room(error, &target, needed));
         }
-        // The same step, found corrupt: the new one replaces it.
+        // A corrupt checkpoint of the same step is replaced.
         self.discard(step)?;
         self.0.take(partial.path(), &name(step))?;
         self.0.sync()?;
         self.prune(step, keep)?;
-        // A later one was passed over when the run was opened, as not good; it would be the newest again.
+        // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, or it would count as the
+        // newest.
         let later = self.steps()?.into_iter().filter(|&other| other > step);
         later.into_iter().try_for_each(|step| self.discard(step))?;
         Ok(target)
     }
 
-    /// Removes what a kill has left: a checkpoint half written or half removed. Only under the run's lock.
+    /// Deletes what a killed process has left: partly written or partly deleted checkpoints. Call this only with the
+    /// run's lock held.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// When a leftover cannot be deleted.
     pub fn remove_leftovers(&self) -> Result<(), Error> {
         for name in self.0.names()? {
             let is_hidden = name.starts_with(PARTIAL) || name.starts_with(REMOVED);
@@ -225,27 +228,27 @@ impl<'a> CheckpointFolder<'a> {
         Ok(())
     }
 
-    /// Removes the checkpoints up to `newest`, a good one, that do not stay. Later ones are not counted: they are not
-    /// good, and would push out those that are.
+    /// Deletes the checkpoints up to `newest`, a valid one, that `keep` does not retain. Later ones are corrupt and not
+    /// counted, or they would displace valid ones.
     ///
     /// # Errors
-    /// When one cannot be removed.
+    /// When a checkpoint cannot be deleted.
     pub fn prune(&self, newest: u64, keep: Keep) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
         keep.gone(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
     }
 
-    /// Removes a checkpoint, if it is there.
+    /// Deletes a checkpoint, if it exists.
     fn discard(&self, step: u64) -> Result<(), Error> {
         Ok(self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))?)
     }
 
-    /// The newest checkpoint whose files are all as committed; `warn` is told of every newer one
-    /// that is not.
+    /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one that does
+    /// not.
     ///
     /// # Errors
-    /// [`FolderProblem::NoGoodCheckpoint`] when there are checkpoints but all are corrupt; when the folder cannot be read.
+    /// [`FolderProblem::NoGoodCheckpoint`] when all checkpoints are corrupt; or when the folder cannot be read.
     pub fn newest_good(
         &self,
         warn: &mut dyn FnMut(&Error),
@@ -272,12 +275,12 @@ impl<'a> CheckpointFolder<'a> {
     }
 }
 
-/// The name of the checkpoint after so many steps.
+/// Returns the folder name of the checkpoint after `step` steps.
 fn name(step: u64) -> String {
     format!("step-{step:08}")
 }
 
-/// Writes all files, and the marker last.
+/// Writes all files, the marker last.
 fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> {
     let Checkpoint { state, weights, moments, mut files } = checkpoint;
     let mut committed = Committed { step: state.step, files: BTreeMap::new() };
@@ -285,7 +288,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
         let entry = FileEntry { bytes: written.bytes, blake3: written.blake3 };
         committed.files.insert(name.to_string(), entry);
     };
-    // All are written before the first is synced: the memory of the snapshots does not wait for the disk.
+    // Write all files before the first sync, so that snapshots can be freed before the disk has finished.
     let mut large = Vec::new();
     for (name, snapshot) in weights.into_iter().chain([(OPTIMIZER, moments)]) {
         let mut file = folder.begin(name)?;
@@ -303,7 +306,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
     Ok(())
 }
 
-/// What is said of a full disk: how much the whole checkpoint takes.
+/// Adds the size of the whole checkpoint to a disk-full error; returns other errors unchanged.
 fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
     if !bert_data::is_disk_full(&error) {
         return error;
@@ -315,7 +318,7 @@ fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
 /// Checks every file of a checkpoint against its marker.
 ///
 /// # Errors
-/// [`FolderProblem::CheckpointCorrupt`] naming the first file that is not as committed.
+/// [`FolderProblem::CheckpointCorrupt`] naming the first file that does not match its digest.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
     let marker = read_sealed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
@@ -346,7 +349,7 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
 /// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.
 ///
 /// # Errors
-/// [`FolderProblem::CheckpointCorrupt`] when the file is not what [`CheckpointFolder::write`] writes.
+/// [`FolderProblem::CheckpointCorrupt`] when the file does not have the format that [`CheckpointFolder::write`] writes.
 pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
@@ -369,19 +372,19 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     }
 }
 
-/// The model folder meant by a path: a Hugging Face folder or a checkpoint itself, the newest good checkpoint of a run,
-/// the tuned model of a fine-tuning, or the [built-in](built_in) model.
+/// Resolves a path to a model folder: a Hugging Face folder or a checkpoint itself, the newest valid checkpoint of a
+/// run, the tuned model of a fine-tuning, or the [built-in](built_in) model.
 ///
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these;
-/// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, a fine-tuning's or a library's.
+/// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, whether from a fine-tuning or from another library.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
     bert_model::refuse_adapter(&folder)?;
     Ok(folder)
 }
 
-/// [`resolve_model_folder`], where an adapter's folder will do.
+/// Resolves a path like [`resolve_model_folder`], but also accepts an adapter's folder.
 ///
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these.
@@ -404,7 +407,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join("report.json").exists() && path.join("model/config.json").exists() {
         return Ok(path.join("model"));
     }
-    // Whatever a Hugging Face folder may lack or hold wrongly is the model loader's to name.
+    // The model loader reports missing or invalid files of a Hugging Face folder.
     if path.join("config.json").exists() {
         return Ok(path.to_path_buf());
     }
@@ -419,7 +422,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     Err(problem.at(path).into())
 }
 
-/// Whether a path may be a name of the Hugging Face Hub: OWNER/MODEL, or one of the old names without an owner.
+/// Returns whether a path has the form of a Hugging Face Hub name: OWNER/MODEL, or a legacy name without an owner.
 fn is_hub_name(path: &str) -> bool {
     let is_part = |part: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -1,12 +1,12 @@
-//! Records what decides a run's bits besides its configuration: the program, its kernels and the processor.
+//! Records the environment that affects a run's exact bits: the program, its kernels and the processor.
 //!
-//! The order in which a matrix product adds up depends on the processor's vector instructions and first-level
-//! cache, never on the number of threads. A run that continues with another program or on another processor is as
-//! good as before, but its bits may differ from those of a run that stayed where it was.
+//! The summation order of a matrix product depends on the processor's vector instructions and L1 cache, never on the
+//! number of threads. A run that continues with another program or on another processor is equally valid, but its bits
+//! may differ from an uninterrupted run.
 
 use serde_json::{Value, json};
 
-/// The program and the processor, as `run.json` records them.
+/// Returns the program and the processor, as `run.json` records them.
 pub fn computed_by() -> Value {
     let [bytes, ways, line] = bert_kernels::processor::first_cache();
     json!({

@@ -1,5 +1,5 @@
-//! Holds the configuration of a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a key in
-//! JSON, and its doc comment is the flag's help text.
+//! Configures a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a JSON key; its doc comment
+//! is the flag's help text.
 
 use std::path::{Path, PathBuf};
 
@@ -22,30 +22,31 @@ use crate::optimizer::AdamWConfig;
 use crate::precision::PrecisionChoice;
 use crate::schedule::{Schedule, ScheduleKind};
 
-/// What `pretrain` does. Defaults are the reference's where it has the flag, with two exceptions: the learning rate is
-/// the paper's 1e-4, not the script's 5e-5, and warm-up takes its 10,000 steps only where they are a tenth of the run.
+/// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
+/// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
+/// run, whichever is less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
 #[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
-    /// Data folder made by make-pretrain-data, or its URL.
+    /// Data folder from make-pretrain-data, or its URL.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub data: PathBuf,
 
-    /// Folder for copies of the shards of a --data in an object store [default: ~/.cache/bert/shards].
+    /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[serde(default)]
     #[setters(into)]
     pub cache: Option<PathBuf>,
 
-    /// How much these copies may take, as 500M or 20G; the ones used last stay.
+    /// Maximum size of this cache, as 500M or 20G; the least recently used shards are deleted first.
     #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
     #[serde(default = "cache_size")]
     pub cache_size: ByteSize,
 
-    /// Model size (tiny, mini, small, medium, base, large) or a config.json; not with --init-checkpoint.
+    /// Model size (tiny, mini, small, medium, base, large) or a config.json; conflicts with --init-checkpoint.
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -58,23 +59,25 @@ pub struct PretrainConfig {
     #[setters(into)]
     pub model: Option<String>,
 
-    /// Hugging Face folder, checkpoint or run to start from (continued pre-training, fresh optimizer).
+    /// Hugging Face folder, checkpoint or run to start from (continued pre-training with a fresh optimizer).
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
-    /// Draw at random what --init-checkpoint lacks apart from the encoder: masked-LM head, pooler, next-sentence head. Without
-    /// this flag only pooler and next-sentence head may be missing, and only where --data was made with --nsp off.
+    /// Initialize at random the weights outside the encoder that --init-checkpoint lacks: masked-LM head, pooler,
+    /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
+    /// --data was made with --nsp off.
     #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
     #[serde(default)]
     pub fresh_heads: bool,
 
-    /// Fresh weights: as in the paper (reference), with heads that look at neighbours (neighbours), or these and word
-    /// embeddings from counts of the text (counts) [default: counts; not with --init-checkpoint].
+    /// Initial weights: as in the paper (reference), with attention heads for the previous and next token (neighbours),
+    /// or with these heads and word embeddings from bigram counts of the text (counts) [default: counts; conflicts with
+    /// --init-checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
-    /// Folder of the run: checkpoints, metrics.jsonl, run.json.
+    /// Output folder of the run: checkpoints, metrics.jsonl, run.json.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: PathBuf,
@@ -87,31 +90,31 @@ pub struct PretrainConfig {
     #[serde(default)]
     pub steps: Option<u64>,
 
-    /// Time for the run instead of --steps, as 45m or 2h: the first minute, or a twentieth of it, measures how many steps
-    /// fit, and run.json holds their number.
+    /// Time budget instead of --steps, as 45m or 2h. The first minute (or twentieth of a shorter budget) measures how
+    /// many steps fit; run.json records the number.
     #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
     #[serde(default)]
     pub budget: Option<Budget>,
 
-    /// Sequences in the global batch of one step.
+    /// Global batch size: sequences per step.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
     pub batch_size: usize,
 
-    /// Put sequences of similar length into one batch, the lengths cut into N ranges; 1 switches it off.
+    /// Batch sequences of similar length together, using N length ranges; 1 disables it.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().length_buckets))]
     pub length_buckets: usize,
 
-    /// Micro-batches the global batch is cut into, to need less memory; the result is the same batch.
+    /// Split the global batch into K micro-batches to save memory; the gradient is the same.
     #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
-    /// Compute every layer again for its gradients, to need less memory: a step takes a forward pass more. With the
-    /// fused kernels on a CPU every bit stays.
+    /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
+    /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
     #[cfg_attr(feature = "cli", arg(long))]
     #[serde(default)]
     pub recompute: bool,
 
-    /// Highest learning rate.
+    /// Peak learning rate.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
 
@@ -119,19 +122,19 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
-    /// How the learning rate falls: bert (the reference), linear (Hugging Face), trapezoid or constant.
+    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
     pub schedule: ScheduleKind,
 
-    /// Decoupled weight decay; never on LayerNorm and biases.
+    /// Decoupled weight decay; not applied to LayerNorm and biases.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
     pub weight_decay: f64,
 
-    /// Decay of Adam's first moment.
+    /// Adam's beta1: decay rate of the first moment.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
-    /// Decay of Adam's second moment.
+    /// Adam's beta2: decay rate of the second moment.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
     pub adam_beta2: f64,
 
@@ -139,24 +142,25 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
     pub adam_epsilon: f64,
 
-    /// Whether Adam corrects its moments for their start at zero (the reference does not).
+    /// Use Adam's bias correction (the reference does not).
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
     pub adam_bias_correction: bool,
 
-    /// Largest norm of all gradients together; 0 switches clipping off.
+    /// Maximum global gradient norm; 0 disables clipping.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
     pub max_gradient_norm: f64,
 
-    /// Steps in a row whose update may be skipped because loss or gradient is not finite; one more ends the run.
+    /// Maximum consecutive steps whose update is skipped because of a non-finite loss or gradient; one more ends the
+    /// run.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
-    /// Seed of initialization, sample order and dropout.
+    /// Random seed of initialization, sample order and dropout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
-    /// Data folder to evaluate on, or its URL; needs a vocabulary equal to that of --data.
+    /// Data folder to evaluate on, or its URL; it needs the same vocabulary as --data.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
@@ -169,53 +173,53 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
     pub eval_instances: Option<u64>,
 
-    /// Write a checkpoint every N steps, and always after the last.
+    /// Write a checkpoint every N steps and after the last step.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().save_every))]
     pub save_every: u64,
 
-    /// Number of newest checkpoints kept.
+    /// Number of most recent checkpoints to keep.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
-    /// Keep the weights of the lowest held-out masked LM loss in best/ of the run as well.
+    /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
     #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
     #[serde(default)]
     pub keep_best: bool,
 
-    /// Keep the mean of the last N checkpoints' weights in average/ of the run as well; they lie --save-every steps apart.
+    /// Also save the average weights of the last N checkpoints (--save-every steps apart), in average/ of the run.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     #[serde(default)]
     pub average_last: Option<usize>,
 
-    /// What computes; see `DEVICE_HELP`.
+    /// Compute device; see `DEVICE_HELP`.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
     pub device: DeviceName,
 
-    /// Fused kernels, or burn's own operations (slower; for teaching and for doubt).
+    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
     pub kernels: KernelChoice,
 
-    /// Matrix products in f32 or bf16, all else in f32 [default: bf16 on CUDA, f32 elsewhere].
+    /// Precision of matrix products, f32 or bf16; the rest is f32 [default: bf16 on CUDA, f32 on a CPU].
     #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub precision: Option<PrecisionChoice>,
 }
 
-/// How long a run is.
+/// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLength {
     /// A number of optimizer steps.
     Steps(u64),
-    /// A time, for which the number of steps is measured.
+    /// A time budget; the number of steps is measured.
     Budget(Budget),
 }
 
-/// The first of several folders that a path names with commas between them, unless the path itself is there.
+/// Returns the first folder of a comma-separated list, unless the whole path exists.
 fn first_of_several(path: &Path) -> Option<&str> {
     let (first, _) = path.to_str()?.split_once(',')?;
     (!path.exists() && Path::new(first).is_dir()).then_some(first)
 }
 
-/// What the flags fall back on.
+/// Returns the default values of the flags.
 fn defaults() -> PretrainConfig {
     PretrainConfig::new("", "", 0)
 }
@@ -229,8 +233,8 @@ fn max_skipped_steps() -> u64 {
 }
 
 impl PretrainConfig {
-    /// The defaults, for a data folder, the folder of the run and a number of steps. A model size or a checkpoint to
-    /// start from is needed as well.
+    /// Returns the defaults for a data folder, an output folder and a number of steps. Set a model size or an initial
+    /// checkpoint as well.
     ///
     /// ```
     /// use bert_trainer::PretrainConfig;
@@ -279,7 +283,7 @@ impl PretrainConfig {
         }
     }
 
-    /// Checks the values, alone and against each other.
+    /// Checks each value and the combination of values.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
@@ -339,16 +343,16 @@ impl PretrainConfig {
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
     }
 
-    /// Which checkpoints stay.
+    /// Returns which checkpoints to keep.
     pub(crate) fn keep(&self) -> Keep {
         let of_every = self.average_last.unwrap_or(0);
         Keep { newest: self.keep_checkpoints, every: self.save_every, of_every }
     }
 
-    /// Opens a data folder, with copies of its shards where the flags say.
+    /// Opens a data folder, with the configured shard cache.
     ///
     /// # Errors
-    /// As [`DataSet::open`].
+    /// Same as [`DataSet::open`].
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(
@@ -362,25 +366,25 @@ impl PretrainConfig {
         Ok(DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0)))
     }
 
-    /// The initialization, given or by default; none where the run starts from a checkpoint.
+    /// Returns the initialization, or its default; `None` if the run starts from a checkpoint.
     pub fn initialization(&self) -> Option<InitializationChoice> {
         self.init_checkpoint.is_none().then(|| self.initialization.unwrap_or_default())
     }
 
-    /// Sequences in the largest micro-batch.
+    /// Returns the number of sequences in the largest micro-batch.
     pub fn micro_batch_size(&self) -> usize {
         self.batch_size.div_ceil(self.gradient_accumulation_steps)
     }
 
-    /// Warm-up steps, given or by default.
+    /// Returns the number of warm-up steps, or its default.
     pub fn warmup(&self) -> u64 {
         self.warmup_steps.unwrap_or((self.total_steps() / 10).min(10_000))
     }
 
-    /// How long the run is.
+    /// Returns the length of the run.
     ///
     /// # Errors
-    /// [`Error::Configuration`] where it has a number of steps and a budget, or neither.
+    /// [`Error::Configuration`] when both or neither of a number of steps and a budget are set.
     pub fn length(&self) -> Result<RunLength, Error> {
         let reason = |text: &str| text.to_string();
         match (self.steps, self.budget) {
@@ -395,17 +399,17 @@ impl PretrainConfig {
         }
     }
 
-    /// Number of optimizer steps; 0 while a budget has not been turned into steps yet.
+    /// Returns the number of optimizer steps; 0 until a budget has been converted to steps.
     pub(crate) fn total_steps(&self) -> u64 {
         self.steps.unwrap_or(0)
     }
 
-    /// The precision of matrix products, given or by default.
+    /// Returns the precision of matrix products, or its default.
     pub fn precision(&self) -> PrecisionChoice {
         PrecisionChoice::or_default(self.precision, self.device)
     }
 
-    /// The learning-rate schedule.
+    /// Returns the learning-rate schedule.
     pub fn schedule(&self) -> Schedule {
         Schedule {
             kind: self.schedule,
@@ -415,7 +419,7 @@ impl PretrainConfig {
         }
     }
 
-    /// The optimizer's hyper-parameters.
+    /// Returns the optimizer's hyper-parameters.
     pub fn optimizer(&self) -> AdamWConfig {
         AdamWConfig {
             beta1: self.adam_beta1,

@@ -1,21 +1,19 @@
-//! Reads the shards of a data folder and makes [`PretrainingBatch`]es of them.
+//! Reads the shards of a data folder and builds [`PretrainingBatch`]es from them.
 //!
-//! Sample number `index` of a run (0, 1, 2, ... without end) is a pure function of (seed, index), so a run that
-//! resumes at any sample sees what an uninterrupted run sees. Which sample it is depends on the layout of the data
-//! folder:
+//! Sample number `index` of a run (0, 1, 2, ... without end) is a pure function of (seed, index), so a run that resumes
+//! at any sample gets the same samples as an uninterrupted run. The function depends on the layout of the data folder:
 //!
 //! - Instances on disk (`shard_samples`): an epoch covers all rows, with the shards in random order and the rows of
-//!   each shard in random order (those of a very large shard block by block). Where the rows have no masks
-//!   (`--masking dynamic`), the loader makes them, other ones in every epoch. It holds one block of row groups in
-//!   memory.
-//! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with pairs
-//!   and masks of its own. The loader holds the documents and the pairs of one block of row groups in memory.
+//!   each shard in random order (block by block in a very large shard). If the rows have no masks (`--masking
+//!   dynamic`), the loader generates new masks in every epoch. It keeps one block of row groups in memory.
+//! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with new pairs
+//!   and masks. The loader keeps the documents and the pairs of one block of row groups in memory.
 //!
-//! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks come
-//! from the data set's own seed and are the same for every run.
+//! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks depend on
+//! the data set's own seed and are the same for every run.
 //!
-//! [`DataLoader::with_length_buckets`] puts the rows of a shard or a block into another order, also keyed: each
-//! batch holds rows of similar length and is padded no further than needed.
+//! [`DataLoader::with_length_buckets`] reorders the rows of a shard or a block, also by a keyed permutation: each batch
+//! has rows of similar length and is padded no further than needed.
 
 mod batch;
 mod document_samples;
@@ -43,7 +41,7 @@ use document_samples::DocumentSamples;
 use length_buckets::LengthBuckets;
 use shard_samples::ShardSamples;
 
-/// The samples of a run by their number.
+/// The source of a run's samples.
 enum Samples {
     Shards(Box<ShardSamples>),
     Documents(Box<DocumentSamples>),
@@ -58,7 +56,7 @@ impl Samples {
     }
 }
 
-/// Reads the instances of a data folder in the order of a seed.
+/// A reader of the instances of a data folder, in an order that depends on a seed.
 pub struct DataLoader {
     data: DataSet,
     seq_length: usize,
@@ -71,15 +69,15 @@ impl DataLoader {
     /// Opens a data folder.
     ///
     /// # Errors
-    /// When there is no manifest, it cannot be read, or it holds no instance.
+    /// When the manifest is missing or cannot be read, or the folder has no instances.
     pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
         Self::new(DataSet::open(folder)?, seed)
     }
 
-    /// The instances of a data set that is open.
+    /// Creates a loader for an open data set.
     ///
     /// # Errors
-    /// When it holds no instance.
+    /// When the data set has no instances.
     pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
         let manifest = data.manifest();
         if manifest.instances == 0 {
@@ -98,14 +96,14 @@ impl DataLoader {
         })
     }
 
-    /// Puts sequences of similar length into one batch: the lengths are cut into `buckets` equal
-    /// ranges, and a batch is padded to the end of its longest sequence's range. 1 changes nothing.
-    /// `batch_size` is that of the run: samples are ordered for batches that begin at its multiples.
+    /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges, and a
+    /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
+    /// size: samples are ordered for batches that begin at its multiples.
     pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
         let longest = self.seq_length;
         let wanted = LengthBuckets { count: buckets, batch_size: batch_size.max(1), longest };
         self.buckets = (buckets > 1).then_some(wanted);
-        // What is in memory has the order of before.
+        // Discard the block in memory: it has the old order.
         match &mut self.samples {
             Samples::Shards(samples) => samples.open = None,
             Samples::Documents(samples) => samples.block = None,
@@ -113,8 +111,8 @@ impl DataLoader {
         self
     }
 
-    /// Begins at a place that [`DataLoader::place`] gave for the same folder, seed and buckets. This changes no
-    /// batch: samples from there on are found without counting those before.
+    /// Starts at a position that [`DataLoader::place`] returned for the same folder, seed and buckets. This changes no
+    /// batch: it only saves counting the samples before the position.
     pub fn starting_at(mut self, place: Option<Place>) -> Self {
         if let Samples::Documents(samples) = &mut self.samples {
             samples.start = place.unwrap_or_default();
@@ -122,7 +120,7 @@ impl DataLoader {
         self
     }
 
-    /// The place of the last sample that was read; `None` where a sample's number alone tells it.
+    /// Returns the position of the last sample that was read; `None` if a sample's number alone determines it.
     pub fn place(&self) -> Option<Place> {
         match &self.samples {
             Samples::Shards(_) => None,
@@ -130,36 +128,36 @@ impl DataLoader {
         }
     }
 
-    /// Number of instances in an epoch. Where the documents are stored it is that of pass 0 under the data set's own
-    /// seed; other passes have about as many.
+    /// Returns the number of instances in an epoch. For stored documents, it is the number in pass 0 under the data
+    /// set's own seed; other passes have about as many.
     pub fn rows(&self) -> u64 {
         self.data.manifest().instances
     }
 
-    /// The data set.
+    /// Returns the data set.
     pub fn data(&self) -> &DataSet {
         &self.data
     }
 
-    /// The folder's manifest.
+    /// Returns the folder's manifest.
     pub fn manifest(&self) -> &Manifest {
         self.data.manifest()
     }
 
-    /// The folder's vocabulary.
+    /// Returns the folder's vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         self.data.vocabulary()
     }
 
-    /// Checks that a model can read this data: its vocabulary and its number of positions are large
-    /// enough, and `text`, the tokenizer that the model was made with, is the data's, if it is known.
+    /// Checks that a model can read this data: its vocabulary and its number of positions are large enough, and `text`,
+    /// the model's tokenizer if known, is the same as the data's.
     ///
     /// # Errors
     /// [`Error::Mismatch`] with every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&Text>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
-        // A table may be larger than the vocabulary (padded to a multiple of 8, say), never smaller.
+        // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
         if model.vocab_size < size {
             differences
                 .push(format!("the model knows {} tokens, the vocabulary has {size}", model.vocab_size));
@@ -170,7 +168,7 @@ impl DataLoader {
         }
         if let Some(text) = text {
             let (ours, theirs) = (self.data.folder().display(), text.source.display());
-            // Words, not bytes: a copy may end its lines otherwise.
+            // Compare tokens, not bytes: a copy may have different line endings.
             if text.vocabulary.tokens() != self.data.vocabulary().tokens() {
                 differences.push(format!(
                     "{ours} was made with another vocabulary than {theirs}; make the data with --vocab {theirs}"
@@ -190,7 +188,7 @@ impl DataLoader {
         }
     }
 
-    /// The samples `start..start + size` of the run as one batch.
+    /// Returns the samples `start..start + size` of the run as one batch.
     ///
     /// # Errors
     /// When a shard cannot be read or does not match the manifest.
@@ -206,11 +204,11 @@ impl DataLoader {
         Ok(batch)
     }
 
-    /// The instances `start..end` of the folder in stored order, for evaluation: pairs and masks do
-    /// not depend on the loader's seed.
+    /// Returns the instances `start..end` of the folder in stored order, for evaluation: pairs and masks do not depend
+    /// on the loader's seed.
     ///
     /// # Errors
-    /// As [`DataLoader::batch`].
+    /// Same as [`DataLoader::batch`].
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
         let pad_id = self.data.vocabulary().pad_id() as i32;
@@ -220,13 +218,13 @@ impl DataLoader {
         Ok(batch)
     }
 
-    /// One instance of the folder as [`DataLoader::stored`] puts it into batches.
+    /// Returns one instance of the folder, as [`DataLoader::stored`] puts it into batches.
     ///
     /// # Errors
-    /// As [`DataLoader::batch`].
+    /// Same as [`DataLoader::batch`].
     ///
     /// # Panics
-    /// When there is no such instance.
+    /// When `index` is out of range.
     pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         Ok(self.stored.row(index)?)
     }

@@ -1,9 +1,9 @@
-//! Opens the device that computes: a name (`flex`, `ndarray`, `cuda`, `cuda:N`) becomes a burn `Device`, or an
-//! error that says what to do.
+//! Opens the compute device: converts a name (`flex`, `ndarray`, `cuda`, `cuda:N`) to a burn `Device`, or returns an
+//! error with instructions.
 //!
-//! No other module depends on the features of the backends (`flex`, `ndarray`, `cuda`). `Device::default()` depends
-//! on which of them happen to be enabled, so it is never used. The CUDA backend compiles and its kernels are tested
-//! on another runtime; no figure from a card exists yet.
+//! No other module depends on the backend features (`flex`, `ndarray`, `cuda`). `Device::default()` depends on which of
+//! them happen to be enabled, so it is never used. The CUDA backend compiles and its kernels are tested on another
+//! runtime; it is untested on a GPU.
 
 use std::str::FromStr;
 
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::device_name::DeviceName;
 use crate::error::Error;
 
-/// Which operations compute, as on the command line.
+/// Choice of operations, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelChoice {
     /// The fused kernels of `bert-kernels` wherever they apply.
     Fused,
-    /// burn's own operations everywhere: slower, for teaching and for doubt.
+    /// burn's own operations everywhere: slower, for debugging and teaching.
     Plain,
 }
 
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for DeviceName {
 }
 
 impl DeviceName {
-    /// The backend's name: what decides rounding, whichever of its devices is used.
+    /// Returns the backend's name. Rounding depends on the backend, not on which of its devices is used.
     pub fn backend(self) -> &'static str {
         match self {
             Self::Flex => "flex",
@@ -96,8 +96,8 @@ impl DeviceName {
 
 /// Opens a CUDA device and runs one small product on it.
 ///
-/// The driver is loaded at the first use, and what is missing then shows as a panic deep inside
-/// the runtime; it is contained here and turned into an error.
+/// The driver is loaded at the first use, and a missing driver causes a panic deep inside the runtime; it is caught
+/// here and converted to an error.
 #[cfg(feature = "cuda")]
 fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};

@@ -1,4 +1,4 @@
-//! Names the devices of `--device`; `device.rs` reads the names and opens the devices.
+//! Defines the device names of `--device`; `device.rs` parses them and opens the devices.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ pub enum DeviceName {
     /// burn's pure-Rust CPU backend.
     #[default]
     Flex,
-    /// burn's older CPU backend, which upstream has deprecated.
+    /// burn's older CPU backend, which is deprecated upstream.
     Ndarray,
-    /// The CUDA device with this index. No figure from a card exists yet.
+    /// The CUDA device with this index. Untested on a GPU.
     Cuda(usize),
 }
 
 impl DeviceName {
-    /// Whether it computes in the memory of the machine.
+    /// Returns whether it computes in main memory.
     pub(crate) fn is_cpu(self) -> bool {
         matches!(self, Self::Flex | Self::Ndarray)
     }

@@ -1,21 +1,21 @@
-//! Recognizes a diverged training: its loss rose far above the lowest it had reached.
+//! Detects a diverged training run: its loss rose far above its earlier minimum.
 //!
-//! The mean loss of the last [`WINDOW`] steps is compared with the lowest such mean. A rise counts when it is more than
-//! chance makes of the number of targets in the steps.
+//! The mean loss of the last [`WINDOW`] steps is compared with the lowest such mean. A rise counts if it exceeds the
+//! noise expected from the number of targets in the steps.
 
 use std::collections::VecDeque;
 
-/// Steps whose mean loss is compared.
+/// Number of steps over which the loss is averaged.
 const WINDOW: usize = 20;
-/// A rise in nats that is large whatever the batch is.
+/// A rise in nats that is large for any batch size.
 const RISE: f64 = 1.0;
-/// Five standard deviations of the loss of one target, in nats. The loss of a masked token has about 2.5.
+/// Five standard deviations of the loss of one target, in nats. The standard deviation for a masked token is about 2.5.
 const NOISE_OF_TARGET: f64 = 5.0 * 2.5;
 
 /// A rise of the training loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rise {
-    /// The step at which it was found.
+    /// The step at which it was detected.
     pub step: u64,
     /// The lowest mean loss before it.
     pub lowest: f64,
@@ -23,14 +23,14 @@ pub struct Rise {
     pub now: f64,
 }
 
-/// The mean loss of some steps, and how far chance may move it.
+/// The mean loss of a window of steps, and its statistical uncertainty.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     mean: f64,
     noise: f64,
 }
 
-/// Watches the losses of a training, step by step.
+/// A detector of divergence, fed with the loss of every step.
 #[derive(Clone, Debug, Default)]
 pub struct Divergence {
     /// Loss and number of targets of the last steps.
@@ -40,8 +40,8 @@ pub struct Divergence {
 }
 
 impl Divergence {
-    /// Takes the loss of a step over `targets` targets; returns the rise when this step is the first to show it. Steps
-    /// without a finite loss are passed over.
+    /// Adds the loss of a step over `targets` targets; returns the rise if this step is the first to show it. Steps
+    /// without a finite loss are ignored.
     pub fn add(&mut self, step: u64, loss: f64, targets: u64) -> Option<Rise> {
         if !loss.is_finite() || targets == 0 {
             return None;
@@ -57,7 +57,7 @@ impl Divergence {
         }
         let above = now.mean - lowest.mean - now.noise - lowest.noise;
         if self.rise.is_some() {
-            // Half of the way back: the loss has fallen again.
+            // The loss has fallen again, at least half of the way.
             self.rise = self.rise.filter(|rise| now.mean > (rise.lowest + rise.now) / 2.0);
             return None;
         }
@@ -65,7 +65,7 @@ impl Divergence {
         self.rise
     }
 
-    /// The rise that the last step has not left behind.
+    /// Returns the rise, unless the loss has recovered since.
     pub fn rise(&self) -> Option<Rise> {
         self.rise
     }
@@ -78,7 +78,7 @@ impl Divergence {
 }
 
 impl Rise {
-    /// Describes the rise and names the remedy for a run with this learning rate and number of warm-up steps.
+    /// Describes the rise and suggests a remedy for a run with this learning rate and number of warm-up steps.
     pub fn text(&self, learning_rate: f64, warmup_steps: u64) -> String {
         let Self { step, lowest, now } = self;
         format!(

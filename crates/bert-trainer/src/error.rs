@@ -1,4 +1,4 @@
-//! Lists everything that can go wrong in this crate, one variant per cause, with the exit codes for programs.
+//! Defines the errors of this crate, one variant per cause, and the exit codes of programs.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use bert_storage::{Locate, Located};
 
 use crate::device_name::DeviceName;
 
-/// An error of loading data, training or checkpoints.
+/// An error of data loading, training or checkpoints.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The data folder or its text was at fault.
+    /// The data folder or its text is invalid.
     #[error(transparent)]
     Data(#[from] bert_data::Error),
-    /// A file of ours could not be written, read or locked.
+    /// An output file could not be written, read or locked.
     #[error(transparent)]
     Storage(#[from] bert_storage::Error),
-    /// The model, its configuration or its weights were at fault.
+    /// The model, its configuration or its weights are invalid.
     #[error(transparent)]
     Model(#[from] bert_model::Error),
-    /// A task's files were at fault.
+    /// A task's files are invalid.
     #[error(transparent)]
     Task(#[from] crate::tasks::TaskError),
-    /// A folder of data, of a run or of a model was at fault, or a file in it.
+    /// A folder of data, of a run or of a model is invalid, or a file in it.
     #[error(transparent)]
     Folder(#[from] Located<FolderProblem>),
     /// A file operation failed.
@@ -31,13 +31,13 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// What was asked for by `--device` is no device.
+    /// The value of `--device` is not a known device.
     #[error("unknown device {0:?}: use {help}", help = crate::device_name::DEVICE_HELP)]
     UnknownDevice(String),
-    /// The backend of a device is not in this build.
+    /// This build does not include the device's backend.
     #[error(
         "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
         if *feature == "cuda" { " (no figure from a CUDA card exists yet)" } else { "" }
@@ -56,21 +56,21 @@ pub enum Error {
     DeviceUnavailable {
         /// The device.
         device: DeviceName,
-        /// What the runtime said.
+        /// The runtime's error message.
         reason: String,
     },
-    /// A configuration value that makes no sense.
+    /// A configuration value is invalid.
     #[error("--{flag}: {reason}")]
     Configuration {
         /// The flag.
         flag: &'static str,
-        /// What is wrong with its value.
+        /// The problem with the value.
         reason: String,
     },
-    /// Data and model do not fit; each difference in words.
+    /// Data and model do not match; each difference in words.
     #[error("data and model do not fit: {}", .0.join("; "))]
     Mismatch(Vec<String>),
-    /// A run is to be continued with another configuration.
+    /// A run was resumed with a different configuration.
     #[error(
         "{run}: the run was started with another configuration: {}. --resume takes the same flags; for others start a \
          new run from its weights: --init-checkpoint {run} --output NEW",
@@ -82,13 +82,13 @@ pub enum Error {
         /// Each difference in words.
         differences: Vec<String>,
     },
-    /// Results could not be written where the caller wants them.
+    /// The results could not be written to the caller's output.
     #[error("cannot write the results: {0}")]
     Results(#[source] std::io::Error),
-    /// An optimizer state names a parameter that the model lacks.
+    /// An optimizer state names a parameter that the model does not have.
     #[error("the optimizer state has moments of {0}, which is no parameter of the model")]
     OptimizerState(String),
-    /// Loss or gradient was NaN or infinite for more steps in a row than may be skipped.
+    /// The loss or gradient was NaN or infinite for more consecutive steps than may be skipped.
     #[error(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, and so were those of the {} steps before \
          it (--max-skipped-steps {most}); a lower --learning-rate or more warm-up helps; the last checkpoint is intact",
@@ -101,12 +101,12 @@ pub enum Error {
         loss: f64,
         /// Its gradient norm.
         gradient_norm: f64,
-        /// Steps in a row that were skipped, with this one.
+        /// Consecutive skipped steps, including this one.
         skipped: u64,
-        /// How many may be.
+        /// Maximum number of consecutive skipped steps.
         most: u64,
     },
-    /// Loss or gradient was NaN or infinite.
+    /// The loss or gradient was NaN or infinite.
     #[error(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not made \
          (a lower --learning-rate or more warm-up helps)"
@@ -119,15 +119,15 @@ pub enum Error {
         /// Its gradient norm.
         gradient_norm: f64,
     },
-    /// A training step needs more memory than the process can have.
+    /// A training step needs more memory than the process can get.
     #[error("{needed}: {remedy}")]
     NotEnoughMemory {
         /// The estimate with its parts, and the limit, in words.
         needed: String,
-        /// The options that need less, in words.
+        /// The options that reduce memory, in words.
         remedy: String,
     },
-    /// A signal asked for a stop; a checkpoint has been written, unless it came before the first step.
+    /// A signal requested a stop; a checkpoint has been written, unless the stop came before the first step.
     #[error(
         "stopped by signal {signal} {}",
         match step {
@@ -143,7 +143,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a folder of data, of a run, of a fine-tuning or of a model.
+/// A problem with a folder of data, of a run, of a fine-tuning or of a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderProblem {
@@ -153,54 +153,53 @@ pub enum FolderProblem {
          and with room the run goes on with --resume"
     )]
     CheckpointNeedsRoom {
-        /// Bytes of all its files.
+        /// Size of the checkpoint's files in bytes.
         needed: u64,
-        /// Bytes that the disk has left.
+        /// Free bytes on the disk.
         free: u64,
         /// The write that failed.
         source: Box<Error>,
     },
-    /// A data folder without instances.
+    /// The data folder has no instances.
     #[error("the data folder holds no instances")]
     NoInstances,
-    /// A fine-tuning is to be continued with another configuration; each difference in words.
+    /// A fine-tuning was resumed with a different configuration; each difference in words.
     #[error(
         "the fine-tuning here was started with another configuration, other weights or other data, and is not finished: \
          {}. The same flags and --resume finish it; for others choose another --output",
         .0.join("; ")
     )]
     TuningDiffers(Vec<String>),
-    /// A finished fine-tuning is not of the configuration, the weights or the data that are given now; each difference in
-    /// words.
+    /// A finished fine-tuning has a different configuration, weights or data than now given; each difference in words.
     #[error(
         "the finished fine-tuning here is of another configuration, other weights or other data: {}. --resume takes over \
          results of the same ones only; choose another --output",
         .0.join("; ")
     )]
     FinishedDiffers(Vec<String>),
-    /// The output folder holds something already.
+    /// The output folder is not empty.
     #[error("the folder already holds {what}; {hint}")]
     OutputExists {
-        /// What is in it.
+        /// The content found.
         what: &'static str,
-        /// What to do.
+        /// How to proceed.
         hint: &'static str,
     },
-    /// `--resume` where there is nothing to resume.
+    /// `--resume` was given, but there is no run to resume.
     #[error("there is no run to resume (run.json is not there); leave --resume out to start one")]
     NothingToResume,
-    /// A folder of which a page was asked is neither a run nor a fine-tuning.
+    /// The folder to report on is neither a run nor a fine-tuning.
     #[error(
         "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html"
     )]
     NothingToReport,
-    /// A folder in which a fine-tuning was expected has none that is finished.
+    /// The folder has no finished fine-tuning.
     #[error("no finished fine-tuning here (report.json)")]
     NoFinetuning,
-    /// Fine-tunings that are to be put together have a seed in common.
+    /// Two fine-tunings to be combined have a seed in common.
     #[error("seed {0} of this configuration is in another folder too")]
     SeedTwice(u64),
-    /// Fine-tunings that are to be put together were scored on different sets.
+    /// Fine-tunings to be combined were scored on different sets.
     #[error(
         "{task} on {examples} examples, the first folder has {first_task} on {first_examples}: scores on different sets \
          are not put together"
@@ -208,65 +207,65 @@ pub enum FolderProblem {
     DifferentDevSets {
         /// Its task.
         task: crate::tasks::Task,
-        /// Examples of its dev set.
+        /// Number of examples in its dev set.
         examples: usize,
         /// The task of the first folder.
         first_task: crate::tasks::Task,
-        /// Examples of the first folder's dev set.
+        /// Number of examples in the first folder's dev set.
         first_examples: usize,
     },
-    /// Fine-tunings that are to be compared were scored on different examples.
+    /// Fine-tunings to be compared were scored on different examples.
     #[error("not the dev set of {}: {difference}; only answers to the same examples are compared", first.display())]
     OtherDevSet {
-        /// The folder that it is compared with.
+        /// The folder to compare with.
         first: PathBuf,
-        /// In what the sets differ.
+        /// The difference between the sets.
         difference: String,
     },
-    /// A file with a fine-tuning's answers is not as it was written; what is wrong.
+    /// A file with a fine-tuning's answers is corrupt; the reason.
     #[error("{0}")]
     AnswersCorrupt(String),
-    /// A path at which a folder was expected does not exist.
+    /// A folder does not exist.
     #[error("this folder does not exist")]
     NoSuchFolder,
-    /// A path that does not exist, and that has the form of a name of the Hugging Face Hub.
+    /// A path does not exist, but has the form of a Hugging Face Hub name.
     #[error(
         "this folder does not exist. If it is a name of the Hugging Face Hub: nothing is downloaded here; fetch the model \
          with `hf download {0} --local-dir DIR` and name DIR"
     )]
     HubName(String),
-    /// An adapter's encoder has other weights than the one that the adapter was trained on.
+    /// The encoder's weights differ from the weights that the adapter was trained on.
     #[error(
         "the adapter was trained on other weights than those that are now in {}; name the folder with the right ones by \
          --encoder", .0.display()
     )]
     OtherEncoder(PathBuf),
-    /// A folder in which a checkpoint was expected has none.
+    /// The folder has no checkpoint.
     #[error("no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)")]
     NoCheckpoint,
-    /// A model folder lacks the head that is asked for.
+    /// The model folder lacks the requested head.
     #[error("the model has no {head}; {hint}")]
     NoHead {
         /// The head in words.
         head: &'static str,
-        /// What to do.
+        /// How to proceed.
         hint: &'static str,
     },
-    /// An adapter's encoder is not where its folder says, or it does not say; what is known of it, in words.
+    /// The encoder of an adapter is missing or not recorded; what is known of it, in words.
     #[error("an adapter whose encoder is {0}; name the checkpoint that it was trained on by --encoder")]
     NoEncoder(String),
-    /// A checkpoint's files are not those that were committed; what is wrong.
+    /// The checkpoint's files do not match their digests; the reason.
     #[error("the checkpoint is corrupt: {0}")]
     CheckpointCorrupt(String),
-    /// `run.json` is not as it was written; what is wrong.
+    /// `run.json` is corrupt; the reason.
     #[error("damaged: {0}; the checkpoints can still be used with --init-checkpoint")]
     RunCorrupt(String),
-    /// Checkpoints exist but none of them is good.
+    /// Checkpoints exist, but all of them are corrupt.
     #[error("all {count} checkpoints are corrupt; the newest: {newest}")]
     NoGoodCheckpoint {
-        /// How many there are.
+        /// Number of checkpoints.
         count: usize,
-        /// What is wrong with the newest.
+        /// The error of the newest.
         newest: String,
     },
 }
@@ -301,17 +300,17 @@ impl Error {
         Self::Io { path: path.to_path_buf(), source }
     }
 
-    /// A checkpoint or a report that is not as it was written.
+    /// Returns the error for a corrupt checkpoint or report.
     pub(crate) fn corrupt(path: &Path, reason: impl Display) -> Self {
         FolderProblem::CheckpointCorrupt(reason.to_string()).at(path).into()
     }
 
-    /// An output folder that already holds `what`, and a hint what to do.
+    /// Returns the error for an output folder that already contains `what`, with a hint how to proceed.
     pub fn output_exists(path: &Path, what: &'static str, hint: &'static str) -> Self {
         FolderProblem::OutputExists { what, hint }.at(path).into()
     }
 
-    /// The documented exit code of a program that ends with this error.
+    /// Returns the documented exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Data(error) => error.exit_code(),

@@ -1,10 +1,10 @@
 //! Evaluates a pre-trained model on held-out instances: loss and accuracy of the masked LM and of next-sentence
 //! prediction.
 //!
-//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, added up in f64
-//! and in their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance
-//! exactly once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0
-//! under the data's own seed, the same in every run.
+//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, accumulated in f64 in
+//! their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance exactly
+//! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
+//! data's own seed, which are the same in every run.
 
 use bert_data::Nsp;
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
@@ -27,33 +27,33 @@ pub struct Evaluation {
     /// Mean negative log-likelihood of the masked tokens.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
-    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs that are older
-    /// than this figure.
+    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs from before
+    /// this field existed.
     #[serde(default)]
     pub masked_characters: u64,
-    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token of two
-    /// vocabularies cannot be compared, since one cuts the same text into more tokens than the other; this can, where
-    /// text and share of masks are the same and `[UNK]` is rare. NaN in older logs.
+    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
+    /// compared across vocabularies, because one splits the same text into more tokens than the other. This figure can,
+    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare. NaN in older logs.
     #[serde(default = "nan", deserialize_with = "nan_if_null")]
     pub masked_lm_nats_per_character: f64,
-    /// Share of masked tokens predicted first.
+    /// Fraction of masked tokens that the model ranks first.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_accuracy: f64,
-    /// Mean cross-entropy of the next-sentence labels; NaN where they mean nothing.
+    /// Mean cross-entropy of the next-sentence labels; NaN if they are meaningless.
     #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_loss: f64,
-    /// Share of next-sentence labels predicted right.
+    /// Fraction of next-sentence labels predicted correctly.
     #[serde(deserialize_with = "nan_if_null")]
     pub next_sentence_accuracy: f64,
-    /// Share of the instances whose second segment is a random one (label 1).
+    /// Fraction of instances whose second segment is random (label 1).
     #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
 }
 
-/// An evaluation of the weights after a step, as a line of `evaluations.jsonl` or as `evaluation.json` beside them.
+/// An evaluation after a step: a line of `evaluations.jsonl`, or the `evaluation.json` of saved weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationRecord {
-    /// Finished steps.
+    /// Number of finished steps.
     pub step: u64,
     /// The figures.
     #[serde(flatten)]
@@ -65,22 +65,22 @@ fn nan() -> f64 {
 }
 
 impl Evaluation {
-    /// Returns the figures with NaN for the next sentence. Those figures mean nothing for data without pairs, and for a
-    /// model whose next-sentence head was never trained.
+    /// Returns the figures with NaN for next-sentence prediction, whose figures are meaningless for data without pairs
+    /// and for a model with an untrained next-sentence head.
     #[must_use]
     pub fn without_next_sentence(self) -> Self {
         let nan = f64::NAN;
         Self { next_sentence_loss: nan, next_sentence_accuracy: nan, random_next: nan, ..self }
     }
 
-    /// Whether the figures of the next sentence mean something.
+    /// Returns whether the figures of next-sentence prediction are meaningful.
     pub fn has_next_sentence(&self) -> bool {
         self.next_sentence_loss.is_finite()
     }
 }
 
-/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or all of them. Data made
-/// with `--nsp off` gives no figures of the next sentence.
+/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or on all of them. Data
+/// made with `--nsp off` has no next-sentence figures.
 ///
 /// # Errors
 /// When a shard cannot be read.
@@ -95,10 +95,10 @@ pub fn evaluate(
     Ok(done.expect("nobody sets this flag"))
 }
 
-/// Does what [`evaluate`] does; returns `None` when a stop is asked for before the last batch is done.
+/// Evaluates like [`evaluate`]; returns `None` if a stop is requested before the last batch is done.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// Same as [`evaluate`].
 pub fn evaluate_unless_stopped(
     model: &BertForPreTraining,
     loader: &mut DataLoader,
@@ -129,7 +129,7 @@ pub fn evaluate_unless_stopped(
     Ok(Some(if pairs { evaluation } else { evaluation.without_next_sentence() }))
 }
 
-/// Sums over the batches of an evaluation: losses and numbers of right answers, not yet divided.
+/// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EvaluationSums {
     /// Number of evaluated instances.
@@ -140,18 +140,18 @@ pub struct EvaluationSums {
     pub masked_characters: u64,
     /// Negative log-likelihood of the masked tokens, in nats.
     pub masked_lm_loss: f64,
-    /// Masked tokens predicted first.
+    /// Masked tokens that the model ranks first.
     pub masked_lm_correct: f64,
     /// Cross-entropy of the next-sentence labels, in nats.
     pub next_sentence_loss: f64,
-    /// Next-sentence labels predicted right.
+    /// Next-sentence labels predicted correctly.
     pub next_sentence_correct: f64,
-    /// Instances whose second segment is a random one.
+    /// Instances whose second segment is random.
     pub random_next: f64,
 }
 
 impl EvaluationSums {
-    /// Adds the sums of a further batch.
+    /// Adds the sums of another batch.
     pub fn add(&mut self, part: &Self) {
         self.instances += part.instances;
         self.predictions += part.predictions;
@@ -163,7 +163,7 @@ impl EvaluationSums {
         self.random_next += part.random_next;
     }
 
-    /// Returns the means. Without a target, the figures of the masked LM are NaN.
+    /// Returns the means. Without targets, the masked-LM figures are NaN.
     pub fn mean(self) -> Evaluation {
         let (predictions, instances) = (self.predictions as f64, self.instances as f64);
         Evaluation {
@@ -180,7 +180,7 @@ impl EvaluationSums {
     }
 }
 
-/// Returns the sums over one batch. Those of the input alone, `masked_characters` and `random_next`, are 0.
+/// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
 pub fn evaluate_batch(
     model: &BertForPreTraining,
     input: PretrainingInput,
@@ -194,7 +194,8 @@ pub fn evaluate_batch(
     let predicted = next.clone().argmax(1).reshape([instances]); // [batch]
     let next_correct = predicted.equal(next_sentence_labels.clone()).float();
     let next_nll = cross_entropy(next, next_sentence_labels);
-    // One transfer from the device for all of them; added up here, batches of any size give one sum.
+    // One transfer from the device for all values; they are added on the host, so the sum does not depend on the batch
+    // size.
     let mut all = vec![next_nll, next_correct];
     if predictions > 0 {
         all.extend([scores.masked_lm_nll, scores.masked_lm_correct]);

@@ -1,7 +1,7 @@
 //! Exports a checkpoint, a fine-tuned model or fresh weights as a Hugging Face folder that `transformers` loads.
 //!
-//! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that says
-//! how the weights were made. The trainer's own files are left out.
+//! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that describes
+//! how the weights were trained. The trainer's own files are not included.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::model_card::{card_of_checkpoint, card_of_fresh};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
 
-/// The files of a Hugging Face folder, the one that makes it loadable last.
+/// The files of a Hugging Face folder; the one that makes it loadable is last.
 const FILES: [&str; 7] = [
     "README.md",
     "vocab.txt",
@@ -35,11 +35,11 @@ const FILES: [&str; 7] = [
 const CONTENTS: Contents = Contents { last: "config.json", is_ours: |name| FILES.contains(&name) };
 const HINT: &str = "choose an empty or new folder";
 
-/// How the numbers of exported weights are stored.
+/// Data type of exported weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum WeightType {
-    /// f32, as a run writes them; what was stored in half precision is widened.
+    /// f32, as a run writes them; half-precision weights are widened.
     #[default]
     F32,
     /// Rounded to the nearest bf16: half the size.
@@ -47,7 +47,7 @@ pub enum WeightType {
 }
 
 impl WeightType {
-    /// A safetensors file with these tensors.
+    /// Returns a safetensors file with these tensors.
     fn bytes_of(self, tensors: &NamedTensors) -> Vec<u8> {
         match self {
             Self::F32 => named_tensors_to_bytes(tensors),
@@ -56,27 +56,27 @@ impl WeightType {
     }
 }
 
-/// What of a model is exported, and how.
+/// Options of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Export {
-    /// Without heads (`BertModel`).
+    /// Export only the encoder, without heads (`BertModel`).
     pub encoder_only: bool,
-    /// How its numbers are stored.
+    /// Data type of the weights.
     pub weight_type: WeightType,
 }
 
-/// Writes what is Hugging Face's of a model folder into an empty or new folder.
+/// Writes the Hugging Face files of a model folder into an empty or new folder.
 ///
 /// # Errors
-/// When the weights are damaged, or `target` holds something already.
+/// When the weights are damaged, or `target` is not empty.
 pub fn export(folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
     export_on(&Disk, folder, target, how)
 }
 
-/// [`export`] on a file system of choice.
+/// Exports like [`export`], on the given file system.
 ///
 /// # Errors
-/// As [`export`].
+/// Same as [`export`].
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
     let card = card_of_checkpoint(folder, how.encoder_only)?;
     if how.encoder_only {
@@ -86,7 +86,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
         let form = Form { weight_type: how.weight_type, has_pooler };
         return save(begin(files, target, card)?, &model, &config, &text, form);
     }
-    // Read whole, so that a damaged tensor is found before anything is written.
+    // Read all tensors first, so that a damaged one is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
     let made = missing_tokenizer_files(folder)?;
     let unfinished = begin(files, target, card)?;
@@ -104,15 +104,15 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
     unfinished.finish()
 }
 
-/// Checks that [`export_fresh`] can write into a folder: it is new, empty, or was left unfinished.
+/// Checks that [`export_fresh`] can write into a folder: it is new, empty, or an unfinished export.
 ///
 /// # Errors
-/// When it holds something already, or cannot be read.
+/// When it is not empty, or cannot be read.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     Unfinished::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
 }
 
-/// The files of a tokenizer that a folder with a part of them lacks, as `transformers` writes folders without `vocab.txt`.
+/// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.
 fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     let is_missing = |name: &str| !folder.join(name).exists();
     if !is_missing("vocab.txt") && !is_missing("tokenizer.json") {
@@ -124,10 +124,10 @@ fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>
     Ok(files)
 }
 
-/// Fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
+/// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
 ///
 /// # Errors
-/// When the shape has no room for the initialization, or `target` holds something already.
+/// When the shape is too small for the initialization, or `target` is not empty.
 pub fn export_fresh(
     fresh: &FreshWeights,
     config: &BertConfig,
@@ -142,7 +142,7 @@ pub fn export_fresh(
     save(begin(&Disk, target, Some(card))?, &model, config, text, form)
 }
 
-/// Begins to fill a folder, with its card.
+/// Starts to fill a folder, beginning with its card.
 fn begin<'a>(
     files: &'a dyn FileSystem,
     target: &Path,
@@ -155,14 +155,14 @@ fn begin<'a>(
     Ok(unfinished)
 }
 
-/// The part of a pooler's name that is the same in all checkpoints.
+/// The part of a pooler's name that all checkpoints share.
 const POOLER: &str = "pooler.dense.";
 
-/// How the weights of a model are written.
+/// How to write a model's weights.
 #[derive(Clone, Copy)]
 struct Form {
     weight_type: WeightType,
-    /// Whether the model's pooler is one that was trained; a random one is left out.
+    /// Whether the model's pooler was trained; a random one is not exported.
     has_pooler: bool,
 }
 

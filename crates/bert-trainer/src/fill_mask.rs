@@ -47,14 +47,14 @@ impl MaskFiller {
         Ok(Self { model, text, max_length, device })
     }
 
-    /// The `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text
-    /// has no mask within the model's positions.
+    /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
+    /// no mask within the model's maximum length.
     pub fn fill(&self, text: &str, top_k: usize) -> Vec<Filled> {
         let rows = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
         rows.map(|(position, row)| Filled { position, words: self.top(&row, top_k) }).collect()
     }
 
-    /// The probabilities of all words at each `[MASK]`, by its position.
+    /// Returns the probabilities of all words at each `[MASK]`, with its position.
     pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<(usize, Vec<f32>)> {
         let mask = self.text.vocabulary.mask_id();
         let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);

@@ -1,13 +1,14 @@
-//! Bounds the memory of a snapshot that is being written while training goes on.
+//! Bounds the memory of snapshots that are being written while training continues.
 //!
-//! An update gives every tensor that the snapshot still holds new memory. So the next update waits until the snapshot
-//! holds a third of its bytes at most: of parameters and both moments, twelve bytes a parameter, that is four.
+//! An update allocates new memory for every tensor that a snapshot still holds. Therefore the next update waits until
+//! the snapshot holds at most a third of its bytes: four bytes per parameter, of twelve for parameters and both
+//! moments.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use bert_model::{OnRelease, Snapshot};
 
-/// How much snapshots still hold.
+/// Memory still held by snapshots that are being written.
 #[derive(Debug)]
 pub struct Held {
     bytes: Mutex<u64>,
@@ -16,7 +17,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Counts what these snapshots hold, together.
+    /// Counts the bytes that these snapshots hold together.
     pub fn by<const N: usize>(snapshots: [Snapshot; N]) -> (Arc<Self>, [Snapshot; N]) {
         let bytes = snapshots.iter().map(Snapshot::bytes).sum();
         let held = Arc::new(Self { bytes: Mutex::new(bytes), fell: Condvar::new(), most: bytes / 3 });
@@ -33,7 +34,7 @@ impl Held {
         }
     }
 
-    /// Returns when a third is held at most.
+    /// Blocks until at most a third of the snapshots' memory is still held.
     pub fn wait(&self) {
         let held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.fell.wait_while(held, |held| *held > self.most));
@@ -48,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer that takes a tensor when it is told to.
+    /// A writer that takes a tensor only when it receives a message.
     struct Slow(mpsc::Receiver<()>);
 
     impl std::io::Write for Slow {

@@ -1,27 +1,27 @@
-//! Moves values between host memory and tensors: the few conversions that the crate needs.
+//! Converts values between host memory and tensors.
 
 use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Ids, mask and segments as a model reads them, each given row by row.
+/// Returns ids, mask and segments as model input; each is given row by row.
 pub(crate) fn bert_input(cells: [&[i32]; 3], shape: [usize; 2], device: &Device) -> BertInput {
     let matrix = |cells: &[i32]| Tensor::from_data(TensorData::new(cells.to_vec(), shape), device);
     let [input_ids, input_mask, segment_ids] = cells.map(matrix);
     BertInput { input_ids, input_mask, segment_ids }
 }
 
-/// Integers as a vector.
+/// Returns integers as a vector.
 pub(crate) fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
 }
 
-/// Numbers as a vector.
+/// Returns floating-point numbers as a vector.
 pub(crate) fn float_vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
     let length = values.len();
     Tensor::from_data(TensorData::new(values, [length]), device)
 }
 
-/// The elements of a tensor in row-major order.
+/// Returns the elements of a tensor in row-major order.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data_as::<f32>().try_into_vec().expect("converted to f32")
 }

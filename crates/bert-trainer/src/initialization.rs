@@ -1,4 +1,4 @@
-//! Describes a fresh model: its shape by name, and the weights that it begins with.
+//! Creates fresh models: resolves a shape by name, and selects the initial weights.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use crate::error::Error;
 use crate::log_bilinear::log_bilinear;
 use crate::stop::StopFlag;
 
-/// The initialization as a flag.
+/// The choice of initialization, as a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum InitializationChoice {
-    /// A truncated normal, as in the paper.
+    /// Truncated normal distribution, as in the paper.
     Reference,
-    /// Two heads of the first layer look at the previous and at the next token.
+    /// Two attention heads of the first layer attend to the previous and to the next token.
     Neighbours,
-    /// The same, and word embeddings begin with what counting the training text gives.
+    /// The same, with word embeddings from bigram counts of the training text.
     #[default]
     Counts,
 }
 
 impl InitializationChoice {
-    /// The word that selects it.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -35,11 +35,11 @@ impl InitializationChoice {
     }
 }
 
-/// Returns the shape of a model: one of the released sizes for a vocabulary of this size, or a `config.json`. Where that
-/// file has no `vocab_size`, the size of the vocabulary is taken, and `note` gets a sentence about it.
+/// Returns the shape of a model: one of the released sizes for a vocabulary of this size, or a `config.json`. If that
+/// file has no `vocab_size`, the size of the vocabulary is used, and `note` receives a sentence about it.
 ///
 /// # Errors
-/// When the name is neither, or the file is no configuration.
+/// When the name is neither, or the file is not a valid configuration.
 pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) -> Result<BertConfig, Error> {
     if let Ok(preset) = name.parse::<Preset>() {
         return Ok(BertConfig::preset(preset, vocabulary));
@@ -63,10 +63,10 @@ pub struct FreshWeights {
 }
 
 impl FreshWeights {
-    /// Counts the text of a data set where the choice asks for it.
+    /// Selects an initialization, and counts the text of a data set if the choice requires it.
     ///
     /// # Errors
-    /// When a shard cannot be read or is not what the manifest says.
+    /// When a shard cannot be read or does not match the manifest.
     pub fn new(
         choice: InitializationChoice,
         data: &DataSet,
@@ -76,10 +76,10 @@ impl FreshWeights {
         Self::new_unless_stopped(choice, data, model, seed, &StopFlag::new())
     }
 
-    /// Does what [`FreshWeights::new`] does, until a stop is asked for.
+    /// Creates the weights like [`FreshWeights::new`], unless a stop is requested.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; as [`FreshWeights::new`].
+    /// [`Error::Stopped`]; otherwise the same as [`FreshWeights::new`].
     pub fn new_unless_stopped(
         choice: InitializationChoice,
         data: &DataSet,
@@ -95,10 +95,10 @@ impl FreshWeights {
         }
     }
 
-    /// Weights that need no text.
+    /// Returns an initialization that needs no text.
     ///
     /// # Errors
-    /// For the choice that does.
+    /// When the choice needs text.
     pub fn uncounted(choice: InitializationChoice) -> Result<Self, Error> {
         if choice == InitializationChoice::Counts {
             let reason = "counts needs a data folder whose text it can count".to_string();
@@ -107,12 +107,12 @@ impl FreshWeights {
         Ok(Self { choice, counts: None })
     }
 
-    /// Which they are.
+    /// Returns the choice.
     pub fn choice(&self) -> InitializationChoice {
         self.choice
     }
 
-    /// What a model is initialized with.
+    /// Returns the initialization for a model.
     pub fn initialization(&self) -> Initialization<'_> {
         match (&self.counts, self.choice) {
             (Some(counts), _) => Initialization::Counts(counts),

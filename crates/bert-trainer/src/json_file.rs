@@ -4,7 +4,7 @@ use crate::error::Error;
 use serde_json::Value;
 use std::path::Path;
 
-/// A JSON file.
+/// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
     let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
     serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))

@@ -1,7 +1,7 @@
-//! Trains BERT: pre-training on the shards of `bert-data`, fine-tuning on tasks, and what comes after, from scores
-//! to report pages.
+//! Trains BERT: pre-training on the shards of `bert-data`, fine-tuning on tasks, evaluation, inference and HTML
+//! reports.
 //!
-//! The models are those of `bert-model`. This crate has the data loader, the optimizer, the training loops,
+//! The models come from `bert-model`. This crate provides the data loader, the optimizer, the training loops,
 //! checkpoints, the tasks with their metrics, and inference.
 //!
 //! ```
@@ -21,77 +21,77 @@
 //!
 //! # Tour
 //!
-//! The main types, in the order in which a run meets them:
+//! The main types, in the order in which a run uses them:
 //!
-//! 1. [`PretrainConfig`] has every setting of a pre-training run. [`pretrain::pretrain`] starts or continues the
-//!    run; it tells its caller about [`PretrainEvent`](pretrain::PretrainEvent)s and stops cleanly when a
-//!    [`StopFlag`] is set.
-//! 2. [`DeviceName`] opens the device, and [`FreshWeights`](initialization::FreshWeights) are the weights that a
-//!    new model begins with.
-//! 3. [`RunFolder`](run_folder::RunFolder) is the locked folder of the run. Its `run.json` says what the run
-//!    computes.
+//! 1. [`PretrainConfig`] has every setting of a pre-training run. [`pretrain::pretrain`] starts or continues the run;
+//!    it reports [`PretrainEvent`](pretrain::PretrainEvent)s to its caller and stops cleanly when a [`StopFlag`] is
+//!    set.
+//! 2. [`DeviceName`] opens the device, and [`FreshWeights`](initialization::FreshWeights) holds the initial weights of
+//!    a new model.
+//! 3. [`RunFolder`](run_folder::RunFolder) is the locked folder of the run. Its `run.json` records the settings that
+//!    determine the results.
 //! 4. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
-//!    [`Prefetcher`](data_loader::Prefetcher), and gives each step a
-//!    [`PretrainingBatch`](data_loader::PretrainingBatch).
-//! 5. [`train_step`](train_step::train_step) adds up the gradients of a batch, and [`AdamW`](optimizer::AdamW)
-//!    updates the model at the learning rate of a [`Schedule`](schedule::Schedule).
-//! 6. [`evaluate`](evaluation::evaluate) gives an [`Evaluation`](evaluation::Evaluation) on held-out data.
-//! 7. [`CheckpointFolder`](checkpoint::CheckpointFolder) writes checkpoints and finds the newest good one.
-//! 8. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and
-//!    names a [`Task`](tasks::Task). [`finetune::finetune`] trains one model per seed and gives a
-//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](significance::SeedSummary) has the scores over
-//!    all seeds.
-//! 9. [`Predictor`](inference::Predictor) answers new texts with the tuned model, and [`report::report`] builds a
-//!    page of a run or a fine-tuning.
+//!    [`Prefetcher`](data_loader::Prefetcher), and provides a [`PretrainingBatch`](data_loader::PretrainingBatch) for
+//!    each step.
+//! 5. [`train_step`](train_step::train_step) sums the gradients of a batch, and [`AdamW`](optimizer::AdamW) updates the
+//!    model at the learning rate of a [`Schedule`](schedule::Schedule).
+//! 6. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
+//! 7. [`CheckpointFolder`](checkpoint::CheckpointFolder) writes checkpoints and finds the newest valid one.
+//! 8. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and names
+//!    a [`Task`](tasks::Task). [`finetune::finetune`] trains one model per seed and returns a
+//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](significance::SeedSummary) has the scores
+//!    over all seeds.
+//! 9. [`Predictor`](inference::Predictor) runs the tuned model on new texts, and [`report::report`] builds an HTML page
+//!    of a run or a fine-tuning.
 //!
-//! The modules, by what they do:
+//! The modules by purpose:
 //!
-//! | what | module |
+//! | purpose | module |
 //! |---|---|
 //! | shards to batches | [`data_loader`] |
-//! | a batch to an optimizer step | [`train_step`], [`optimizer`], [`schedule`] |
-//! | a shape to fresh weights | [`initialization`], [`log_bilinear`] |
-//! | steps to a run | [`pretrain`], [`config`], [`run_folder`], [`computer`], [`metrics_log`], [`stop`] |
-//! | a step to a checkpoint | [`checkpoint`] |
-//! | flags to a device, kernels and precision | [`device`], [`precision`] |
-//! | held-out data to figures | [`evaluation`], [`baselines`] |
-//! | losses to a warning, a shape to the memory it needs | [`divergence`], [`memory`] |
-//! | task files to examples, metrics and predictions | [`tasks`] |
-//! | a checkpoint to a fine-tuned and scored model | [`finetune`] |
-//! | questions on a text to answers, exact match and F1 | [`question_answering`] |
-//! | tagged words to entities, precision, recall and F1 | [`token_classification`] |
-//! | how sure scores are | [`significance`] |
-//! | fine-tunings side by side | [`scores`], [`glue`] |
-//! | a run or a fine-tuning to a page | [`report`] |
-//! | a model and new texts to answers, features and flipped predictions | [`inference`], [`text`] |
-//! | a checkpoint to words for masks, or to an attention page | [`fill_mask`], [`mod@attention`] |
-//! | a checkpoint to a Hugging Face folder | [`export`] |
-//! | every way to fail | [`error`] |
+//! | one optimizer step on a batch | [`train_step`], [`optimizer`], [`schedule`] |
+//! | initial weights | [`initialization`], [`log_bilinear`] |
+//! | a pre-training run | [`pretrain`], [`config`], [`run_folder`], [`computer`], [`metrics_log`], [`stop`] |
+//! | checkpoints | [`checkpoint`] |
+//! | device, kernels and precision | [`device`], [`precision`] |
+//! | evaluation on held-out data | [`evaluation`], [`baselines`] |
+//! | detection of divergence, memory estimate | [`divergence`], [`memory`] |
+//! | task files, metrics and predictions | [`tasks`] |
+//! | fine-tuning and its scores | [`finetune`] |
+//! | question answering: exact match and F1 | [`question_answering`] |
+//! | token classification: entities, precision, recall and F1 | [`token_classification`] |
+//! | statistical significance of scores | [`significance`] |
+//! | comparison of fine-tunings | [`scores`], [`glue`] |
+//! | HTML report of a run or a fine-tuning | [`report`] |
+//! | inference: answers, features, probes for flipped predictions | [`inference`], [`text`] |
+//! | masked-word predictions, attention pages | [`fill_mask`], [`mod@attention`] |
+//! | export as a Hugging Face folder | [`export`] |
+//! | errors | [`error`] |
 //!
-//! # Promises
+//! # Guarantees
 //!
-//! - **A resumed run is the uninterrupted run.** Sample order, masks and dropout are pure functions of the seed and
-//!   of a place in the run, so a checkpoint holds no random state. The bits are the same on the same program and
-//!   processor; elsewhere the run continues and says so ([`computer`]).
-//! - **Micro-batches are one batch.** A loss is a sum, divided once by the number of real targets in the whole
-//!   global batch, so k micro-batches give the gradient of one batch.
-//! - **A damaged checkpoint is never used.** Every file has a digest in a marker that is written last. A run
-//!   continues only if the settings that decide its numbers, and its data, are what it began with.
-//! - **How a model computes is a value.** A [`Compute`](bert_kernels::Compute) in
-//!   [`BertConfig::compute`](bert_model::BertConfig::compute) and in the optimizer selects kernels and precision,
-//!   so two models in one process may differ. [`device`] alone decides which backend computes.
-//! - **Unsupported means refused.** Errors name the file and line, or the flag.
-//! - **The library prints nothing and ends no process.** It calls closures and returns an [`Error`], which knows
-//!   the exit code of a program that ends with it.
+//! - **A resumed run equals the uninterrupted run.** Sample order, masks and dropout are pure functions of the seed and
+//!   a position in the run, so a checkpoint needs no random state. The bits are the same with the same program and
+//!   processor; otherwise the run continues and reports the difference ([`computer`]).
+//! - **Micro-batches equal one batch.** A loss is a sum, divided once by the number of real targets in the whole global
+//!   batch, so k micro-batches give the gradient of one batch.
+//! - **A damaged checkpoint is never used.** Every file has a digest in a marker that is written last. A run continues
+//!   only if its data and the settings that determine its results are unchanged.
+//! - **Compute settings are explicit values.** A [`Compute`](bert_kernels::Compute) in
+//!   [`BertConfig::compute`](bert_model::BertConfig::compute) and in the optimizer selects kernels and precision, so
+//!   two models in one process may differ. Only [`device`] selects the backend.
+//! - **Unsupported input is rejected.** Errors name the file and line, or the flag.
+//! - **The library prints nothing and never exits the process.** It calls closures and returns an [`Error`], which
+//!   provides the exit code for a program.
 //!
 //! # Features
 //!
-//! | feature | what |
+//! | feature | content |
 //! |---|---|
 //! | `flex` (default) | burn's pure-Rust CPU backend |
-//! | `cli` (default) | the configurations are flags, through clap |
+//! | `cli` (default) | the configurations as clap flags |
 //! | `ndarray` | burn's older CPU backend |
-//! | `cuda` | the CUDA backend; no figure from a card exists yet |
+//! | `cuda` | the CUDA backend; untested on a GPU |
 
 pub mod attention;
 pub mod baselines;

@@ -1,16 +1,16 @@
-//! Turns a table of neighbour counts into embeddings, for the initialization `counts`.
+//! Fits word embeddings to bigram counts, for the initialization `counts`.
 //!
-//! How often each token stands beside each other one predicts a masked token far better than word frequencies do.
-//! This module fits a log-bilinear model (Mnih and Hinton, 2007) to these counts. In it a token stands beside the
-//! neighbour `c` with the probability
+//! The neighbouring tokens predict a masked token far better than unigram frequencies do. This module fits a
+//! log-bilinear model (Mnih and Hinton, 2007) to the bigram counts. In it, a token occurs next to the neighbour `c`
+//! with the probability
 //!
 //! ```text
-//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], made as long as a LayerNorm makes it
+//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], scaled to the length after a LayerNorm
 //! ```
 //!
-//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has
-//! one. The text is read once. The fit takes some hundred steps, each with the whole counted distributions of a few
-//! neighbours. The result is a function of (text, seed, shape): the number of threads changes no bit.
+//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has one.
+//! The text is read once. The fit takes several hundred steps, each with the full count distributions of a few
+//! neighbours. The result is a function of (text, seed, shape), bit-identical for any number of threads.
 
 use bert_data::tokenization::vocabulary::is_special_token;
 use bert_data::{DataSet, Vocabulary};
@@ -25,34 +25,34 @@ use crate::host::{int_vector, values};
 use crate::neighbour_counts::{NeighbourCounts, Side};
 use crate::stop::StopFlag;
 
-/// Steps of the fit.
+/// Number of optimization steps.
 const STEPS: usize = 800;
-/// Steps in which the rates rise.
+/// Number of warm-up steps.
 const WARMUP: usize = 20;
-/// Neighbours in a step, for each offset.
+/// Number of neighbours per step, for each offset.
 const NEIGHBOURS: usize = 48;
-/// The highest rate of Adam for the table and the bias, and for the matrices.
+/// Peak learning rates of Adam for the table and the bias, and for the matrices.
 const RATES: (f64, f64) = (0.06, 0.008);
 const BETAS: (f64, f64) = (0.9, 0.98);
 const EPSILON: f64 = 1e-8;
-/// Standard deviation of the table at the start.
+/// Initial standard deviation of the table.
 const TABLE_STD: f64 = 0.5;
-/// Standard deviation of the elements of each product of two matrices at the start.
+/// Initial standard deviation of the elements of each product of two matrices.
 const PRODUCT_STD: f64 = 0.02;
 
-/// Tokens by word frequency that are added to those beside a neighbour: little is known of a rare one.
+/// Weight of the unigram prior, in tokens added to the counts of each neighbour, since rare ones have few counts.
 const PRIOR: f64 = 20.0;
 
-/// Which draws of [`Domain::LogBilinear`].
+/// Random streams of [`Domain::LogBilinear`].
 const TABLE: u64 = 0;
 const MATRICES: u64 = 1;
 const DRAWN: u64 = 2;
 
-/// Counts the text of a data set and fits a model to it that a BERT of this shape can begin with.
+/// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape.
 ///
 /// # Errors
-/// [`Error::Stopped`] when a stop is asked for. When a shard cannot be read or is not what the manifest says, when the
-/// text has no words, when the shape has no room for neighbour heads, or when the default device is not in this build.
+/// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
+/// text has no words, when the shape is too small for neighbour heads, or when the default device is not in this build.
 pub fn log_bilinear(
     data: &DataSet,
     model: &BertConfig,
@@ -66,7 +66,7 @@ pub fn log_bilinear(
         .ok_or_else(|| FolderProblem::NoInstances.at(data.folder()).into())
 }
 
-/// Fits a model of this shape, with Adam; `None` where the text has special tokens only.
+/// Fits a model of this shape with Adam; returns `None` if the text has only special tokens.
 fn fit(
     mut counts: NeighbourCounts,
     vocabulary: &Vocabulary,
@@ -131,7 +131,7 @@ fn fit(
     };
     let sides = matrices.iter().map(|matrices| LogBilinearSide {
         size: size(matrices),
-        // Columns of the first and rows of the second belong together.
+        // Column i of the first matrix is multiplied by row i of the second, so the first is transposed.
         inputs: values(matrices[0].value.clone().transpose()),
         outputs: values(matrices[1].value.clone()),
     });
@@ -165,7 +165,7 @@ impl Parameter {
         self.tracked.clone()
     }
 
-    /// A step of Adam, with the correction of both moments for their start at zero.
+    /// Applies one step of Adam with bias correction.
     fn update(&mut self, gradients: &burn::tensor::Gradients, rate: f64, step: usize) {
         let Some(gradient) = self.tracked.grad(gradients) else { return };
         let (of_first, of_second) = BETAS;
@@ -182,14 +182,14 @@ impl Parameter {
     }
 }
 
-/// Rows made as long as a LayerNorm makes them.
+/// Returns the rows scaled to the length that a LayerNorm gives them.
 fn lengthened(rows: Tensor<2>) -> Tensor<2> {
     let [_, width] = rows.dims();
     let lengths = rows.clone().mul(rows.clone()).sum_dim(1).sqrt().add_scalar(1e-6); // [rows, 1]
     rows.mul_scalar((width as f64).sqrt()) / lengths
 }
 
-/// What stands beside a neighbour, as shares of all that does and of some tokens by word frequency.
+/// Returns the distribution of tokens next to a neighbour, smoothed with the unigram prior.
 fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
     let total = tokens.iter().map(|&(_, count)| f64::from(count)).sum::<f64>() + PRIOR;
     let mut beside: Vec<f32> = shares.iter().map(|share| (PRIOR * share / total) as f32).collect();
@@ -199,7 +199,7 @@ fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
     beside
 }
 
-/// For drawing tokens as often as they occur: the running sum of their occurrences, without those of special tokens.
+/// Returns the cumulative occurrences, without special tokens, for sampling tokens by frequency.
 fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
     let mut sum = 0;
     let add = |(id, &count): (usize, &u64)| {
@@ -209,14 +209,14 @@ fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
     occurrences.iter().enumerate().map(add).collect()
 }
 
-/// A token, as often as it occurs.
+/// Samples a token by frequency.
 fn draw(running_sum: &[u64], random: &mut Stream) -> usize {
     let total = running_sum.last().copied().unwrap_or(0);
     let at = (random.unit() * total as f64) as u64;
     running_sum.partition_point(|&sum| sum <= at).min(running_sum.len() - 1)
 }
 
-/// Numbers of mean 0 and this standard deviation.
+/// Returns uniform random numbers with mean 0 and this standard deviation.
 fn uniform(shape: [usize; 2], std: f64, address: &[u64], seed: u64, device: &Device) -> Tensor<2> {
     let mut random = Stream::new(seed, Domain::LogBilinear, address);
     let bound = 3f64.sqrt() * std;
@@ -233,7 +233,8 @@ mod tests {
     const WORDS: usize = 60;
     const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-    /// Word `w` is followed by one of two words, which follow no other one; some `[UNK]` between.
+    /// Returns a text in which each word `w` is followed by one of two words, which follow no other word, with some
+    /// `[UNK]`.
     fn text(random: &mut Stream) -> Vec<u32> {
         let words = (WORDS - SPECIAL.len()) as u64;
         let mut word = random.below(words as usize) as u64;
@@ -260,7 +261,7 @@ mod tests {
         fit(counts, &vocabulary, &shape, seed, &StopFlag::new()).unwrap().unwrap()
     }
 
-    /// What the model says stands at the offset of side `side` from a neighbour.
+    /// Returns the model's distribution at the offset of side `side` from a neighbour.
     fn says(model: &LogBilinear, side: usize, neighbour: usize) -> Vec<f64> {
         let width = model.table.len() / WORDS;
         let row = |id: usize| &model.table[id * width..(id + 1) * width];
@@ -285,7 +286,7 @@ mod tests {
     fn the_counts_come_back() {
         let model = fitted(3);
         let (mut counts, _) = counted();
-        // Previous and next neighbours; 24 dimensions have no room for more of 60 words' two at each side and beyond.
+        // Previous and next neighbours only; 24 dimensions are too few for offsets of 2 and more with 60 words.
         for (side, offset) in [-1, 1].into_iter().enumerate() {
             let of_text = counts.side(offset);
             let mut distance = 0.0;
@@ -295,7 +296,7 @@ mod tests {
                 let far: f64 = wanted.iter().zip(&said).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
                 distance += 0.5 * far / (WORDS - SPECIAL.len()) as f64;
             }
-            // Word frequencies are .93 away.
+            // Unigram frequencies are at a distance of .93.
             assert!(distance < 0.2, "{offset}: {distance}");
         }
         assert_eq!((model.special.as_slice(), model.mask_id), ([0, 1, 2, 3, 4].as_slice(), 4));

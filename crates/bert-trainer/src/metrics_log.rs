@@ -1,8 +1,8 @@
-//! Writes `metrics.jsonl`: what each step did, one JSON object per line.
+//! Writes `metrics.jsonl`: the metrics of each step, one JSON object per line.
 //!
-//! The file holds only values that a repetition of the run reproduces (no times, no rates), so the file of a
-//! resumed run equals that of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file of the
-//! same form.
+//! The file has only values that a repetition of the run reproduces (no times, no rates), so the file of a resumed run
+//! equals the file of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file in the same
+//! format.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
 
-/// An append-only log of records that carry a step number.
+/// An append-only log of records with step numbers.
 pub struct MetricsLog {
     path: PathBuf,
     file: Box<dyn Durable>,
 }
 
-/// A number that JSON has no form for is written as `null`; this reads it back.
+/// Reads a number that may be `null`, which JSON uses for NaN and infinity, as NaN.
 pub(crate) fn nan_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -30,8 +30,8 @@ struct Stamp {
 }
 
 impl MetricsLog {
-    /// Opens the log for a run that continues after `step` updates, or starts (`None`): records of later
-    /// steps, which a killed run may have left, are dropped, and so is a line cut off in the middle.
+    /// Opens the log for a run that continues after `step` updates, or starts (`None`). Records of later steps, which a
+    /// killed run may have left, are removed, and so is a truncated line.
     ///
     /// # Errors
     /// When the file cannot be read or written.
@@ -48,7 +48,7 @@ impl MetricsLog {
     /// Appends one record.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the record cannot be written.
     pub fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(record).expect("records are plain data");
         line.push('\n');
@@ -63,17 +63,17 @@ impl MetricsLog {
         Ok(records(&self.path)?.into_iter().map(|(record, _)| record).collect())
     }
 
-    /// Makes sure that everything appended is on disk.
+    /// Syncs all appended records to disk.
     ///
     /// # Errors
-    /// When the system cannot.
+    /// When the sync fails.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.file.sync().map_err(|e| Error::io(&self.path, e))
     }
 }
 
-/// The records of a log, each with its line. What a kill or a power cut left is passed over: a line that is no
-/// record, as while a run is writing it. A log that is not there has none.
+/// Returns the records of a log, each with its line. Invalid lines are skipped: they are left by a killed process or a
+/// power failure, or are being written by a run. A missing log has no records.
 pub(crate) fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<(T, Vec<u8>)>, Error> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -107,7 +107,7 @@ mod tests {
         }
         log.sync().unwrap();
         let whole = std::fs::read(&path).unwrap();
-        // A line cut off by a kill, and a block that a power cut left without its bytes.
+        // A line truncated by a kill, and a block that was not written because of a power failure.
         let left = b"{\"step\":6,\xff\0\0";
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(left).unwrap();
         let mut log = MetricsLog::open(&staged, name, Some(3)).unwrap();

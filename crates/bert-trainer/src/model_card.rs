@@ -1,7 +1,7 @@
-//! Writes the model card of an exported folder, which says how its weights were made.
+//! Writes the model card of an exported folder, which describes how its weights were trained.
 //!
-//! The card is a `README.md` with the header that Hugging Face's hub reads. What it says of a run is what
-//! identifies the run (`run.json`, [`crate::run_folder`]); settings that the card leaves out are in that file.
+//! The card is a `README.md` with a header for the Hugging Face Hub. It describes a run by the settings that identify
+//! the run (`run.json`, [`crate::run_folder`]); settings that the card omits are in that file.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::json_file::read_json;
 use crate::pretrain::beside::EVALUATION;
 use crate::run_folder::RUN;
 
-/// The step and the identity of the run whose checkpoint this is, or whose best or averaged weights.
+/// Returns the step and the identity of the run that wrote this folder: a checkpoint, or its best or averaged weights.
 fn origin(folder: &Path) -> Result<Option<(Value, Value)>, Error> {
     let (state, evaluation) = (folder.join(STATE), folder.join(EVALUATION));
     if state.exists() {
@@ -28,7 +28,7 @@ fn origin(folder: &Path) -> Result<Option<(Value, Value)>, Error> {
     Ok(Some((read_json(&evaluation)?["step"].take(), read_json(&run)?["identity"].take())))
 }
 
-/// The card of a model of a run, as a whole or its encoder alone; `None` for a folder that no run wrote.
+/// Returns the card for a run's model, or for its encoder only; `None` for a folder that was not written by a run.
 pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Option<String>, Error> {
     let Some((step, run)) = origin(folder)? else { return Ok(None) };
     let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
@@ -46,7 +46,7 @@ pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Op
     Ok(Some(card(&format!("{what} pre-trained by {objectives}"), encoder_only, &rows)))
 }
 
-/// The objectives of a run, by the rules of its data.
+/// Returns the objectives of a run, given its data options.
 fn objectives(rules: &Value) -> &'static str {
     match rules["nsp"].as_str() {
         Some("off") => "masked LM",
@@ -55,7 +55,7 @@ fn objectives(rules: &Value) -> &'static str {
     }
 }
 
-/// The card of fresh weights.
+/// Returns the card of fresh weights.
 pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &BertConfig) -> String {
     let shape = format!(
         "{} layers, {} wide, {} heads, {} tokens",
@@ -65,7 +65,7 @@ pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &Be
     card("a BERT with fresh weights, not trained", false, &rows)
 }
 
-/// What the weights of a run began as.
+/// Describes the initial weights of a run.
 fn initialization(run: &Value) -> String {
     match (run["init_checkpoint"].as_str(), run["initialization"].as_str()) {
         (Some(digest), _) => format!("a checkpoint, model.safetensors with BLAKE3 {digest}"),

@@ -1,7 +1,7 @@
-//! Counts how often each token stands at an offset from each other one.
+//! Counts the pairs of tokens at given distances in a text (bigrams at distance 1).
 //!
-//! Memory grows with the number of different pairs in the text, some 30 bytes for each. The number of threads
-//! changes no bit.
+//! Memory grows with the number of different pairs in the text, about 30 bytes per pair. The result is bit-identical
+//! for any number of threads.
 
 use bert_data::DataSet;
 use bert_data::inspect::training_text::for_each_text;
@@ -10,34 +10,34 @@ use rayon::prelude::*;
 use crate::error::Error;
 use crate::stop::StopFlag;
 
-/// Pairs that are counted at once: 32 MB.
+/// Number of pairs that are sorted at once: 32 MB.
 const CHUNK: usize = 1 << 22;
 
-/// Tokens that are counted at most; of larger text as much of every shard.
+/// Maximum number of tokens to count; in a larger text, an equal part of every shard.
 const MOST_TOKENS: u64 = 1 << 26;
 
-/// Counts of a text: tokens, and pairs at some distances.
+/// Counts of a text: tokens, and pairs at several distances.
 pub(crate) struct NeighbourCounts {
-    /// How often each token occurs.
+    /// Number of occurrences of each token.
     pub(crate) occurrences: Vec<u64>,
-    /// Pairs at the distances from 1 on.
+    /// Pairs by distance, from 1.
     pairs: Vec<Pairs>,
 }
 
-/// The tokens beside each neighbour.
+/// The tokens that occur at one offset from each neighbour.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Side {
-    /// Where the tokens of each neighbour begin, and where the last ones end.
+    /// Start of each neighbour's tokens, and the end of the last.
     starts: Vec<usize>,
-    /// Token and count; each neighbour's tokens in ascending order.
+    /// Token and count; the tokens of each neighbour are in ascending order.
     tokens: Vec<(u32, u32)>,
 }
 
 impl NeighbourCounts {
-    /// Counts the text of a data set up to this distance, of large text some 67 million tokens.
+    /// Counts the text of a data set up to this distance, at most about 67 million tokens.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a stop is asked for; when a shard cannot be read.
+    /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
     pub(crate) fn of_data(data: &DataSet, distance: usize, stop: &StopFlag) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
         for_each_text(data, MOST_TOKENS, &mut |text| {
@@ -48,12 +48,12 @@ impl NeighbourCounts {
         Ok(counts)
     }
 
-    /// No text yet.
+    /// Creates empty counts.
     pub(crate) fn new(vocabulary: usize, distance: usize) -> Self {
         Self { occurrences: vec![0; vocabulary], pairs: (0..distance).map(|_| Pairs::default()).collect() }
     }
 
-    /// Counts one text.
+    /// Adds the counts of one text.
     pub(crate) fn add(&mut self, text: &[u32]) {
         text.iter().for_each(|&id| self.occurrences[id as usize] += 1);
         for (distance, pairs) in (1..).zip(&mut self.pairs) {
@@ -63,7 +63,7 @@ impl NeighbourCounts {
         }
     }
 
-    /// What stands beside neighbours at this offset from it: at -1 the neighbour is the token before.
+    /// Returns the tokens at this offset from each neighbour: with -1 the neighbour is the previous token.
     ///
     /// # Panics
     /// When pairs at that distance were not counted.
@@ -77,7 +77,7 @@ impl NeighbourCounts {
         Side::new(self.occurrences.len(), entries)
     }
 
-    /// Each token's share of the text, one occurrence added to each.
+    /// Returns each token's share of the text, with add-one smoothing.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let total = self.occurrences.iter().sum::<u64>() + self.occurrences.len() as u64;
         self.occurrences.iter().map(|&count| (count + 1) as f64 / total as f64).collect()
@@ -85,7 +85,7 @@ impl NeighbourCounts {
 }
 
 impl Side {
-    /// Puts the entries (neighbour, token, count) in the order of the neighbours.
+    /// Groups the entries (neighbour, token, count) by neighbour.
     fn new(vocabulary: usize, entries: impl Iterator<Item = (u32, u32, u32)> + Clone) -> Self {
         let mut starts = vec![0; vocabulary + 1];
         entries.clone().for_each(|(neighbour, ..)| starts[neighbour as usize + 1] += 1);
@@ -101,7 +101,7 @@ impl Side {
         Self { starts, tokens }
     }
 
-    /// Tokens beside a neighbour, each with its count.
+    /// Returns the tokens of a neighbour, each with its count.
     pub(crate) fn tokens(&self, neighbour: usize) -> &[(u32, u32)] {
         &self.tokens[self.starts[neighbour]..self.starts[neighbour + 1]]
     }
@@ -111,7 +111,7 @@ impl Side {
 #[derive(Default)]
 struct Pairs {
     new: Vec<(u32, u32)>,
-    /// First token, second token, how often; in ascending order.
+    /// First token, second token and count, in ascending order.
     counted: Vec<(u32, u32, u32)>,
 }
 
@@ -123,7 +123,7 @@ impl Pairs {
         self.new.push((first, second));
     }
 
-    /// Sorts the new pairs and merges them with those that are counted.
+    /// Sorts the new pairs and merges them into the counted ones.
     fn merge(&mut self) {
         if self.new.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Implements AdamW as BERT has it, with one clip by the global norm of all gradients.
+//! Implements AdamW as in BERT, with clipping by the global gradient norm.
 //!
 //! Ports `AdamWeightDecayOptimizer` of google-research/bert's `optimization.py`. The gradients `g` are summed over
 //! the micro-batches of a step:
@@ -9,10 +9,10 @@
 //! u <- m / (sqrt(v) + eps)                  (with bias correction: m / (1 - b1^t), v / (1 - b2^t);
 //!                                            t counts the updates of this parameter)
 //! u <- u + decay * p                        unless the name has LayerNorm or bias in it
-//! p <- p - lr * u                            (where a parameter has a rate of its own: times that)
+//! p <- p - lr * u                            (times the parameter's own rate, if it has one)
 //! ```
 //!
-//! burn's own AdamW always corrects bias, and its clipping is by the norm of each tensor, so neither is BERT's.
+//! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ use crate::host::float_vector;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamWConfig {
-    /// Decay of the first moment.
+    /// Decay rate of the first moment.
     pub beta1: f64,
-    /// Decay of the second moment.
+    /// Decay rate of the second moment.
     pub beta2: f64,
     /// Added to the square root of the second moment.
     pub epsilon: f64,
-    /// Decoupled weight decay, scaled by the learning rate; never on LayerNorm and biases.
+    /// Decoupled weight decay, scaled by the learning rate; not applied to LayerNorm and biases.
     pub weight_decay: f64,
-    /// Whether moments are corrected for their start at zero. The reference does not.
+    /// Whether to apply Adam's bias correction. The reference does not.
     pub bias_correction: bool,
-    /// Largest norm of all gradients together; 0 switches clipping off.
+    /// Maximum global gradient norm; 0 disables clipping.
     pub max_gradient_norm: f64,
 }
 
@@ -58,13 +58,13 @@ impl Default for AdamWConfig {
     }
 }
 
-/// Gradients summed over the micro-batches of a step, in a binary tree that their number alone decides.
+/// Gradients summed over the micro-batches of a step, in a binary tree whose shape depends only on their number.
 ///
-/// Whoever computes an aligned run of micro-batches, 4 to 7 say, can add them up alone without changing a bit of the
-/// whole sum. Of k micro-batches at most `1 + log2(k)` sums are held at a time.
+/// An aligned range of micro-batches, for example 4 to 7, can be summed separately without changing a bit of the total.
+/// For k micro-batches, at most `1 + log2(k)` sums are in memory at a time.
 #[derive(Debug, Default)]
 pub struct GradientSum {
-    /// Sums of 2^level micro-batches each, levels falling.
+    /// Sums of 2^level micro-batches each, in descending order of level.
     subtrees: Vec<(u32, Vec<Option<Tensor<1>>>)>,
 }
 
@@ -83,14 +83,14 @@ impl GradientSum {
         self.subtrees.push((level, tensors));
     }
 
-    /// The sum over all micro-batches.
+    /// Returns the sum over all micro-batches.
     pub fn total(self) -> StepGradients {
         let sums = self.subtrees.into_iter().rev().map(|(_, tensors)| tensors);
         StepGradients { tensors: sums.reduce(|right, left| added(left, right)).unwrap_or_default() }
     }
 }
 
-/// Adds parameter by parameter.
+/// Adds two sets of gradients, parameter by parameter.
 fn added(left: Vec<Option<Tensor<1>>>, right: Vec<Option<Tensor<1>>>) -> Vec<Option<Tensor<1>>> {
     let pairs = left.into_iter().zip(right);
     let sum = |pair| match pair {
@@ -100,14 +100,14 @@ fn added(left: Vec<Option<Tensor<1>>>, right: Vec<Option<Tensor<1>>>) -> Vec<Opt
     pairs.map(sum).collect()
 }
 
-/// Gradients of one step, one flat tensor per parameter in the module's order.
+/// Gradients of one step: one flat tensor per parameter, in the module's order.
 #[derive(Debug)]
 pub struct StepGradients {
     tensors: Vec<Option<Tensor<1>>>,
 }
 
 impl StepGradients {
-    /// The Euclidean norm over all gradients together.
+    /// Returns the Euclidean norm over all gradients.
     pub fn norm(&self, compute: Compute) -> f64 {
         let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
         adamw::squared_norm(compute, &tensors).sqrt()
@@ -126,10 +126,10 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-/// First and second moment of each parameter by its name, as flat values.
+/// First and second moment of each parameter by name, as flat values.
 pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
-/// The state of one parameter: both moments, and the number of updates that made them.
+/// The state of one parameter: both moments, and its number of updates.
 #[derive(Clone, Debug)]
 struct Moments {
     first: Tensor<1>,
@@ -137,12 +137,12 @@ struct Moments {
     updates: u64,
 }
 
-/// The optimizer's state: both moments of every parameter that has had a gradient.
+/// The optimizer's state: both moments of every parameter that has received a gradient.
 #[derive(Clone, Debug)]
 pub struct AdamW {
     config: AdamWConfig,
     names: Vec<String>,
-    /// By what each parameter's learning rate is multiplied.
+    /// Per-parameter learning-rate multiplier.
     rates: Vec<f64>,
     moments: Vec<Option<Moments>>,
     updates: u64,
@@ -151,7 +151,7 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// An optimizer for `module`, with moments at zero.
+    /// Creates an optimizer for `module`, with moments at zero.
     pub fn new<M: Module>(config: AdamWConfig, module: &M) -> Self {
         let names: Vec<String> =
             bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
@@ -160,25 +160,25 @@ impl AdamW {
         Self { config, names, rates, moments, updates: 0, compute: Compute::default(), held: None }
     }
 
-    /// The same, computing as a model does.
+    /// Sets the kernels and precision, which should match the model's.
     #[must_use]
     pub fn computing(self, compute: Compute) -> Self {
         Self { compute, ..self }
     }
 
-    /// How it computes.
+    /// Returns the kernels and precision.
     pub fn compute(&self) -> Compute {
         self.compute
     }
 
-    /// The same with learning rates multiplied by a factor that depends on the parameter's name.
+    /// Sets learning-rate multipliers that depend on the parameter's name.
     #[must_use]
     pub fn with_rates(mut self, factor: impl Fn(&str) -> f64) -> Self {
         self.rates = self.names.iter().map(|name| factor(name)).collect();
         self
     }
 
-    /// Number of updates made so far.
+    /// Returns the number of updates so far.
     pub fn updates(&self) -> u64 {
         self.updates
     }
@@ -206,7 +206,7 @@ impl AdamW {
         })
     }
 
-    /// The new value of parameter number `index`; the gradient is multiplied by `scale` first.
+    /// Returns the new value of parameter number `index`; the gradient is multiplied by `scale` first.
     fn step(
         &mut self,
         index: usize,
@@ -234,8 +234,8 @@ impl AdamW {
         updated.parameter
     }
 
-    /// Both moments of every parameter that has had a gradient as they are now, for a checkpoint: `first.<name>` and
-    /// `second.<name>`.
+    /// Returns the current moments of every parameter that has received a gradient, for a checkpoint: `first.<name>`
+    /// and `second.<name>`.
     pub fn snapshot(&self) -> Snapshot {
         let named = self.names.iter().zip(&self.moments);
         let moments = named.filter_map(|(name, moments)| {
@@ -245,20 +245,20 @@ impl AdamW {
         Snapshot::of_tensors(moments.flatten())
     }
 
-    /// The next update waits for this: for what a snapshot shall have let go of by then.
+    /// Makes the next update wait until snapshots in flight have freed enough memory.
     pub fn wait_for(&mut self, held: Arc<Held>) {
         self.held = Some(held);
     }
 
-    /// Returns the updates of each parameter that had fewer than the optimizer as a whole, by its name: those whose
-    /// first gradient came later, or that had none in some steps.
+    /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first
+    /// gradient came later, or it had none in some steps.
     pub fn fewer_updates(&self) -> BTreeMap<String, u64> {
         let named = self.names.iter().zip(&self.moments);
         let counts = named.filter_map(|(name, moments)| Some((name.clone(), moments.as_ref()?.updates)));
         counts.filter(|(_, updates)| *updates != self.updates).collect()
     }
 
-    /// Restores what [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`] gave.
+    /// Restores the state from [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`].
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
@@ -285,7 +285,7 @@ impl AdamW {
     }
 }
 
-/// Whether weight decay applies to the parameter of this (Hugging Face) name.
+/// Returns whether weight decay applies to the parameter with this (Hugging Face) name.
 fn decays_weight(name: &str) -> bool {
     !(name.contains("LayerNorm") || name.contains("bias"))
 }
@@ -346,8 +346,8 @@ mod tests {
         values
     }
 
-    // Golden trajectories: AdamWeightDecayOptimizer and the reference's schedule worked out in f64
-    // for p = 1, the gradients above, peak 1e-2, 10 steps, 2 of warm-up. Tolerance: f32 rounding.
+    // Golden trajectories: AdamWeightDecayOptimizer and the reference's schedule computed in f64 for p = 1, the
+    // gradients above, peak 1e-2, 10 steps, 2 of warm-up. Tolerance: f32 rounding.
     #[test]
     fn golden_trajectories() {
         let expected = [
@@ -375,8 +375,8 @@ mod tests {
         optimizer.update(module, sum.total(), 1.0, 1e-2)
     }
 
-    /// With corrected moments the first update of a parameter is about its rate, whenever its first gradient comes;
-    /// and a restored optimizer knows how many updates each parameter had.
+    /// With bias correction, the first update of a parameter is about its learning rate, whenever its first gradient
+    /// arrives. A restored optimizer has the number of updates of each parameter.
     #[test]
     fn bias_correction_counts_the_updates_of_each_parameter() {
         let device = Device::flex().autodiff();
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(module.a.val().into_scalar::<f32>(), 0.0);
     }
 
-    /// Sums of 1 to 9 micro-batches against the tree written out. In f32 another order gives other bits: 1e8 + 1 is 1e8.
+    /// Compares sums of 1 to 9 micro-batches with the explicit tree. In f32 another order changes bits: 1e8 + 1 is 1e8.
     #[test]
     fn micro_batches_are_added_in_a_tree() {
         fn tree(values: &[f32]) -> f32 {

@@ -1,4 +1,4 @@
-//! Pads sequences of different lengths to one matrix of ids, and sorts items into batches by length.
+//! Pads sequences of different lengths to one matrix of ids, and groups items into batches by length.
 
 use bert_model::BertInput;
 use burn::tensor::Device;
@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use crate::host::bert_input;
 use crate::tasks::EncodedPair;
 
-/// Sequences padded to the longest of them, and up to a multiple of 8.
+/// Sequences padded to the longest of them, rounded up to a multiple of 8.
 pub(crate) struct PaddedBatch {
     rows: usize,
     /// Length of each row.
@@ -17,12 +17,12 @@ pub(crate) struct PaddedBatch {
 }
 
 impl PaddedBatch {
-    /// One sequence as it is.
+    /// Creates a batch of one sequence without padding.
     pub(crate) fn of_one(sequence: &EncodedPair) -> Self {
         Self::new(&[sequence], 0, sequence.input_ids.len())
     }
 
-    /// Pads sequences, never beyond `max_length`: the model may have no positions there. None may be longer.
+    /// Pads sequences to at most `max_length`, the number of positions of the model. No sequence may be longer.
     pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let longest = sequences.iter().map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
         let seq_length = longest.next_multiple_of(8).min(max_length);
@@ -46,14 +46,15 @@ impl PaddedBatch {
         batch
     }
 
-    /// What the model reads, `[rows, seq_length]` each.
+    /// Returns the model input, `[rows, seq_length]` each.
     pub(crate) fn input(&self, device: &Device) -> BertInput {
         let shape = [self.rows, self.seq_length];
         bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device)
     }
 }
 
-/// Numbers of items by length, in batches: for evaluation, where order does not matter but padding costs.
+/// Returns the indices of items, sorted by length and divided into batches: for evaluation, where order does not matter
+/// but padding is costly.
 pub(crate) fn by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| lengths[i]);

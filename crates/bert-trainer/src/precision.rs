@@ -1,18 +1,17 @@
-//! Implements `--precision`: what matrix products round their factors to, where that is refused, and where it is
-//! slow.
+//! Implements `--precision`: the rounding of matrix-product inputs, where bf16 is rejected, and where it is slow.
 //!
-//! The choice becomes the [`Precision`] of a [`Compute`], which the model's configuration and the optimizer carry.
-//! Parameters, moments, softmax, LayerNorm and losses are always in f32; the module `precision` of `bert_kernels`
-//! says what is rounded.
+//! The choice becomes the [`Precision`] of a [`Compute`], which is part of the model's configuration and of the
+//! optimizer. Parameters, moments, softmax, LayerNorm and losses are always in f32; the module `precision` of
+//! `bert_kernels` documents which values are rounded.
 //!
-//! On a CPU the only reason for bf16 is speed, so it is refused where it cannot be faster than f32: without AVX-512
-//! BF16, with burn's own operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor: bf16 is
-//! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on those without. So one
-//! product of each kind is timed at the start, and a warning follows if bf16 is slower.
+//! On a CPU the only reason for bf16 is speed, so it is rejected where it cannot be faster than f32: without AVX-512
+//! BF16, with plain burn operations, and on `ndarray`. With AVX-512 BF16 the speed depends on the processor: bf16 is
+//! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on Xeons without them.
+//! Therefore one product of each kind is timed at the start, and a warning is printed if bf16 is slower.
 //!
-//! On CUDA bf16 is the default, for the tensor cores; no figure from a card exists yet. There f32 uses TF32
-//! (factors with 11 bits of significand) on every card whose tensor cores have it. burn 0.22.1 tries that kernel
-//! first (cubek-matmul 0.3.1, `strategy.rs` and `adjust_dtypes`), and no setting changes that.
+//! On CUDA bf16 is the default, to use the tensor cores; this is untested on a GPU. There f32 uses TF32 (inputs with 11
+//! bits of significand) on every card whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul
+//! 0.3.1, `strategy.rs` and `adjust_dtypes`), and no setting changes that.
 
 use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Compute, Precision, has_bf16_instructions};
@@ -28,15 +27,15 @@ use crate::error::Error;
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecisionChoice {
-    /// f32; on CUDA the factors are rounded to TF32 where the card has it.
+    /// f32; on CUDA, inputs are rounded to TF32 if the card supports it.
     #[default]
     F32,
-    /// Factors in bf16, sums and everything else in f32; on CUDA products are rounded to bf16 as well.
+    /// Inputs in bf16, sums and everything else in f32; on CUDA, products are rounded to bf16 as well.
     Bf16,
 }
 
 impl PrecisionChoice {
-    /// What was asked for, or the device's default: bf16 on CUDA, f32 elsewhere.
+    /// Returns the requested precision, or the device's default: bf16 on CUDA, f32 on a CPU.
     pub fn or_default(asked: Option<Self>, device: DeviceName) -> Self {
         asked.unwrap_or(match device {
             DeviceName::Cuda(_) => Self::Bf16,
@@ -44,7 +43,7 @@ impl PrecisionChoice {
         })
     }
 
-    /// Refuses bf16 where it cannot be faster than f32.
+    /// Rejects bf16 where it cannot be faster than f32.
     ///
     /// # Errors
     /// [`Error::Configuration`] that names the flag.
@@ -54,8 +53,8 @@ impl PrecisionChoice {
         })
     }
 
-    /// What to say where this precision is slower than f32: one product of the model's feed-forward network is timed
-    /// in both, for a tenth of a second, with `tokens` rows. Nothing that is computed depends on it.
+    /// Returns a warning if this precision is slower than f32: times one product of the model's feed-forward network in
+    /// both, for a tenth of a second, with `tokens` rows. This does not affect any result.
     pub fn warning(self, device: DeviceName, model: &BertConfig, tokens: usize) -> Option<String> {
         match (self, device) {
             (Self::Bf16, DeviceName::Flex) => {
@@ -65,7 +64,7 @@ impl PrecisionChoice {
         }
     }
 
-    /// How a model of this precision computes.
+    /// Returns the compute settings of a model with this precision.
     pub fn with(self, kernels: KernelChoice) -> Compute {
         let precision = match self {
             Self::F32 => Precision::F32,
@@ -75,7 +74,7 @@ impl PrecisionChoice {
     }
 }
 
-/// The warning of products that take clearly longer in bf16 than in f32.
+/// Returns a warning if products take clearly longer in bf16 than in f32.
 fn slower(times: ProductTimes) -> Option<String> {
     let ratio = times.bf16.as_secs_f64() / times.f32.as_secs_f64();
     (ratio >= 1.1).then(|| {
@@ -135,7 +134,7 @@ mod tests {
             assert!(text.contains(said) && text.contains("--precision f32 is faster"), "{text}");
         }
         let model = BertConfig::preset(bert_model::Preset::Tiny, 100);
-        // Nothing is timed where bf16 was not asked for, or is not ours.
+        // Nothing is timed unless bf16 was requested and our kernels are used.
         assert_eq!(PrecisionChoice::F32.warning(DeviceName::Flex, &model, 64), None);
         assert_eq!(PrecisionChoice::Bf16.warning(DeviceName::Cuda(0), &model, 64), None);
     }

@@ -1,4 +1,4 @@
-//! Loads a model with the pre-training heads from a folder, which may lack the parts that are not needed.
+//! Loads a model with the pre-training heads from a folder that may lack some of them.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use burn::tensor::Device;
 
 use crate::error::{Error, FolderProblem};
 
-/// Parts that a folder must have apart from the encoder.
+/// The heads that a folder must have in addition to the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
-    /// Masked LM, pooler and next sentence.
+    /// Masked LM, pooler and next-sentence prediction.
     Both,
     /// Masked LM, as in `BertForMaskedLM` of `transformers`.
     MaskedLm,
-    /// None: what is missing is drawn at random.
+    /// None: missing heads are initialized at random.
     None,
 }
 
@@ -26,15 +26,15 @@ pub enum Heads {
 pub struct Pretrained {
     /// The model.
     pub model: BertForPreTraining,
-    /// Parameters that the folder did not have, so that they are random.
+    /// Parameters that the folder did not have, initialized at random.
     pub fresh: Vec<String>,
 }
 
-/// Loads the weights of a folder into a model with both heads; what may be missing is drawn from `seed`. `hint` says what
-/// to do where a head is missing.
+/// Loads the weights of a folder into a model with both heads; optional parts that are missing are initialized at
+/// random from `seed`. `hint` tells the user how to proceed if a required head is missing.
 ///
 /// # Errors
-/// [`FolderProblem::NoHead`]; when the weights cannot be read, or do not fit the configuration.
+/// [`FolderProblem::NoHead`]; when the weights cannot be read, or do not match the configuration.
 pub fn load_pretraining(
     config: &BertConfig,
     folder: &Path,
@@ -49,7 +49,8 @@ pub fn load_pretraining(
         Heads::MaskedLm => LoadPolicy::MaskedLm,
         Heads::None => LoadPolicy::FreshHeads,
     };
-    // First, so that a missing head is named as one and not tensor by tensor. Without an encoder all tensors are named.
+    // Checked first, so that a missing head is reported as a head and not tensor by tensor. Without an encoder, all
+    // missing tensors are reported.
     let has_encoder = tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight"));
     if let Some(head) = missing_head(&tensors, heads).filter(|_| has_encoder) {
         return Err(FolderProblem::NoHead { head, hint }.at(folder).into());
@@ -59,7 +60,7 @@ pub fn load_pretraining(
     Ok(Pretrained { model, fresh: report.missing })
 }
 
-/// The first part that is needed and of which no tensor is there.
+/// Returns the first required head of which every tensor is missing.
 fn missing_head(tensors: &NamedTensors, heads: Heads) -> Option<&'static str> {
     let has = |parts: &[&str]| tensors.keys().any(|name| parts.iter().any(|part| name.starts_with(part)));
     let missing = |parts: &[&str], needed: bool| needed && !has(parts);

@@ -1,4 +1,4 @@
-//! Reads `report.json`, which a finished fine-tuning leaves in its folder.
+//! Reads `report.json`, which a finished fine-tuning writes into its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use crate::significance::SeedSummary;
 
 /// The report of a fine-tuning.
 pub(crate) struct ReportFile {
-    /// Its file, for messages.
+    /// Its path, for messages.
     pub(crate) path: PathBuf,
-    /// All of it.
+    /// The whole report.
     pub(crate) value: Value,
 }
 
 impl ReportFile {
-    /// The report in a fine-tuning's folder.
+    /// Reads the report in a fine-tuning's folder.
     ///
     /// # Errors
-    /// [`FolderProblem::NoFinetuning`], or when it cannot be read.
+    /// [`FolderProblem::NoFinetuning`]; when the report cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("report.json");
         match path.exists() {
@@ -30,19 +30,19 @@ impl ReportFile {
         }
     }
 
-    /// The scores on one of its sets, where it was scored on that.
+    /// Returns the scores on one of its sets; `None` if it was not scored on that set.
     ///
     /// # Errors
-    /// When they are not as they were written.
+    /// When the scores are corrupt.
     pub(crate) fn summary(&self, part: &str) -> Result<Option<SeedSummary>, Error> {
         let read = serde_json::from_value(self.value[part].clone());
         read.map_err(|error| Error::corrupt(&self.path, format!("{part}: {error}")))
     }
 
-    /// The scores on dev, which every fine-tuning has.
+    /// Returns the scores on dev, which every fine-tuning has.
     ///
     /// # Errors
-    /// When they are not there, or not as they were written.
+    /// When the scores are missing or corrupt.
     pub(crate) fn dev(&self) -> Result<SeedSummary, Error> {
         self.summary("dev")?.ok_or_else(|| Error::corrupt(&self.path, "it has no scores on dev"))
     }

@@ -1,10 +1,11 @@
 //! Opens the folder of a pre-training run: its lock, its configuration and its checkpoints.
 //!
-//! `run.json` records what the run computes (`identity`): every setting that decides the numbers, digests of the
-//! data, and the rules by which the loader makes instances of it. A run continues only with an equal identity; how
-//! often it saves and evaluates, and where its folders lie, may change. The file also records what computed the
-//! first step (`computed_by`, see [`crate::computer`]): a run may continue on another computer, and says that it
-//! does. `held_out.json` describes the held-out data: figures of other data cannot be compared with those before.
+//! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
+//! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
+//! intervals of saving and evaluation and the locations of its folders may change. The file also records the
+//! environment of the first step (`computed_by`, see [`crate::computer`]): a run may continue on another computer and
+//! prints a message about it. `held_out.json` describes the held-out data, because figures on different data cannot be
+//! compared.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,16 +26,16 @@ use crate::initialization::InitializationChoice;
 use crate::unfinished::is_visible;
 
 pub(crate) const RUN: &str = "run.json";
-/// The held-out data of the evaluations so far.
+/// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
 
-/// An open run; no other process can open it until this one ends.
+/// An open run; no other process can open it until this value is dropped.
 pub struct RunFolder<'a> {
     /// The folder itself.
     pub folder: StagedFolder<'a>,
-    /// What decides the run's numbers.
+    /// The settings and data that determine the run's results.
     pub identity: Value,
-    /// In what this computer and program differ from those that the run began with, as far as bits depend on it.
+    /// Differences between the present and the original environment that may change bits.
     pub elsewhere: Vec<String>,
     /// Differences between the held-out data and the data of the evaluations so far.
     pub other_held_out: Vec<String>,
@@ -42,12 +43,12 @@ pub struct RunFolder<'a> {
 }
 
 impl<'a> RunFolder<'a> {
-    /// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and takes no time, so
-    /// it comes before all other work.
+    /// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and is fast, so it
+    /// is called before all other work.
     ///
     /// # Errors
-    /// When another process has the folder, when it holds a run and `resume` is off, when it holds other files, or when
-    /// there is nothing to resume.
+    /// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or
+    /// when there is no run to resume.
     pub fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
         let path = folder.path();
         folder.refuse_if_in_use()?;
@@ -65,13 +66,13 @@ impl<'a> RunFolder<'a> {
         }
     }
 
-    /// Starts a run in an empty or new folder, or opens the one that is there with `resume`. A folder that is
-    /// there but empty is resumed from the start: a run killed in its first moments leaves one. `held_out` describes
-    /// the held-out data ([`held_out`]), if there is any.
+    /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
+    /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
+    /// ([`held_out`]), if any.
     ///
     /// # Errors
-    /// As [`RunFolder::check_free`]; when the run there was started differently, or keeps its best weights by other
-    /// held-out data.
+    /// Same as [`RunFolder::check_free`]; when the existing run has a different configuration, or selects its best
+    /// weights on different held-out data.
     pub fn open(
         files: &'a dyn FileSystem,
         config: &PretrainConfig,
@@ -85,7 +86,7 @@ impl<'a> RunFolder<'a> {
         let lock = folder.lock(LOCK)?;
         folder.remove_temporaries()?;
         let mut elsewhere = Vec::new();
-        // Looked at again under the lock: another process may have begun a run and ended since.
+        // Check again under the lock: another process may have started and finished a run in the meantime.
         if !folder.has(RUN)? {
             let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
             folder.write_sealed(RUN, &whole)?;
@@ -99,13 +100,13 @@ impl<'a> RunFolder<'a> {
         Ok(Self { folder, identity, elsewhere, other_held_out, _lock: lock })
     }
 
-    /// The run's checkpoints.
+    /// Returns the run's checkpoints.
     pub fn checkpoints(&self) -> CheckpointFolder<'a> {
         CheckpointFolder::on(&self.folder)
     }
 }
 
-/// The number of steps of the run in a folder, if there is a run.
+/// Returns the number of steps of the run in a folder; `None` if there is no run.
 ///
 /// # Errors
 /// When its `run.json` is damaged.
@@ -123,16 +124,17 @@ fn holds_a_run(path: &Path) -> Error {
     Error::output_exists(path, "a run", hint)
 }
 
-/// Whether a path is there; an error that does not say so is one.
+/// Returns whether a path exists; other failures are errors.
 fn is_there(path: &Path) -> Result<bool, Error> {
     path.try_exists().map_err(|error| Error::io(path, error))
 }
 
-/// Compares held-out data with the data that a run was evaluated on, and records it in `held_out.json` where it is
-/// other data; returns the differences.
+/// Compares the held-out data with the data of earlier evaluations, and records it in `held_out.json` if it differs;
+/// returns the differences.
 ///
 /// # Errors
-/// [`Error::RunDiffers`] where `keep_best` compares losses of both; when the file is damaged or cannot be written.
+/// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
+/// or cannot be written.
 fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
     if !folder.has(HELD_OUT)? {
         folder.write_sealed(HELD_OUT, held_out)?;
@@ -151,12 +153,12 @@ fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -
     Ok(changed)
 }
 
-/// A value as a reader of its file has it: numbers may differ in the last digit.
+/// Returns a value as it is after a round trip through its file: numbers may differ in the last digit.
 fn as_read(value: &Value) -> Value {
     serde_json::from_str(&value.to_string()).expect("JSON that was just written")
 }
 
-/// Reads a sealed file of a run's folder.
+/// Reads a checksummed file of a run's folder.
 fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
@@ -167,7 +169,7 @@ fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))
 }
 
-/// Refuses another identity than that of a folder's `run.json`; gives the differences in what computes.
+/// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
 pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
@@ -180,13 +182,13 @@ pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Erro
     Ok(differences(part("computed_by")?, &computed_by()))
 }
 
-/// Every leaf in which two configurations differ, in words.
+/// Describes every leaf in which two configurations differ.
 pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
     let objects = [saved, now].into_iter().filter_map(Value::as_object);
     let keys: BTreeSet<&String> = objects.flat_map(Map::keys).collect();
     let mut found = Vec::new();
     for key in keys {
-        // Null where there is no such key, or no object.
+        // Null if the key is missing or the value is not an object.
         let (x, y) = (&saved[key], &now[key]);
         if x.is_object() || y.is_object() {
             found.extend(differences(x, y).into_iter().map(|text| format!("{key}.{text}")));
@@ -197,7 +199,7 @@ pub fn differences(saved: &Value, now: &Value) -> Vec<String> {
     found
 }
 
-/// What decides the numbers of a run.
+/// Returns the settings and data that determine a run's results.
 pub fn identity(
     config: &PretrainConfig,
     model: &BertConfig,
@@ -224,12 +226,12 @@ pub fn identity(
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
-    // The fused kernels of the CPU add in one order either way.
+    // The fused kernels on a CPU add in the same order with and without recomputation.
     let exact = config.device == DeviceName::Flex && config.kernels == KernelChoice::Fused;
     if config.recompute && !exact {
         identity["recompute"] = json!(true);
     }
-    // Runs that began before there was a choice have none: they began with the reference's weights.
+    // Runs from before this option existed do not record it: they used the reference's weights.
     if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
     {
         identity["initialization"] = json!(choice);
@@ -237,8 +239,8 @@ pub fn identity(
     identity
 }
 
-/// Describes held-out data by what decides its figures: its shards, how they become instances, and how many of them
-/// are evaluated.
+/// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
+/// them, and the number of instances to evaluate.
 pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
     let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
     json!({
@@ -249,10 +251,10 @@ pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
     })
 }
 
-/// The options of a data folder by which the loader makes its instances and masks. Which of them the shards hold
-/// already depends on the layout; all are compared, so that a refusal names what was changed.
+/// Returns the options of a data folder that determine its instances and masks. Depending on the layout, the shards
+/// already reflect some of them; all are compared, so that the error names the changed option.
 fn data_rules(config: &ResolvedConfig) -> Value {
-    // Every field is named: whoever adds one has to decide here whether it is a rule for the loader.
+    // Every field is listed, so that adding one requires a decision here whether it is a rule for the loader.
     let ResolvedConfig {
         layout,
         masking,
@@ -266,7 +268,7 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         do_whole_word_mask,
         max_ngram,
         random_word_skip_special,
-        // These decide what is in the shards, whose digests are compared.
+        // These options determine the content of the shards, whose digests are compared.
         input: _,
         vocab: _,
         do_lower_case: _,
@@ -281,7 +283,7 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         strict_utf8: _,
         lossy_utf8: _,
         strict_rows: _,
-        // The rows are the same.
+        // The rows do not depend on this.
         columns: _,
     } = config;
     json!({

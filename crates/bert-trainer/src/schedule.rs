@@ -1,12 +1,13 @@
 //! Computes learning rates as pure functions of the step.
 //!
 //! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
-//! transformers (`linear`) and that of Hägele and others, 2024 (`trapezoid`, arXiv 2405.18392). Steps count from 0,
-//! the first update. A schedule has no state, so a resumed run has the learning rates of an uninterrupted one.
+//! transformers (`linear`) and the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392). Steps
+//! count from 0, the first update. A schedule has no state, so a resumed run has the learning rates of an uninterrupted
+//! one.
 
 use serde::{Deserialize, Serialize};
 
-/// How the learning rate falls after warm-up.
+/// Shape of the learning rate after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
@@ -18,25 +19,25 @@ pub enum ScheduleKind {
     Linear,
     /// The peak until four fifths of all steps, then linear to zero at the last step.
     Trapezoid,
-    /// The peak for ever after warm-up.
+    /// Constant at the peak after warm-up.
     Constant,
 }
 
 /// A learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// What happens after warm-up.
+    /// Shape after warm-up.
     pub kind: ScheduleKind,
-    /// The highest learning rate.
+    /// The peak learning rate.
     pub peak: f64,
-    /// Number of all updates, N.
+    /// Total number of updates, N.
     pub total_steps: u64,
-    /// Number of warm-up updates, w; the first of them has learning rate 0.
+    /// Number of warm-up updates, w; the first has learning rate 0.
     pub warmup_steps: u64,
 }
 
 impl Schedule {
-    /// The learning rate of the update number `step`, counted from 0.
+    /// Returns the learning rate of update number `step`, counted from 0.
     pub fn learning_rate(&self, step: u64) -> f64 {
         let (s, w, n) = (step as f64, self.warmup_steps as f64, self.total_steps as f64);
         if step < self.warmup_steps {
@@ -63,7 +64,7 @@ mod tests {
         assert!((a - b).abs() < 1e-12, "{a} is not {b}");
     }
 
-    // Expected values: the formulas of optimization.py worked out by hand for the paper's setting.
+    // Expected values: the formulas of optimization.py computed by hand for the paper's setting.
     #[test]
     fn the_reference_has_a_cliff_at_the_end_of_warmup() {
         let schedule = paper(ScheduleKind::Bert);

@@ -1,12 +1,12 @@
-//! Stops a run cleanly, or asks it for a checkpoint: a signal handler sets a flag, and the training loop reads it
-//! between steps.
+//! Requests a clean stop or a checkpoint of a run: a signal handler sets a flag, and the training loop reads it between
+//! steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use crate::error::Error;
 
-/// Asked to stop, and by which signal. Cheap to clone; all clones are one flag.
+/// A flag with the signal that requested a stop. It is cheap to clone; all clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
     signal: Arc<AtomicI32>,
@@ -14,17 +14,17 @@ pub struct StopFlag {
 }
 
 impl StopFlag {
-    /// A flag that nobody has set.
+    /// Creates a flag that is not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a stop after the current step, because of signal number `signal`.
+    /// Requests a stop after the current step, because of signal number `signal`.
     pub fn request(&self, signal: i32) {
         self.signal.store(signal, Ordering::Relaxed);
     }
 
-    /// The signal number, if a stop was asked for.
+    /// Returns the signal number, if a stop was requested.
     pub fn requested(&self) -> Option<i32> {
         match self.signal.load(Ordering::Relaxed) {
             0 => None,
@@ -32,7 +32,7 @@ impl StopFlag {
         }
     }
 
-    /// Fails when a stop was asked for, in work that comes before the first step.
+    /// Fails if a stop was requested, for work before the first step.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -43,12 +43,12 @@ impl StopFlag {
         }
     }
 
-    /// Asks for a checkpoint after the current step, without a stop.
+    /// Requests a checkpoint after the current step, without a stop.
     pub fn request_checkpoint(&self) {
         self.checkpoint.store(1, Ordering::Relaxed);
     }
 
-    /// Whether a checkpoint was asked for since the last call.
+    /// Returns whether a checkpoint was requested since the last call.
     pub fn take_checkpoint_request(&self) -> bool {
         self.checkpoint.swap(0, Ordering::Relaxed) != 0
     }

@@ -1,6 +1,6 @@
 //! Opens the tokenizer and the vocabulary of a model folder, a data set or a file.
 //!
-//! The tokenizer turns texts into ids, and its files go with a saved model. Corpora are tokenized by `bert-data`, with the
+//! The tokenizer converts texts to ids, and its files are saved with a model. `bert-data` tokenizes corpora with the
 //! same settings.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use bert_model::BertConfig;
 use crate::error::Error;
 use crate::tasks::{EncodedPair, SpecialIds, encode_pair};
 
-/// Between the two texts of a pair, where a user writes them as one.
+/// Separator between the two texts of a pair in one string.
 pub const PAIR_SEPARATOR: &str = " ||| ";
 
 /// A tokenizer with its vocabulary.
@@ -32,35 +32,35 @@ impl Text {
         Self { vocabulary, tokenizer, settings, source }
     }
 
-    /// Opens the tokenizer of a model folder: `vocab.txt` or `tokenizer.json`, with the settings that the folder's files
-    /// state. Where they are silent, text is lower-cased unless the vocabulary has words with upper-case letters.
+    /// Opens the tokenizer of a model folder: `vocab.txt` or `tokenizer.json`, with the settings in the folder's files.
+    /// If they do not specify the casing, text is lower-cased unless the vocabulary has words with upper-case letters.
     ///
     /// # Errors
-    /// When the files cannot be read, or describe another tokenizer than BERT's.
+    /// When the files cannot be read, or describe a tokenizer other than BERT's.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         Ok(Self::of_files(TokenizerFiles::read(folder)?, StatedSettings::default()))
     }
 
-    /// [`Text::open`]; `None` for a folder without a tokenizer.
+    /// Opens a tokenizer like [`Text::open`]; returns `None` for a folder without a tokenizer.
     ///
     /// # Errors
-    /// As [`Text::open`].
+    /// Same as [`Text::open`].
     pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
         let files = TokenizerFiles::find(folder)?;
         Ok(files.map(|files| Self::of_files(files, StatedSettings::default())))
     }
 
-    /// The tokenizer that a data set was made with.
+    /// Returns the tokenizer that a data set was made with.
     pub fn of_data(data: &DataSet) -> Self {
         let settings = data.manifest().config.tokenizer_settings();
         Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
     }
 
-    /// The tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. What `stated` leaves open is as in
-    /// [`Text::open`].
+    /// Opens the tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. Settings that `stated` leaves
+    /// unspecified are determined as in [`Text::open`].
     ///
     /// # Errors
-    /// As [`Text::open`].
+    /// Same as [`Text::open`].
     pub fn of_vocabulary(path: &Path, stated: StatedSettings) -> Result<Self, Error> {
         Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
     }
@@ -71,7 +71,7 @@ impl Text {
         Self::new(files.vocabulary, stated.resolved(), files.source)
     }
 
-    /// The tokenizer files of a saved model that takes `max_length` positions.
+    /// Returns the tokenizer files of a saved model with at most `max_length` positions.
     pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
         bert_model::Vocabulary {
             words: self.vocabulary.tokens(),
@@ -82,7 +82,7 @@ impl Text {
         }
     }
 
-    /// Checks that a model takes sequences of `max_length` tokens of this vocabulary.
+    /// Checks that a model accepts sequences of `max_length` tokens of this vocabulary.
     ///
     /// # Errors
     /// [`Error::Mismatch`].
@@ -102,7 +102,8 @@ impl Text {
         }
     }
 
-    /// `[CLS] text [SEP]`, or a pair where the text holds [`PAIR_SEPARATOR`]; `[MASK]` in it is the mask.
+    /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`]; `[MASK]` in it becomes the mask
+    /// token.
     pub fn encode_with_masks(&self, text: &str, max_length: usize) -> EncodedPair {
         let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
         match text.split_once(PAIR_SEPARATOR) {
@@ -111,7 +112,7 @@ impl Text {
         }
     }
 
-    /// The ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it is the mask.
+    /// Returns the ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it becomes the mask token.
     pub fn ids(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         for (i, part) in text.split("[MASK]").enumerate() {

@@ -1,7 +1,7 @@
-//! Counts how often the masked word is among a model's first k predictions.
+//! Computes top-k accuracy: how often the masked word is among a model's first k predictions.
 //!
-//! [`crate::evaluation`] knows only whether it is the first: its kernel forgets the logits of a block of the vocabulary
-//! as soon as it can. Here all logits of a batch are held, `[masked tokens, vocabulary]`.
+//! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
+//! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
 
 use bert_model::{BertForPreTraining, Mode};
 use burn::tensor::Device;
@@ -11,8 +11,9 @@ use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::host::values;
 
-/// The share of masked tokens, in [0, 1], that are among the `k` words of greatest logit; of equal logits the first
-/// counts. `model` is without autodiff; of the loader's folder the first `limit` instances are taken, or all of them.
+/// Returns the fraction of masked tokens, in [0, 1], that are among the `k` words with the highest logits; ties go to
+/// the lowest id. `model` is without autodiff; the first `limit` instances of the loader's folder are used, or all of
+/// them.
 ///
 /// # Errors
 /// When a shard cannot be read.
@@ -41,7 +42,7 @@ pub fn top_k_accuracy(
     Ok(found as f64 / all as f64)
 }
 
-/// How many words go before `label`.
+/// Returns the number of words that rank above `label`.
 fn rank(logits: &[f32], label: usize) -> usize {
     let logit = logits[label];
     let greater = |logits: &[f32]| logits.iter().filter(|other| **other > logit).count();

@@ -1,6 +1,6 @@
-//! Makes one optimizer step, for pre-training and fine-tuning alike.
+//! Computes one optimizer step, for pre-training and fine-tuning.
 //!
-//! The step takes a model, the micro-batches of one global batch and a loss, and gives the updated model and a
+//! The step takes a model, the micro-batches of one global batch and a loss, and returns the updated model and a
 //! [`StepReport`]. Losses are sums, divided once by the number of real targets in the whole global batch, so k
 //! micro-batches give the gradient of one batch.
 
@@ -12,63 +12,63 @@ use burn::tensor::{Gradients, Tensor};
 use crate::host::values;
 use crate::optimizer::{AdamW, GradientSum};
 
-/// What one micro-batch adds to the loss of the global batch.
+/// Contribution of one micro-batch to the loss of the global batch.
 pub struct MicroBatchLoss {
-    /// What is differentiated, one element.
+    /// The loss to differentiate, one element.
     pub total: Tensor<1>,
-    /// Further values to add up and report, one element each.
+    /// Additional values to sum and report, one element each.
     pub parts: Vec<Tensor<1>>,
     below: Option<Below>,
 }
 
-/// The rest of a backward pass that stopped on its way: further gradients, from those of the loss.
+/// Continues the backward pass below the point where it was cut (gradient checkpointing): maps the gradients of the
+/// loss to the remaining gradients.
 type Below = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
 
 impl MicroBatchLoss {
-    /// A loss whose backward pass reaches all parameters.
+    /// Creates a loss whose backward pass reaches all parameters.
     pub fn new(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Self {
         Self { total, parts, below: None }
     }
 
-    /// The same where `below` goes on with the backward pass.
+    /// Adds `below`, which continues the backward pass.
     #[must_use]
     pub fn with_below(self, below: impl FnOnce(&mut Gradients) -> Vec<Gradients> + 'static) -> Self {
         Self { below: Some(Box::new(below)), ..self }
     }
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
     /// The total loss of the global batch.
     pub loss: f64,
-    /// The sums of the parts over the micro-batches, in the order the loss gives them.
+    /// The sums of the parts over the micro-batches, in the loss's order.
     pub parts: Vec<f64>,
-    /// Norm of all gradients together, before clipping.
+    /// Global gradient norm before clipping.
     pub gradient_norm: f64,
 }
 
-/// The loss or the gradient of a step was NaN or infinite; the model is as it was before it.
+/// Error for a NaN or infinite loss or gradient; the model is unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotFinite {
-    /// What the step would have reported.
+    /// The report of the failed step.
     pub report: StepReport,
 }
 
-/// The dropout of a micro-batch: a pure function of run seed, step and micro-batch.
+/// Returns the dropout mode of a micro-batch: a pure function of run seed, step and micro-batch.
 ///
-/// Micro-batches may be padded to different lengths, so each has masks of its own: its sequences are numbered from
-/// `micro_batch * 2^32`. Where all are rows of one padded batch, [`Mode::from_sequence`] gives them that batch's masks.
+/// Micro-batches may be padded to different lengths, so each has its own masks: its sequences are numbered from
+/// `micro_batch * 2^32`. If all are rows of one padded batch, [`Mode::from_sequence`] gives them that batch's masks.
 pub fn dropout_mode(seed: u64, step: u64, micro_batch: u64) -> Mode {
     let seed = Stream::new(seed, Domain::Dropout, &[step]).next_u64();
     Mode::Train { seed, first_sequence: micro_batch << 32 }
 }
 
-/// Forward and backward over all micro-batches, then one update.
+/// Runs forward and backward passes over all micro-batches, then one update.
 ///
-/// `loss` computes a micro-batch's share of the global batch's loss; `seed` and `step` address
-/// dropout. The model comes back whether or not the step succeeded: after [`NotFinite`] neither
-/// parameters nor moments have changed.
+/// `loss` computes a micro-batch's share of the global batch's loss; `seed` and `step` determine the dropout. The model
+/// is returned whether or not the step succeeded: after [`NotFinite`], parameters and moments are unchanged.
 pub fn train_step<M: Module, B>(
     model: M,
     optimizer: &mut AdamW,
@@ -99,7 +99,7 @@ pub fn train_step<M: Module, B>(
 fn add_losses(report: &mut StepReport, total: Tensor<1>, parts: Vec<Tensor<1>>) {
     report.parts.resize(parts.len(), 0.0);
     let all = std::iter::once(total).chain(parts).map(Tensor::inner).collect();
-    // One transfer from the device for all of them.
+    // One transfer from the device for all values.
     let values = values(Tensor::cat(all, 0));
     report.loss += f64::from(values[0]);
     for (sum, &value) in report.parts.iter_mut().zip(&values[1..]) {

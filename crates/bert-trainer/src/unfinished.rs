@@ -1,8 +1,8 @@
-//! Fills an output folder file by file, so that its last file shows that it is complete.
+//! Fills an output folder file by file, with a marker as long as it is incomplete.
 //!
-//! A locked marker `.unfinished` is in the folder as long as it is not complete. When a process was killed, the
-//! next one removes the files it left beside its marker, so the same command works again. Pre-training runs and
-//! checkpoints do not need this: the former continue, the latter appear by one rename.
+//! A locked marker `.unfinished` is in the folder until the folder is complete. If a process was killed, the next one
+//! deletes the files that it left with its marker, so the same command works again. Pre-training runs and checkpoints
+//! do not need this: runs are resumed, and checkpoints appear by one rename.
 
 use bert_storage::{OutputLock, StagedFolder};
 
@@ -10,14 +10,14 @@ use crate::error::Error;
 
 const MARKER: &str = ".unfinished";
 
-/// Names that a folder may hold, and the one that is written last.
+/// Names that a folder may contain, and the one that is written last.
 #[derive(Clone, Copy)]
 pub(crate) struct Contents {
     pub(crate) last: &'static str,
     pub(crate) is_ours: fn(&str) -> bool,
 }
 
-/// A folder in work. Dropped before [`Unfinished::finish`], it removes what was written.
+/// A folder being filled. If it is dropped before [`Unfinished::finish`], its files are deleted.
 pub(crate) struct Unfinished<'a> {
     pub(crate) folder: StagedFolder<'a>,
     contents: Contents,
@@ -25,7 +25,7 @@ pub(crate) struct Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    /// Begins to fill a folder that is new, empty, or was left unfinished; hidden names in it do not count.
+    /// Starts to fill a folder that is new, empty or incomplete; hidden names in it are ignored.
     pub(crate) fn begin(
         folder: StagedFolder<'a>,
         contents: Contents,
@@ -41,7 +41,7 @@ impl<'a> Unfinished<'a> {
         Ok(unfinished)
     }
 
-    /// Checks that a folder is new, empty, or was left unfinished. It writes nothing, so it may come before long work.
+    /// Checks that a folder is new, empty or incomplete. It writes nothing, so it can be called before long work.
     pub(crate) fn check_free(
         folder: &StagedFolder<'_>,
         contents: Contents,
@@ -55,7 +55,7 @@ impl<'a> Unfinished<'a> {
         }
     }
 
-    /// Takes the marker away: the last file is written.
+    /// Deletes the marker, after the last file is written.
     pub(crate) fn finish(self) -> Result<(), Error> {
         self.folder.remove(MARKER)?;
         Ok(self.folder.sync()?)
@@ -68,22 +68,22 @@ impl<'a> Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // Where the file system does not say, the folder may be complete.
+        // If the check fails, the folder may be complete, so it is kept.
         if self.folder.has(self.contents.last).is_ok_and(|is_complete| !is_complete) && self.clear().is_ok() {
             let _ = self.folder.remove(MARKER);
         }
     }
 }
 
-/// Whether a folder was left before [`Unfinished::finish`].
+/// Returns whether a folder was left before [`Unfinished::finish`].
 ///
 /// # Errors
-/// When that cannot be found out.
+/// When the check fails.
 pub(crate) fn is_marked(folder: &StagedFolder<'_>) -> bert_storage::Result<bool> {
     folder.has(MARKER)
 }
 
-/// Whether a name is not hidden.
+/// Returns whether a name is not hidden.
 pub(crate) fn is_visible(name: &str) -> bool {
     !name.starts_with('.')
 }

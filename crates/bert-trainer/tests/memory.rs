@@ -1,6 +1,6 @@
-//! Memory of a long run: what a training step takes is back when the next begins.
+//! Tests the memory of a long run: the memory of a training step is freed before the next one starts.
 //!
-//! A program of its own, since the memory is that of the whole process.
+//! This is a separate program, because it measures the memory of the whole process.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use synthetic::SyntheticRun;
 
 mod synthetic;
 
-/// What this process holds, in MiB.
+/// Returns the resident memory of this process in MiB.
 fn resident_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -21,14 +21,14 @@ fn resident_mib() -> f64 {
 #[test]
 fn a_long_run_holds_what_a_short_one_holds() {
     holds_no_more_and_more(KernelChoice::Fused, 100);
-    // burn's operations take their buffers from the system. How many are taken at once hangs on which threads meet, by a
-    // sixth of all memory; on one thread it does not.
+    // burn's operations allocate their buffers from the system. How many are in use at once depends on the timing of
+    // threads, by a sixth of all memory; with one thread it is constant.
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     one.install(|| holds_no_more_and_more(KernelChoice::Plain, 50));
 }
 
-/// Compares the most that is held after one of the first ten steps with the least after one of the last ten: the
-/// allocator holds now more, now less, but what a step does not give back stays.
+/// Compares the maximum after the first ten steps with the minimum after the last ten: the allocator's memory
+/// fluctuates, but a leak accumulates.
 fn holds_no_more_and_more(kernels: KernelChoice, steps: usize) {
     let mut config = BertConfig::preset(Preset::Tiny, 8_000);
     config.compute.kernels = kernels.into();

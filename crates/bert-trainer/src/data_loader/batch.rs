@@ -1,4 +1,4 @@
-//! Collects rows into one batch on the host, padded to one length, and turns it into tensors, whole or as
+//! Collects rows into one batch on the host, padded to one length, and converts it to tensors, as a whole or split into
 //! micro-batches.
 
 use bert_data::Row;
@@ -12,7 +12,7 @@ use crate::host::{bert_input, int_vector};
 pub struct PretrainingBatch {
     /// Number of sequences.
     pub batch_size: usize,
-    /// Number of its first sequence in the batch it was split from; 0 for a whole one.
+    /// Index of its first sequence in the batch that it was split from; 0 for a whole batch.
     pub first_sequence: usize,
     /// Length every sequence is padded to.
     pub seq_length: usize,
@@ -22,7 +22,7 @@ pub struct PretrainingBatch {
     pub input_mask: Vec<i32>,
     /// 0 for the first segment and padding, 1 for the second, `[batch_size, seq_length]`.
     pub segment_ids: Vec<i32>,
-    /// Masked positions as `row * seq_length + position`, only the real ones.
+    /// Masked positions as `row * seq_length + position`, without padding.
     pub masked_lm_positions: Vec<i32>,
     /// The original ids at those positions.
     pub masked_lm_ids: Vec<i32>,
@@ -56,13 +56,13 @@ impl PretrainingBatch {
         self.next_sentence_labels.push(i32::from(row.next_sentence_label));
     }
 
-    /// Length of the longest sequence.
+    /// Returns the length of the longest sequence.
     pub(super) fn longest(&self) -> usize {
         let rows = self.input_mask.chunks(self.seq_length.max(1));
         rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
     }
 
-    /// Takes padding away: no sequence may be longer than `length`.
+    /// Removes padding: cuts every sequence to `length`, which no sequence may exceed.
     pub(super) fn narrow(&mut self, length: usize) {
         let wide = self.seq_length;
         for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
@@ -78,12 +78,12 @@ impl PretrainingBatch {
         self.seq_length = length;
     }
 
-    /// Number of masked-LM targets.
+    /// Returns the number of masked-LM targets.
     pub fn num_predictions(&self) -> usize {
         self.masked_lm_ids.len()
     }
 
-    /// The batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in the order of its rows.
+    /// Returns the batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in row order.
     pub fn split(&self, parts: usize) -> Vec<Self> {
         let bounds = (0..=parts).map(|part| part * self.batch_size / parts);
         let bounds: Vec<usize> = bounds.collect();
@@ -108,7 +108,7 @@ impl PretrainingBatch {
         }
     }
 
-    /// What the model reads.
+    /// Returns the model's input as tensors.
     pub fn input(&self, device: &Device) -> PretrainingInput {
         let shape = [self.batch_size, self.seq_length];
         PretrainingInput {
@@ -117,7 +117,7 @@ impl PretrainingBatch {
         }
     }
 
-    /// What the loss compares with.
+    /// Returns the targets of the loss as tensors.
     pub fn targets(&self, device: &Device) -> PretrainingTargets {
         PretrainingTargets {
             masked_lm_ids: int_vector(&self.masked_lm_ids, device),
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(batch().split(7).len(), 3);
     }
 
-    /// The targets of each part against those that a search through all of them finds.
+    /// Compares the targets of each part with a search through all targets.
     #[test]
     fn targets_are_found_by_their_places() {
         let mut random = Stream::new(1, Domain::Test, &[]);

@@ -10,12 +10,12 @@
 //! each masked when it is used, keyed by (seed, epoch, document, number in the document)
 //! ```
 //!
-//! Every epoch is therefore one pass over the text, with pairs and masks of its own, made as the data builder makes
-//! those of a bucket. The documents are stored in random order, so any row groups are a random sample of the text.
+//! Every epoch is therefore one pass over the text with new pairs and masks, generated as the data builder does for a
+//! bucket. The documents are stored in random order, so any row groups are a random sample of the text.
 //!
-//! The number of instances in a block is known only when its pairs are made. A [`Place`] says where counting may
-//! begin; without one it begins at sample 0. Memory holds the documents and the pairs of one block (some 160,000
-//! instances of 128 tokens), however large the data is, and nothing is read before it is needed.
+//! The number of instances in a block is known only after its pairs are generated. A [`Place`] gives a position where
+//! counting may start; without one it starts at sample 0. Memory holds the documents and the pairs of one block (about
+//! 160,000 instances of 128 tokens), whatever the size of the data, and nothing is read before it is needed.
 
 use std::path::PathBuf;
 
@@ -28,12 +28,12 @@ use super::length_buckets::LengthBuckets;
 use super::shard_samples::shuffled;
 use crate::error::{Error, FolderProblem};
 
-/// Tokens of the documents of a block, roughly. Part of what a run computes.
+/// Approximate number of tokens in a block of documents. Changing it changes the results of a run.
 const BLOCK_TOKENS: u64 = 1 << 24;
 
-/// Where in an epoch a sample lies, as far as that cannot be told from its number alone: with documents on disk the
-/// number of samples in a block is known when its pairs are made. A checkpoint holds the place that its run had
-/// reached, and a resumed run makes one block instead of counting through all before it.
+/// Position of a sample, for layouts in which its number alone does not determine it: with documents on disk, the
+/// number of samples in a block is known only after its pairs are generated. A checkpoint stores the position that its
+/// run had reached, so a resumed run generates one block instead of counting through all previous blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
@@ -45,18 +45,18 @@ pub struct Place {
     pub first_sample: u64,
 }
 
-/// The instances of a folder's documents in the order of a seed.
+/// The instances of a folder's documents, in an order that depends on a seed.
 pub(super) struct DocumentSamples {
     folder: PathBuf,
     groups: DocumentGroups,
     seed: u64,
     passes: DocumentPasses,
     pub(super) blocks: Blocks,
-    /// Where counting may begin.
+    /// The position where counting may start.
     pub(super) start: Place,
     /// The order of the row groups in an epoch.
     order: Option<(u64, Permutation)>,
-    /// What is in memory.
+    /// The block in memory.
     pub(super) block: Option<Block>,
 }
 
@@ -73,24 +73,24 @@ impl Blocks {
         Self { groups, blocks: groups.div_ceil(of_block.min(u128::from(groups.max(1))) as u64) }
     }
 
-    /// The places of a block's row groups in the order of an epoch; `None` behind the last block.
+    /// Returns the positions of a block's row groups in the order of an epoch; `None` after the last block.
     pub(super) fn places(&self, block: u64) -> Option<std::ops::Range<u64>> {
         let at = |block: u64| (u128::from(self.groups) * u128::from(block) / u128::from(self.blocks)) as u64;
         (block < self.blocks).then(|| at(block)..at(block + 1))
     }
 }
 
-/// The instances of a block, not yet masked.
+/// The instances of a block, without masks.
 pub(super) struct Block {
     place: Place,
     pairs: ShardRows,
-    /// The document of each instance, and its number among those of the document.
+    /// The document of each instance, and the instance's index in the document.
     sources: Vec<(u64, u32)>,
     order: Vec<u32>,
 }
 
 impl Block {
-    /// The number of the first sample after the block.
+    /// Returns the number of the first sample after the block.
     fn end(&self) -> u64 {
         self.place.first_sample + self.order.len() as u64
     }
@@ -115,7 +115,7 @@ impl DocumentSamples {
         self.block.as_ref().map(|block| block.place)
     }
 
-    /// Sample number `index` of the run.
+    /// Returns sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
         self.seek(index, buckets)?;
         let block = self.block.as_ref().expect("made by seek");
@@ -124,7 +124,7 @@ impl DocumentSamples {
         Ok(self.passes.mask(block.pairs.row(row), block.place.epoch, document, u64::from(number)))
     }
 
-    /// Has the block of a sample in memory.
+    /// Loads the block of a sample into memory.
     fn seek(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<(), Error> {
         let mut place = match self.block.take() {
             Some(block) if (block.place.first_sample..block.end()).contains(&index) => {
@@ -147,7 +147,7 @@ impl DocumentSamples {
                 Some(block) => {
                     place = Place { block: place.block + 1, first_sample: block.end(), ..place };
                 }
-                // Without this an epoch that gives nothing would be followed by others without end.
+                // Without this check, an epoch without instances would loop forever.
                 None if epoch_began_at == Some(place.first_sample) => {
                     return Err(FolderProblem::NoInstances.at(&self.folder).into());
                 }
@@ -159,7 +159,7 @@ impl DocumentSamples {
         }
     }
 
-    /// Makes the pairs of a block and their order; `None` behind the last block of the epoch.
+    /// Generates the pairs of a block and their order; returns `None` after the last block of the epoch.
     fn make(&mut self, place: Place, buckets: Option<&LengthBuckets>) -> Result<Option<Block>, Error> {
         let Some(places) = self.blocks.places(place.block) else { return Ok(None) };
         let (seed, epoch, groups) = (self.seed, place.epoch, self.blocks.groups);
@@ -169,7 +169,7 @@ impl DocumentSamples {
         }
         let (_, order) = self.order.as_ref().expect("made above");
         let mut of_block: Vec<u64> = places.map(|place| order.at(place)).collect();
-        // As they lie on disk.
+        // In the order on disk.
         of_block.sort_unstable();
         let bucket = self.groups.read(of_block)?;
         let (mut pairs, mut sources) = (ShardRows::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! Tests the samples of documents on disk, with so many blocks that an epoch has several.
+//! Tests the samples of documents on disk, with several blocks in an epoch.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// A loader whose epochs have five blocks.
+    /// Returns a loader whose epochs have five blocks.
     fn loader(&self, seed: u64, buckets: usize) -> DataLoader {
         self.loader_of_blocks(5, seed, buckets)
     }
@@ -83,7 +83,7 @@ const BATCH: usize = 7;
 /// Tokens, label and masks.
 type Instance = (Vec<i32>, i32, Vec<(i32, i32)>);
 
-/// The tokens, the label and the masks of each row of a batch, without padding.
+/// Returns the tokens, the label and the masks of each row of a batch, without padding.
 fn rows(batch: &PretrainingBatch) -> Vec<Instance> {
     let row = |at: usize| {
         let cells = at * batch.seq_length..(at + 1) * batch.seq_length;
@@ -103,17 +103,17 @@ fn of_row(row: Row<'_>) -> Instance {
     (row.input_ids.iter().map(|&id| id as i32).collect(), i32::from(row.next_sentence_label), masks.collect())
 }
 
-/// The instances of the builder's first three passes with the loader's seed, and where each pass ends.
+/// Returns the instances of the builder's first three passes with the loader's seed, and the end of each pass.
 fn passes_of_the_builder(world: &World) -> Vec<Instance> {
-    // One shard, and so one bucket a pass, like the loader.
+    // One shard, and therefore one bucket per pass, like the loader.
     world.build("instances", |config| (config.dupe_factor, config.num_shards) = (3, Some(1)));
     let folder = world.at("instances");
     let mut stored = StoredRows::new(&bert_data::DataSet::open(&folder).unwrap());
     (0..stored.len()).map(|index| of_row(stored.row(index).unwrap())).collect()
 }
 
-/// Where a block is the whole text, three epochs are the builder's three passes under the same seed: nothing is lost
-/// and nothing is there twice, wherever the documents lie and whatever the buckets.
+/// If a block is the whole text, three epochs equal the builder's three passes under the same seed: no instance is lost
+/// or duplicated, wherever the documents are stored and whatever the buckets.
 #[test]
 fn epochs_are_the_passes_of_the_builder() {
     let world = World::new(40);
@@ -126,15 +126,15 @@ fn epochs_are_the_passes_of_the_builder() {
         let mut made = rows(&batch);
         made.sort_unstable();
         assert!(made == expected, "{buckets} bucket(s)");
-        // The next sample begins the next epoch.
+        // The next sample starts the next epoch.
         loader.batch(expected.len() as u64, 1).unwrap();
         let place = Place { epoch: 3, block: 0, first_sample: expected.len() as u64 };
         assert_eq!(loader.place(), Some(place));
     }
 }
 
-/// Of every pair the first segment, or with a random next the whole, is text of the block: five blocks show about as
-/// many instances as one, and in no two epochs the same.
+/// Checks that the first segment of every pair (the whole pair with a random next segment) is text of the block: five
+/// blocks give about as many instances as one, and no two epochs are the same.
 #[test]
 fn blocks_show_the_whole_text() {
     let world = World::new(40);
@@ -170,8 +170,8 @@ fn blocks_have_every_row_group_once() {
     }
 }
 
-/// A run that stops after any batch sees, when it goes on, what it would have seen: with the place of its checkpoint,
-/// and without it.
+/// A run that stops after any batch sees the same batches when it is resumed, with the position of its checkpoint and
+/// without it.
 #[test]
 fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
     let world = World::new(23);
@@ -194,14 +194,14 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
                 }
             }
         }
-        // Backwards, and from a place behind the sample that is asked for.
+        // Backwards, and from a position after the requested sample.
         let last = batches.last().unwrap().1;
         let mut loader = world.loader(SEED, buckets).starting_at(last);
         for (at, (batch, place)) in batches.iter().enumerate().rev() {
             assert_eq!(&loader.batch((at * BATCH) as u64, BATCH).unwrap(), batch);
             assert_eq!(loader.place(), *place);
         }
-        // Sizes of batches do not matter but for buckets, which are made for one.
+        // The batch size matters only for buckets, which are built for one batch size.
         if buckets == 1 {
             let all = loader.batch(3, 50).unwrap();
             let parts = [loader.batch(3, 9).unwrap(), loader.batch(12, 41).unwrap()];
@@ -210,7 +210,7 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
     }
 }
 
-/// The place is used: with a first sample one too high everything after it is one sample late.
+/// Checks that the position is used: with a first sample that is one too high, every later sample is one late.
 #[test]
 fn counting_begins_at_the_place() {
     let world = World::new(23);
@@ -233,7 +233,7 @@ fn seeds_and_epochs_differ() {
     assert_ne!(first(SEED), first(SEED + 1));
 }
 
-/// The corpus has no other document.
+/// Tests a corpus with a single document.
 #[test]
 fn a_corpus_of_one_long_document() {
     let world = World::new(1);

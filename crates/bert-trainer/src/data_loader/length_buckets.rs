@@ -1,33 +1,33 @@
-//! Puts rows of similar length into one batch, so that little of it is padding.
+//! Groups rows of similar length into batches, to reduce padding.
 //!
-//! The rows of a shard arrive in the random order of an epoch. They leave in another order, in which each batch of
-//! the run holds rows of one bucket of lengths; the rows left over in the buckets fill the batches at the shard's
-//! borders. The order remains a pure function of (seed, epoch, shard, batch size). The caller chooses the number of
-//! buckets; padding is 8 % at 128 tokens and 21 to 50 % at 512.
+//! The rows of a shard arrive in the random order of an epoch. They leave in another order, in which each batch of the
+//! run has rows of one length bucket; the remaining rows of the buckets fill the batches at the shard's boundaries. The
+//! order is still a pure function of (seed, epoch, shard, batch size). The caller chooses the number of buckets;
+//! padding is 8 % at 128 tokens and 21 to 50 % at 512.
 
 use bert_random::{Random, Stream};
 
-/// Equal ranges of lengths.
+/// Length ranges of equal size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LengthBuckets {
     pub(super) count: usize,
     pub(super) batch_size: usize,
-    /// The longest a row may be.
+    /// Maximum length of a row.
     pub(super) longest: usize,
 }
 
 impl LengthBuckets {
-    /// The bucket of a length, from 0.
+    /// Returns the bucket of a length, from 0.
     fn bucket(&self, length: usize) -> usize {
         (length.max(1) * self.count).div_ceil(self.longest).min(self.count) - 1
     }
 
-    /// The length that rows up to `length` are padded to: the longest of its bucket.
+    /// Returns the length that rows up to `length` are padded to: the maximum of its bucket.
     pub(super) fn padded(&self, length: usize) -> usize {
         (self.longest * (self.bucket(length) + 1) / self.count).max(length)
     }
 
-    /// Orders the rows of a shard; `first` is the number of its first sample in the run.
+    /// Returns the order of a shard's rows; `first` is the number of its first sample in the run.
     pub(super) fn order(
         &self,
         rows: Vec<u32>,
@@ -46,7 +46,7 @@ impl LengthBuckets {
             batches.extend(whole);
         }
         random.shuffle(&mut batches);
-        // The batch that the shard before began is filled first.
+        // First fill the batch that the previous shard began.
         let open = (first.next_multiple_of(self.batch_size as u64) - first) as usize;
         while left.len() < open
             && let Some(batch) = batches.pop()
@@ -74,12 +74,12 @@ mod tests {
             let mixed = order[open..].chunks_exact(8).filter(|batch| {
                 batch.iter().any(|&row| buckets.bucket(length(row)) != buckets.bucket(length(batch[0])))
             });
-            // Fewer than a batch is left over in each of the four buckets, and the open batch takes from these.
+            // Each of the four buckets has less than a batch of remaining rows, and the open batch takes from these.
             assert!(mixed.count() <= 4, "{first}");
             order.sort_unstable();
             assert!(order.into_iter().eq(0..203));
         }
-        // Fewer rows than the open batch lacks.
+        // Fewer rows than the open batch needs.
         let mut random = Stream::new(1, Domain::Test, &[]);
         assert_eq!(buckets.order(vec![2, 0, 1], length, 1, &mut random).len(), 3);
     }

@@ -1,7 +1,7 @@
-//! Runs a [`DataLoader`] on a thread of its own, two batches ahead of the training step.
+//! Runs a [`DataLoader`] on a separate thread, two batches ahead of the training step.
 //!
-//! It gives one batch for each step, in order, with its place in the data. An error of the loader arrives instead
-//! of the batch, and a panic of its thread is resumed where the batch is asked for.
+//! It returns one batch per step, in order, with its position in the data. An error of the loader is returned instead
+//! of the batch, and a panic on its thread is resumed when the batch is requested.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use super::{DataLoader, Place, PretrainingBatch};
 use crate::error::Error;
 
-/// What the loader's thread sends: a batch, and the place of its last sample.
+/// Message of the loader's thread: a batch, and the position of its last sample.
 type Loaded = Result<(PretrainingBatch, Option<Place>), Error>;
 
-/// A loader on its own thread, two batches ahead of the training step.
+/// A loader on a separate thread, two batches ahead of the training step.
 pub struct Prefetcher {
     batches: Option<Receiver<Loaded>>,
     thread: Option<JoinHandle<()>>,
@@ -21,7 +21,7 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Starts reading batches of `batch_size` for the steps `steps`.
+    /// Starts to read batches of `batch_size` for the steps `steps`.
     pub fn start(mut loader: DataLoader, steps: std::ops::Range<u64>, batch_size: usize) -> Self {
         let (sender, batches) = sync_channel(2);
         let thread = std::thread::spawn(move || {
@@ -37,13 +37,13 @@ impl Prefetcher {
         Self { batches: Some(batches), thread: Some(thread), place: None }
     }
 
-    /// The next batch, in order.
+    /// Returns the next batch, in order.
     ///
     /// # Errors
-    /// What the loader met.
+    /// Returns the loader's error.
     ///
     /// # Panics
-    /// When more batches are taken than were ordered.
+    /// When more batches are taken than `steps` has.
     pub fn next_batch(&mut self) -> Result<PretrainingBatch, Error> {
         let batches = self.batches.as_ref().expect("open until dropped");
         let Ok(loaded) = batches.recv() else {
@@ -56,7 +56,7 @@ impl Prefetcher {
         Ok(batch)
     }
 
-    /// The place of the last sample of the batch that was taken last ([`DataLoader::place`]).
+    /// Returns the position of the last sample in the most recent batch ([`DataLoader::place`]).
     pub fn place(&self) -> Option<Place> {
         self.place
     }
@@ -64,7 +64,7 @@ impl Prefetcher {
 
 impl Drop for Prefetcher {
     fn drop(&mut self) {
-        // The channel goes first, so that a loader waiting to send gives up.
+        // Drop the channel first, so that a loader waiting to send gives up.
         drop(self.batches.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

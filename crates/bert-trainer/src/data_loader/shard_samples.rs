@@ -10,9 +10,9 @@
 //! within each block, the rows in the order of a permutation keyed by (seed, epoch, shard, block)
 //! ```
 //!
-//! A shard of usual size is one block, and memory holds one block at a time. Data made with `--masking dynamic`
-//! holds instances without masks; instance number `instance` (counted over the shards in stored order) is masked in
-//! epoch `epoch` by draws keyed by (seed, epoch, instance). The data builder has made the sentence pairs already.
+//! A shard of the usual size is one block, and memory holds one block at a time. Data made with `--masking dynamic` has
+//! instances without masks; instance number `instance` (counted over the shards in stored order) is masked in epoch
+//! `epoch` by draws keyed by (seed, epoch, instance). The sentence pairs come from the data builder.
 
 use bert_data::dataset::row_masker::masked;
 use bert_data::{DataSet, Row, RowMasker, ShardFile, ShardRows};
@@ -21,24 +21,25 @@ use bert_random::{Domain, Random, Stream};
 use super::length_buckets::LengthBuckets;
 use crate::error::Error;
 
-/// Most tokens of a block, padded ones counted, unless one row group has more: 128 Ki rows of 128 take some 100 MB.
+/// Maximum number of tokens in a block, padding included, unless one row group has more: 128 Ki rows of 128 take about
+/// 100 MB.
 pub(crate) const BLOCK_TOKENS: u64 = 1 << 24;
 
-/// The rows of a data folder in the order of a seed.
+/// The rows of a data folder, in an order that depends on a seed.
 pub(super) struct ShardSamples {
     data: DataSet,
     seed: u64,
     /// The number of each shard's first row.
     first_rows: Vec<u64>,
-    /// Most rows of a block.
+    /// Maximum number of rows in a block.
     block_rows: u64,
-    /// Makes the masks where the data set has none.
+    /// Generates the masks if the data set has none.
     masks: Option<RowMasker>,
-    /// An epoch and its order of the shards.
+    /// An epoch and the order of its shards.
     order: Option<(u64, ShardOrder)>,
-    /// Shards whose digests were compared.
+    /// Whether each shard's digest has been verified.
     verified: Vec<bool>,
-    /// What is in memory.
+    /// The shard in memory.
     pub(super) open: Option<OpenShard>,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct OpenShard {
     reader: ShardFile,
     /// The row groups of each block.
     blocks: Vec<Vec<usize>>,
-    /// The first position of each block, and the end of the last.
+    /// The first position of each block, and the end of the last block.
     starts: Vec<u64>,
     loaded: Option<LoadedBlock>,
 }
@@ -58,7 +59,7 @@ pub(super) struct OpenShard {
 struct LoadedBlock {
     block: usize,
     rows: ShardRows,
-    /// The place in the shard of each row.
+    /// The index of each row in the shard.
     stored: Vec<u64>,
     order: Vec<u32>,
 }
@@ -78,7 +79,7 @@ impl ShardSamples {
         }
     }
 
-    /// Sample number `index` of the run.
+    /// Returns sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
         let (epoch, position) =
             (index / self.data.manifest().instances, index % self.data.manifest().instances);
@@ -96,12 +97,12 @@ impl ShardSamples {
         Ok(masked(&mut self.masks, block.rows.row(row), epoch, instance))
     }
 
-    /// Has a shard open, with the order of its row groups in an epoch.
+    /// Opens a shard, with the order of its row groups in an epoch.
     fn open(&mut self, epoch: u64, shard: usize) -> Result<(), Error> {
         if self.open.as_ref().is_some_and(|open| (open.epoch, open.shard) == (epoch, shard)) {
             return Ok(());
         }
-        // What was read is given back before more is.
+        // Free the previous block before reading more.
         let reader = match self.open.take() {
             Some(open) if open.shard == shard => open.reader,
             _ => {
@@ -119,8 +120,8 @@ impl ShardSamples {
     }
 }
 
-/// The row groups of a shard in random order, cut into blocks of so many rows, and where these begin. A shard that is
-/// one block keeps its groups in their order.
+/// Returns the row groups of a shard in random order, divided into blocks of at most `most` rows, and the start of each
+/// block. A shard with only one block keeps its groups in stored order.
 fn blocks(reader: &ShardFile, most: u64, random: &mut Stream) -> (Vec<Vec<usize>>, Vec<u64>) {
     let mut groups: Vec<usize> = (0..reader.groups()).collect();
     let rows = |group: usize| reader.rows_of(group).end - reader.rows_of(group).start;
@@ -146,7 +147,8 @@ fn blocks(reader: &ShardFile, most: u64, random: &mut Stream) -> (Vec<Vec<usize>
 }
 
 impl OpenShard {
-    /// Has the block of a position in memory; returns it and the position in it. `index` is the number of the sample.
+    /// Loads the block of a position into memory; returns it and the position in it. `index` is the number of the
+    /// sample.
     fn load(
         &mut self,
         data: &DataSet,
@@ -161,7 +163,7 @@ impl OpenShard {
             let groups = &self.blocks[block];
             let rows = data.read_groups(&self.reader, groups)?;
             let stored = groups.iter().flat_map(|&group| self.reader.rows_of(group)).collect();
-            // A shard that is one block has the address it always had.
+            // A shard with only one block keeps the address from before there were blocks.
             let address = [self.epoch, self.shard as u64, block as u64];
             let address = if self.blocks.len() == 1 { &address[..2] } else { &address[..] };
             let mut random = Stream::new(seed, Domain::LoaderRows, address);
@@ -172,7 +174,7 @@ impl OpenShard {
     }
 }
 
-/// A random order of rows; in length buckets, if there are. `first` is the number of the first sample in the run.
+/// Returns a random order of rows, by length buckets if any. `first` is the number of the first sample in the run.
 pub(super) fn shuffled(
     rows: &ShardRows,
     first: u64,
@@ -190,17 +192,17 @@ pub(super) fn shuffled(
     }
 }
 
-/// The shards of one epoch in their order; a binary search in the rows before each finds a position.
+/// The shards of one epoch in order; a binary search over the cumulative row counts finds a position.
 #[derive(Clone, Debug)]
 pub struct ShardOrder {
     /// The shards.
     shards: Vec<usize>,
-    /// How many rows of the epoch are before each of them.
+    /// Number of rows in the epoch before each shard.
     starts: Vec<u64>,
 }
 
 impl ShardOrder {
-    /// The order of an epoch of shards with so many rows.
+    /// Returns the order of an epoch over shards with these numbers of rows.
     pub fn new(rows: impl Iterator<Item = u64>, seed: u64, epoch: u64) -> Self {
         let rows: Vec<u64> = rows.collect();
         let mut shards: Vec<usize> = (0..rows.len()).collect();
@@ -213,12 +215,12 @@ impl ShardOrder {
         Self { starts: shards.iter().map(start).collect(), shards }
     }
 
-    /// The shard of a position in the epoch, and the position in the shard's own order.
+    /// Returns the shard of a position in the epoch, and the position in the shard's own order.
     ///
     /// # Panics
-    /// When there is no shard.
+    /// When there are no shards.
     pub fn find(&self, position: u64) -> (usize, u64) {
-        // Of shards without rows, which begin where the next one does, the last is taken.
+        // A shard without rows starts where the next one does; this takes the last of them.
         let at = self.starts.partition_point(|&start| start <= position) - 1;
         (self.shards[at], position - self.starts[at])
     }
@@ -248,7 +250,7 @@ mod tests {
         );
     }
 
-    /// A shard of several row groups, read in blocks of one or two.
+    /// Reads a shard with several row groups in blocks of one or two.
     #[test]
     fn every_row_of_a_large_shard_comes_once_in_an_epoch() {
         let folder = tempfile::tempdir().unwrap();
@@ -300,7 +302,7 @@ mod tests {
         assert_eq!(count(&second), count(&first));
         assert_ne!(first, second);
         assert_ne!(first, at_once);
-        // A run that begins anywhere sees the same.
+        // A run that starts at any sample sees the same rows.
         for index in [0, 1, 29_999, 60_000, rows - 1] {
             assert_eq!(row(&mut samples(30_000), index), first[index as usize]);
         }

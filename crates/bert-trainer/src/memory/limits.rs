@@ -1,7 +1,7 @@
-//! Reads how much memory the process can have: of the machine, of its control groups, and of `ulimit`.
+//! Reads how much memory the process can get: from the machine, its control groups, and `ulimit`.
 //!
-//! All of it is read from the files of Linux; elsewhere nothing is known. A file that is not there or not understood is
-//! no limit.
+//! All limits are read from Linux files; on other systems no limit is known. A file that is missing or not understood
+//! gives no limit.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use super::bytes_in_words;
 pub enum LimitKind {
     /// The memory and swap space of the machine.
     Machine,
-    /// The part of it that is free now; this may change.
+    /// Free memory at the moment, which may change.
     Available,
-    /// A control group, as containers and batch systems have them.
+    /// A control group, as used by containers and batch systems.
     ControlGroup,
-    /// `ulimit -v`: addresses of the process.
+    /// `ulimit -v`: the process's address space.
     AddressSpace,
-    /// `ulimit -d`: data of the process.
+    /// `ulimit -d`: the process's data segment.
     Data,
 }
 
-/// A limit for the memory of this process.
+/// A memory limit for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// Its source.
@@ -46,17 +46,17 @@ impl Display for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// All limits of this process that are known.
+    /// Returns all known limits of this process.
     pub fn all() -> Vec<Self> {
         Self::of_system(Path::new("/"))
     }
 
-    /// Whether a process cannot have more, however long it waits.
+    /// Returns whether the limit is fixed, so that waiting does not raise it.
     pub fn is_firm(&self) -> bool {
         self.kind != LimitKind::Available
     }
 
-    /// The limits that the files below `root` give.
+    /// Returns the limits in the files below `root`.
     fn of_system(root: &Path) -> Vec<Self> {
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let (memory, limits) = (read("proc/meminfo"), read("proc/self/limits"));
@@ -71,7 +71,7 @@ impl MemoryLimit {
     }
 }
 
-/// What `/proc/meminfo` says, in lines such as `MemTotal:  24689764 kB`.
+/// Parses `/proc/meminfo`, with lines such as `MemTotal:  24689764 kB`.
 fn machine(text: &str) -> Vec<MemoryLimit> {
     let field = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -84,14 +84,14 @@ fn machine(text: &str) -> Vec<MemoryLimit> {
     kinds.into_iter().filter_map(|(kind, bytes)| Some(MemoryLimit { kind, bytes: bytes? })).collect()
 }
 
-/// The soft limit of a row of `/proc/self/limits`; none where it is `unlimited`.
+/// Returns the soft limit in a row of `/proc/self/limits`; `None` if it is `unlimited`.
 fn soft_limit(text: &str, name: &str) -> Option<u64> {
     let row = text.lines().find_map(|line| line.strip_prefix(name))?;
     row.split_whitespace().next()?.parse().ok()
 }
 
-/// The lowest limit of the control groups that `/proc/self/cgroup` names, and of those above them. Lines are
-/// `0::/path` of version 2 and `4:memory:/path` of version 1. In a container the path may be the host's, while the
+/// Returns the lowest limit of the control groups in `/proc/self/cgroup` and of their parents. Lines have the form
+/// `0::/path` in version 2 and `4:memory:/path` in version 1. In a container the path may be the host's, while the
 /// container's own group is mounted as the root.
 fn control_group(root: &Path, groups: &str) -> Option<u64> {
     let mut lowest = None;
@@ -109,7 +109,7 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
         let mut group: Option<PathBuf> = Some(mount.join(path.trim_start_matches('/')));
         while let Some(folder) = group.filter(|folder| folder.starts_with(&mount)) {
             let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-            // `max`, or of version 1 a number of pages that nobody has.
+            // `max`, or in version 1 an unrealistically large number of pages.
             let bytes = text.trim().parse().ok().filter(|&bytes: &u64| bytes < 1 << 60);
             lowest = [lowest, bytes].into_iter().flatten().min();
             group = folder.parent().map(Path::to_path_buf);
@@ -122,7 +122,7 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Files of a system: `/proc` and the control groups.
+    /// Returns the limits of a system with these files: `/proc` and the control groups.
     fn system(files: &[(&str, &str)]) -> Vec<MemoryLimit> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(system(&second), group(1000));
         let first = [
             ("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/docker/b\n"),
-            // The path is the host's; here the group is the root.
+            // The path is the host's; in the container, the group is the root.
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
             ("sys/fs/cgroup/cpu/a/memory.limit_in_bytes", "1\n"),
         ];

@@ -1,7 +1,7 @@
-//! Estimates the memory of a training step, and reads how much memory the process can have.
+//! Estimates the memory of a training step, and reads how much memory the process can get.
 //!
-//! The estimate is of the fused kernels on a CPU; it lies within [`ACCURACY`] of the measured peak. A step that cannot
-//! fit is refused before it begins: the system would end the process without a word.
+//! The estimate is for the fused kernels on a CPU; it is within a factor of [`ACCURACY`] of the measured peak. A step
+//! that cannot fit is rejected before it starts, because the system would kill the process without a message.
 
 mod limits;
 
@@ -10,50 +10,50 @@ use bert_model::BertConfig;
 
 pub use limits::{LimitKind, MemoryLimit};
 
-/// The estimate and the peak of a process differ by this factor at most, up or down.
+/// Maximum factor between the estimate and the measured peak of a process, in either direction.
 pub const ACCURACY: f64 = 1.3;
 
-/// The sizes of a step that its memory depends on.
+/// The sizes that determine a step's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepShape {
-    /// Sequences of the largest micro-batch.
+    /// Sequences in the largest micro-batch.
     pub sequences: usize,
-    /// Tokens of a sequence, with padding.
+    /// Tokens in a sequence, padding included.
     pub length: usize,
-    /// Masked-LM targets of the micro-batch; 0 where no logits of the vocabulary are computed.
+    /// Masked-LM targets in the micro-batch; 0 if no vocabulary logits are computed.
     pub targets: usize,
-    /// Micro-batches of a step.
+    /// Micro-batches in a step.
     pub micro_batches: usize,
-    /// Whether layers are computed again for their gradients.
+    /// Whether layers are recomputed in the backward pass.
     pub recompute: bool,
 }
 
 /// The memory of a training step, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepMemory {
-    /// The program, its threads, and what the data loader holds.
+    /// The program, its threads, and the data in the data loader.
     pub program: u64,
-    /// Weights, gradients and moments, and what a checkpoint holds while it is written.
+    /// Weights, gradients and moments, and the snapshot of a checkpoint while it is written.
     pub model: u64,
-    /// Results that the layers keep for their gradients.
+    /// Layer outputs kept for the backward pass.
     pub layers: u64,
-    /// Logits of the vocabulary in the masked-LM head.
+    /// Vocabulary logits in the masked-LM head.
     pub vocabulary: u64,
 }
 
-/// The comparison of a step with the limits.
+/// The result of comparing a step with the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is enough.
+    /// The memory is sufficient.
     Fits,
-    /// It may be too much: the estimate is about as large as this limit.
+    /// The memory may be insufficient: the estimate is close to this limit.
     Close(MemoryLimit),
-    /// It is too much, whatever the estimate's error is.
+    /// The memory is insufficient, even with the estimate's error.
     TooMuch(MemoryLimit),
 }
 
-/// Compares an estimate with the limits. The lowest firm limit that the step surely exceeds refuses it; else the lowest
-/// limit that it may reach is close.
+/// Compares an estimate with the limits. Returns the lowest firm limit that the step certainly exceeds, or else the
+/// lowest limit that it may exceed.
 pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     let total = needed.total() as f64;
     let lowest = |reached: &dyn Fn(&MemoryLimit) -> bool| {
@@ -68,8 +68,8 @@ pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     }
 }
 
-/// Returns a warning where a step of the largest batch may not fit. For trainings whose batches are padded no further
-/// than to their longest sequence: whether one has sequences of that length is not known before.
+/// Returns a warning if a step of the largest batch may not fit. It is for training runs that pad batches only to their
+/// longest sequence: it is not known in advance whether any batch has a sequence of maximum length.
 pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
     let needed = StepMemory::of_step(model, shape);
     match judge(&needed, &MemoryLimit::all()) {
@@ -87,28 +87,28 @@ pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
 const F32: f64 = 4.0;
 /// The program itself and small buffers.
 const PROGRAM: f64 = 50e6;
-/// Scratch memory of the kernels in each thread.
+/// Scratch memory of the kernels per thread.
 const PER_THREAD: f64 = 4e6;
-/// Columns of the vocabulary that a thread works on at a time.
+/// Vocabulary columns that a thread processes at a time.
 const COLUMNS: f64 = 384.0;
 
 impl StepMemory {
-    /// Estimates a step of pre-training, or of a fine-tuning where the shape has no targets.
+    /// Estimates a step of pre-training, or of fine-tuning if the shape has no targets.
     pub fn of_step(model: &BertConfig, shape: &StepShape) -> Self {
         let threads = rayon::current_num_threads() as f64;
         let parameters = match shape.targets {
             0 => model.parameter_count(),
             _ => model.pretraining_parameter_count(),
         } as f64;
-        // Weights, both moments, two parts of the gradients, and a third of the first three in a checkpoint. Several
-        // micro-batches have several sums of gradients at a time.
+        // Weights, both moments, two sets of gradients, and a third of the first three in a checkpoint. Several
+        // micro-batches keep several partial sums of gradients at a time.
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
         let program = PROGRAM + threads * PER_THREAD;
         let tokens = (shape.sequences * shape.length) as f64;
         let (all_layers, layer_at_work) = Self::of_layers(model, shape);
         let mut vocabulary = Self::of_vocabulary(model, shape, threads);
         if shape.recompute {
-            // The logits are gone when the first layer is computed again.
+            // The logits are freed before the first layer is recomputed.
             vocabulary = (vocabulary - F32 * tokens * layer_at_work).max(0.0);
         }
         Self {
@@ -119,13 +119,13 @@ impl StepMemory {
         }
     }
 
-    /// Adds the rows in the memory of the data loader: their number of tokens, with padding.
+    /// Adds the rows that the data loader keeps in memory: their number of tokens, padding included.
     #[must_use]
     pub fn with_tokens_of_data(self, tokens: u64) -> Self {
         Self { program: self.program + 6 * tokens, ..self }
     }
 
-    /// Numbers for each token: those that all layers keep, and those that only the layer at work needs.
+    /// Returns the numbers per token that all layers keep, and those that only the current layer needs.
     fn of_layers(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
@@ -157,17 +157,17 @@ impl StepMemory {
         F32 * (logits * targets * vocabulary + scratch + 12.0 * targets * hidden + vocabulary * hidden)
     }
 
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> u64 {
         self.program + self.model + self.layers + self.vocabulary
     }
 
-    /// Whether a step surely fits below a limit.
+    /// Returns whether a step certainly fits below a limit.
     pub fn fits(&self, limit: &MemoryLimit) -> bool {
         self.total() as f64 * ACCURACY <= limit.bytes as f64
     }
 
-    /// Says what is needed for which part, and what the limit is.
+    /// Describes the memory needed for each part, and the limit.
     pub fn beside(&self, limit: &MemoryLimit) -> String {
         format!(
             "a step takes about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits of \
@@ -181,7 +181,7 @@ impl StepMemory {
     }
 }
 
-/// A number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
+/// Formats a number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
 pub fn bytes_in_words(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     match mib {

@@ -1,8 +1,8 @@
-//! Keeps a model beside a run's checkpoints: the best one, or the mean of the last.
+//! Saves the best model, and the average of the last checkpoints, next to a run's checkpoints.
 //!
-//! A folder that `transformers` loads, with `evaluation.json` for its figures on held-out data. Weights are written
-//! before their figures, each file all or nothing. After a kill between the two, the run comes to the same evaluation
-//! once more when it is resumed.
+//! Each is a folder that `transformers` loads, with `evaluation.json` for its figures on held-out data. Weights are
+//! written before their figures, each file atomically. If the process is killed between the two, the resumed run
+//! repeats the same evaluation.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) const BEST: &str = "best";
 pub(crate) const AVERAGE: &str = "average";
 pub(crate) const EVALUATION: &str = "evaluation.json";
 
-/// A model's folder in the folder of a run.
+/// The folder of a saved model in the folder of a run.
 pub(crate) struct ModelBeside<'a>(StagedFolder<'a>);
 
 impl<'a> ModelBeside<'a> {
@@ -31,18 +31,18 @@ impl<'a> ModelBeside<'a> {
         self.0.path()
     }
 
-    /// The figures of the model, if it is there and has any.
+    /// Returns the figures of the model, if they exist.
     pub(crate) fn evaluation(&self) -> Option<EvaluationRecord> {
         serde_json::from_value(read_json(&self.0.at(EVALUATION)).ok()?).ok()
     }
 
-    /// Whether a model with these figures should take its place.
+    /// Returns whether a model with these figures should replace it.
     pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> bool {
         let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
         loss(record).is_finite() && self.evaluation().is_none_or(|best| loss(record) < loss(&best))
     }
 
-    /// Writes weights and the files beside them.
+    /// Writes the weights and the other files of the folder.
     pub(crate) fn write(
         &self,
         weights: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -57,18 +57,19 @@ impl<'a> ModelBeside<'a> {
         Ok(())
     }
 
-    /// Writes the figures of what was written.
+    /// Writes the figures of the saved weights.
     pub(crate) fn note(&self, record: &EvaluationRecord) -> Result<(), Error> {
         self.0.write_json(EVALUATION, record)?;
         Ok(())
     }
 }
 
-/// The mean of the last checkpoints at multiples of `every`, and at `end`; with their steps. Checkpoints that a signal
-/// asked for do not count, so a run that was interrupted has the mean of one that was not.
+/// Returns the average of the last checkpoints at multiples of `every` and at `end`, with their steps. Checkpoints
+/// requested by a signal are not included, so an interrupted run has the same average as an uninterrupted one.
 ///
-/// The mean of weights from the end of a schedule lies in a flatter place than the last of them: stochastic weight
-/// averaging (Izmailov et al., 2018, arXiv 1803.05407), over checkpoints as in LAWA (Kaddour, 2022, arXiv 2209.14981).
+/// The average of weights from the end of a schedule is in a flatter region of the loss than the last weights:
+/// stochastic weight averaging (Izmailov et al., 2018, arXiv 1803.05407), over checkpoints as in LAWA (Kaddour, 2022,
+/// arXiv 2209.14981).
 pub(super) fn average_last(
     checkpoints: &CheckpointFolder<'_>,
     last: usize,
@@ -112,7 +113,7 @@ mod tests {
         EvaluationRecord { step, evaluation: Evaluation { masked_lm_loss, ..Evaluation::default() } }
     }
 
-    /// Writes the best model of a step, as a run does; its weights are its number.
+    /// Writes the best model of a step, as a run does; its weights encode the step.
     fn keep(files: &dyn FileSystem, run: &Path, step: u64, loss: f64) -> Result<(), Error> {
         let best = ModelBeside::of(&StagedFolder::new(files, run), BEST);
         if best.is_worse_than(&record(step, loss)) {
@@ -128,7 +129,7 @@ mod tests {
         (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
     }
 
-    /// The folder is good or the same evaluation makes it good.
+    /// Checks that the folder is valid, or becomes valid when the same evaluation is repeated.
     fn check(run: &Path, what: &str) {
         let (weights, figures) = kept(run);
         assert!([vec![], vec![1; 9], vec![2; 9]].contains(&weights), "{what}: torn weights");

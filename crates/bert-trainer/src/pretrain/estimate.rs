@@ -9,8 +9,9 @@ use crate::data_loader::BLOCK_TOKENS;
 use crate::error::Error;
 use crate::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 
-/// Estimates the memory of a run's steps in bytes, refuses a run that needs more than there can be, and warns where it
-/// may be too much. Runs on a GPU are not judged and have no estimate: the memory of the card is not known.
+/// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
+/// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
+/// is unknown.
 ///
 /// # Errors
 /// [`Error::NotEnoughMemory`].
@@ -39,7 +40,7 @@ pub(super) fn check_memory(
     }
 }
 
-/// Estimates a step whose batch is cut into this number of parts.
+/// Estimates a step whose batch is split into this number of micro-batches.
 fn memory_of_step(
     config: &PretrainConfig,
     model: &BertConfig,
@@ -57,14 +58,14 @@ fn memory_of_step(
         micro_batches: parts,
         recompute,
     };
-    // The rows of the largest shard, at most a block of the loader; batches that are read ahead.
+    // The rows of the largest shard, at most a block of the loader, and the batches that are read ahead.
     let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
     let block = (rows * rules.max_seq_length as u64).min(BLOCK_TOKENS);
     let ahead = 8 * (config.batch_size * rules.max_seq_length) as u64;
     StepMemory::of_step(model, &shape).with_tokens_of_data(block + ahead)
 }
 
-/// Returns the remedy in words: more parts of the batch, then recomputing as well, then another model.
+/// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.
 fn remedy(config: &PretrainConfig, model: &BertConfig, data: &Manifest, limit: &MemoryLimit) -> String {
     let now = config.gradient_accumulation_steps;
     let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);

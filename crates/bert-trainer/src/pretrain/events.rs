@@ -1,4 +1,4 @@
-//! Defines what pre-training tells its caller, and what it writes into its logs.
+//! Defines the events of pre-training for the caller, and the records of its logs.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::metrics_log::nan_if_null;
 use crate::precision::PrecisionChoice;
 
-/// What happened in one step, as in `metrics.jsonl`: repeatable values only.
+/// Metrics of one step, as in `metrics.jsonl`: reproducible values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepMetrics {
-    /// Number of the step, the first is 1.
+    /// Number of the step, starting at 1.
     pub step: u64,
     /// masked_lm_loss + next_sentence_loss.
     #[serde(deserialize_with = "nan_if_null")]
@@ -25,108 +25,108 @@ pub struct StepMetrics {
     /// The learning rate of the step's update.
     #[serde(deserialize_with = "nan_if_null")]
     pub learning_rate: f64,
-    /// Norm of all gradients together before clipping.
+    /// Global gradient norm before clipping.
     #[serde(deserialize_with = "nan_if_null")]
     pub gradient_norm: f64,
     /// Real masked-LM targets in the global batch.
     pub predictions: u64,
-    /// Precision of matrix products; logs of before there was a choice are of f32.
+    /// Precision of matrix products; logs from before this field existed are in f32.
     #[serde(default)]
     pub precision: PrecisionChoice,
-    /// Whether the update was skipped, because loss or gradient norm is not finite (`null` in JSON).
+    /// Whether the update was skipped because of a non-finite loss or gradient norm (`null` in JSON).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
 }
 
-/// How long a step took, as in `timing.jsonl`.
+/// Duration of a step, as in `timing.jsonl`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepTiming {
     /// Number of the step.
     pub step: u64,
     /// Seconds for the whole step.
     pub seconds: f64,
-    /// Seconds of them waiting for the data loader.
+    /// Seconds of these spent waiting for the data loader.
     pub waiting: f64,
 }
 
-/// What the loop tells its caller.
+/// An event of the training loop for its caller.
 #[derive(Clone, Debug)]
 pub enum PretrainEvent {
-    /// Steps are made to measure how many fit into the budget.
+    /// The run measures how many steps fit into the budget.
     Measuring,
-    /// So many fit.
+    /// The measurement has finished.
     Measured {
-        /// Steps of the run.
+        /// Number of steps of the run.
         steps: u64,
-        /// The mean of those that were measured.
+        /// Mean time of the measured steps.
         seconds_per_step: f64,
     },
-    /// The training text is counted, for the initialization `counts`.
+    /// The bigrams of the training text are being counted, for the initialization `counts`.
     Counting,
-    /// The run starts, or goes on after this many steps.
+    /// The run starts, or resumes after this many steps.
     Started {
-        /// Finished steps.
+        /// Number of finished steps.
         step: u64,
-        /// Steps in all.
+        /// Total number of steps.
         steps: u64,
-        /// Parameters of the model with both heads.
+        /// Number of parameters of the model with both heads.
         parameters: usize,
         /// Sequences in a global batch.
         batch_size: usize,
-        /// Bytes of memory that a step takes, where they can be estimated.
+        /// Estimated memory of a step in bytes, if available.
         memory: Option<u64>,
     },
-    /// A step is done.
+    /// A step has finished.
     Step {
-        /// What it did.
+        /// Its metrics.
         metrics: StepMetrics,
-        /// How long it took.
+        /// Its duration.
         timing: StepTiming,
     },
-    /// An evaluation is done.
+    /// An evaluation has finished.
     Evaluated {
-        /// After this many steps.
+        /// Number of finished steps.
         step: u64,
         /// The figures.
         evaluation: Evaluation,
     },
     /// A checkpoint is committed.
     Saved {
-        /// After this many steps.
+        /// Number of finished steps.
         step: u64,
         /// Its folder.
         path: PathBuf,
     },
-    /// The mean of the last checkpoints' weights is written.
+    /// The average of the last checkpoints' weights has been written.
     Averaged {
         /// The steps of these checkpoints.
         steps: Vec<u64>,
         /// Its folder.
         path: PathBuf,
-        /// The figures on held-out data, if there are any.
+        /// The figures on held-out data, if any.
         evaluation: Option<Evaluation>,
     },
-    /// Something the user should know, in words.
+    /// A warning for the user, in words.
     Warning(String),
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct PretrainOutcome {
-    /// Finished steps.
+    /// Number of finished steps.
     pub steps: u64,
     /// The last checkpoint.
     pub checkpoint: PathBuf,
-    /// Steps whose update was skipped.
+    /// Number of steps whose update was skipped.
     pub skipped_steps: u64,
-    /// The last step's figures.
+    /// The metrics of the last step.
     pub metrics: Option<StepMetrics>,
     /// The last evaluation.
     pub evaluation: Option<Evaluation>,
-    /// The evaluation of the weights in `best/`, if they are kept.
+    /// The evaluation of the weights in `best/`, if they are saved.
     pub best: Option<EvaluationRecord>,
-    /// The evaluation of the mean in `average/`, if it is kept and there is held-out data.
+    /// The evaluation of the average in `average/`, if it is saved and there is held-out data.
     pub average: Option<Evaluation>,
-    /// The step at which the run was found to have diverged, unless its loss has fallen again.
+    /// The step at which divergence was detected, unless the loss has recovered since.
     pub diverged: Option<u64>,
 }

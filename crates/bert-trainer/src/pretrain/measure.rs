@@ -1,8 +1,8 @@
-//! Turns `--budget 2h` into a number of steps, before the run begins.
+//! Converts `--budget 2h` to a number of steps, before the run starts.
 //!
-//! Steps are made on a model of the run's shape, which is then forgotten, for a minute or a twentieth of the budget.
-//! Their mean time, that of the initial weights and that of an evaluation say how many steps fit. From there on the run
-//! is one of so many steps: everything in it is a function of the step, and `run.json` holds the number.
+//! Steps are run on a temporary model of the run's shape, for a minute or a twentieth of the budget. Their mean time,
+//! the time of the initialization and the time of an evaluation determine how many steps fit. From then on the run has
+//! this number of steps: all results are functions of the step, and `run.json` records the number.
 
 use std::time::{Duration, Instant};
 
@@ -22,21 +22,21 @@ use crate::run_folder::{RunFolder, recorded_steps};
 use crate::stop::StopFlag;
 use crate::train_step::train_step;
 
-/// The longest measurement.
+/// Maximum duration of the measurement.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Its share of a short budget.
+/// The measurement takes at most one part in this number of the budget.
 const SHARE: u32 = 20;
-/// Steps that are not counted: the first ones take memory from the system.
+/// Number of warm-up steps before the measurement: the first ones allocate memory from the system.
 const UNCOUNTED: u64 = 2;
-/// The least number of steps that are.
+/// Minimum number of measured steps.
 const FEWEST: u64 = 3;
-/// What is left for saving and for what else the computer does.
+/// Fraction of the budget to plan for; the rest covers checkpoints and other load.
 const USED: f64 = 0.97;
 
-/// How many steps a budget is enough for: those of the run that is resumed, or measured anew.
+/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again.
 ///
 /// # Errors
-/// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; as opening a run.
+/// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; the errors of opening a run.
 pub(super) fn steps(
     files: &dyn FileSystem,
     config: &PretrainConfig,
@@ -79,7 +79,7 @@ pub(super) fn steps(
         let batch = batches.next_batch()?;
         let micro_batches = batch.split(config.gradient_accumulation_steps);
         let loss = pretraining_objective(&batch, next_sentence, config.recompute, &device);
-        // At a rate of zero the weights stay finite whatever the settings are.
+        // With a learning rate of zero the weights stay finite whatever the settings.
         model = train_step(model, &mut optimizer, &micro_batches, loss, 0.0, (config.seed, step)).0;
     }
     let step = timed.elapsed().as_secs_f64() / counted as f64;
@@ -105,8 +105,8 @@ pub(super) fn steps(
     Ok(steps)
 }
 
-/// Refuses a warm-up of more than twice the steps that fit into a budget, by the first few steps. Others are compared
-/// with the number of steps when it is known.
+/// Rejects a warm-up of more than twice the steps that fit into a budget, after the first few steps. Shorter ones are
+/// compared with the number of steps when it is known.
 fn refuse_long_warmup(config: &PretrainConfig, budget: Budget, step: Duration) -> Result<(), Error> {
     let fit = budget.0.as_secs_f64() / step.as_secs_f64().max(1e-9);
     match config.warmup_steps.filter(|&steps| steps as f64 > 2.0 * fit) {

@@ -1,9 +1,10 @@
-//! Pre-trains BERT: the training loop. `run.rs` has what surrounds the loop, [`events`] what it tells its caller.
+//! Pre-trains BERT: the training loop. `run.rs` has the setup, logs and checkpoints, and [`events`] the caller's
+//! events.
 //!
-//! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and
-//! the run folder gets checkpoints and `metrics.jsonl`. Two things differ from the reference: the masked-LM loss is
-//! divided by the number of targets in the whole global batch, and the gradient of the tied word embeddings enters
-//! the global norm as one dense tensor.
+//! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and its
+//! checkpoints and `metrics.jsonl` are written to the run folder. There are two differences from the reference: the
+//! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of the tied word
+//! embeddings enters the global norm as one dense tensor.
 
 mod background;
 pub(crate) mod beside;
@@ -29,7 +30,7 @@ use crate::optimizer::AdamW;
 use crate::stop::StopFlag;
 use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
 
-/// Runs or continues a pre-training run; the loop in `train` is all of it.
+/// Starts or continues a pre-training run.
 ///
 /// # Errors
 /// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
@@ -42,10 +43,10 @@ pub fn pretrain(
     pretrain_on(&Disk, config, resume, stop, tell)
 }
 
-/// [`pretrain`] on a file system of choice.
+/// Runs [`pretrain`] on the given file system.
 ///
 /// # Errors
-/// As [`pretrain`].
+/// Same as [`pretrain`].
 pub fn pretrain_on(
     files: &dyn FileSystem,
     config: &PretrainConfig,
@@ -64,7 +65,7 @@ pub fn pretrain_on(
     })
 }
 
-/// The training loop. A checkpoint is written while the next steps are computed.
+/// Runs the training loop. A checkpoint is written while the next steps are computed.
 fn train<'scope, 'a: 'scope>(
     mut background: Background<'scope, '_>,
     (mut run, mut model, mut optimizer): (Run<'a>, BertForPreTraining, AdamW),
@@ -111,7 +112,7 @@ fn train<'scope, 'a: 'scope>(
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
         run.log(metrics, timing, tell)?;
         run.check_skipped(&report, skipped, tell)?;
-        // A stop leaves the evaluation out and saves the step; the resumed run makes it.
+        // A stop skips the evaluation and saves the step; the resumed run evaluates it.
         let evaluated = if run.evaluation_is_due() { run.evaluate(&model, tell) } else { Ok(()) };
         let left_out = matches!(evaluated, Err(Error::Stopped { .. }));
         if !left_out {
@@ -129,10 +130,10 @@ fn train<'scope, 'a: 'scope>(
     run.finish(tell)
 }
 
-/// The loss of a micro-batch as its share of `global`'s: sums divided by the global batch's targets. Without
-/// `next_sentence` the labels mean nothing (data made with `--nsp off`), and that loss has no weight. A micro-batch
-/// drops what its rows of the whole batch would drop. With `recompute` the layers are computed again for their
-/// gradients.
+/// Returns the loss of a micro-batch as its share of the loss of `global`: sums divided by the global batch's targets.
+/// Without `next_sentence`, the labels are meaningless (data made with `--nsp off`), and that loss has no weight. A
+/// micro-batch has the dropout masks that its rows have in the whole batch. With `recompute`, the layers are recomputed
+/// in the backward pass (gradient checkpointing).
 pub fn pretraining_objective(
     global: &PretrainingBatch,
     next_sentence: bool,
@@ -160,12 +161,12 @@ pub fn pretraining_objective(
 pub struct PretrainingParts {
     /// Mean negative log-likelihood of the masked tokens.
     pub masked_lm: f64,
-    /// Mean cross-entropy of the next-sentence labels; 0 where they have no weight.
+    /// Mean cross-entropy of the next-sentence labels; 0 if they have no weight.
     pub next_sentence: f64,
 }
 
 impl PretrainingParts {
-    /// Reads the parts of a step with the loss of [`pretraining_objective`].
+    /// Reads the parts from the report of a step with the loss of [`pretraining_objective`].
     ///
     /// # Panics
     /// For the report of a step with another loss.
@@ -176,7 +177,7 @@ impl PretrainingParts {
         Self { masked_lm, next_sentence }
     }
 
-    /// A loss whose parts [`PretrainingParts::of`] reads.
+    /// Returns a loss whose parts [`PretrainingParts::of`] reads.
     fn with_parts(loss: PretrainingLoss) -> MicroBatchLoss {
         MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
     }

@@ -1,4 +1,4 @@
-//! Does what surrounds the loop: opens a run, writes its logs and checkpoints, and evaluates.
+//! Opens a run, writes its logs and checkpoints, and evaluates it: everything around the training loop.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ use crate::stop::StopFlag;
 use crate::text::Text;
 use crate::train_step::StepReport;
 
-/// A run in progress, apart from model and optimizer.
+/// A run in progress, without model and optimizer.
 pub(super) struct Run<'a> {
     pub(super) config: &'a PretrainConfig,
     data: DataSet,
@@ -40,17 +40,17 @@ pub(super) struct Run<'a> {
     model_config: BertConfig,
     files_beside_weights: Vec<(&'static str, Vec<u8>)>,
     pub(super) device: Device,
-    /// Whether the next-sentence labels mean anything.
+    /// Whether the next-sentence labels are meaningful.
     pub(super) next_sentence: bool,
     pub(super) step: u64,
     skipped: SkippedSteps,
-    /// Where the data loader of a resumed run begins.
+    /// Position at which the data loader of a resumed run starts.
     place: Option<Place>,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
     eval_loader: Option<DataLoader>,
-    /// Whether the weights of `step` are to be evaluated before the next step: a stop left that evaluation out.
+    /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
     evaluation_is_owed: bool,
     divergence: Divergence,
     last_metrics: Option<StepMetrics>,
@@ -75,8 +75,8 @@ impl<'a> Run<'a> {
             tell(PretrainEvent::Warning(slow));
         }
         let identity = identity(config, &model_config, loader.manifest(), digest);
-        // Before the run's folder is made: weights that cannot be used leave nothing behind. A resumed run finds its
-        // weights in that folder, as a rule.
+        // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
+        // run usually finds its weights in that folder.
         let begin = |start: Option<&Path>, tell: &mut dyn FnMut(PretrainEvent)| {
             initial_model(config, &data, &model_config, start, &device, stop, tell)
         };
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
         if let Some((_, state)) = &found {
             folder.checkpoints().prune(state.step, config.keep())?;
         }
-        // Without a checkpoint the run starts anew, and so do its logs: even step 0 is evaluated again.
+        // Without a checkpoint the run and its logs start over: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
         let log = |name: &str| MetricsLog::open(&folder.folder, name, kept);
         let text = Text::of_data(&data);
@@ -178,7 +178,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// While steps are skipped nothing new is there to be saved, and no good checkpoint shall give way to it.
+    /// Returns whether a checkpoint is due. While steps are skipped there is nothing new to save, and no valid
+    /// checkpoint should be deleted for it.
     pub(super) fn checkpoint_is_due(&self) -> bool {
         let regular = self.step.is_multiple_of(self.config.save_every) && self.skipped.in_a_row == 0;
         regular || self.step == self.config.total_steps()
@@ -190,7 +191,7 @@ impl<'a> Run<'a> {
         self.eval_loader.is_some() && regular
     }
 
-    /// Whether an evaluation of the weights of `step` is due and not in `evaluations.jsonl`.
+    /// Returns whether an evaluation of the weights of `step` is due and missing from `evaluations.jsonl`.
     fn lacks_its_evaluation(&self) -> Result<bool, Error> {
         if !self.evaluation_is_due() {
             return Ok(false);
@@ -199,10 +200,10 @@ impl<'a> Run<'a> {
         Ok(evaluations.iter().all(|record| record.step != self.step))
     }
 
-    /// Makes the evaluation that is owed, if there is one: of the initial weights, or one that a stop left out.
+    /// Runs the evaluation that is missing, if any: of the initial weights, or one that a stop skipped.
     ///
     /// # Errors
-    /// As [`Run::evaluate`].
+    /// Same as [`Run::evaluate`].
     pub(super) fn evaluate_if_owed(
         &mut self,
         model: &BertForPreTraining,
@@ -211,10 +212,10 @@ impl<'a> Run<'a> {
         if self.evaluation_is_owed { self.evaluate(model, tell) } else { Ok(()) }
     }
 
-    /// Evaluates the weights of `step`, and keeps them where they are the best so far.
+    /// Evaluates the weights of `step`, and saves them if they are the best so far.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when a stop is asked for; then nothing is recorded, and a resumed run evaluates them.
+    /// [`Error::Stopped`] when a stop is requested; nothing is recorded then, and a resumed run evaluates them.
     pub(super) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
@@ -236,11 +237,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The figures of a model on the held-out data, if there is any.
+    /// Returns the figures of a model on the held-out data, if any.
     fn held_out(&mut self, model: &BertForPreTraining) -> Result<Option<Evaluation>, Error> {
         let Some(loader) = &mut self.eval_loader else { return Ok(None) };
         let (limit, device) = (self.config.eval_instances, self.device.clone().inner());
-        // What a training step has memory for.
+        // A batch size that fits into the memory of a training step.
         let size = self.config.micro_batch_size();
         match evaluate_unless_stopped(model, loader, size, limit, &device, &self.stop)? {
             Some(evaluation) if self.next_sentence => Ok(Some(evaluation)),
@@ -252,7 +253,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Writes the mean of the last checkpoints' weights, and evaluates it.
+    /// Writes the average of the last checkpoints' weights, and evaluates it.
     fn average(
         &mut self,
         last: usize,
@@ -276,7 +277,7 @@ impl<'a> Run<'a> {
         Ok(evaluation)
     }
 
-    /// Begins to write a checkpoint, when the one before is written.
+    /// Starts to write a checkpoint, after the previous one is written.
     pub(super) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
         'a: 'scope,
     {
         self.note_saved(background, true, tell)?;
-        // The records of all steps that the checkpoint holds must be on disk before it is.
+        // The records of all steps up to the checkpoint must be on disk before it is.
         for log in [&mut self.metrics, &mut self.timing, &mut self.evaluations] {
             log.sync()?;
         }
@@ -313,7 +314,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Tells of a checkpoint that is written; with `wait` when it is.
+    /// Reports a checkpoint once it is written; with `wait`, blocks until then.
     pub(super) fn note_saved(
         &mut self,
         background: &mut Background<'_, '_>,
@@ -327,7 +328,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Counts the steps without an update; too many in a row end the run.
+    /// Counts consecutive steps without an update; too many of them end the run.
     pub(super) fn check_skipped(
         &mut self,
         report: &StepReport,
@@ -369,7 +370,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The weights that a run begins or goes on with: those in the folder `start`, or fresh ones.
+/// Returns the initial weights of a run: from the folder `start`, or fresh ones.
 pub(super) fn initial_model(
     config: &PretrainConfig,
     data: &DataSet,
@@ -401,7 +402,7 @@ pub(super) fn initial_model(
     Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
 }
 
-/// The inputs of a run, opened and checked against each other. No text is counted and no weight is made yet.
+/// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
 pub(super) struct Opened {
     /// With autodiff.
     pub(super) device: Device,
@@ -409,19 +410,19 @@ pub(super) struct Opened {
     pub(super) loader: DataLoader,
     pub(super) eval_loader: Option<DataLoader>,
     pub(super) model_config: BertConfig,
-    /// Folder of the weights that it starts from.
+    /// Folder of the initial weights.
     pub(super) start: Option<PathBuf>,
     /// Digest of these weights.
     pub(super) digest: Option<String>,
-    /// Bytes that a step takes, where they can be estimated.
+    /// Estimated memory of a step in bytes, if available.
     pub(super) memory: Option<u64>,
 }
 
 impl Opened {
-    /// Opens device, data and the model's configuration.
+    /// Opens the device, the data and the model's configuration.
     ///
     /// # Errors
-    /// When one of them cannot be opened or does not fit the others; [`Error::NotEnoughMemory`].
+    /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
     pub(super) fn new(config: &PretrainConfig, tell: &mut dyn FnMut(PretrainEvent)) -> Result<Self, Error> {
         let device = config.device.open()?.autodiff();
         let data = config.open_data(&config.data)?;
@@ -437,7 +438,7 @@ impl Opened {
     }
 }
 
-/// The losses that a run has logged, as far as divergence depends on them.
+/// Rebuilds the divergence detector from a run's logged losses.
 fn divergence_of(metrics: &[StepMetrics]) -> Divergence {
     let mut divergence = Divergence::default();
     for step in metrics {
@@ -446,7 +447,8 @@ fn divergence_of(metrics: &[StepMetrics]) -> Divergence {
     divergence
 }
 
-/// The model's configuration, which fits the data, and folder and digest of the weights it starts from, if any.
+/// Returns the model's configuration, checked against the data, and the folder and digest of the initial weights, if
+/// any.
 fn model_config(
     config: &PretrainConfig,
     loader: &DataLoader,

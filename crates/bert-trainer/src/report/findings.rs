@@ -1,8 +1,8 @@
-//! Answers "Is my pre-training working?" with what stands out in a run, in words.
+//! Diagnoses a pre-training run and describes the findings in words.
 //!
-//! Each [`Finding`] names the figures it rests on. The rules are those that users of the reference found out one by
-//! one: a loss at the level of guessing, next sentences that are solved too early (their labels leak), labels of
-//! one kind, memorized text, a rising loss. A finding never stops a run.
+//! Each [`Finding`] states the figures that it is based on. The rules cover common problems of the reference's users: a
+//! loss at the unigram baseline, a next-sentence task that is solved too early (its labels leak), labels of a single
+//! class, memorized text, a rising loss. A finding never stops a run.
 
 use bert_pages::{smooth, thin};
 
@@ -12,13 +12,13 @@ use crate::divergence::{Divergence, Rise};
 use crate::evaluation::EvaluationRecord;
 use crate::pretrain::beside::BEST;
 
-/// Fewer steps say nothing.
+/// Minimum number of steps for a diagnosis.
 const FEW_STEPS: usize = 200;
 
-/// How a finding is meant.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// As it should be.
+    /// As expected.
     Good,
     /// Worth knowing.
     Note,
@@ -27,7 +27,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// The word before the finding.
+    /// Returns the word printed before the finding.
     pub fn word(self) -> &'static str {
         match self {
             Weight::Good => "good",
@@ -37,12 +37,12 @@ impl Weight {
     }
 }
 
-/// One thing that stands out.
+/// One observation about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How it is meant.
+    /// Its severity.
     pub weight: Weight,
-    /// What was seen, why it matters, what helps.
+    /// The observation, its significance and a remedy.
     pub text: String,
 }
 
@@ -58,7 +58,7 @@ fn warning(text: String) -> Option<Finding> {
     Some(Finding { weight: Weight::Warning, text })
 }
 
-/// What stands out in a run, warnings first.
+/// Returns the findings about a run, warnings first.
 pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
     let rules: [fn(&RunRecord) -> Option<Finding>; 12] = [
         skipped_steps,
@@ -79,7 +79,7 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
     found
 }
 
-/// The mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
+/// Returns the mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
 fn recent_loss(run: &RunRecord) -> f64 {
     let losses = run.curve(|m| m.masked_lm_loss);
     let last = (losses.len() / 20).clamp(1, 200).min(losses.len());
@@ -98,7 +98,7 @@ fn skipped_steps(run: &RunRecord) -> Option<Finding> {
     ))
 }
 
-/// The rise of the training loss that the run ended in.
+/// Returns the rise of the training loss from which the run has not recovered.
 fn divergence(run: &RunRecord) -> Option<Rise> {
     let mut divergence = Divergence::default();
     for step in &run.metrics {
@@ -147,9 +147,9 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
     ))
 }
 
-/// What to do about a loss that rests at word frequencies.
+/// Suggests a remedy for a loss that plateaus at the unigram baseline.
 fn out_of_the_plateau(run: &RunRecord) -> String {
-    // Not there for a run from a checkpoint, nor for one with the reference's initial weights.
+    // Absent for a run from a checkpoint; excluded for the reference's initial weights.
     match run.settings["identity"]["initialization"].as_str().filter(|&given| given != "reference") {
         Some(given) => format!(
             "The run began with heads that look at the neighbours (--initialization {given}), so something else holds it: \
@@ -264,7 +264,7 @@ fn rising_loss(run: &RunRecord) -> Option<Finding> {
 }
 
 fn waiting(run: &RunRecord) -> Option<Finding> {
-    // The first batch has to be waited for.
+    // The first batch always has to be waited for.
     let (seconds, waiting) = run.seconds(2);
     let share = 100.0 * waiting / seconds.max(1e-9);
     if share <= 5.0 {
@@ -291,7 +291,7 @@ mod tests {
     use crate::evaluation::Evaluation;
     use crate::pretrain::{StepMetrics, StepTiming};
 
-    /// A run of `steps` steps with the losses of a function, evaluated at its end.
+    /// Returns a run of `steps` steps with the losses of a function, evaluated at its end.
     fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> RunRecord {
         let metrics = (1..=steps).map(|step| {
             let (masked_lm_loss, next_sentence_loss) = losses(step);
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(findings(&good).len(), 2);
     }
 
-    /// Steps of one second, and the part of it that each waits for data.
+    /// Returns steps of one second, given the time that each waits for data.
     fn steps_that_wait(waiting: &[f64]) -> Vec<StepTiming> {
         (1..).zip(waiting).map(|(step, &waiting)| StepTiming { step, seconds: 1.0, waiting }).collect()
     }
@@ -425,7 +425,7 @@ mod tests {
         let plateau = said(6.45, "reference");
         assert!(plateau.starts_with("note: The masked LM is at the level of word frequencies"), "{plateau}");
         assert!(plateau.contains("--initialization counts (or neighbours)"), "{plateau}");
-        // Nobody is told to do what they did.
+        // The remedy does not suggest what the user already did.
         let stuck = said(6.45, "counts");
         assert!(stuck.contains("something else holds it") && !stuck.contains("(or neighbours)"), "{stuck}");
         let between = said(5.6, "reference");

@@ -16,16 +16,16 @@ use crate::finetune::subset::TrainingParts;
 use crate::report_file::ReportFile;
 use crate::significance::{Calibration, SeedSummary, decimals};
 
-/// Wrong answers shown, of the best run.
+/// Maximum number of wrong answers shown, from the best run.
 const ERRORS: usize = 20;
 
-/// Colours of the runs, in turn.
+/// Colours of the runs, used cyclically.
 const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"];
 
-/// The page of a fine-tuning.
+/// Returns the page of a fine-tuning.
 ///
 /// # Errors
-/// When `report.json` cannot be read or is not one of this program.
+/// When `report.json` cannot be read or was not written by this program.
 pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     let file = ReportFile::read(folder)?;
     let (dev, report) = (file.dev()?, &file.value);
@@ -58,12 +58,12 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     Ok(Report { html: page(&title, &body), findings })
 }
 
-/// A part of a report, where there is one: not of every fine-tuning, nor in reports of earlier versions.
+/// Returns an optional part of a report: some fine-tunings and earlier versions do not have it.
 fn part<T: DeserializeOwned>(report: &Value, name: &str) -> Option<T> {
     serde_json::from_value(report[name].clone()).ok()
 }
 
-/// The items of a list; none of what is no list.
+/// Returns the items of a list; empty if the value is not a list.
 fn items(list: &Value) -> &[Value] {
     list.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -119,7 +119,7 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
         _ => format!("started from {start}"),
     };
     tiles.push(("training examples", examples, from));
-    // Reports of earlier versions do not say.
+    // Reports of earlier versions lack these numbers.
     if let (Some(trained), Some(all)) =
         (report["parameters"]["trained"].as_u64(), report["parameters"]["all"].as_u64())
     {
@@ -130,7 +130,7 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
     tiles
 }
 
-/// A row per seed, then the statistics over them and the baseline.
+/// Renders a row per seed, then the statistics over seeds and the baseline.
 fn scores_table(summary: &SeedSummary) -> Markup {
     let (names, rows) = (summary.names(), summary.rows());
     let header: Vec<&str> = std::iter::once("seed").chain(names.iter().map(String::as_str)).collect();
@@ -141,7 +141,7 @@ fn scores_table(summary: &SeedSummary) -> Markup {
     table(&header, rows.into_iter().map(row))
 }
 
-/// A row per configuration with what it came to on the held-out part of train.
+/// Renders a row per configuration, with its score on the held-out part of train.
 fn grid_table(grid: &GridReport) -> Markup {
     let row = |cell: &CellReport| {
         let s = cell.statistics;
@@ -162,7 +162,7 @@ fn grid_table(grid: &GridReport) -> Markup {
     }
 }
 
-/// A cell for each layer and adapter, the darker the larger its share.
+/// Renders a cell for each layer and adapter; a larger share is darker.
 fn fusion_table(fusion: &FusionReport) -> Markup {
     let header: Vec<&str> = std::iter::once("").chain(fusion.adapters.iter().map(String::as_str)).collect();
     let row = |(layer, shares): (usize, &Vec<f64>)| {
@@ -180,7 +180,7 @@ fn fusion_table(fusion: &FusionReport) -> Markup {
     }
 }
 
-/// The reliability diagram of the best run: how sure it is, and how often it is right.
+/// Renders the reliability diagram of the best run: accuracy by confidence.
 fn calibration_chart(calibration: &Calibration) -> Markup {
     let points = calibration.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).collect();
     let sure = vec![(0.0, 0.0), (1.0, 1.0)];
@@ -198,7 +198,7 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
     }
 }
 
-/// Dev score and training loss of every run over the epochs.
+/// Renders dev score and training loss of every run over the epochs.
 fn course(report: &Value, dev: &SeedSummary) -> Markup {
     let primary = dev.task.spec().primary;
     let curves = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<Curve> {
@@ -210,7 +210,7 @@ fn course(report: &Value, dev: &SeedSummary) -> Markup {
         items(&report["runs"]).iter().zip(COLORS.iter().cycle()).map(curve).collect()
     };
     let held_out = report["training"]["held_out"].as_u64() > Some(0);
-    // That of dev says little of what is held out.
+    // The majority baseline of dev does not apply to the held-out part.
     let majority = dev.majority_baseline.get(primary).filter(|_| !held_out);
     let levels: Vec<_> = majority.map(|value| ("majority class", value)).into_iter().collect();
     let set = if held_out { "held_out" } else { "dev" };
@@ -227,7 +227,7 @@ fn course(report: &Value, dev: &SeedSummary) -> Markup {
     }
 }
 
-/// The run whose model was kept: the first of those with the highest main score.
+/// Returns the run whose model was kept: the first one with the highest main score.
 fn best_run<'a>(report: &'a Value, dev: &SeedSummary) -> &'a Value {
     let primary = dev.task.spec().primary.to_string();
     let score = |run: &Value| run["dev"][&primary].as_f64().unwrap_or(f64::NEG_INFINITY);
@@ -235,7 +235,7 @@ fn best_run<'a>(report: &'a Value, dev: &SeedSummary) -> &'a Value {
     items(&report["runs"]).iter().reduce(better).unwrap_or(&Value::Null)
 }
 
-/// How often each class was taken for each; of a binary task the four cells everybody looks for.
+/// Renders the confusion matrix, with labels as rows and predictions as columns.
 fn confusion_table(run: &Value, names: &[&str]) -> Markup {
     let rows = items(&run["confusion"]);
     if rows.is_empty() {
@@ -264,7 +264,7 @@ fn confusion_table(run: &Value, names: &[&str]) -> Markup {
     }
 }
 
-/// The first of `dev_errors.tsv`: what the best run was surest of and wrong.
+/// Renders the start of `dev_errors.tsv`: the wrong answers of the best run with the highest confidence.
 fn errors_table(folder: &Path, run: &Value) -> Markup {
     let file = format!("seed-{}/dev_errors.tsv", run["seed"]);
     let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();

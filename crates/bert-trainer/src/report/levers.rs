@@ -1,12 +1,12 @@
-//! Says what would help a finished run most: more text, a larger model or more steps.
+//! Suggests which change would help a finished run most: more text, a larger model or more steps.
 //!
-//! The rule rests on runs whose ends are in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of 128 tokens,
-//! each at the end of its own schedule. What a run of other text reaches is another figure. How much it gains from twice
-//! the steps, or from the next size, is much the same.
+//! The rule is based on the results of runs in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of
+//! 128 tokens, each at the end of its own schedule. The loss on other text differs, but the gain from twice the steps,
+//! or from the next model size, is similar.
 
 use super::record::RunRecord;
 
-/// Held-out nats per character at the end of a schedule, by the masked tokens that were seen, in rising order.
+/// Held-out nats per character at the end of a schedule, by the number of masked tokens seen, in ascending order.
 type Ends = &'static [(f64, f64)];
 
 /// BERT-tiny: 64,000, 320,000, 640,000 sequences.
@@ -14,12 +14,12 @@ const TINY: Ends = &[(1.1e6, 1.218), (5.6e6, 1.144), (11.2e6, 1.110)];
 /// BERT-mini: 64,000 and 128,000 sequences.
 const MINI: Ends = &[(1.1e6, 1.120), (2.2e6, 1.091)];
 
-/// Passes over the text after which more steps mostly repeat it.
+/// Number of passes over the text after which more steps mostly repeat it.
 const MANY_PASSES: f64 = 40.0;
-/// How much longer a step of BERT-mini takes than one of BERT-tiny.
+/// Ratio of the step times of BERT-mini and BERT-tiny.
 const MINI_STEP: f64 = 4.0;
 
-/// What to do next, for a run that has ended and was evaluated.
+/// Returns the suggestion for a run that has finished and was evaluated.
 pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
     let last = &run.last_evaluation()?.evaluation;
     let steps = run.metrics.len() as f64;
@@ -37,7 +37,7 @@ pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
         return Some(format!("{begun} The next lever is text: the run read this one {passes:.0} times."));
     }
     let is_tiny = run.settings["identity"]["model"]["hidden_size"].as_u64()? <= 128;
-    // What BERT-mini would have reached in the same time; of less than its shortest run nothing is known.
+    // The loss of BERT-mini in the same time; unknown below its shortest run.
     let in_that_time = seen / MINI_STEP;
     let (tiny, mini) = (at(TINY, seen), at(MINI, in_that_time));
     if is_tiny && in_that_time >= MINI[0].0 && mini < tiny {
@@ -54,8 +54,7 @@ pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
     ))
 }
 
-/// The loss at the end of a schedule, between those that were measured and beyond them: a straight line over the
-/// logarithm.
+/// Returns the loss at the end of a schedule, interpolated and extrapolated linearly in the logarithm.
 fn at(ends: Ends, seen: f64) -> f64 {
     let after = ends.partition_point(|(measured, _)| *measured < seen).clamp(1, ends.len() - 1);
     let ((x0, y0), (x1, y1)) = (ends[after - 1], ends[after]);

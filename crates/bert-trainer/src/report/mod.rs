@@ -1,8 +1,8 @@
-//! Builds `report.html`, a self-contained page that shows what a pre-training run or a fine-tuning did.
+//! Builds `report.html`, a self-contained page about a pre-training run or a fine-tuning.
 //!
-//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a
-//! fine-tuning (`report.json`). The [`Report`] has the page, with curves and tables, and what stands out in words.
-//! The page loads nothing from outside. Beside the figures it shows what guessing and counting give, and for a run
+//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
+//! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The page loads no
+//! external resources. It compares the figures with baselines and, for a run, with published results.
 //! what others reached.
 
 mod findings;
@@ -22,20 +22,20 @@ pub use pretraining::pretraining_page;
 use crate::error::{Error, FolderProblem};
 use bert_storage::Locate;
 
-/// A page and what it says first.
+/// A page and its findings.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The page.
     pub html: String,
-    /// What stands out, warnings first.
+    /// The findings, warnings first.
     pub findings: Vec<Finding>,
 }
 
-/// The page of whatever lies in `folder`; `others` are pre-training runs drawn beside it.
+/// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
 ///
 /// # Errors
-/// [`FolderProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning,
-/// [`Error::Configuration`] when a fine-tuning is to be compared with runs, and errors of reading.
+/// [`FolderProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`] when
+/// a fine-tuning is to be compared with runs, and errors of reading the files.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     if folder.join("run.json").exists() {
         return pretraining_page(folder, others);
@@ -54,10 +54,10 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
     finetuning_page(folder)
 }
 
-/// What stands out in a pre-training run, warnings first: without the page.
+/// Returns the findings about a pre-training run, warnings first, without the page.
 ///
 /// # Errors
-/// Those of reading the run's files.
+/// When the run's files cannot be read.
 pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
     Ok(findings::findings(&record::RunRecord::read(run)?.with_baselines()))
 }
@@ -70,7 +70,7 @@ fn findings_list(findings: &[Finding]) -> Markup {
     }
 }
 
-/// The settings, folded away.
+/// Renders the settings, collapsed.
 fn settings(value: &serde_json::Value) -> Markup {
     html! {
         h2 { "Settings" }

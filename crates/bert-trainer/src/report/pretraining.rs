@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::StepMetrics;
 
-/// Points of a curve; longer ones are means over stretches.
+/// Maximum number of points of a curve; longer ones are averaged over intervals.
 const POINTS: usize = 400;
 
-/// What others reached: source, training, masked-LM accuracy, masked-LM loss, next-sentence accuracy.
+/// Published results: source, training, masked-LM accuracy, masked-LM loss, next-sentence accuracy.
 const REFERENCES: [[&str; 5]; 4] = [
     [
         "BERT-base (Devlin et al.; google-research/bert#90)",
@@ -30,7 +30,7 @@ const REFERENCES: [[&str; 5]; 4] = [
     ["BERT-base, 720 M words (google-research/bert#649)", "90,000 steps of 896", ".60 to .63", "", ""],
 ];
 
-/// The page of a pre-training run, with the curves of `others` beside its own.
+/// Returns the page of a pre-training run, with the curves of `others` for comparison.
 ///
 /// # Errors
 /// When the files of a run cannot be read.
@@ -133,7 +133,7 @@ fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
     chart("step", "next sentence loss (nats)", &curves, &[("a fair coin", 2f64.ln())])
 }
 
-/// Training loss, pale and smoothed, the held-out loss, and the same of other runs.
+/// Renders the training loss (pale, and smoothed), the held-out loss, and the same for other runs.
 fn loss_curves(
     run: &RunRecord,
     others: &[RunRecord],

@@ -1,7 +1,6 @@
-//! Reads the files of a pre-training run for its page, and the data folders that it names, where they are still
-//! there.
+//! Reads the files of a pre-training run for its page, and the data folders that it names, if they still exist.
 //!
-//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` read its files instead.
+//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` are used instead.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use crate::json_file::read_json;
 use crate::metrics_log::records;
 use crate::pretrain::{StepMetrics, StepTiming};
 
-/// What a run has written.
+/// The logs and settings of a run.
 pub(crate) struct RunRecord {
     pub(crate) folder: PathBuf,
     pub(crate) metrics: Vec<StepMetrics>,
@@ -26,14 +25,14 @@ pub(crate) struct RunRecord {
     pub(crate) evaluations: Vec<EvaluationRecord>,
     /// `run.json`.
     pub(crate) settings: Value,
-    /// Instances of the training data, where it is still there.
+    /// Number of instances of the training data, if it still exists.
     pub(crate) instances: Option<u64>,
-    /// What counting the training data gives on the held-out data, where it was counted and both are still there.
+    /// The unigram and bigram baselines on the held-out data, if computed and if both data folders still exist.
     pub(crate) baselines: Option<Baselines>,
 }
 
 impl RunRecord {
-    /// Reads what a run has written.
+    /// Reads the logs and settings of a run.
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let settings = read_json(&folder.join("run.json"))?;
         let data = settings["config"]["data"].as_str().map(PathBuf::from);
@@ -49,7 +48,7 @@ impl RunRecord {
         })
     }
 
-    /// With what counting gives, where the data is still what the run was trained on. This reads the training text.
+    /// Adds the baselines, if the data is still the data of the run. This reads the training text.
     pub(crate) fn with_baselines(self) -> Self {
         let baselines = self.instances.and_then(|_| {
             let config = &self.settings["config"];
@@ -59,51 +58,51 @@ impl RunRecord {
         Self { baselines, ..self }
     }
 
-    /// One value of every step where it is finite.
+    /// Returns one value of every step, where it is finite.
     pub(crate) fn curve(&self, value: impl Fn(&StepMetrics) -> f64) -> Vec<(f64, f64)> {
         let points = self.metrics.iter().map(|m| (m.step as f64, value(m)));
         points.filter(|(_, y)| y.is_finite()).collect()
     }
 
-    /// One value of every evaluation.
+    /// Returns one value of every evaluation.
     pub(crate) fn held_out(&self, value: impl Fn(&Evaluation) -> f64) -> Vec<(f64, f64)> {
         self.evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation))).collect()
     }
 
-    /// The last evaluation.
+    /// Returns the last evaluation.
     pub(crate) fn last_evaluation(&self) -> Option<&EvaluationRecord> {
         self.evaluations.last()
     }
 
-    /// The evaluation with the lowest masked-LM loss.
+    /// Returns the evaluation with the lowest masked-LM loss.
     pub(crate) fn best_evaluation(&self) -> Option<&EvaluationRecord> {
         let loss = |e: &&EvaluationRecord| e.evaluation.masked_lm_loss;
         self.evaluations.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)))
     }
 
-    /// Whether the next-sentence loss counts: its data was not made with `--nsp off`.
+    /// Returns whether the next-sentence loss counts: the data was not made with `--nsp off`.
     pub(crate) fn has_next_sentence(&self) -> bool {
         self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
     }
 
-    /// A number of what decides the run's results.
+    /// Returns a number from the settings that determine the run's results.
     pub(crate) fn setting(&self, name: &str) -> Option<f64> {
         self.settings["identity"][name].as_f64()
     }
 
-    /// The loss of giving every token of the vocabulary the same probability.
+    /// Returns the loss of a uniform distribution over the vocabulary.
     pub(crate) fn uniform_loss(&self) -> f64 {
         self.settings["identity"]["model"]["vocab_size"].as_f64().map_or(f64::NAN, f64::ln)
     }
 
-    /// Seconds of all steps from number `first` on, and seconds of them waiting for data.
+    /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.
     pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
         let steps = self.timing.iter().filter(|step| step.step >= first);
         steps.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
     }
 }
 
-/// The manifest of the data the run was trained on, when that is still what lies there.
+/// Returns the manifest of the run's training data, if the folder still has the same data.
 fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
     let manifest = Manifest::read(folder).ok()?;
     let shards: Vec<&str> = manifest.shards.iter().map(|shard| shard.blake3.as_str()).collect();
@@ -111,7 +110,7 @@ fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
     (settings["identity"]["data"] == digest.as_str()).then_some(manifest)
 }
 
-/// The records of a log of the run.
+/// Reads the records of a log of the run.
 fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
 }

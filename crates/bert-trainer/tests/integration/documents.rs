@@ -1,4 +1,4 @@
-//! Documents on disk, through runs: a stopped and resumed run equals an uninterrupted one, evaluation has its own pass.
+//! Tests runs on stored documents: a resumed run equals an uninterrupted one, and evaluation uses its own pass.
 
 use std::fs;
 

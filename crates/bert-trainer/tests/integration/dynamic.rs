@@ -1,4 +1,4 @@
-//! Data without masks: the loader makes them, as a pure function of seed, epoch and instance.
+//! Tests data without masks: the loader generates them, as a pure function of seed, epoch and instance.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
 
 use crate::runs::{World, files, run_to_end, run_until};
 
-/// A world whose data has no masks.
+/// Returns a world whose data has no masks.
 fn world() -> World {
     let world = World::new(0.1);
     fs::remove_dir_all(world.at("data")).unwrap();
@@ -15,7 +15,7 @@ fn world() -> World {
     world
 }
 
-/// Each row's tokens with the masks undone.
+/// Returns each row's tokens with the masks undone.
 fn originals(batch: &PretrainingBatch) -> Vec<Vec<i32>> {
     let mut ids = batch.input_ids.clone();
     for (&position, &id) in batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids) {
@@ -44,7 +44,7 @@ fn every_epoch_has_the_same_instances_under_other_masks() {
         assert_eq!(batch.num_predictions(), stored.num_predictions());
         assert_ne!(sorted(batch), sorted(&batches[(epoch + 1) % 3]), "other masks in another epoch");
     }
-    // Any place is reached directly, in batches of any size.
+    // Any position can be reached directly, with any batch size.
     let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
     let start = 2 * rows + 3;
     let (whole, last) = (fresh.batch(start, 7).unwrap(), fresh.batch(start + 6, 1).unwrap());
@@ -62,7 +62,7 @@ fn evaluation_sees_the_same_masks_whatever_the_seed() {
     let rows = one.rows();
     let all = one.stored(0, rows).unwrap();
     assert_eq!(all, two.stored(0, rows).unwrap());
-    // After some training, and in parts.
+    // After some training, and in two parts.
     one.batch(rows, 9).unwrap();
     let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
     assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
@@ -86,7 +86,7 @@ fn length_buckets_keep_every_instance_and_save_padding() {
         let ids = batch.input_ids.chunks(batch.seq_length);
         ids.map(|row| [row, &vec![0; width - batch.seq_length]].concat()).collect()
     };
-    // Two epochs of each, in steps that do not divide them.
+    // Two epochs of each, with a batch size that does not divide them.
     let (mut cells, mut steps, mut seen) = (0, 0, Vec::new());
     while (steps + 1) * batch_size as u64 <= 2 * rows {
         let batch = loader.batch(steps * batch_size as u64, batch_size).unwrap();
@@ -108,13 +108,13 @@ fn length_buckets_keep_every_instance_and_save_padding() {
         rows.sort_unstable();
         rows
     };
-    // The same instances under the same masks, in another order.
+    // The same instances with the same masks, in another order.
     let expected = wide(&plain.batch(0, rows as usize).unwrap());
     assert_eq!(epoch(&seen[..rows as usize]), epoch(&expected));
     assert_ne!(seen[..rows as usize], expected);
     let without = steps as usize * batch_size * width;
     assert!(cells < without, "{cells} cells, {without} without buckets");
-    // One bucket is none, and evaluation is as it was.
+    // A single bucket changes nothing, and evaluation is unaffected.
     assert_eq!(open().with_length_buckets(1, 4).batch(7, 9).unwrap(), plain.batch(7, 9).unwrap());
     assert_eq!(loader.stored(2, 9).unwrap(), plain.stored(2, 9).unwrap());
 }

@@ -1,5 +1,5 @@
-//! Every n-th file operation fails, or the power does: a clean error, the old state good, and the same command
-//! ends as if nothing had happened.
+//! Tests failures of every n-th file operation, and power failures: the error is clean, the old state stays valid, and
+//! the same command then succeeds with the same result.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::runs::{World, run_to_end};
 const FAULTS: [Fault; 3] = [Fault::Io, Fault::Full, Fault::Torn];
 const SURVIVALS: [Survival; 4] =
     [Survival::Nothing, Survival::NamesOnly, Survival::Random(1), Survival::Random(2)];
-/// Two steps with a checkpoint after each, the first of which is removed when the second is there.
+/// Two steps with a checkpoint after each; the first checkpoint is deleted when the second exists.
 const SHORT: [&str; 8] =
     ["--steps", "2", "--save-every", "1", "--keep-checkpoints", "1", "--eval-instances", "4"];
 
@@ -30,7 +30,7 @@ fn attempt(files: &dyn FileSystem, config: &PretrainConfig, resume: bool) -> Res
     pretrain_on(files, config, resume, &StopFlag::new(), &mut panic_on_warning).map(drop)
 }
 
-/// Runs again, as a user would: with `--resume` where the folder is there.
+/// Runs again, as a user would: with `--resume` if the folder exists.
 fn again(config: &PretrainConfig) {
     attempt(&Faulty::never(), config, config.output.exists()).unwrap();
 }
@@ -60,7 +60,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What is good stays good: all checkpoints that are there are whole.
+/// Checks that all existing checkpoints are complete and valid.
 fn assert_checkpoints_are_good(run: &Path, what: &str) {
     let checkpoints = CheckpointFolder::of_run(run);
     checkpoints.newest_good(&mut |error| panic!("{what}: {error}")).unwrap();
@@ -177,7 +177,7 @@ fn an_export_is_whole_or_made_again() {
         let whole = world.at(&format!("whole-{encoder}"));
         write(&Disk, &whole).unwrap();
         let check = |target: &Path, what: &str| {
-            // As long as it is not whole, nothing takes it for a model.
+            // While the folder is incomplete, it must not be mistaken for a model.
             let complete = target.join("config.json").exists();
             assert!(!complete || names(target).contains(&"model.safetensors".to_string()), "{what}");
             if complete {
@@ -236,7 +236,7 @@ fn an_export_in_work_is_left_alone() {
     assert_eq!(names(&target), [".unfinished", "vocab.txt"]);
     drop(marker);
     export_on(&Disk, &from, &target, Export::default()).unwrap();
-    // What is not of an export is not removed, marker or not.
+    // Files that do not belong to an export are not deleted, with or without a marker.
     fs::remove_file(target.join("config.json")).unwrap();
     fs::write(target.join(".unfinished"), "").unwrap();
     fs::write(target.join("notes.txt"), "mine").unwrap();

@@ -1,4 +1,4 @@
-//! Features equal the hidden states of the model, whose own goldens are in `bert-model`.
+//! Tests that features equal the hidden states of the model, whose own goldens are in `bert-model`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 const WORDS: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n##e\n|\n";
 
-/// A folder with a model of three layers.
+/// Writes a folder with a model of three layers.
 fn model(folder: &Path) -> BertModel {
     let mut config = BertConfig::preset(Preset::Tiny, WORDS.lines().count());
     (config.hidden_size, config.num_attention_heads, config.num_hidden_layers) = (16, 2, 3);
@@ -28,7 +28,7 @@ fn every_layer_of_every_token() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(folder.path());
     let texts = folder.path().join("texts.txt");
-    // Lines of several lengths, so that some are padded; the last is cut to the model's 12 positions.
+    // Lines of different lengths, so that some are padded; the last is truncated to the model's 12 positions.
     std::fs::write(&texts, "a b\n\nA ||| c de\nb\na b c d a b c d a b c d a b c d\n").unwrap();
     let layers = [-1, 0, 1, -3];
     let extractor = Extractor::open(folder.path(), &layers, None, DeviceName::Flex).unwrap();

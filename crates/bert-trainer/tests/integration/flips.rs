@@ -1,5 +1,5 @@
-//! Ten thousand flipped bits and every cut: each is found before use, named, and without a panic; and an older good
-//! checkpoint is used instead.
+//! Tests ten thousand flipped bits and every truncation: each is detected before use and named, without a panic, and an
+//! older valid checkpoint is used instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Writes damaged bytes, looks, and puts the good ones back.
+/// Writes damaged bytes, calls `look`, and restores the original bytes.
 fn damaged<T>(path: &Path, good: &[u8], bytes: &[u8], look: impl FnOnce() -> T) -> T {
     fs::write(path, bytes).unwrap();
     let seen = look();
@@ -30,7 +30,7 @@ fn damaged<T>(path: &Path, good: &[u8], bytes: &[u8], look: impl FnOnce() -> T) 
     seen
 }
 
-/// Calls `look` with `flips` flips of one bit, spread over the bytes of the files.
+/// Calls `look` with `flips` single-bit flips, spread over the bytes of the files.
 fn flip(files: &[PathBuf], flips: u64, seed: u64, mut look: impl FnMut(&Path, &str, u64)) {
     let good: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
     let mut random = Stream::new(seed, Domain::Test, &[]);
@@ -44,14 +44,14 @@ fn flip(files: &[PathBuf], flips: u64, seed: u64, mut look: impl FnMut(&Path, &s
     }
 }
 
-/// What a reader of the whole folder says: opened as a run opens it, and every batch taken.
+/// Reads the whole folder: opens it as a run does, and takes every batch.
 fn read_all(data: &Path) -> Result<(), Error> {
     let mut loader = DataLoader::open(data, 1)?;
     let rows = loader.rows();
     loader.batch(0, rows as usize).map(drop)
 }
 
-/// An error or what caused it, in words.
+/// Returns an error and its causes, in words.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -121,7 +121,7 @@ fn flips_in_a_checkpoint_are_found_and_the_older_one_is_used() {
         let good = fs::read(path).unwrap();
         for length in (0..good.len()).step_by(if good.len() > 3000 { 97 } else { 1 }) {
             let what = format!("{} cut off after {length} bytes", path.display());
-            // Without its marker it is no checkpoint at all; with half of it, a bad one.
+            // Without its marker the folder is not a checkpoint at all; with half of the marker it is a corrupt one.
             damaged(path, &good, &good[..length], || look(path, &what));
         }
     }

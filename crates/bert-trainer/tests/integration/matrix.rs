@@ -1,5 +1,5 @@
-//! The resume matrix: stopped after every step, with one and four micro-batches, over ends of epochs and shards, for
-//! each layout of the data: the end is that of the uninterrupted run, to the bit.
+//! The resume matrix: runs are stopped after every step, with one and four micro-batches, across ends of epochs and
+//! shards, for each layout of the data. Their results equal the uninterrupted run, bit for bit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::runs::{World, run_to_end, run_until};
 const STEPS: u64 = 40;
 const BATCH: u64 = 8;
 
-/// Each layout of the data, by its name.
+/// Names of the data layouts.
 const LAYOUTS: [&str; 3] = ["static", "dynamic", "documents"];
 
 fn lay_out(layout: &str, data: &mut BuildConfig) {
@@ -55,7 +55,7 @@ fn matrix(accumulation: &str) {
             assert!(same_end(&world, &format!("whole-{layout}"), &run), "{what}");
             fs::remove_dir_all(world.at(&run)).unwrap();
         }
-        // And one run with all of these stops.
+        // One run with all of these stops.
         let config = config(&world, &data, "often", accumulation);
         for stop in 1..STEPS {
             run_until(&config, stop > 1, stop);
@@ -79,7 +79,7 @@ fn stopped_after_every_step_with_four_micro_batches() {
     matrix("4");
 }
 
-/// The stops above come before, at and after ends of epochs and of shards, within batches and between them.
+/// Checks that the stops above come before, at and after ends of epochs and of shards, within batches and between them.
 #[test]
 fn the_matrix_crosses_every_kind_of_boundary() {
     let world = World::new(0.1);
@@ -92,7 +92,7 @@ fn the_matrix_crosses_every_kind_of_boundary() {
         let end = STEPS * BATCH;
         assert!(shards > 1 && end / rows >= 2, "{layout}: {rows} rows, {shards} shards");
         let offsets: BTreeSet<u64> = (1..=end / rows).map(|epoch| epoch * rows % BATCH).collect();
-        // An epoch of documents happens to have a multiple of the batch.
+        // The size of an epoch of documents happens to be a multiple of the batch size.
         let within = offsets.iter().any(|&offset| offset != 0);
         assert!(within || layout == "documents", "{layout}: no epoch ends within a batch");
     }

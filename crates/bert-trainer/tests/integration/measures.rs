@@ -1,4 +1,4 @@
-//! The measures of a held-out set: nats per character whatever the batch size, and what counting the text reaches.
+//! Tests the figures on held-out data: nats per character for any batch size, and the unigram and bigram baselines.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use burn::module::Module;
 
 use crate::runs::World;
 
-/// Pieces and the characters of the text that each stands for.
+/// Word pieces, and the number of characters of text in each.
 const PIECES: [(&str, u64); 10] = [
     ("naïve", 5),
     ("##té", 2),
@@ -59,7 +59,7 @@ fn characters_are_those_of_the_masked_text() {
     }
 }
 
-/// Words of two pieces are longer than the budget of one masked token, so whole-word masking passes over them.
+/// Words of two pieces are longer than the budget of one masked token, so whole-word masking skips them.
 #[test]
 fn batches_without_masked_tokens_are_evaluated() {
     let world = World::new(0.0);
@@ -89,12 +89,12 @@ fn an_evaluation_of_an_older_program_has_no_figure_for_characters() {
         "next_sentence_loss":0.7,"next_sentence_accuracy":0.5,"random_next":0.5}"#;
     let old: Evaluation = serde_json::from_str(old).unwrap();
     assert!(old.masked_lm_nats_per_character.is_nan() && old.masked_characters == 0 && old.predictions == 20);
-    // What it is written as is read again.
+    // The written form is read back.
     let again: Evaluation = serde_json::from_str(&serde_json::to_string(&old).unwrap()).unwrap();
     assert!(again.masked_lm_nats_per_character.is_nan() && again.instances == 8);
 }
 
-/// An instance: its tokens with masks, and (place, token) of those that are masked.
+/// An instance: its tokens with masks, and (position, original token) of each mask.
 type Instance = (Vec<usize>, Vec<(usize, usize)>);
 
 fn instances(loader: &mut DataLoader) -> Vec<Instance> {
@@ -108,7 +108,7 @@ fn instances(loader: &mut DataLoader) -> Vec<Instance> {
     (0..rows).map(row).collect()
 }
 
-/// What counting `texts` gives on some instances, from tables of the whole vocabulary.
+/// Computes both baselines of `texts` on some instances, from tables of the whole vocabulary.
 fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, size: usize) -> [Baseline; 2] {
     let (mut single, mut pairs) = (vec![1.0; size], vec![vec![0.0; size]; size]);
     for text in texts {
@@ -155,7 +155,7 @@ fn the_levels_are_those_of_the_text_whatever_the_layout() {
     let id = |word: &str| vocabulary.id(word).unwrap() as usize;
     let documents: Vec<Vec<usize>> =
         text.split("\n\n").map(|document| document.split_whitespace().map(id).collect()).collect();
-    // Instances show their segments, each as often as it was stored.
+    // Instances contain their segments as often as these were stored.
     let mut segments = Vec::new();
     for (mut ids, masked) in instances(&mut DataLoader::open(&world.at("data"), 0).unwrap()) {
         masked.into_iter().for_each(|(at, id)| ids[at] = id);

@@ -1,7 +1,9 @@
-//! The optimizer test of the minBERT assignment (neubig/minbert-assignment, `optimizer_test.py`), by the trainer's own step.
+//! The optimizer test of the minBERT assignment (neubig/minbert-assignment, `optimizer_test.py`), with the trainer's
+//! own step.
 //!
-//! A linear layer without bias learns (x0 + x1, -x2) from 1,000 single draws. PyTorch's initial weights for seed 0 and the state of
-//! NumPy's `default_rng(0)` are constants here, so nothing of Python is needed. The assignment asks for 1e-4 relative, 1e-6 absolute.
+//! A linear layer without bias learns (x0 + x1, -x2) from 1,000 single samples. PyTorch's initial weights for seed 0
+//! and the state of NumPy's `default_rng(0)` are constants here, so Python is not needed. The assignment's tolerance is
+//! 1e-4 relative, 1e-6 absolute.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +15,17 @@ use burn::tensor::{Device, Tensor};
 
 const START: [f32; 6] =
     [-0.004_322_517_7, 0.309_715_84, -0.475_185_33, -0.424_894_6, -0.222_368_97, 0.154_820_53];
-/// `optimizer_test.npy`.
+/// The expected weights, from `optimizer_test.npy`.
 const END: [f32; 6] = [0.554_827_87, 0.866_656_66, 0.072_919_82, -0.447_245_06, -0.295_122_8, -0.271_727_2];
 
-/// PCG64 (XSL-RR), as NumPy seeds it with 0.
+/// NumPy's PCG64 generator (XSL-RR) with seed 0.
 struct Pcg64(u128);
 
 impl Pcg64 {
     const INCREMENT: u128 = 87_136_372_517_582_989_555_478_159_403_783_844_777;
     const MULTIPLIER: u128 = 47_026_247_687_942_121_848_144_207_491_837_523_525;
 
-    /// Uniform in [0, 1).
+    /// Returns a number uniform in [0, 1).
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(Self::MULTIPLIER).wrapping_add(Self::INCREMENT);
         let folded = ((self.0 >> 64) as u64) ^ (self.0 as u64);

@@ -1,4 +1,4 @@
-//! The models beside a run's checkpoints: the best, and the mean of the last.
+//! Tests the models saved next to a run's checkpoints: the best, and the average of the last.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ const FLAGS: [&str; 9] = [
     "1",
 ];
 
-/// The bytes of every file of both models.
+/// Returns the bytes of every file of both models.
 fn models(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for model in ["best", "average"] {
@@ -46,7 +46,7 @@ fn evaluation(folder: &Path) -> EvaluationRecord {
 fn the_average_is_that_of_the_last_checkpoints() {
     let world = World::new(0.1);
     let config = world.config("run", &FLAGS);
-    // A checkpoint that a signal asks for is no part of the mean, and takes no other's place.
+    // A checkpoint requested by a signal is not part of the average, and does not displace another one.
     run_until(&config, false, 9);
     let outcome = pretrain_on(&Faulty::never(), &config, true, &StopFlag::new(), &mut |event| match event {
         PretrainEvent::Averaged { steps, .. } => assert_eq!(steps, [6, 8, 10]),
@@ -79,7 +79,7 @@ fn the_average_is_that_of_the_last_checkpoints() {
 #[test]
 fn the_best_is_the_one_of_the_lowest_held_out_loss() {
     let world = World::new(0.1);
-    // A rate at which the loss rises again.
+    // A learning rate at which the loss rises again.
     let config = world.config(
         "run",
         &[&FLAGS[..], &["--learning-rate", "0.3", "--warmup-steps", "0", "--schedule", "constant"]].concat(),
@@ -91,7 +91,7 @@ fn the_best_is_the_one_of_the_lowest_held_out_loss() {
     let lowest = records.filter(|record| record.step > 0).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap();
     assert!((1..10).contains(&lowest.step), "the loss should rise again: {lowest:?}");
     assert_eq!(evaluation(&world.at("run/best")), lowest);
-    // A run of that many steps' schedule ends elsewhere, so the weights are compared with those of a stop there.
+    // A shorter schedule would end with different weights, so the weights are compared with a run stopped at that step.
     let config = world.config(
         "stopped",
         &[&FLAGS[..], &["--learning-rate", "0.3", "--warmup-steps", "0", "--schedule", "constant"]].concat(),
@@ -111,7 +111,7 @@ fn an_interrupted_run_has_the_same_models_beside_it() {
     for stop in [1, 5, 6, 9] {
         let config = world.config(&format!("stopped-{stop}"), &FLAGS);
         run_until(&config, false, stop);
-        // As a kill leaves it that came between weights and figures, or before the newest checkpoint.
+        // The state after a kill between weights and figures, or before the newest checkpoint.
         match stop {
             5 => fs::remove_file(config.output.join("best/evaluation.json")).unwrap(),
             6 => fs::remove_dir_all(config.output.join("checkpoints/step-00000006")).unwrap(),

@@ -1,5 +1,5 @@
-//! A pre-training run equals itself, bit for bit: however often it is stopped and resumed; and to float
-//! tolerance however its batches are cut.
+//! Tests that a pre-training run is reproducible: bit for bit however often it is stopped and resumed, and to float
+//! tolerance however its batches are split.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl World {
         world
     }
 
-    /// Builds a data folder from the corpus, with other options than the usual.
+    /// Builds a data folder from the corpus, with changed options.
     pub(crate) fn build(&self, name: &str, change: impl FnOnce(&mut BuildConfig)) {
         let mut data = BuildConfig {
             input: vec![self.at("text.txt")],
@@ -77,7 +77,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// The configuration of a run of 10 steps; `more` are further flags.
+    /// Returns the configuration of a run of 10 steps; `more` are additional flags.
     pub(crate) fn config(&self, run: &str, more: &[&str]) -> PretrainConfig {
         let path = |name: &str| self.at(name).to_str().unwrap().to_string();
         let base = [
@@ -157,7 +157,7 @@ fn a_run_stopped_after_any_step_and_resumed_is_the_uninterrupted_run() {
     }
 }
 
-/// Stops a run when it first tells of an event; returns the step that it says.
+/// Stops a run at the first event that matches; returns its last finished step.
 fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -> bool) -> u64 {
     let stop = StopFlag::new();
     let flag = stop.clone();
@@ -172,7 +172,7 @@ fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -
     }
 }
 
-/// A stop waits neither for an evaluation nor for the initial weights; the resumed run makes them.
+/// A stop waits neither for an evaluation nor for the initial weights; the resumed run computes them.
 #[test]
 fn a_stop_leaves_an_evaluation_out_until_the_resume() {
     let world = World::new(0.1);
@@ -191,7 +191,7 @@ fn a_stop_leaves_an_evaluation_out_until_the_resume() {
     assert!(!world.at("counts").exists(), "a run began");
 }
 
-/// Nothing is counted or measured for a run that has no place.
+/// Nothing is counted or measured if the run's output folder is occupied.
 #[test]
 fn an_output_in_the_way_is_refused_before_any_work() {
     let world = World::new(0.1);
@@ -261,7 +261,7 @@ fn a_kill_between_checkpoints_loses_nothing_but_time() {
     let world = World::new(0.1);
     let config = world.config("whole", &[]);
     run_to_end(&config, false);
-    // What a kill after step 8 leaves: records up to step 8, half a line, checkpoints up to step 6.
+    // The state after a kill in step 8: records up to step 8, half a line, checkpoints up to step 6.
     let killed = world.config("killed", &[]);
     run_until(&killed, false, 8);
     fs::remove_dir_all(world.at("killed/checkpoints/step-00000008")).unwrap();
@@ -299,13 +299,13 @@ fn the_newest_good_checkpoint_is_used_and_the_bad_one_is_named() {
 
 #[test]
 fn micro_batches_give_the_gradient_of_the_whole_batch() {
-    // Their dropout too.
+    // Dropout is the same, too.
     let world = World::new(0.1);
     let whole = run_to_end(&world.config("k1", &[]), false);
     for k in ["2", "3", "8"] {
         let parts = run_to_end(&world.config(&format!("k{k}"), &["--gradient-accumulation-steps", k]), false);
         for (a, b) in whole.iter().zip(&parts) {
-            // Rounding only, but Adam carries it on from step to step.
+            // Only rounding differs, but Adam accumulates it from step to step.
             assert!((a.loss - b.loss).abs() < 2e-5 * a.loss, "{k} micro-batches: {a:?} {b:?}");
             assert!((a.gradient_norm - b.gradient_norm).abs() < 1e-4 * a.gradient_norm);
         }
@@ -325,7 +325,7 @@ fn layers_computed_again_give_the_same_bits() {
         if kernels == "fused" {
             assert_eq!(again, kept, "{micro_batches} micro-batches");
         }
-        // burn's own operations add the gradients of queries, keys, values and residual in another order.
+        // burn's own operations add the gradients of queries, keys, values and residual in a different order.
         assert!(again.iter().zip(&kept).all(|(a, b)| (a.loss - b.loss).abs() < 2e-5 * b.loss));
     }
 }
@@ -355,7 +355,7 @@ fn a_run_that_differs_is_not_continued() {
         }
         other => panic!("{other:?}"),
     }
-    // How often it saves may change.
+    // The save interval may change.
     run_to_end(&world.config("run", &["--save-every", "5"]), true);
 }
 
@@ -377,12 +377,12 @@ fn every_epoch_of_the_loader_has_every_instance_once() {
     }
     assert_ne!(orders[0], orders[1]);
     assert_ne!(orders[1], orders[2]);
-    // Any place is reached directly and holds what the walk from the start holds there.
+    // Any position can be reached directly, with the same samples as when counting from the start.
     let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
     assert_eq!(fresh.batch(2 * rows, rows as usize).unwrap(), orders[2]);
 }
 
-/// Weights that grow beyond all numbers with the first update.
+/// Flags that make the weights overflow with the first update.
 const DIVERGES: [&str; 8] =
     ["--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0", "--save-every", "1"];
 
@@ -405,12 +405,12 @@ fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
     let counts = ["(1 in a row, at most 3; 1 in all)", "(2 in a row", "(3 in a row"];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
-    // No checkpoint of a skipped step has taken its place.
+    // No checkpoint of a skipped step has replaced it.
     let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"));
     assert_eq!(checkpoints.steps().unwrap(), [1]);
     let (_, state) = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
-    // None may be skipped: the first ends the run.
+    // With a maximum of zero, the first non-finite step ends the run.
     let config = world.config("strict", &[&DIVERGES[..], &["--max-skipped-steps", "0"]].concat());
     match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
         Err(Error::TooManySkippedSteps { step: 2, skipped: 1, most: 0, .. }) => {}
@@ -418,7 +418,8 @@ fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
     }
 }
 
-/// A position whose embedding overflows in the forward pass: batches with a row that long have no finite loss.
+/// Writes a model with position embeddings that overflow in the forward pass and returns its folder: batches with a row
+/// that long have no finite loss.
 fn with_a_poisoned_position(world: &World) -> String {
     run_to_end(&world.config("healthy", &["--steps", "1"]), false);
     let folder = world.at("healthy/checkpoints/step-00000001");
@@ -464,7 +465,7 @@ fn a_skipped_step_changes_nothing_and_resumes_bit_exactly() {
         run_to_end(&config, true);
         assert_same(&world.at("whole"), &config.output, &format!("stopped after step {stop}"));
     }
-    // The page of such a run can be drawn.
+    // The page of such a run can be rendered.
     let page = bert_trainer::report::report(&world.at("whole"), &[]).unwrap().html;
     assert!(page.contains(&format!("{} of 10 steps were skipped", skipped.len())));
 }
@@ -478,7 +479,7 @@ fn a_corrupt_checkpoint_never_pushes_out_a_good_one() {
     run_until(&config, false, 9);
     let path = world.at("run/checkpoints/step-00000009/model.safetensors");
     fs::write(&path, "corrupt").unwrap();
-    // One step further than the good one, and still before the corrupt one.
+    // One step after the valid one, and still before the corrupt one.
     let config = world.config("run", &flags);
     run_until(&config, true, 7);
     let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&config.output);

@@ -1,4 +1,4 @@
-//! Ten training steps without dropout under the reference's optimizer, through the trainer's own step.
+//! Tests ten training steps without dropout with the reference's optimizer, through the trainer's own step.
 //!
 //! Goldens: `tests/golden/{gelu,gelu_new}/trajectory.safetensors`, made by
 //! `tests/golden/make_transformers_goldens.py` (versions in `birth.json`). Tolerance: 1e-5 relative.
@@ -118,7 +118,7 @@ fn follow(hidden_act: &str) {
     for (name, (_, values)) in to_named_tensors(&model) {
         let want = batch.floats(&format!("final.{name}"));
         let scale = want.iter().fold(1e-3f32, |most, x| most.max(x.abs()));
-        // A key's bias has no gradient but rounding errors, which Adam scales up to its step size.
+        // The gradient of a key's bias consists only of rounding errors, which Adam scales up to its step size.
         let tolerance = if name.ends_with("key.bias") { 1e-4 } else { 1e-5 };
         for (got, want) in values.iter().zip(&want) {
             assert!((got - want).abs() <= tolerance * scale, "{name}: {got} is not {want}");

@@ -1,6 +1,6 @@
-//! Makes training steps on a made-up batch, for tests and benchmarks: the cost of a step does not depend on the words.
+//! Runs training steps on a synthetic batch, for tests and benchmarks: the cost of a step does not depend on the words.
 
-// Each program uses a part of it.
+// Each program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) struct SyntheticRun {
 }
 
 impl SyntheticRun {
-    /// A fresh model and a batch of random words, without padding.
+    /// Creates a fresh model and a batch of random words, without padding.
     pub(crate) fn new(
         config: &BertConfig,
         batch: usize,
@@ -67,7 +67,7 @@ impl SyntheticRun {
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
-    /// One step: forward, backward, clip, update. Returns the loss before the update, in nats.
+    /// Runs one step: forward, backward, clip, update. Returns the loss before the update, in nats.
     ///
     /// # Panics
     /// When the loss is not finite.
@@ -82,12 +82,12 @@ impl SyntheticRun {
     }
 }
 
-/// Tokens of each row of a padded batch: 24 to 116, mean 70, for 128 places, like RTE's pairs.
+/// Returns the tokens of each row of a padded batch: 24 to 116, mean 70, of 128 positions, like RTE's pairs.
 fn varied_lengths(batch: usize, seq: usize) -> Vec<usize> {
     (0..batch).map(|row| (24 + row * 37 % 93) * seq / 128).collect()
 }
 
-/// `[batch, seq]`: an input of two segments with [`varied_lengths`] and random words.
+/// Returns an input `[batch, seq]` of two segments with [`varied_lengths`] and random words.
 fn padded_input(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> BertInput {
     let mut random = Stream::new(1, Domain::Test, &[]);
     let lengths = varied_lengths(batch, seq);
@@ -104,7 +104,7 @@ fn padded_input(config: &BertConfig, batch: usize, seq: usize, device: &Device) 
     }
 }
 
-/// A classifier of two labels, its optimizer and one padded batch.
+/// A classifier with two labels, its optimizer and one padded batch.
 pub(crate) struct SyntheticClassifier {
     model: Option<BertForSequenceClassification>,
     optimizer: AdamW,
@@ -114,7 +114,7 @@ pub(crate) struct SyntheticClassifier {
 }
 
 impl SyntheticClassifier {
-    /// A fresh model and a batch of random words, padded like RTE's pairs.
+    /// Creates a fresh model and a batch of random words, padded like RTE's pairs.
     pub(crate) fn new(config: &BertConfig, batch: usize, seq: usize, device: &Device) -> Self {
         let device = device.clone().autodiff();
         let model = BertForSequenceClassification::new(config, 1, &device);
@@ -128,7 +128,7 @@ impl SyntheticClassifier {
         }
     }
 
-    /// One step: forward, backward, clip, update.
+    /// Runs one step: forward, backward, clip, update.
     ///
     /// # Panics
     /// When the loss is not finite.
@@ -149,7 +149,7 @@ impl SyntheticClassifier {
     }
 }
 
-/// Passes over one padded batch without training: what it gives is the predicted classes.
+/// Returns a closure that runs one padded batch without training, up to the predicted classes.
 pub(crate) fn synthetic_classification(
     config: &BertConfig,
     batch: usize,
@@ -161,7 +161,7 @@ pub(crate) fn synthetic_classification(
     move || model.forward(input.clone(), Mode::Eval).argmax(1).into_data().iter::<i64>().collect()
 }
 
-/// Passes over one padded batch without training: what it gives is the sums that an evaluation adds up.
+/// Returns a closure that runs one padded batch without training, up to the sums of an evaluation.
 pub(crate) fn synthetic_evaluation(
     config: &BertConfig,
     batch: usize,
@@ -183,8 +183,8 @@ pub(crate) fn synthetic_evaluation(
     move || evaluate_batch(&model, input.clone(), words.clone(), labels.clone())
 }
 
-/// Floating-point operations a second of a large matrix product on this device: what a step made of
-/// nothing but products could reach.
+/// Returns the floating-point operations per second of a large matrix product on this device: the upper bound for a
+/// step made only of products.
 pub(crate) fn matrix_product_rate(device: &Device) -> f64 {
     const N: usize = 2048;
     let matrix = || Tensor::<2>::random([N, N], Distribution::Uniform(-1.0, 1.0), device);
