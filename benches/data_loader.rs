@@ -1,4 +1,4 @@
-//! The data loader alone, on one core: sequences a second from shards on disk into batches on the host.
+//! The data loader alone, on one core: sequences per second from shards on disk to batches on the host.
 //!
 //! ```sh
 //! cargo bench --bench data_loader
@@ -6,9 +6,9 @@
 //! cargo bench --bench data_loader -- --documents --corpus 1GB.txt      # more of them than are held in memory
 //! ```
 //!
-//! Reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and padding are all
-//! in the time; tensors are not. Each figure is the best of several epochs. The first figure is the order of samples alone:
-//! which row of which shard each of 1e9 samples in 20,000 shards is.
+//! The time includes reading, checking digests and rows, shuffling, making pairs and masks where the data has none, and
+//! padding, but not creating tensors. Each figure is the best of several epochs. The first figure is only the order of
+//! samples: the shard and row of each of 1e9 samples in 20,000 shards.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -31,18 +31,18 @@ struct Args {
     batch_size: usize,
     #[arg(long, default_value_t = 3)]
     epochs: u64,
-    /// Ranges of lengths for the last figure.
+    /// Number of length buckets for the last figure.
     #[arg(long, default_value_t = 8)]
     length_buckets: usize,
-    /// Only the layout of documents, one epoch, and the peak memory of the process.
+    /// Measure only the documents layout, one epoch, and the peak memory of the process.
     #[arg(long)]
     documents: bool,
-    /// What cargo adds to a benchmark's arguments.
+    /// Flag that cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Samples a second whose places in a very large data set are found, one after another and here and there.
+/// Measures how many samples per second can be located in a very large data set, in sequence and at random.
 fn order_of_many_shards() {
     let (shards, rows, asked) = (20_000, 50_000u64, 5_000_000u64);
     let start = Instant::now();
@@ -89,7 +89,7 @@ fn main() {
             vocab: Some(args.vocab.clone()),
             output: Some(data.clone()),
             max_seq_length: args.max_seq_length,
-            // Documents on disk have no passes.
+            // Documents on disk do not have passes.
             dupe_factor: match layout {
                 Layout::Instances => args.dupe_factor,
                 Layout::Documents => BuildConfig::default().dupe_factor,
@@ -98,7 +98,7 @@ fn main() {
             masking,
             max_ngram,
             do_whole_word_mask,
-            // Less than the loader holds of documents, so that the peak is the loader's.
+            // Less than the loader holds of documents, so that the loader determines the peak.
             memory_budget: args.documents.then_some(ByteSize(96 << 20)),
             threads: usize::from(args.documents),
             ..BuildConfig::default()
@@ -131,7 +131,7 @@ fn main() {
     }
 }
 
-/// The most memory that this process had, in MiB; 0 where the system does not say.
+/// Returns the peak memory of this process in MiB; 0 if the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -139,13 +139,13 @@ fn peak_memory() -> u64 {
         / 1024
 }
 
-/// The best rate of an epoch, and the share of padding. The last batch goes over into the next epoch, as it does in
+/// Returns the best rate of an epoch, and the fraction of padding. The last batch continues into the next epoch, as in
 /// a run.
 fn rate(data: &Path, args: &Args, buckets: usize) -> (f64, f64) {
     let mut padding = 0.0;
     let mut best: f64 = 0.0;
     for epoch in 0..args.epochs.max(1) {
-        // A new one each time: the last shard of an epoch would still be in memory.
+        // Open a new loader each time: the last shard of an epoch would still be in memory.
         let start = Instant::now();
         let loader = DataLoader::open(data, epoch).expect("the data opens");
         let mut loader = loader.with_length_buckets(buckets, args.batch_size);

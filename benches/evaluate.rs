@@ -1,13 +1,14 @@
-//! Evaluation: forward passes of the classifier or of both pre-training heads, and the ratio to PyTorch in turn.
+//! Evaluation: forward passes of the classifier or of both pre-training heads, and the ratio to PyTorch, measured in
+//! alternating turns.
 //!
 //! ```sh
 //! BERT_PYTHON=python cargo bench --profile dev --bench evaluate -- --task classifier --model mini
 //! BERT_PYTHON=python cargo bench --profile dev --bench evaluate -- --task pretraining --model mini
 //! ```
 //!
-//! The work is that of `benches/peers/torch_evaluate.py` in inference mode: the predicted classes, or losses
-//! and right answers of both heads. Random weights and words; the rows hold 24 to 116 tokens (mean 70) and
-//! both sides compute all of the padded places.
+//! Same work as `benches/peers/torch_evaluate.py` in inference mode: the predicted classes, or losses and correct
+//! predictions of both heads. Random weights and words; the rows have 24 to 116 tokens (mean 70) and both sides compute
+//! all padded positions.
 
 use std::hint::black_box;
 
@@ -33,7 +34,7 @@ enum Task {
 struct Args {
     #[arg(long, value_enum, default_value_t = Task::Classifier)]
     task: Task,
-    /// Masked places of each row, for the pre-training heads.
+    /// Masked positions per row, for the pre-training heads.
     #[arg(long, default_value_t = 20)]
     predictions: usize,
     #[command(flatten)]

@@ -1,12 +1,13 @@
-//! The fine-tuning step of a classifier: sequences a second, memory, and the ratio to PyTorch in turn.
+//! Fine-tuning step of a classifier: sequences per second, memory, and the ratio to PyTorch, measured in alternating
+//! turns.
 //!
 //! ```sh
 //! BERT_PYTHON=python cargo bench --profile dev --bench finetune_step -- --model mini
 //! ```
 //!
-//! The work is that of `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward, backward, clip and
-//! AdamW. Random weights and words; the rows hold 24 to 116 tokens (mean 70, like RTE's pairs) and both
-//! sides compute all of the padded places.
+//! Same work as `benches/peers/torch_finetune.py`: two labels, dropout 0.1, forward, backward, clip and AdamW. Random
+//! weights and words; the rows have 24 to 116 tokens (mean 70, like RTE's pairs) and both sides compute all padded
+//! positions.
 
 use clap::Parser;
 use peer::Work;

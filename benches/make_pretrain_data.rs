@@ -9,10 +9,9 @@
 //! cargo bench --bench make_pretrain_data -- --odd          # also 100,000 files, a line of 1 GB, and 2 GB without a blank line
 //! ```
 //!
-//! The figures are those of GNU time (`/usr/bin/time`), which sees the whole process; of several turns the
-//! smallest counts, because other work on the machine only adds. The corpus is the bench corpus of 8.43 MB, for
-//! which the goals stand; the large text is all corpora beside it, over and over, with the documents in another order
-//! each time.
+//! The figures come from GNU time (`/usr/bin/time`), which measures the whole process. The minimum over the turns
+//! counts, because other work on the machine only adds. The corpus is the bench corpus of 8.43 MB, for which the goals
+//! are defined; the large text repeats all corpora of its folder, with the documents in a new order each time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -29,42 +28,42 @@ struct Args {
     corpus: PathBuf,
     #[arg(long, default_value = "../shared/data/vocab/bert-base-uncased-vocab.txt")]
     vocab: PathBuf,
-    /// Turns of each measurement.
+    /// Turns per measurement.
     #[arg(long, default_value_t = 3)]
     turns: usize,
     /// Also measure 100 MB and 1 GB of text.
     #[arg(long)]
     large: bool,
-    /// Also measure what parts cost, and what a build has on disk and open on its way.
+    /// Also measure the cost of parts, and the disk space and open files of a build while it runs.
     #[arg(long)]
     divided: bool,
-    /// Also measure text as it should not be.
+    /// Also measure malformed text.
     #[arg(long)]
     odd: bool,
-    /// Gigabytes of the text without a blank line.
+    /// Size of the text without a blank line, in GB.
     #[arg(long, default_value_t = 2)]
     gigabytes: usize,
-    /// What cargo adds to a benchmark's arguments.
+    /// Flag that cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// The smallest of each figure over the turns.
+/// Minimum of each figure over the turns.
 #[derive(Clone, Copy)]
 struct Figures {
     cpu: f64,
     wall: f64,
-    /// MiB.
+    /// Peak memory in MiB.
     memory: f64,
-    /// Bytes of the shards.
+    /// Size of the shards in bytes.
     bytes: u64,
 }
 
-/// What a figure should be.
+/// Goal of a figure.
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
-    /// As another figure, within this share of it.
+    /// Equal to another figure, within this relative tolerance.
     Near(f64, f64),
     None,
 }
@@ -107,7 +106,7 @@ fn main() {
     }
 }
 
-/// Very many files; a document that is one line; a text that is one document.
+/// Measures a very large number of files, a document that is one line, and a text that is one document.
 fn odd(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (many, data) = (folder.path().join("many"), folder.path().join("data"));
@@ -143,7 +142,7 @@ fn odd(args: &Args) {
     line(&format!("{name}: peak memory"), figures.memory, "MiB", &Goal::AtMost(400.0));
 }
 
-/// CPU of eight parts and their merge over that of the whole.
+/// Measures the CPU time of eight parts and their merge relative to the whole build.
 fn divided(args: &Args) {
     const PARTS: usize = 8;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -170,7 +169,7 @@ fn divided(args: &Args) {
     }
 }
 
-/// Cuts a text behind documents into files of so many bytes.
+/// Cuts a text at document boundaries into files of `bytes` bytes.
 fn cut(text: &Path, bytes: usize, folder: &Path) {
     let text = std::fs::read_to_string(text).expect("the text");
     let (mut rest, mut number) = (text.as_str(), 0);
@@ -182,7 +181,7 @@ fn cut(text: &Path, bytes: usize, folder: &Path) {
     }
 }
 
-/// A large build that is looked at every fifth of a second.
+/// Samples a large build every 0.2 seconds.
 fn on_the_way(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let corpora = args.corpus.parent().expect("a folder of corpora");
@@ -232,7 +231,7 @@ fn on_the_way(args: &Args) {
     line("CPU per byte, 1 GB over 100 MB, dupe 10", ratio, "x", &Goal::AtMost(1.1));
 }
 
-/// CPU seconds of all processes that this one has started and that have ended.
+/// Returns the CPU seconds of all ended child processes.
 fn children_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<f64> = stat
@@ -242,11 +241,11 @@ fn children_seconds() -> f64 {
         .split(' ')
         .filter_map(|field| field.parse().ok())
         .collect();
-    // Behind the name and the state: field 16 and 17 of proc(5), in hundredths of a second.
+    // After the name and the state: fields 16 and 17 of proc(5), in hundredths of a second.
     (fields[12] + fields[13]) / 100.0
 }
 
-/// Memory and time of a large text against those of a tenth of it.
+/// Compares memory and time of a large text with a text of a tenth of its size.
 fn large(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let corpora = args.corpus.parent().expect("a folder of corpora");
@@ -265,7 +264,7 @@ fn large(args: &Args) {
     line("CPU of 1 GB over 10 times 100 MB", large.cpu / (10.0 * small.cpu), "x", &Goal::Near(1.0, 0.1));
 }
 
-/// All corpora of a folder, over and over, each time with the documents in another order, until there is enough.
+/// Repeats all corpora of a folder, each time with the documents in a new order, until the size is reached.
 fn write_text(corpora: &Path, bytes: usize, path: &Path) {
     let mut names: Vec<PathBuf> = std::fs::read_dir(corpora)
         .expect("the corpora")
@@ -321,7 +320,7 @@ fn line(what: &str, value: f64, unit: &str, goal: &Goal) {
     println!("{what:<40}{value:>9.2} {unit}{goal}");
 }
 
-/// Compares an estimate with what was measured.
+/// Compares an estimate with the measured figures.
 fn estimate(args: &Args, corpus: &Path, dupe: usize, built: Figures) {
     let flags = format!("--dupe-factor {dupe} --threads 2 --dry-run --json");
     let output = command(args, corpus, Path::new("nowhere"), &flags).output().expect("the program");
@@ -372,7 +371,7 @@ fn command(args: &Args, corpus: &Path, data: &Path, flags: &str) -> Command {
 }
 
 fn turn(args: &Args, corpus: &Path, flags: &str, data: &Path) -> Figures {
-    // A new folder each time: taking an old data set away is not part of making one.
+    // Use a new folder each time: removing an old data set is not part of the build.
     drop(std::fs::remove_dir_all(data));
     let figures = run(command(args, corpus, data, flags));
     let shards = std::fs::read_dir(data).into_iter().flatten().flatten();

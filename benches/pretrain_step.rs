@@ -1,14 +1,14 @@
-//! The pre-training step: sequences a second, share of the machine's own matrix-product rate, memory, and
-//! the ratio to PyTorch in turn.
+//! Pre-training step: sequences per second, fraction of the machine's matrix-product rate, memory, and the ratio to
+//! PyTorch, measured in alternating turns.
 //!
 //! ```sh
 //! cargo bench --profile dev --bench pretrain_step -- --model mini --batch-size 32 --steps 10
 //! BERT_PYTHON=python cargo bench --profile dev --bench pretrain_step -- --model mini --precision bf16 --peers f32,bf16,bf16+compile
 //! ```
 //!
-//! The work is that of `benches/peers/torch_pretrain.py`: one synthetic batch, dropout 0.1, masked-LM head
-//! on the masked positions, forward + backward + clip + AdamW. Work per sequence is counted by the formula
-//! of `BertConfig::flops_per_sequence` (matrix products only, never 6 N tokens).
+//! Same work as `benches/peers/torch_pretrain.py`: one synthetic batch, dropout 0.1, masked-LM head on the masked
+//! positions, forward + backward + clip + AdamW. The work per sequence is the formula of
+//! `BertConfig::flops_per_sequence` (only matrix products, never 6 N tokens).
 
 use clap::Parser;
 use peer::Work;

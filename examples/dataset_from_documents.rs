@@ -1,4 +1,4 @@
-//! Builds a data set from documents that a program has at hand, and shows its first instances.
+//! Builds a data set from documents in memory, and shows its first instances.
 //!
 //! `cargo run --example dataset_from_documents [-- FOLDER]`
 
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).map_or(scratch.path().to_path_buf(), PathBuf::from);
     let at = |name: &str| folder.join(name);
 
-    // The builder reads files: a sentence a line, an empty line between documents.
+    // The builder reads files: one sentence per line, an empty line between documents.
     write_atomic(&at("text.txt"), |out| {
         for document in documents() {
             for sentence in document {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The articles of the almanac. A program of one's own has others: rows of a database, say.
+/// Returns the articles of the almanac. Replace it with your own documents, such as rows of a database.
 fn documents() -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
     const ALMANAC: [&str; 3] = [
         include_str!("../corpora/almanac/train/culture.txt"),

@@ -1,4 +1,4 @@
-//! Hidden states of texts from a Hugging Face folder: one vector a text, and which texts are near each other.
+//! Computes hidden states of texts with a Hugging Face folder: one vector per text, and the most similar texts.
 //!
 //! `cargo run --example features [-- FOLDER]`, FOLDER with `config.json`, `model.safetensors` and `vocab.txt`
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let input = scratch.path().join("texts.txt");
     std::fs::write(&input, TEXTS)?;
 
-    // Layer -1 is the last; the reference's extract_features.py takes -1 to -4.
+    // Layer -1 is the last; the reference's extract_features.py uses -1 to -4.
     let extractor = Extractor::open(&folder, &[-1], None, DeviceName::Flex)?;
     let mut vectors = Vec::new();
     extractor.each_line(&input, &mut |lines| {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The mean of the vectors of all tokens.
+/// Returns the mean of the vectors of all tokens.
 fn mean(states: &[f32], width: usize) -> Vec<f32> {
     let tokens = states.len() / width;
     (0..width).map(|at| states.iter().skip(at).step_by(width).sum::<f32>() / tokens as f32).collect()
@@ -47,7 +47,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-/// A BERT-tiny with fresh weights, so that the example runs by itself.
+/// Writes a BERT-tiny with random weights, so that the example needs no download.
 fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;

@@ -1,4 +1,4 @@
-//! Fine-tunes a classifier on a table of one's own (TSV with the columns `text` and `label`), three seeds.
+//! Fine-tunes a classifier on your own table (TSV with the columns `text` and `label`) with three seeds.
 //!
 //! `cargo run --example finetune_table [-- CHECKPOINT]`, CHECKPOINT a run of `pretrain` or a Hugging Face folder
 
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A BERT-tiny with fresh weights, as a Hugging Face folder. Pre-trained ones do better.
+/// Writes a BERT-tiny with random weights as a Hugging Face folder. A pre-trained model gives better results.
 fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;

@@ -1,4 +1,4 @@
-//! Reads the shards of a data set, as Arrow record batches and as rows that were checked.
+//! Reads the shards of a data set, as Arrow record batches and as checked rows.
 //!
 //! `cargo run --example read_shards [-- DATA]`
 
@@ -16,15 +16,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(folder) => PathBuf::from(folder),
         None => small(scratch.path())?,
     };
-    // Opening compares sizes and the vocabulary with the manifest.
+    // Opening compares the sizes and the vocabulary with the manifest.
     let data = DataSet::open(&folder)?;
     let manifest = data.manifest();
     println!("{} instances in {} shards", manifest.instances, manifest.shards.len());
 
-    // Shards are plain Parquet files: any reader will do.
+    // Shards are plain Parquet files: any reader can read them.
     let (mut rows, mut masked) = (0, 0);
     for shard in 0..manifest.shards.len() {
-        data.check_shard(shard)?; // its digest
+        data.check_shard(shard)?; // compares the digest
         let file = File::open(data.shard_path(shard))?;
         for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(1024).build()? {
             let batch = batch?;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{rows} rows with {masked} masked tokens");
 
-    // Or row by row, whatever the layout, with every row checked and documents made into instances.
+    // Or row by row, in either layout: every row is checked, and documents are converted to instances.
     let mut stored = StoredRows::new(&data);
     let words = data.vocabulary();
     let row = stored.row(0)?;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A small data set of the almanac's articles, whose vocabulary is their letters.
+/// Builds a small data set from the almanac's articles, with their letters as the vocabulary.
 fn small(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ","].map(String::from);
     let letters = ('a'..='z').flat_map(|letter| [letter.to_string(), format!("##{letter}")]);

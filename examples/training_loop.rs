@@ -1,4 +1,4 @@
-//! A training loop of one's own around `BertForPreTraining`: sample order, losses and updates in the open.
+//! A custom training loop around `BertForPreTraining`: sample order, losses and updates.
 //!
 //! `cargo run --example training_loop [-- DATA]`, DATA made by `make-pretrain-data`
 
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2 };
 
     for step in 0..STEPS {
-        // Sample i of a run is a function of (seed, i): a loop that was stopped asks for the next index.
+        // Sample i of a run is a function of (seed, i): a resumed loop requests the next index.
         let batch = loader.batch(step * BATCH as u64, BATCH)?;
-        // Losses are sums, divided once by the targets of the global batch, however many micro-batches it has.
+        // Losses are sums, divided once by the number of targets of the global batch, for any number of micro-batches.
         let normalizer = LossNormalizer {
             masked_lm: batch.num_predictions() as f64,
             next_sentence: Some(batch.batch_size as f64),
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Documents of the almanac; the loader makes pairs and masks, other ones in every epoch.
+/// Builds a data set of the almanac's documents; the loader makes new pairs and masks in every epoch.
 fn small(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ","].map(String::from);
     let letters = ('a'..='z').flat_map(|letter| [letter.to_string(), format!("##{letter}")]);

@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all, of weights and of task files: see `checks.rs`. Apart, because the tensor engine is
-//! slow to build for a fuzzer.
+//! Properties that must hold for any bytes of weights and task files: see `checks.rs`. A separate module, because the
+//! tensor engine is slow to build for a fuzzer.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use bert_trainer::tasks::{Labels, Task, describe_table, read_file};
 
 use super::checks::{Check, file};
 
-/// All targets of the model side.
+/// All targets of the model crates.
 pub(crate) const MODEL_CHECKS: [Check; 3] = [("safetensors", safetensors), ("tsv", tsv), ("table", table)];
 
-/// Weights: what is accepted is finite and as large as its shape says.
+/// Checks weights: accepted weights are finite and have the size of their shape.
 pub(crate) fn safetensors(bytes: &[u8]) {
     if let Ok(tensors) = bert_model::named_tensors_from_bytes(bytes, Path::new("model.safetensors")) {
         for (name, (shape, values)) in &tensors {
@@ -22,7 +22,7 @@ pub(crate) fn safetensors(bytes: &[u8]) {
     let _ = bert_model::read_safetensors(&path);
 }
 
-/// A task's file, as each of the tasks.
+/// Checks a task file, for each of the tasks.
 pub(crate) fn tsv(bytes: &[u8]) {
     let path = file("train.tsv", bytes);
     for task in Task::ALL {
@@ -34,7 +34,7 @@ pub(crate) fn tsv(bytes: &[u8]) {
     }
 }
 
-/// A table of texts and labels, in each form, with classes and with scores: what is accepted has examples.
+/// Checks a table of texts and labels, in each format, with classes and with scores: an accepted table has examples.
 pub(crate) fn table(bytes: &[u8]) {
     let columns = ["text", "pair", "label"].map(String::from);
     for name in ["table.csv", "table.tsv", "table.jsonl", "table.parquet"] {

@@ -1,4 +1,4 @@
-//! `finetune --adapter`: what learns, what is written, and that it is all of what was scored.
+//! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_trainer::DeviceName;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, entailment, number};
 
-/// Flags that fit the very small model and take a second; the learning rate is high enough that anything moves.
+/// Flags for a quick run of the very small model; the learning rate is high enough to move every weight.
 const QUICK: &str = "finetune --task rte --data glue --max-seq-length 48 --num-train-epochs 2 --train-batch-size 8 \
                      --learning-rate 1e-2";
 
@@ -22,7 +22,7 @@ fn with_entailment() -> Folder {
     folder
 }
 
-/// Dev's probabilities by the adapter of a folder on the encoder of the run, as the library gives them.
+/// Returns the probabilities of dev with the adapter of a folder on the run's encoder, computed by the library.
 fn probabilities(folder: &Folder, adapter: &str) -> String {
     let start = resolve_model_folder(&folder.at("run"), &mut |_| {}).expect("a checkpoint");
     let device = DeviceName::default().open().expect("a processor");
@@ -95,7 +95,7 @@ fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
     let page = folder.text("pfeiffer/report.html");
     assert_self_contained(&page);
     assert!(page.contains("trained parameters"));
-    // The same flags out of the report, and the same run.
+    // The same flags from the report give the same run.
     folder.ok("finetune --config pfeiffer --output again");
     assert_eq!(
         folder.read("again/model/adapter.safetensors"),
@@ -129,7 +129,7 @@ fn a_merged_lora_differs_from_its_start_by_the_product_only() {
             assert!((merged - before - 1.5 * product).abs() < 1e-6, "{name}");
         }
     }
-    // It is a model like any other.
+    // It is a regular model.
     folder.ok("bert attention --checkpoint tuned 'a river ||| a stream'");
     folder.ok(&format!("{QUICK} --checkpoint tuned --num-train-epochs 1 --output on")
         .replace("--num-train-epochs 2 ", ""));
@@ -176,7 +176,7 @@ fn what_an_adapter_does_not_go_with_is_refused() {
         assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
         assert!(!folder.at("out").exists(), "{flags}");
     }
-    // A pooler drawn at random would be in nobody's folder.
+    // A randomly initialized pooler would not be saved in any folder.
     folder.ok("bert export run whole");
     let mut tensors = read_safetensors(&folder.at("whole/model.safetensors")).expect("tensors");
     tensors.retain(|name, _| !name.starts_with("bert.pooler."));
@@ -216,7 +216,7 @@ fn adapters_are_fused_by_an_attention() {
     adapter("wnli", "--adapter-reduction 2 --output wnli");
     let line = format!("{QUICK} --checkpoint run --fusion rte,wnli/model --seeds 1,2");
     let report = folder.ok(&format!("{line} --output fused --json")).json();
-    // In each of two layers query and key with biases, and value without; and the head.
+    // In each of two layers: query and key with biases, and value without; plus the head.
     let trained = 2 * (3 * 16 * 16 + 2 * 16) + 2 * 16 + 2;
     assert_eq!(report["parameters"]["trained"], json!(trained));
     let fusion = &report["fusion"];
@@ -227,7 +227,7 @@ fn adapters_are_fused_by_an_attention() {
         let shares: Vec<f64> = layer.as_array().expect("shares").iter().filter_map(Value::as_f64).collect();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{shares:?}");
     }
-    // It has left the identity, and counts in the loss.
+    // It has moved from the identity and contributes to the loss.
     assert!(number(fusion, "/regularization") > 1e-6);
     assert_eq!(
         folder.names("fused/model"),
@@ -272,7 +272,7 @@ fn adapters_are_fused_by_an_attention() {
     let predicted = predicted(&folder, "--model fused");
     assert!([1, 2].iter().any(|seed| close(&predicted, &scored(&folder, &format!("fused/seed-{seed}")))));
 
-    // The same again; and stopped between its runs, as if killed.
+    // The same command again; and resumed after a simulated kill between its runs.
     folder.ok(&format!("{line} --output again"));
     let attention = |name: &str| folder.read(&format!("{name}/model/model_adapter_fusion.safetensors"));
     assert_eq!(attention("again"), attention("fused"));
@@ -293,7 +293,7 @@ fn adapters_are_fused_by_an_attention() {
     }
 }
 
-/// Probabilities of dev as `bert predict` gives them.
+/// Returns the probabilities of dev from `bert predict`.
 fn predicted(folder: &Folder, flags: &str) -> Vec<Vec<f64>> {
     let dev = folder.text("glue/RTE/dev.tsv");
     let pair = |row: &str| row.split('\t').skip(1).take(2).collect::<Vec<_>>().join("\t") + "\n";
@@ -307,7 +307,7 @@ fn predicted(folder: &Folder, flags: &str) -> Vec<Vec<f64>> {
     said.lines().map(row).collect()
 }
 
-/// Those of a run's own dev set.
+/// Returns the probabilities of a run's own dev set.
 fn scored(folder: &Folder, run: &str) -> Vec<Vec<f64>> {
     let text = folder.text(&format!("{run}/dev_probabilities.tsv"));
     let row = |line: &str| line.split('\t').map(|value| value.parse().expect("a number")).collect();
@@ -336,7 +336,7 @@ fn an_adapter_s_folder_predicts_on_its_encoder() {
         folder.ok("bert probe --model tuned 'a river ||| a stream' --replace river=pipe --json").json();
     assert_eq!(flips["changes"], json!(1));
 
-    // The encoder is moved: the folder's own word for it is of no use.
+    // The encoder was moved, so the path stored in the folder is invalid.
     std::fs::rename(folder.at("run"), folder.at("moved")).expect("a folder");
     let lost = folder.run("bert predict --model tuned --input pairs.tsv");
     assert_eq!(lost.code, Some(4));

@@ -1,4 +1,4 @@
-//! The model that the programs bring: what a command takes that is given no checkpoint.
+//! The built-in model: the default of commands without a checkpoint.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn a_mask_is_filled_and_a_task_is_learnt_without_a_checkpoint() {
     assert_eq!(report["config"]["checkpoint"], json!("tiny-en"));
     assert!(number(&report, "/parameters/all") > 1e6);
 
-    // A path of this name comes first.
+    // A path with this name takes precedence.
     folder.write("tiny-en/config.json", "{}");
     let refused = folder.run("bert fill-mask 'a [MASK]'");
     assert_ne!(refused.code, Some(0), "{}", refused.stdout);

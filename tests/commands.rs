@@ -1,4 +1,4 @@
-//! Every command of every program, with nothing but its required arguments and its defaults.
+//! Runs every command of every program with only its required arguments.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Ended, Folder, articles, ended, entailment};
 
-/// How a command is tried.
+/// How a command is run.
 enum Try {
-    /// To its end.
+    /// Until it ends.
     Whole(&'static str),
-    /// To its end, with a text on its standard input.
+    /// Until it ends, with a text on its standard input.
     Piped(&'static str, &'static str),
-    /// Until a file is there, since it works for long; then it is stopped.
+    /// Until a file exists; then the long-running command is stopped.
     Until(&'static str, &'static str),
 }
 
 use Try::{Piped, Until, Whole};
 
-/// The programs, and the commands of `bert`, in an order in which each has what it needs.
+/// The programs and the commands of `bert`, ordered so that each has its inputs.
 const CASES: [(&str, Try); 21] = [
     ("export", Whole("bert export tiny-en exported")),
     ("make-vocab", Whole("bert make-vocab --input train.txt --output vocab.txt")),
@@ -84,7 +84,7 @@ fn piped(folder: &Folder, line: &str, text: &str) -> Ended {
     ended(line, child.wait_with_output().expect("its end"))
 }
 
-/// Starts a command, and stops it when a file is there.
+/// Starts a command and stops it when a file exists.
 fn until(folder: &Folder, line: &str, file: &str) -> Ended {
     let mut child = folder.start(line);
     let started = Instant::now();
@@ -96,7 +96,7 @@ fn until(folder: &Folder, line: &str, file: &str) -> Ended {
     ended(line, child.wait_with_output().expect("its end"))
 }
 
-/// The training and dev files of GLUE's nine tasks, a few rows each.
+/// Writes the training and dev files of the nine GLUE tasks, a few rows each.
 fn nine_tasks(folder: &Folder) {
     let table = |header: &str, row: &dyn Fn(usize) -> String| {
         let rows: String = (0..8).map(|at| row(at) + "\n").collect();

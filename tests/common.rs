@@ -1,7 +1,7 @@
-//! A folder to work in, the programs, and small data and models.
+//! A test folder, the programs, and small data and models.
 //!
-//! Programs run inside the folder, so command lines name files relative to it. Every run checks what
-//! holds for all programs: no panic, and no control characters where there is no terminal.
+//! Programs run inside the folder, so command lines name files relative to it. Every run checks rules that hold for all
+//! programs: no panic, and no control characters without a terminal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct Folder {
     inside: PathBuf,
 }
 
-/// How a program ended.
+/// The result of a program.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -29,7 +29,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Stdout as one JSON object.
+    /// Parses stdout as one JSON object.
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout).expect("stdout is one JSON value");
         assert!(value.is_object(), "not an object: {value}");
@@ -38,12 +38,12 @@ impl Ended {
 }
 
 impl Folder {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn new() -> Self {
         Self::named(".")
     }
 
-    /// An empty folder with a name of choice.
+    /// Creates an empty folder with this name.
     pub(crate) fn named(name: &str) -> Self {
         let temporary = tempfile::tempdir().expect("a temporary folder");
         let inside = temporary.path().join(name);
@@ -51,26 +51,26 @@ impl Folder {
         Self { temporary, inside }
     }
 
-    /// `vocab.txt`, the data folders `data/` and `held/`, and `config.json`.
+    /// Creates a folder with `vocab.txt`, the data folders `data/` and `held/`, and `config.json`.
     pub(crate) fn with_data() -> Self {
         let folder = Self::new();
         folder.add_data();
         folder
     }
 
-    /// [`Folder::with_data`] and the run `run/`: six steps, checkpoints after 2, 4 and 6.
+    /// Creates a [`Folder::with_data`] with the run `run/`: six steps, checkpoints after 2, 4 and 6.
     pub(crate) fn with_run() -> Self {
         let folder = Self::with_data();
         folder.ok(&format!("pretrain {QUICK} --steps 6 --save-every 2 --output run"));
         folder
     }
 
-    /// Makes what [`Folder::with_data`] has.
+    /// Adds the files of [`Folder::with_data`].
     pub(crate) fn add_data(&self) {
         self.add_data_of(&articles(0, 8));
     }
 
-    /// The same from other text to train on; articles 8 to 11 are held out.
+    /// Like [`Folder::add_data`], with another training text; articles 8 to 11 are held out.
     pub(crate) fn add_data_of(&self, train: &str) {
         self.write("train.txt", train);
         self.write("held.txt", articles(8, 4));
@@ -81,7 +81,7 @@ impl Folder {
         self.write("config.json", self.config().to_string());
     }
 
-    /// The configuration of a very small model for the vocabulary of the folder.
+    /// Returns the configuration of a very small model for the folder's vocabulary.
     pub(crate) fn config(&self) -> Value {
         json!({
             "vocab_size": self.text("vocab.txt").lines().count(),
@@ -93,42 +93,42 @@ impl Folder {
         })
     }
 
-    /// The path of something in the folder.
+    /// Returns the path of a name in the folder.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.inside.join(name)
     }
 
-    /// Writes a file, and the folders above it.
+    /// Writes a file and creates its parent folders.
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let path = self.at(name);
         fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
         fs::write(path, bytes).expect("a file written");
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.at(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub(crate) fn text(&self, name: &str) -> String {
         String::from_utf8(self.read(name)).expect("a file of text")
     }
 
-    /// The values of a file of JSON lines, or of one JSON value.
+    /// Returns the values of a JSON Lines file, or one JSON value.
     pub(crate) fn json(&self, name: &str) -> Vec<Value> {
         let bytes = self.read(name);
         let values = serde_json::Deserializer::from_slice(&bytes).into_iter();
         values.map(|value| value.expect("JSON")).collect()
     }
 
-    /// The value of a sealed JSON file, without its seal.
+    /// Returns the value of a sealed JSON file, without its seal.
     pub(crate) fn sealed(&self, name: &str) -> Value {
         let json = bert_storage::sealed::read_sealed(&self.at(name)).expect("a sealed file");
         serde_json::from_slice(&json).expect("JSON")
     }
 
-    /// The tensors of a safetensors file: shape and bytes by name.
+    /// Returns the tensors of a safetensors file: shape and bytes by name.
     pub(crate) fn tensors(&self, name: &str) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
         let bytes = self.read(name);
         let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
@@ -155,7 +155,7 @@ impl Folder {
         self.write(name, bytes);
     }
 
-    /// Everything below a folder: bytes of files, `None` for folders.
+    /// Returns everything below a folder: bytes of files, `None` for folders.
     pub(crate) fn snapshot(&self, name: &str) -> BTreeMap<String, Option<Vec<u8>>> {
         let root = self.at(name);
         let mut found = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Folder {
         found
     }
 
-    /// The names in a folder, sorted, without hidden ones.
+    /// Returns the names in a folder, sorted, without hidden ones.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.at(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
@@ -184,7 +184,7 @@ impl Folder {
         names
     }
 
-    /// A command line as a command with both outputs caught: words are cut at spaces, `'...'` is one.
+    /// Returns a command with both outputs captured. The line is split at spaces; `'...'` is one word.
     pub(crate) fn command(&self, line: &str) -> Command {
         let quoted = line.split('\'').enumerate();
         let mut words = quoted.flat_map(|(at, part)| match at % 2 {
@@ -215,13 +215,13 @@ impl Folder {
         self.command(line).spawn().expect("the program starts")
     }
 
-    /// The temporary folder itself.
+    /// Returns the temporary folder itself.
     pub(crate) fn root(&self) -> &Path {
         self.temporary.path()
     }
 }
 
-/// What a program left when it ended; `line` is for messages.
+/// Returns the result of an ended program; `line` is for messages.
 pub(crate) fn ended(line: &str, output: Output) -> Ended {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     let (stdout, stderr) = (text(output.stdout), text(output.stderr));
@@ -240,7 +240,7 @@ fn program(name: &str) -> &'static str {
     }
 }
 
-/// Articles of the almanac with every sentence cut to its first words.
+/// Returns articles of the almanac with every sentence cut to its first words.
 pub(crate) fn articles(first: usize, count: usize) -> String {
     let text = include_str!("../corpora/almanac/train/nature.txt");
     let sentence = |line: &str| line.split(' ').take(7).collect::<Vec<_>>().join(" ");
@@ -249,20 +249,20 @@ pub(crate) fn articles(first: usize, count: usize) -> String {
     chosen.map(|text| article(text) + "\n\n").collect()
 }
 
-/// The header and some rows of the entailment set's training file.
+/// Returns the header and some rows of the entailment set's training file.
 pub(crate) fn entailment(first: usize, rows: usize) -> String {
     let text = include_str!("../corpora/entailment/train.tsv");
     let rows = text.lines().skip(1 + first).take(rows);
     text.lines().take(1).chain(rows).map(|line| format!("{line}\n")).collect()
 }
 
-/// The number at a path of keys.
+/// Returns the number at a JSON pointer.
 pub(crate) fn number(value: &Value, pointer: &str) -> f64 {
     let found = value.pointer(pointer).and_then(Value::as_f64);
     found.unwrap_or_else(|| panic!("no number {pointer} in {value}"))
 }
 
-/// Whether the processor has the instructions without which `--precision bf16` is refused.
+/// Returns whether the processor has the instructions that `--precision bf16` requires.
 pub(crate) fn has_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx512bf16");
@@ -270,7 +270,7 @@ pub(crate) fn has_bf16() -> bool {
     false
 }
 
-/// Checks that a page needs nothing from outside and runs nothing.
+/// Checks that a page loads nothing from outside and runs no scripts.
 pub(crate) fn assert_self_contained(html: &str) {
     let lower = html.to_lowercase();
     for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<script", "<link", "<iframe"] {

@@ -1,5 +1,4 @@
-//! Equal input, equal bytes: whatever the number of threads, run after run; and micro-batches that
-//! are one batch.
+//! Equal input gives equal bytes, for any number of threads and in every run; micro-batches equal one batch.
 
 use crate::common::{Folder, QUICK, ended, has_bf16, number};
 use crate::hostile::limited;
@@ -37,8 +36,9 @@ fn equal_runs_are_equal_and_other_seeds_differ() {
     }
 }
 
-/// Twenty steps on one, two and four threads. The word table has more elements than burn-flex adds up on one thread, its
-/// products are large enough for several, and every gradient is clipped, so that its norm reaches the weights.
+/// Trains twenty steps on one, two and four threads. The word table has more elements than burn-flex adds up on one
+/// thread, its products are large enough for several, and every gradient is clipped, so that its norm affects the
+/// weights.
 #[test]
 fn training_does_not_depend_on_threads() {
     let folder = Folder::with_data();
@@ -81,7 +81,7 @@ fn training_does_not_depend_on_threads() {
     }
 }
 
-/// `--gradient-accumulation-steps` is there to save memory, and evaluation needs no more than training does.
+/// Checks that with `--gradient-accumulation-steps` evaluation needs no more memory than training.
 #[test]
 fn evaluation_takes_the_memory_of_a_micro_batch() {
     let folder = Folder::with_data();

@@ -1,5 +1,5 @@
-//! What surrounds a program: pipes that close, odd paths, folders that cannot be written, and the flags
-//! that say what is printed.
+//! The environment of a program: closed pipes, odd paths, folders that cannot be written, and the flags that control
+//! the output.
 
 use std::process::Stdio;
 
@@ -27,7 +27,7 @@ fn a_reader_that_goes_away_is_no_error() {
         let ended = ended(line, child.wait_with_output().expect("its end"));
         assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
     }
-    // The work was done all the same.
+    // The work was done anyway.
     folder.ok("bert verify again");
     folder.ok("bert verify again-run");
 }
@@ -88,7 +88,7 @@ fn a_warning_is_no_progress() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }
 
-/// What the maker of data should know is said once: in the report, or beside the JSON.
+/// Checks that a warning about the data is printed once: in the report, or on stderr with `--json`.
 #[test]
 fn a_warning_is_said_once() {
     let folder = Folder::with_run();
@@ -108,7 +108,7 @@ fn a_warning_is_said_once() {
     assert!(merged.stdout.contains("\n3 shards, ") && merged.stderr.is_empty(), "{}", merged.stderr);
 }
 
-/// A path with spaces, quotes and letters of several scripts, in every argument that takes one.
+/// Uses a path with spaces, quotes and letters of several scripts in every argument that takes a path.
 #[test]
 fn odd_names_work_everywhere() {
     let folder = Folder::with_data();
@@ -129,13 +129,13 @@ fn odd_names_work_everywhere() {
     ));
     folder.ok(&format!("bert report '{odd}/tuned' --output '{odd}/page <1>.html'"));
     assert_eq!(folder.names(odd), ["config.json", "data", "glue", "out", "page <1>.html", "run", "tuned"]);
-    // A folder of that name is a path, not a pattern, where it exists.
+    // If a folder with this name exists, the name is a path, not a pattern.
     folder.write(&format!("{odd}/text/a.txt"), folder.read("train.txt"));
     folder.ok(&format!("bert make-vocab --input '{odd}/text' --vocab-size 400 --output '{odd}/v.txt'"));
     assert_eq!(folder.read(&format!("{odd}/v.txt")), folder.read("vocab.txt"));
 }
 
-/// Names as long as file systems take them (255 bytes), in a path of some thousand bytes.
+/// Uses names of the maximum length (255 bytes), in a path of some thousand bytes.
 #[test]
 fn long_names_and_paths() {
     let folder = Folder::with_data();
@@ -151,7 +151,7 @@ fn long_names_and_paths() {
     );
     folder.ok(&format!("pretrain --data {long}/data --model config.json --steps 2 --output {long}/run"));
     folder.ok(&format!("bert export {long}/run {long}/out"));
-    // Too long for the file system: an error like any other.
+    // A name too long for the file system is a regular error.
     let name = "x".repeat(300);
     let cases = [
         format!("make-pretrain-data --input train.txt {flags} --output {name}"),
@@ -166,7 +166,7 @@ fn long_names_and_paths() {
     }
 }
 
-/// Root can write anywhere: then the programs run as a user who is nobody, who must be able to read them.
+/// Root can write anywhere, so the programs run as the user nobody, who must be able to read them.
 #[cfg(unix)]
 #[test]
 fn a_parent_that_cannot_be_written() {
@@ -190,7 +190,7 @@ fn a_parent_that_cannot_be_written() {
         if !is_root {
             return folder.run(line);
         }
-        // What is above the program may be closed to others, as the home of root is.
+        // Folders above the program may be closed to other users, such as root's home.
         let program = Path::new(command.get_program());
         let copied = folder.at(program.file_name().expect("a name").to_str().expect("Unicode"));
         copy(program, &copied).expect("a copy");
@@ -213,7 +213,7 @@ fn a_parent_that_cannot_be_written() {
     mode(&closed, 0o755);
 }
 
-/// The device that nobody has measured is not offered as if somebody had.
+/// Checks that the help text says that CUDA is untested.
 #[test]
 fn cuda_is_offered_with_a_word_of_caution() {
     let folder = Folder::new();
@@ -231,12 +231,12 @@ fn cuda_is_offered_with_a_word_of_caution() {
     assert!(ended.code == Some(2) && ended.stderr.contains(said), "{}", ended.stderr);
 }
 
-/// No terminal and no input: a closed stdin is not asked for anything.
+/// Checks that programs never read stdin: without a terminal and with a closed stdin, they ask nothing.
 #[test]
 fn stdin_is_never_read() {
     let folder = Folder::with_run();
     let line = "bert evaluate --checkpoint run --data held";
-    // A pipe that stays open and silent: a program that reads it would never end.
+    // An open pipe without data: a program that reads it would never end.
     let mut command = folder.command(line);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let silent = child.stdin.take();

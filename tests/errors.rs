@@ -1,4 +1,4 @@
-//! Wrong input, one line each: the exit code, a part of the message, and nothing changed.
+//! Wrong input, one case per line: checks the exit code, part of the message, and that nothing changed.
 
 mod building;
 mod data;
@@ -7,7 +7,7 @@ mod training;
 
 use crate::common::Folder;
 
-/// Command line, exit code, what the message says.
+/// Command line, exit code, part of the message.
 type Case<'a> = (&'a str, i32, &'a str);
 
 fn check(folder: &Folder, cases: &[Case<'_>]) {
@@ -25,7 +25,7 @@ fn check(folder: &Folder, cases: &[Case<'_>]) {
     }
 }
 
-/// The cases with what they have in common put before them.
+/// Checks the cases, each with a common prefix of the command line.
 fn check_with(folder: &Folder, common: &str, cases: &[Case<'_>]) {
     let lines: Vec<String> = cases.iter().map(|(line, ..)| format!("{common} {line}")).collect();
     let cases: Vec<Case<'_>> =

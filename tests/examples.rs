@@ -1,9 +1,9 @@
-//! The programs of `examples/` run as they are, without arguments. Cargo builds them before this test.
+//! Runs the programs of `examples/` without arguments. Cargo builds them before this test.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What an example prints.
+/// Returns the output of an example.
 fn output_of(name: &str) -> String {
     let program: PathBuf =
         std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples").join(name);

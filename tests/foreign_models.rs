@@ -1,4 +1,4 @@
-//! Model folders of others: what they lack, how they say how text is split, and files that are not read.
+//! Model folders of other projects: missing tensors, tokenizer settings, and files that are not read.
 
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn an_adapter_without_its_classifier_is_refused() {
         ));
         let predict = format!("bert predict --model {kind} --format tsv --input new.tsv");
         folder.ok(&predict);
-        // Other weights under the name that the adapter's folder gives.
+        // Other weights under the name stored in the adapter folder.
         let weights = folder.read("base/model.safetensors");
         folder.flip("base/model.safetensors");
         let ended = folder.run(&predict);
@@ -208,7 +208,7 @@ fn more_words_than_embeddings_end_every_program() {
         let numbers = [count, count + 1].map(|number| ended.stderr.contains(&number.to_string()));
         assert_eq!(numbers, [true, true], "{}", ended.stderr);
     }
-    // A table may have more rows than there are words.
+    // The embedding table may have more rows than there are words.
     folder.write("model/vocab.txt", words.trim_end().rsplit_once('\n').expect("lines").0);
     folder.ok("bert features --model model --layers=-1 --input new.txt");
 }

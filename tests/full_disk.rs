@@ -1,7 +1,8 @@
-//! A disk that is really full: a small tmpfs in a mount namespace of its own, which not every machine allows.
+//! Runs programs on a disk that is really full: a small tmpfs in its own mount namespace, which not every machine
+//! allows.
 //!
-//! The program ends with a message and exit code 1, what was committed stays good, and with room the same command
-//! ends as if nothing had happened.
+//! The program ends with a message and exit code 1, committed files stay valid, and with free space the same command
+//! ends normally.
 
 #![cfg(target_os = "linux")]
 
@@ -25,7 +26,7 @@ fn on_a_small_disk(folder: &Folder, size: &str, script: &str) -> Ended {
     ended(script, shell(&format!("set -eu; {mount}; {script}")))
 }
 
-/// The words of a command line with the program's path.
+/// Returns the words of a command line with the program's path.
 fn full(folder: &Folder, line: &str) -> String {
     let command = folder.command(line);
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -64,7 +65,7 @@ fn a_run_on_a_full_disk_goes_on_when_there_is_room() {
         "code=0; {run} || code=$?; test $code = 1; {verify}; ls small/run/checkpoints
          mount -o remount,size=64m small; {resume}; cp -r small/run run"
     );
-    // Room for one checkpoint, not for two.
+    // Space for one checkpoint, not for two.
     let one: usize = folder
         .snapshot("whole/checkpoints")
         .values()

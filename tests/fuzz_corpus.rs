@@ -1,4 +1,4 @@
-//! The corpus of the fuzz targets, replayed: each file as it is, cut off, and with bits flipped.
+//! Replays the corpus of the fuzz targets: each file unchanged, truncated, and with flipped bits.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ mod checks;
 #[path = "../fuzz/model_checks.rs"]
 mod model_checks;
 
-/// Variants of each file besides itself.
+/// Number of variants of each file, in addition to the file itself.
 const VARIANTS: usize = 40;
 
 #[test]

@@ -1,4 +1,4 @@
-//! `bert glue`: several tasks in one command, their table, and the archive for GLUE's server.
+//! `bert glue`: several tasks in one command, their table, and the archive for the GLUE server.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::common::{Folder, entailment, number};
 
-/// Sentences in SST-2's form: `index` and `sentence` of a test set, else `sentence` and `label`.
+/// Returns sentences in SST-2 format: `index` and `sentence` for a test set, otherwise `sentence` and `label`.
 fn sentences(first: usize, rows: usize, labelled: bool) -> String {
     let row = |at: usize| {
         let word = if at.is_multiple_of(2) { "warm" } else { "cold" };
@@ -33,7 +33,7 @@ fn several_tasks_make_one_table_and_one_archive() {
     let line = "bert glue --checkpoint run --data glue --output all --seeds 1,2";
     let flags = "-- --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
 
-    // All nine are meant, and looked for before anything is run.
+    // The default is all nine tasks, and their files are checked before anything is run.
     let missing = folder.run(&format!("{line} {flags}"));
     assert_eq!(missing.code, Some(1), "{}", missing.stderr);
     assert!(missing.stderr.contains("no train file of task cola here"), "{}", missing.stderr);
@@ -55,7 +55,7 @@ fn several_tasks_make_one_table_and_one_archive() {
     assert!(results["submission"]["missing"].as_array().expect("names").contains(&json!("SST-2.tsv")));
     for (at, name) in ["rte", "sst-2"].into_iter().enumerate() {
         let report = &folder.json(&format!("all/{name}/report.json"))[0];
-        // One epoch as asked for, the learning rate that small models get.
+        // One epoch as requested, and the learning rate of small models.
         assert_eq!(report["resolved"]["num_train_epochs"], json!(1.0));
         assert_eq!(report["resolved"]["learning_rate"], json!(3e-4));
         let mean = 100.0 * number(report, "/dev/metrics/0/mean");
@@ -66,7 +66,7 @@ fn several_tasks_make_one_table_and_one_archive() {
     let mean = |at: usize| number(results, &format!("/rows/{at}/dev/metrics/0/mean"));
     assert!((number(results, "/average") - (mean(0) + mean(1)) / 2.0).abs() < 1e-12);
 
-    // The archive has what `finetune --predict` writes.
+    // The archive contains the output of `finetune --predict`.
     let archive = std::fs::File::open(folder.at("all/submission.zip")).expect("an archive");
     let mut archive = zip::ZipArchive::new(archive).expect("an archive");
     assert_eq!(archive.file_names().collect::<Vec<_>>(), ["RTE.tsv"]);
@@ -79,7 +79,7 @@ fn several_tasks_make_one_table_and_one_archive() {
     ));
     assert_eq!(text, folder.text("alone/predictions.tsv"));
 
-    // What is there is refused, or gone on with: only the task that is missing is run.
+    // An existing output is refused, or resumed: only the missing task is run.
     let again = folder.run(&format!("{line} -- {flags}"));
     assert_eq!(again.code, Some(1), "{}", again.stderr);
     let before = folder.snapshot("all");
@@ -89,7 +89,7 @@ fn several_tasks_make_one_table_and_one_archive() {
     assert_eq!(folder.snapshot("all"), before);
     assert!(results["checkpoint"].as_str().is_some_and(|path| path.starts_with("run/")), "{results}");
 
-    // Results of other flags, seeds, weights or data are nobody's but theirs.
+    // Results are not reused with other flags, seeds, weights or data.
     let refused = |line: String, said: &str| {
         let ended = folder.run(&line);
         assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
@@ -124,7 +124,7 @@ fn small_sets_go_on_from_mnli() {
     let ended = folder.run(&format!("{line} --tasks rte {flags}"));
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("--from-mnli: needs mnli among the tasks"), "{}", ended.stderr);
-    // RTE is named first and run last.
+    // RTE is listed first and run last.
     let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
     assert!(ended.stderr.contains("the checkpoint's head is of an earlier fine-tuning"), "{}", ended.stderr);
     assert!(ended.stdout.contains("(mismatched)"), "{}", ended.stdout);

@@ -1,4 +1,4 @@
-//! Fine-tuning with other heads: answers in a text, tags of words, choices among endings.
+//! Fine-tuning with other heads: question answering, tagging, multiple choice.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,8 @@ const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-e
 const NAMES: [&str; 6] = ["the river", "a glacier", "the delta", "a volcano", "the desert", "a reef"];
 const PLACES: [&str; 5] = ["the north", "warm water", "a narrow valley", "the old forest", "dry air"];
 
-/// A set in SQuAD's form: in every text three things lie somewhere. Every third question has no answer with `version_2`.
+/// Returns a set in SQuAD format: in every text three things have a location. With `version_2`, every third question
+/// has no answer.
 fn questions(first: usize, texts: usize, version_2: bool) -> Value {
     let paragraph = |text: usize| {
         let mut context = String::from("Much has been written, and little is known. ");
@@ -41,7 +42,7 @@ fn questions(first: usize, texts: usize, version_2: bool) -> Value {
     json!({ "version": version, "data": [{ "title": "t", "paragraphs": paragraphs }] })
 }
 
-/// Context and answers of every question.
+/// Returns the context and the answers of every question.
 fn by_id(set: &Value) -> BTreeMap<String, (String, Vec<String>)> {
     let mut found = BTreeMap::new();
     for paragraph in set["data"][0]["paragraphs"].as_array().expect("paragraphs") {
@@ -80,7 +81,7 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
         for (id, (context, gold)) in &dev {
             let answer = answers[id].as_str().expect("an answer");
             assert!(!answer.is_empty() && context.contains(answer), "{id}: {answer:?}");
-            // The official rules drop articles; no other normalization matters here.
+            // The official normalization removes articles; its other rules do not matter here.
             let plain = |text: &str| {
                 let words = text.to_lowercase().replace(['.', ','], "");
                 let words = words.split(' ').filter(|word| !["the", "a", ""].contains(word));
@@ -97,7 +98,7 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
         let history = run["history"].as_array().expect("epochs");
         assert!(number(&history[2], "/train_loss") < number(&history[0], "/train_loss"), "it learns");
     }
-    // The best run answers the file of --predict, here dev again.
+    // The best run answers the --predict file, which is dev here.
     let f1 = |run: usize| number(&report, &format!("/runs/{run}/dev/f1"));
     let best = if f1(1) > f1(0) { 2 } else { 1 };
     assert_eq!(
@@ -109,7 +110,7 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
     assert!(number(interval, "/low") <= mean && mean <= number(interval, "/high"));
     let config = &folder.json("tuned/model/config.json")[0];
     assert_eq!(config["architectures"], json!(["BertForQuestionAnswering"]));
-    // New questions, and those of dev: the answers are the same.
+    // New questions together with the dev questions: the dev answers do not change.
     let mut asked = String::new();
     for paragraph in questions(20, 5, false)["data"][0]["paragraphs"].as_array().expect("paragraphs") {
         for question in paragraph["qas"].as_array().expect("questions") {
@@ -128,7 +129,7 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
         assert_eq!(row["answer"], answers[&id], "{id}");
         assert!(number(row, "/probability") > 0.0);
     }
-    // Going on from a model that answers, the outputs are fresh as well.
+    // The output layer is also new when the checkpoint already is a question-answering model.
     let still = QUICK.replace("3e-3", "1e-12").replace("--checkpoint run", "--checkpoint tuned");
     folder.ok(&format!("{still} {flags} --output still"));
     let outputs =
@@ -147,14 +148,14 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
     let paired = folder.run("bert scores tuned tuned --paired");
     assert_eq!(paired.code, Some(2), "{}", paired.stderr);
     assert!(paired.stderr.contains("task squad has no labels to compare"), "{}", paired.stderr);
-    // The head of a fine-tuned model goes on.
+    // The head of a fine-tuned model is reused.
     let line = format!("{QUICK} {flags} --output further --select last").replace("run ", "tuned ");
     let further = folder.ok(&format!("{} --json", line.replace("epochs 3", "epochs 1"))).json();
     let first = |report: &Value| number(report, "/runs/0/history/0/train_loss");
     assert!(first(&further) < first(&report), "{} {}", first(&further), first(&report));
 }
 
-/// A question may take more than half of the sequence, as in training.
+/// Checks that a question may take more than half of the sequence, as in training.
 #[test]
 fn long_questions_are_answered_as_in_dev() {
     let (folder, _) = with_questions(false);
@@ -193,7 +194,7 @@ fn no_answer_is_an_answer_in_version_2() {
     let odds = &folder.json("tuned/seed-1/dev_null_odds.json")[0];
     let without: Vec<_> = by_id(&dev).into_keys().filter(|id| odds[id].as_f64() > Some(0.0)).collect();
     assert_eq!(given, 15 - without.len(), "an answer is given where no answer scores less");
-    // Nothing, whatever it scores: right for one question in three.
+    // Always the empty answer, whatever its score: correct for one question in three.
     let (exact, given) = scored("--null-score-diff-threshold -1000", "silent");
     assert!((exact - 1.0 / 3.0).abs() < 1e-12 && given == 0);
     let (_, given) = scored("--null-score-diff-threshold 1000", "talkative");
@@ -245,7 +246,7 @@ fn bad_questions_have_their_message() {
     );
 }
 
-/// Sentences in which names stand behind `the river` and `near`.
+/// Returns sentences in which names follow `the river` and `near`.
 fn tagged(first: usize, sentences: usize) -> String {
     let mut text = String::from("-DOCSTART- -X- -X- O\n\n");
     for at in first..first + sentences {
@@ -285,7 +286,7 @@ fn every_word_has_a_tag() {
     assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));
     let names = json!({ "0": "O", "1": "B-TOWN", "2": "B-WATER", "3": "I-TOWN" });
     assert_eq!(config["id2label"], names);
-    // Word, tag and predicted tag; the words and tags are those of the file.
+    // Word, tag and predicted tag; words and tags equal the file's.
     let written = folder.text("tuned/seed-1/dev_predictions.txt");
     let mut expected = tagged(7, 12).replace("-DOCSTART- -X- -X- O\n\n", "");
     let (mut right, mut predicted, mut real) = (0, 0, 0);
@@ -294,7 +295,7 @@ fn every_word_has_a_tag() {
         let (source, rest) = expected.trim_start().split_once('\n').expect("a line");
         assert!(source.starts_with(word) && source.ends_with(tag), "{source:?} {line:?}");
         expected = rest.to_string();
-        // Entities of one word, which are all but one kind of towns.
+        // All entities have one word, except one kind of town.
         if tag == "B-WATER" || answer == "B-WATER" {
             real += usize::from(tag == "B-WATER");
             predicted += usize::from(answer == "B-WATER");
@@ -324,7 +325,7 @@ fn every_word_has_a_tag() {
         entities
     );
 
-    // Words that the model does not see are named, here and in predictions.
+    // Words that are cut off are listed, here and in predictions.
     let short = line.replace("epochs 8", "epochs 1").replace("--max-seq-length 48", "--max-seq-length 6");
     let ended = folder.ok(&format!("{short} --task conll --data ner --output short"));
     assert!(ended.stderr.contains("words of dev are beyond --max-seq-length 6"), "{}", ended.stderr);
@@ -335,7 +336,7 @@ fn every_word_has_a_tag() {
         "{row}"
     );
 
-    // A frozen encoder stays as it is.
+    // A frozen encoder does not change.
     let frozen = line.replace("epochs 8", "epochs 1");
     folder.ok(&format!("{frozen} --task conll --data ner --freeze-encoder --output frozen"));
     let (before, after) = (
@@ -362,7 +363,7 @@ fn every_word_has_a_tag() {
     }
 }
 
-/// Beginnings of which the right ending repeats a word.
+/// Returns beginnings whose correct ending repeats a word.
 fn endings(first: usize, rows: usize) -> String {
     let mut text = String::from(",video-id,sent1,sent2,ending0,ending1,ending2,ending3,label\n");
     for at in first..first + rows {
@@ -406,7 +407,7 @@ fn one_of_four_endings_is_chosen() {
     let predict = folder.run("bert predict --model tuned --input swag/val.csv");
     assert_eq!(predict.code, Some(4), "{}", predict.stderr);
     assert!(predict.stderr.contains("finetune --predict"), "{}", predict.stderr);
-    // The outputs of a frozen encoder are computed once; the head alone learns.
+    // The outputs of a frozen encoder are computed once; only the head is trained.
     let frozen = folder
         .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")
             .replace("--learning-rate 3e-3 ", ""))
@@ -430,7 +431,7 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
     let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 3 \
                 --train-batch-size 8 --freeze-encoder --learning-rate 1e-2";
     let dense = |input: usize, output: usize| input * output + output;
-    // A gate has a dense layer for the input and one for the state.
+    // A gate has one dense layer for the input and one for the state.
     let gates = |count: usize| count * 2 * dense(16, 16);
     let before = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
     for (head, parameters) in [
@@ -453,7 +454,7 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
         let config = &folder.json(&format!("{head}/model/config.json"))[0];
         let expected = if head == "linear" { Value::Null } else { json!(head) };
         assert_eq!(config["classifier_head"], expected);
-        // The folder is a model like any other: it gives new texts what it gave dev.
+        // The output folder is a regular model: on new texts it gives the same results as on dev.
         let dev = folder.text("glue/RTE/dev.tsv");
         let pairs =
             dev.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>()[1..3].join("\t") + "\n");
@@ -466,7 +467,7 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
             assert!((number(&answer, "/probabilities/entailment") - p).abs() < 1e-5, "{head}");
         }
     }
-    // The next fine-tuning draws its own head, of the same kind, too; at this rate it does not move.
+    // The next fine-tuning initializes its own head of the same kind; at this rate it does not move.
     let still = line.replace("--learning-rate 1e-2", "--learning-rate 1e-12").replace("epochs 3", "epochs 1");
     let again = still.replace("--checkpoint run", "--checkpoint mlp");
     let ended = folder.ok(&format!("{again} --head mlp --output mlp-again"));

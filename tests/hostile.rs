@@ -1,5 +1,5 @@
-//! Files from people who mean harm, or who had bad luck: each has its exit code and its message, and nothing else
-//! happens: no panic, nothing written, no more memory than is stated.
+//! Malicious and corrupt files: each has its exit code and message, without a panic, without output, and within the
+//! stated memory limit.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,27 +10,27 @@ use wait4::Wait4;
 use crate::common::Folder;
 
 mod configurations; // config.json of a model
-mod forged; // manifests and receipts that their writer sealed
+mod forged; // manifests and receipts with valid seals and forged contents
 mod manifests; // manifest.json of a data set
 #[cfg(unix)]
 mod no_files; // pipes, devices, links
-mod pages; // what is shown of them all
-mod receipts; // what parts of a build leave for the merge
+mod pages; // reports of all these files
+mod receipts; // receipts of the parts of a build
 mod tables; // JSON Lines and Parquet
 mod task_files; // TSV files of a task
 mod text; // plain and compressed text
 mod vocabularies; // vocab.txt
-mod weights; // safetensors, and what is none
+mod weights; // safetensors, and other files in their place
 
-/// A file or option, the exit code, and the message without `error: `. `...` stands for what varies.
+/// File or option, exit code, and the message without `error: `. `...` matches any text.
 type Row<'a> = (&'a str, i32, &'a str);
 
 const BUILD: &str = "make-pretrain-data --max-seq-length 32 --max-predictions-per-seq 5 --threads 2";
 
-/// The most memory that any of these files may make a program hold, in MiB.
+/// Maximum memory in MiB that any of these files may make a program hold.
 const MOST_MEMORY: u64 = 512;
 
-/// Runs each row's command line; every message is compared whole, up to `...`.
+/// Runs the command line of each row and compares the whole message, up to `...`.
 fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
     let mut most = 0;
     for (argument, code, expected) in rows {
@@ -62,20 +62,20 @@ fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
     rows.len()
 }
 
-/// How a program ended that had a limit.
+/// Result of a program that ran with a memory limit.
 pub(crate) struct Limited {
     pub(crate) code: Option<i32>,
     pub(crate) stderr: String,
-    /// The most memory it held, in MiB.
+    /// Peak memory in MiB.
     pub(crate) memory: u64,
 }
 
-/// Names a file with a command line to a process that counts: see [`memory_is_counted`].
+/// Environment variable with a file that contains a command line for the measuring process: see [`memory_is_counted`].
 const METER: &str = "BERT_METER";
 
-/// Runs a program that ends at once when it asks for more than 3 GB of addresses, where a shell can set that; the
-/// operating system says how much memory it held. That number begins with what the process held that started it, so this
-/// is a small one: the test again.
+/// Runs a program with a limit of 3 GB of address space, if a shell can set one, and measures its peak memory. The
+/// operating system's figure includes the memory of the parent process, so the parent is a small process: this test
+/// binary.
 pub(crate) fn limited(folder: &Folder, line: &str) -> Limited {
     let command = folder.command(line);
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -98,7 +98,7 @@ pub(crate) fn limited(folder: &Folder, line: &str) -> Limited {
     Limited { code, stderr, memory }
 }
 
-/// Runs the words of a file as a command; writes beside it what that says, its exit code and the MiB that it held.
+/// Runs a file's contents as a command; writes its output, exit code and peak memory in MiB next to the file.
 fn meter(task: &Path) {
     let words = std::fs::read_to_string(task).expect("a task");
     let stderr = std::fs::File::create(task.with_file_name("stderr")).expect("a file");
@@ -110,7 +110,7 @@ fn meter(task: &Path) {
     std::fs::write(task.with_file_name("count"), count.to_string()).expect("a file written");
 }
 
-/// Also the process that counts, when [`METER`] says so.
+/// Also acts as the measuring process if [`METER`] is set.
 #[test]
 fn memory_is_counted() {
     if let Some(task) = std::env::var_os(METER) {
@@ -120,7 +120,7 @@ fn memory_is_counted() {
     let text = "So it goes on and on, and on. ".repeat(100);
     let line = |text: &str| json!({ "text": text }).to_string() + "\n";
     folder.write("little.jsonl", line(&text));
-    // A line is held whole.
+    // A line is held in memory completely.
     folder.write("much.jsonl", line(&text.repeat((48 << 20) / text.len())));
     let [little, much] = ["little", "much"].map(|name| {
         let flags = format!("--vocab vocab.txt --input {name}.jsonl --output {name}");

@@ -1,4 +1,4 @@
-//! Where a run begins: with the reference's weights, with neighbour heads, with counts of its text.
+//! Initialization of a run: the reference's, previous-next heads, bigram counts of the text.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn a_folder_of_fresh_weights_is_what_a_run_begins_with() {
     }
     let weights = |choice: &str| folder.read(&format!("run-{choice}/{WEIGHTS}"));
     assert!(weights("reference") != weights("neighbours") && weights("neighbours") != weights("counts"));
-    // The default, and what a vocabulary alone is enough for.
+    // The default, and the initialization that needs only a vocabulary.
     folder.ok(&format!("pretrain {QUICK} --steps 4 --seed 3 --output default"));
     assert!(folder.read(&format!("default/{WEIGHTS}")) == weights("counts"));
     let line =
@@ -75,12 +75,12 @@ fn a_run_goes_on_as_it_began() {
         assert_eq!(refused.code, Some(4), "{}", refused.stderr);
         assert!(refused.stderr.contains("initialization was \"counts\""), "{}", refused.stderr);
     }
-    // Killed before its first checkpoint, it counts again.
+    // A run that is killed before its first checkpoint counts again.
     folder.copy("run", "young");
     std::fs::remove_dir_all(folder.at("young/checkpoints")).unwrap();
     folder.ok(&format!("{} --resume", line("counts", "young")));
     assert!(folder.read(&format!("run/{WEIGHTS}")) == folder.read(&format!("young/{WEIGHTS}")));
-    // A run from before there was a choice began with the reference's weights and says nothing of it.
+    // A run from before this option existed used the reference's initialization and does not record it.
     folder.ok(&line("reference", "old"));
     assert_eq!(folder.sealed("old/run.json")["identity"]["initialization"], Value::Null);
     folder.ok(&format!("{} --resume", line("reference", "old")));

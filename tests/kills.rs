@@ -1,6 +1,7 @@
-//! SIGKILL at random moments, start again, until done: the end is that of an undisturbed process, byte for byte.
+//! Kills programs at random moments (SIGKILL) and restarts them until done; the result equals an undisturbed process
+//! byte for byte.
 //!
-//! Twenty kills of each program are an ordinary test; `scripts/chaos` asks for more through `BERT_KILLS` and prints
+//! The regular test does twenty kills of each program; `scripts/chaos` asks for more through `BERT_KILLS` and prints
 //! the figures.
 
 #![cfg(unix)]
@@ -15,7 +16,7 @@ use bert_trainer::checkpoint::CheckpointFolder;
 use crate::common::{Folder, articles, entailment};
 use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
-/// How many kills have to hit a living process.
+/// Returns how many kills have to hit a living process.
 fn wanted() -> u64 {
     std::env::var("BERT_KILLS").map_or(20, |text| text.parse().expect("BERT_KILLS is a number"))
 }
@@ -25,7 +26,7 @@ fn moments(program: u64) -> Stream {
     Stream::new(seed, Domain::Test, &[program])
 }
 
-/// Kills a process after a time; whether it was still alive, and its stderr.
+/// Kills a process after a time. Returns whether it was still alive, whether it succeeded, and its stderr.
 fn kill_after(mut child: Child, time: Duration) -> (bool, bool, String) {
     sleep(time);
     let _ = child.kill();
@@ -35,7 +36,7 @@ fn kill_after(mut child: Child, time: Duration) -> (bool, bool, String) {
     (ended.status.code().is_none(), ended.status.success(), stderr)
 }
 
-/// What was seen, for the table of promises.
+/// Counts of kills, for the reliability table.
 #[derive(Default)]
 struct Tally {
     kills: u64,
@@ -90,8 +91,8 @@ fn killed_builds_end_as_undisturbed_ones() {
     tally.print("make-pretrain-data", started);
 }
 
-/// Both steps of two parts and the merge, each killed on its way and given again; with and without a scratch folder,
-/// of which nothing is left.
+/// Kills and restarts both steps of two parts and the merge, with and without a scratch folder. Checks that no scratch
+/// data is left.
 #[test]
 fn killed_parts_end_as_the_whole() {
     let folder = Folder::with_data();
@@ -131,7 +132,7 @@ fn killed_parts_end_as_the_whole() {
     tally.print("make-pretrain-data --part, bert merge", started);
 }
 
-/// The data set itself: a kill right after the commit may leave the work folder behind.
+/// Returns a snapshot of the data set itself: a kill right after the commit may leave the work folder behind.
 fn snapshot_of_the_data(folder: &Folder) -> std::collections::BTreeMap<String, Option<Vec<u8>>> {
     let mut found = folder.snapshot("out");
     found.retain(|name, _| !name.starts_with(".build"));
@@ -141,7 +142,7 @@ fn snapshot_of_the_data(folder: &Folder) -> std::collections::BTreeMap<String, O
 #[test]
 fn killed_runs_end_as_undisturbed_ones() {
     let folder = with_whole_run();
-    // A checkpoint after each step: most kills come while one is written.
+    // With a checkpoint after each step, most kills come while one is written.
     let line = format!("{RUN} --save-every 1 --output run");
     let (mut tally, mut random, started) = (Tally::default(), moments(2), Instant::now());
     let finish = |tally: &mut Tally| {
@@ -166,7 +167,7 @@ fn killed_runs_end_as_undisturbed_ones() {
         let now = newest(&folder);
         assert!(now >= before, "checkpoint {before} was committed, {now} is the newest good one");
         let written = steps_in_the_log(&folder);
-        // The checkpoint after a step is written while the next step is taken, but not the one after that.
+        // The checkpoint of a step is written during the next step, but no longer during the one after that.
         assert!(
             written <= now + 2,
             "more than two checkpoint intervals lost: {written} steps done, {now} kept"
@@ -179,7 +180,7 @@ fn killed_runs_end_as_undisturbed_ones() {
     tally.print("pretrain", started);
 }
 
-/// Whatever a kill leaves must not stop the same command, neither as it was nor with `--resume`.
+/// Checks that the leftovers of a kill never block the same command, with or without `--resume`.
 #[test]
 fn killed_finetunings_end_as_undisturbed_ones() {
     let folder = Folder::with_run();
@@ -204,7 +205,7 @@ fn killed_finetunings_end_as_undisturbed_ones() {
         tally.in_writing += u64::from(folder.at("tuned/.unfinished").exists());
         if folder.at("tuned/report.json").exists() {
             let mut found = folder.snapshot("tuned");
-            // A kill right after the report may leave the marker behind, and what was saved of the runs.
+            // A kill right after the report may leave the marker and the saved runs behind.
             found.retain(|name, _| name != ".unfinished" && !name.starts_with(".runs"));
             assert!(whole == found, "a finished fine-tuning differs");
             std::fs::remove_dir_all(folder.at("tuned")).expect("removed");
@@ -217,7 +218,7 @@ fn killed_finetunings_end_as_undisturbed_ones() {
     tally.print("finetune", started);
 }
 
-/// The step of the newest good checkpoint; none may be bad.
+/// Returns the step of the newest valid checkpoint; no checkpoint may be corrupt.
 fn newest(folder: &Folder) -> u64 {
     let found = CheckpointFolder::of_run(&folder.at("run"))
         .newest_good(&mut |error| panic!("a kill left a checkpoint that looks whole: {error}"))

@@ -1,9 +1,10 @@
-//! Every package that the programs and tests are made of here has a licence that `deny.toml` allows. `cargo deny` looks
-//! at the packages of other systems and features as well, and is not everywhere.
+//! Checks that every dependency of the programs and tests has a licence that `deny.toml` allows. `cargo deny` also
+//! checks the packages of other systems and features, but is not installed everywhere.
 
 use std::process::Command;
 
-/// Whether an SPDX expression is met by what is allowed: `AND` binds closer than `OR`, of which `/` is an old form.
+/// Returns whether an SPDX expression is satisfied by the allowed licences: `AND` binds more tightly than `OR`; `/` is
+/// an old form of `OR`.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut words = spaced.split_whitespace().peekable();

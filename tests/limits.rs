@@ -1,5 +1,5 @@
-//! Memory: a step is estimated before it begins and refused where it cannot fit; an allocation that fails ends the
-//! program with one line.
+//! Memory limits: a step that cannot fit is refused before it begins, and a failed allocation ends the program with a
+//! one-line error.
 
 #![cfg(target_os = "linux")]
 
@@ -10,7 +10,7 @@ use crate::hostile::limited;
 
 const WORDS: usize = 30_522;
 
-/// A folder with the data set `wide/` of a large vocabulary and sequences of 128.
+/// Returns a folder with the data set `wide/` with a large vocabulary and sequences of 128.
 fn with_wide_data() -> Folder {
     let folder = Folder::with_data();
     let known = folder.text("vocab.txt");
@@ -31,7 +31,7 @@ fn under(folder: &Folder, kib: u64, line: &str) -> Ended {
     ended(line, shell.output().expect("a shell"))
 }
 
-/// The memory of a run, in MiB: the estimate that it prints at its start, and the measured maximum.
+/// Returns the memory of a run in MiB: the estimate printed at its start, and the measured peak.
 fn estimated_and_measured(folder: &Folder, line: &str) -> (f64, f64) {
     let ended = limited(folder, line);
     assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);

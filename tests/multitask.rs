@@ -37,13 +37,13 @@ fn one_encoder_learns_two_tasks() {
     let losses: Vec<f64> = [0, 3].map(|epoch| number(&epochs[epoch][1], "/train_loss")).into();
     assert!(losses[1] < losses[0], "{losses:?}");
 
-    // Each folder is like one of finetune; the encoder is one, and has learnt.
+    // Each folder is like an output of finetune; all have the same, trained encoder.
     let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
     let (rte, sst, start) =
         (weights("both/rte/model"), weights("both/sst-2/model"), weights("run/checkpoints/step-00000006"));
     for (name, tensor) in rte.iter().filter(|(name, _)| name.starts_with("bert.")) {
         assert_eq!(*tensor, sst[name], "{name}");
-        // The key's bias has no gradient.
+        // The bias of the keys has no gradient.
         assert!(name.ends_with("key.bias") || *tensor != start[name], "{name}");
     }
     assert_ne!(rte["classifier.weight"], sst["classifier.weight"]);
@@ -57,7 +57,7 @@ fn one_encoder_learns_two_tasks() {
         folder.ok("bert predict --model both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;
     assert_eq!(predicted.lines().count(), 11);
 
-    // The same again, to the bit; other draws with another sampling.
+    // A repetition gives the same bits; another sampling gives different draws.
     folder.ok(&format!("{line} --output again {flags}"));
     assert_eq!(
         folder.read("again/rte/model/model.safetensors"),
@@ -166,7 +166,7 @@ fn resume_takes_nothing_of_other_commands() {
     }
 }
 
-/// Starts a run in the folder `name` until a signal found it between its first step and its last.
+/// Starts runs in the folder `name` until a signal reaches one between its first step and its last.
 fn stopped_midway(folder: &Folder, name: &str, line: &str, signal: &str) -> Ended {
     let mut patience = Duration::from_millis(100);
     for _ in 0..20 {

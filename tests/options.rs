@@ -1,4 +1,4 @@
-//! What decides the data is said, saved, and read back: the cap on masked tokens, `--config`.
+//! Options that decide the data are printed, saved and read back: the cap on masked tokens, `--config`.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,8 @@ fn digests(folder: &Folder, data: &str) -> Vec<Value> {
     shards.as_array().expect("a list").iter().map(|shard| shard["blake3"].clone()).collect()
 }
 
-/// The share of masked tokens is the one asked for at every length, and a cap that lowers it is told at the start.
+/// Checks that the fraction of masked tokens is as requested at every length, and that a lower cap is reported at the
+/// start.
 #[test]
 fn a_cap_that_lowers_the_masked_share_is_told() {
     let folder = folder();
@@ -61,7 +62,7 @@ fn a_data_set_is_made_again_from_its_manifest() {
         let config = |data: &str| folder.sealed(&format!("{data}/manifest.json"))["config"].clone();
         assert_eq!(config(name), config("made"), "{name}");
     }
-    // A flag goes before the file, also one that says the default.
+    // A flag overrides the file, even if it gives the default.
     let ended =
         folder.ok("make-pretrain-data --config made --output other --random-seed 12345 --nsp on --json");
     let config = &ended.json()["config"];
@@ -115,7 +116,7 @@ fn a_run_and_a_tuning_are_made_again_from_what_they_saved() {
         let identity = |run: &str| folder.sealed(&format!("{run}/run.json"))["identity"].clone();
         assert_eq!(identity(&again), identity("run"));
     }
-    // A flag goes before the file, and before what it cannot stand beside: --model.
+    // A flag overrides the file, and also removes options that conflict with it: --model.
     folder.ok("pretrain --config run --steps 2 --init-checkpoint run --seed 10 --output other");
     let saved = folder.sealed("other/run.json")["config"].clone();
     assert_eq!((&saved["steps"], &saved["seed"], &saved["model"]), (&json!(2), &json!(10), &Value::Null));

@@ -1,4 +1,4 @@
-//! A data set made in parts, as by an array of jobs, is the one that a single program makes.
+//! Checks that a data set made in parts, as by a job array, equals the one made by a single program.
 
 use crate::common::{Folder, articles};
 
@@ -12,7 +12,7 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
     folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
     let part = |index: usize| format!("make-pretrain-data {FLAGS} --output parts --part {index} --parts 4");
-    // Whoever comes before the text is tokenized is told so, and what it has to do then.
+    // A part that starts before the text is tokenized reports this and what to do next.
     let early = folder.run(&part(2));
     assert_eq!(early.code, Some(75), "{}", early.stderr);
     assert!(early.stderr.contains("1 of 1 shares of the text are not tokenized yet"), "{}", early.stderr);
@@ -28,7 +28,7 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     let ended = folder.run("bert merge parts");
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("part 2 is missing: make it with --part 2 --parts 4"), "{}", ended.stderr);
-    // This one has other names for the same text, as on a machine that mounts it elsewhere.
+    // This part has other paths for the same text, as on a machine with another mount point.
     folder.write("mounted/text.txt", articles(0, 8));
     folder.write("elsewhere/vocab.txt", folder.read("vocab.txt"));
     let vocab = folder.at("elsewhere/vocab.txt");
@@ -55,7 +55,7 @@ fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
         format!("make-pretrain-data {FLAGS} --output parts --scratch fast --part {index} --parts 2")
     };
     folder.ok(&format!("{} --tokenize-only", part(2)));
-    // Another build shares the folder, and waits for its other part.
+    // Another build shares the folder and waits for its second part.
     let other = format!("make-pretrain-data {FLAGS} --output other --scratch fast --part 1 --parts 2");
     folder.ok(&format!("{other} --tokenize-only"));
     folder.ok(&part(1));
@@ -70,7 +70,7 @@ fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
         "the text of the other build is gone"
     );
     assert!(left.keys().all(|name| name.starts_with("other-")), "{:?}", left.keys());
-    // Every command may be given again, as by a scheduler that starts jobs again.
+    // Every command may be repeated, as by a scheduler that restarts jobs.
     let again = folder.ok(&format!("{} --quiet", part(1)));
     assert_eq!(again.stderr, "", "--quiet");
     folder.ok("bert merge parts --scratch fast");

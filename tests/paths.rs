@@ -1,4 +1,4 @@
-//! Paths as users give them: `file://` URLs, lists with commas, URLs with passwords.
+//! Paths as users write them: `file://` URLs, lists with commas, URLs with passwords.
 
 use crate::common::{Folder, articles};
 
@@ -32,7 +32,7 @@ fn urls_of_files_work_for_every_flag() {
     folder.ok(&format!("bert make-vocab --input {text} --vocab-size 300 --output {}", url("again.txt")));
     assert_eq!(folder.read("again.txt"), folder.read("vocab.txt"));
     assert!(folder.at("data.html").is_file() && !folder.at("file:").exists());
-    // A file of options may hold such URLs too.
+    // A file of options may contain such URLs too.
     let options =
         serde_json::json!({ "input": [text], "vocab": vocab, "output": url("other"), "scratch": scratch });
     folder.write("options.json", options.to_string());

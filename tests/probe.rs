@@ -1,4 +1,4 @@
-//! `bert probe`: a word changed, and the predictions before and after.
+//! `bert probe`: changes a word and compares the predictions before and after.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn probes(result: &Value) -> &Vec<Value> {
 fn words_at_masks() {
     let folder = Folder::with_run();
     let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
-    // "the" stands at 1 and 5.
+    // "the" is at positions 1 and 5.
     let changed: Vec<(u64, &str)> = probes(&result)
         .iter()
         .map(|probe| {
@@ -30,7 +30,7 @@ fn words_at_masks() {
         ["the water [MASK] to the [MASK] .", "river"],
     ]) {
         assert_eq!(probe["word"], json!(second));
-        // Before and after are what fill-mask says of the two texts.
+        // The predictions before and after equal the output of fill-mask for the two texts.
         let filled = |text: &str| {
             folder.ok(&format!("bert fill-mask --checkpoint run '{text}' --top-k 400 --json")).json()
         };
@@ -56,7 +56,7 @@ fn words_at_masks() {
     assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
     assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
 
-    // Instances of a data folder know what was masked.
+    // Instances of a data folder store the masked words.
     let result = folder.ok("bert probe --model run --data held --instances 4 --replace the=a --json").json();
     assert!(!probes(&result).is_empty());
     for probe in probes(&result) {

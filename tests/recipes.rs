@@ -1,4 +1,4 @@
-//! Options that were measured together, and a run as long as the time there is.
+//! Recipes, and a run limited by time.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn a_recipe_is_what_the_flags_do_not_say() {
     assert_eq!((&config["learning_rate"], &config["adam_beta2"]), (&json!(0.002), &json!(0.98)));
     assert_eq!((&config["steps"], &config["model"]), (&json!(2), &json!("config.json")));
 
-    // One's own is a file like those, and a start from a checkpoint takes the place of its model.
+    // A custom recipe has the same format, and a start from a checkpoint replaces its model.
     folder.write("mine.toml", shown.replace("steps = 10000", "steps = 3").replace("= 500", "= 1"));
     folder
         .ok("pretrain --recipe mine.toml --data documents --init-checkpoint run --batch-size 4 --output on");
@@ -69,7 +69,7 @@ fn a_budget_becomes_a_number_of_steps() {
     );
     assert_eq!(folder.json("run/metrics.jsonl").len() as u64, steps);
 
-    // Nothing but the number is left of it: by steps the run is the same, and to resume nothing is measured.
+    // Only the number of steps is saved: the run with this number is the same, and a resumed run measures nothing.
     folder.ok(&format!("pretrain {flags} --steps {steps} --output by-steps"));
     assert!(folder.read("run/metrics.jsonl") == folder.read("by-steps/metrics.jsonl"));
     let again = folder.ok(&format!("pretrain {flags} --budget 1h --output run --resume"));

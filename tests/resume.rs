@@ -1,9 +1,8 @@
-//! A run that was stopped, killed or damaged ends as an uninterrupted one: weights, moments and logs,
-//! byte for byte, with dropout and accumulation.
+//! A stopped, killed or damaged run ends like an uninterrupted one: weights, moments and logs, byte for byte, with
+//! dropout and accumulation.
 //!
-//! Signals reach a run at moments that no test decides; the end must not depend on them, so every
-//! outcome is checked to the byte. Where a test needs a stop in the middle, a run that was faster than
-//! the signal is started anew.
+//! Signals reach a run at arbitrary moments. The result must not depend on them, so every outcome is checked to the
+//! byte. If a test needs a stop in the middle and the run was faster than the signal, the run is restarted.
 
 #![cfg(unix)]
 
@@ -18,10 +17,10 @@ use serde_json::json;
 use crate::common::{Ended, Folder, articles, ended, entailment, has_bf16};
 
 const STEPS: u64 = 40;
-/// Evaluates after every step, which makes steps long enough to be stopped between.
+/// Evaluates after every step, so that steps are long enough for a stop between them.
 pub(crate) const RUN: &str = "pretrain --data data --eval-data held --eval-every 1 --model config.json --steps 40 \
                    --batch-size 6 --gradient-accumulation-steps 2 --learning-rate 3e-3 --seed 7";
-/// What must be equal at the end.
+/// Files that must be equal at the end.
 const COMPARED: [&str; 4] = [
     "metrics.jsonl",
     "evaluations.jsonl",
@@ -29,7 +28,7 @@ const COMPARED: [&str; 4] = [
     "checkpoints/step-00000040/optimizer.safetensors",
 ];
 
-/// A folder with data and the uninterrupted run `whole/`.
+/// Returns a folder with data and the uninterrupted run `whole/`.
 pub(crate) fn with_whole_run() -> Folder {
     let folder = Folder::with_data();
     folder.ok(&format!("{RUN} --save-every 1000 --output whole"));
@@ -58,7 +57,7 @@ fn steps_done(folder: &Folder, run: &str) -> u64 {
     }
 }
 
-/// Waits until the run has done so many steps; false if the program ended before.
+/// Waits until the run has done `steps` steps; returns false if the program ended before.
 fn reaches(folder: &Folder, run: &str, steps: u64, child: &mut Child) -> bool {
     let started = Instant::now();
     while steps_done(folder, run) < steps {
@@ -71,8 +70,8 @@ fn reaches(folder: &Folder, run: &str, steps: u64, child: &mut Child) -> bool {
     child.try_wait().expect("its state").is_none()
 }
 
-/// Starts a run and stops it by a signal after `steps` steps, one of them its own, so that it listens to
-/// signals by then; `None` if it ended by itself before.
+/// Starts a run and stops it with a signal after `steps` steps. At least one of them is its own, so that its signal
+/// handler is installed. Returns `None` if the run ended before.
 fn stopped(folder: &Folder, line: &str, run: &str, signal: &str, steps: u64) -> Option<Ended> {
     let steps = steps.max(steps_done(folder, run) + 1);
     let mut child = folder.start(line);
@@ -94,7 +93,7 @@ fn stopped_three_times_and_resumed() {
     stop_three_times_and_resume(&with_whole_run());
 }
 
-/// The samples of documents on disk are found again from the place that a checkpoint holds.
+/// Checks that the position in a checkpoint finds the samples of documents on disk again.
 #[test]
 fn stopped_three_times_and_resumed_with_documents_on_disk() {
     let folder = Folder::with_data();
@@ -128,12 +127,12 @@ fn stop_three_times_and_resume(folder: &Folder) {
     });
 }
 
-/// The second Ctrl-C ends the process at once, in the middle of a step; what was committed stays.
+/// Checks that the second Ctrl-C ends the process at once, in the middle of a step, and keeps committed files.
 #[test]
 fn a_second_interrupt_does_not_wait() {
     let folder = Folder::with_data();
     until_in_time(|run| {
-        // Steps that take a while.
+        // Slow steps.
         let line = format!(
             "pretrain --data data --model config.json --batch-size 800 --steps 50 --save-every 1 --output {run}"
         );
@@ -154,7 +153,7 @@ fn a_second_interrupt_does_not_wait() {
         assert_eq!(child.wait().expect("its end").code(), Some(130), "{said}");
         folder.ok(&format!("bert verify {run}"));
         folder.ok(&format!("{} --resume --quiet", line.replace("--save-every 1 ", "--save-every 50 ")));
-        // Unless the step ended between the two.
+        // Unless the step ended between the two signals.
         said.contains("stopped at once; the last checkpoint is intact").then_some(())
     });
 }
@@ -175,12 +174,12 @@ fn a_checkpoint_on_demand_does_not_stop_the_run() {
         let checkpoints = folder.names(&format!("{run}/checkpoints"));
         assert_eq!(checkpoints.last().map(String::as_str), Some("step-00000040"));
         assert_ends_like_the_whole(&folder, run);
-        // One more than that of the end, unless the signal came with the last step.
+        // One more than at the end, unless the signal came with the last step.
         (checkpoints.len() == 2).then_some(())
     });
 }
 
-/// A kill before the first checkpoint leaves a run without one.
+/// Checks that a kill before the first checkpoint leaves a run without one.
 #[test]
 fn killed_before_the_first_checkpoint() {
     let folder = with_whole_run();
@@ -196,7 +195,7 @@ fn killed_before_the_first_checkpoint() {
 #[test]
 fn what_a_kill_may_leave_is_cleared() {
     let folder = with_whole_run();
-    // As if killed at step 30: a checkpoint half written, one half removed, lines after the last good one.
+    // Simulates a kill at step 30: a half-written checkpoint, a half-removed one, log lines after the last valid one.
     let line = format!("{RUN} --save-every 10 --output run");
     folder.ok(&line);
     folder.copy("run/checkpoints/step-00000040", "run/checkpoints/.partial-step-00000040");
@@ -216,7 +215,8 @@ fn what_a_kill_may_leave_is_cleared() {
     assert_eq!(folder.names("run/checkpoints"), checkpoints);
 }
 
-/// A data set is there as a whole or not at all, and a second build clears what the first left.
+/// Checks that a data set is written completely or not at all, and that a second build removes the leftovers of the
+/// first.
 #[test]
 fn a_killed_build_is_made_again() {
     let folder = Folder::with_data();
@@ -265,7 +265,7 @@ fn a_corrupt_checkpoint_is_passed_over() {
         }
         assert_ends_like_the_whole(&folder, "run");
     }
-    // Whatever reads the run says so as well, and goes on.
+    // Programs that read the run report the corrupt checkpoint too, and continue.
     folder.flip("run/checkpoints/step-00000040/model.safetensors");
     let ended = folder.ok("bert export run exported");
     assert!(ended.stderr.contains("warning: ") && ended.stdout.contains("step-00000030"), "{}", ended.stderr);
@@ -328,12 +328,12 @@ fn resuming_what_is_finished_missing_or_different() {
         refused(&other, 4, &["another configuration", "precision was \"f32\", now \"bf16\""]);
     }
     folder.ok(&format!("{line} --precision f32 --output run --resume"));
-    // Where and how often it saves or evaluates does not decide what it computes.
+    // Where and how often a run saves or evaluates does not affect its result.
     folder.ok(&format!("{line} --output run --resume --save-every 3 --keep-checkpoints 1"));
 }
 
-/// What the loader makes of the data is part of the run, whether or not the shards say it: a folder that was rebuilt
-/// under other rules is another one, and the refusal says which rules.
+/// Checks that the loader's settings are part of the run, whether or not the shards contain them: a folder rebuilt with
+/// other settings is refused, and the error names them.
 #[test]
 fn a_data_folder_rebuilt_under_other_rules_is_refused() {
     let folder = Folder::with_data();
@@ -354,7 +354,7 @@ fn a_data_folder_rebuilt_under_other_rules_is_refused() {
     ];
     for (layout, other, other_said) in layouts {
         let build = |layout: &str, rule: &str| {
-            // A flag that is given twice is an error.
+            // A repeated flag is an error.
             let defaults = ["--max-seq-length 32", "--max-predictions-per-seq 5"];
             let others = defaults.iter().filter(|flag| flag.split(' ').next() != rule.split(' ').next());
             let flags: Vec<&str> = others.copied().chain([layout, rule]).collect();
@@ -383,7 +383,7 @@ fn a_data_folder_rebuilt_under_other_rules_is_refused() {
     }
 }
 
-/// A run may go on elsewhere; that its bits may then differ is said, and only then.
+/// Checks that a run resumed in another environment prints that its bits may differ, and only then.
 #[test]
 fn going_on_elsewhere_is_said() {
     let folder = Folder::with_data();
@@ -413,8 +413,8 @@ fn going_on_elsewhere_is_said() {
     }
 }
 
-/// One writer at a time: the lock is the operating system's, so this test can hold it as well as a
-/// program can.
+/// Checks that a folder has one writer at a time. The operating system holds the lock, so this test can take it like a
+/// program.
 #[test]
 fn a_folder_in_use_is_left_alone() {
     let folder = Folder::with_run();
@@ -446,7 +446,7 @@ fn a_folder_in_use_is_left_alone() {
     }
 }
 
-/// The same with two programs: the second finds the first at work, frozen so that nothing else moves.
+/// The same with two programs: the second finds the first one running, paused so that nothing else changes.
 #[test]
 fn two_runs_in_one_folder() {
     let folder = Folder::with_data();
@@ -458,7 +458,7 @@ fn two_runs_in_one_folder() {
             return None;
         }
         send(&child, "STOP");
-        // A stop is not instant for a process that is on another core.
+        // A process on another core does not stop at once.
         sleep(Duration::from_millis(50));
         let before = folder.snapshot(run);
         let second = [folder.run(&line), folder.run(&format!("{line} --resume"))];

@@ -1,4 +1,4 @@
-//! A fine-tuning that was stopped ends as an uninterrupted one, byte for byte, and goes on only as it began.
+//! A stopped fine-tuning ends like an uninterrupted one, byte for byte, and resumes only with the same settings.
 
 #![cfg(unix)]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Folder, ended, entailment};
 use crate::resume::{send, until_in_time};
 
-/// Stopped at any step, a fine-tuning goes on to the same bits; without `--resume` it starts over.
+/// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
 #[test]
 fn a_stopped_finetuning_goes_on() {
     let folder = Folder::with_run();
@@ -20,7 +20,7 @@ fn a_stopped_finetuning_goes_on() {
     let mut whole = folder.snapshot("whole");
     let report = folder.json("whole/report.json").remove(0);
     whole.remove("report.json");
-    // Stopped again and again, until it is done. What took no step is stopped later the next time.
+    // Stop it repeatedly until it is done. If it took no step, stop it later the next time.
     let mut patience = Duration::from_millis(100);
     let (mut stops, mut went_on, mut finished_before) = (0, 0, 0);
     for _ in 0..400 {
@@ -102,7 +102,7 @@ fn a_finetuning_goes_on_only_as_it_began() {
     let other = run("--resume");
     assert!(other.code == Some(4) && other.stderr.contains("not finished: dev was"), "{}", other.stderr);
     folder.write("glue/dev.tsv", entailment(40, 20));
-    // A checkpoint that is not as it was written is named, and no part of it used.
+    // A corrupt checkpoint is named, and no part of it is used.
     let place = folder.names("out/.runs/cell-1-seed-1/checkpoints").remove(0);
     folder.flip(&format!("out/.runs/cell-1-seed-1/checkpoints/{place}/model.safetensors"));
     let corrupt = run("--resume");
@@ -111,7 +111,7 @@ fn a_finetuning_goes_on_only_as_it_began() {
         "{}",
         corrupt.stderr
     );
-    // Without --resume the same line starts over, and another one is refused.
+    // Without --resume the same command starts over, and a different one is refused.
     let other = run("--learning-rate 1e-3");
     assert!(other.code == Some(4) && other.stderr.contains("is not finished"), "{}", other.stderr);
     folder.ok(&format!("{line} --num-train-epochs 400"));

@@ -1,5 +1,5 @@
-//! What the data programs say before hours of work and after them: warnings with their figures, the share of `[UNK]`, the
-//! room on disk.
+//! Messages of the data programs before and after hours of work: warnings with figures, the fraction of `[UNK]`, disk
+//! space.
 
 use crate::common::{Folder, number};
 
@@ -26,7 +26,7 @@ fn a_cased_vocabulary_and_lower_casing() {
             let all = format!("{}{}", ended.stderr, ended.stdout);
             assert!(all.to_lowercase().contains(&format!("warning: {said}")), "{line} {how}\n{all}");
         }
-        // Before the work, not only in the report behind it.
+        // The warning comes before the work, not only in the final report.
         let ended = folder.ok(&format!("{line} --output wrong --overwrite --quiet"));
         assert!(ended.stderr.starts_with(&format!("WARNING: {said}")), "{}", ended.stderr);
         let report = folder.sealed("wrong/manifest.json");
@@ -73,7 +73,7 @@ fn a_dry_run_says_how_much_room_is_needed() {
     let instances = folder.ok(&format!("{line} --json")).json();
     let documents = folder.ok(&format!("{line} --layout documents --json")).json();
     assert!(number(&instances, "/scratch") > number(&instances, "/bytes"));
-    // The tokens, each once, and their borders.
+    // Each token once, with its boundaries.
     assert!(
         number(&documents, "/scratch") > number(&documents, "/bytes") + 2.0 * number(&documents, "/tokens")
     );

@@ -1,4 +1,4 @@
-//! Fine-tuning on a table of one's own: the same task from CSV, TSV, JSON Lines and Parquet, classes and scores.
+//! Fine-tuning on a user table: the same task from CSV, TSV, JSON Lines and Parquet, classes and scores.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::common::{Folder, entailment, number};
 
 const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
 
-/// Pairs of the entailment set with their labels.
+/// Returns pairs of the entailment set with their labels.
 fn pairs(first: usize, count: usize) -> Vec<[String; 3]> {
     let text = entailment(first, count);
     let row = |line: &str| {
@@ -50,7 +50,7 @@ fn column(rows: &[[String; 3]], at: usize) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row[at].as_str())))
 }
 
-/// What a report says but for places and for what a table is called.
+/// Returns a report's figures, without paths and table names.
 fn figures(report: &Value) -> [Value; 3] {
     [report["runs"].clone(), report["dev"]["metrics"].clone(), report["train_examples"].clone()]
 }
@@ -87,7 +87,7 @@ fn one_table_in_every_form_is_one_task() {
     assert!(predictions.starts_with("index\tprediction\n0\t") && predictions.lines().count() == 3);
     assert_eq!(folder.text("a/seed-1/dev_predictions.tsv").lines().count(), 11);
 
-    // The other forms, and files that are named.
+    // The other formats, and files given by name.
     folder.write("tsv/train.tsv", tsv(&train));
     folder.write("tsv/dev.tsv", tsv(&dev));
     folder.write("tsv/test.tsv", tsv(&test));
@@ -105,7 +105,7 @@ fn one_table_in_every_form_is_one_task() {
     assert_eq!(figures(&again), figures(&report));
     assert_eq!(folder.read("c/model/model.safetensors"), folder.read("a/model/model.safetensors"));
 
-    // What a report holds is enough for pages, for summaries and for the same again.
+    // The contents of a report are enough for pages, summaries and a repetition.
     folder.ok("bert report a");
     assert!(folder.text("a/report.html").contains("predicted not_entailment"));
     let ended = folder.ok(&format!("finetune --config a {QUICK} --seeds 2 --output d --quiet"));

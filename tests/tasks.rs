@@ -1,11 +1,11 @@
-//! Fine-tuning on small sets in the official forms: the report's figures, the predictions, the tuned
-//! model, and which weights a run may change.
+//! Fine-tuning on small sets in the official formats: the figures of the report, the predictions, the fine-tuned model,
+//! and which weights a run may change.
 
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, entailment, number};
 
-/// Flags that fit the very small model and take a second.
+/// Flags for a quick run of the very small model.
 const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 2 --train-batch-size 8";
 
 pub(crate) fn with_entailment() -> Folder {
@@ -48,7 +48,7 @@ fn two_seeds_report_and_predictions() {
     let error = (mean * (1.0 - mean) / 20.0).sqrt();
     assert!((number(&report, "/dev/binomial_standard_error") - error).abs() < 1e-12);
 
-    // The dev predictions are those that were scored, and the baseline is the larger class of dev.
+    // The dev predictions are the scored ones, and the baseline is the larger class of dev.
     let dev = folder.text("glue/RTE/dev.tsv");
     let truth: Vec<&str> = rows(&dev).iter().skip(1).map(|row| row[3]).collect();
     let share = |right: usize| right as f64 / 20.0;
@@ -87,7 +87,7 @@ fn two_seeds_report_and_predictions() {
         folder.ok(&format!("bert attention --checkpoint {of} 'a river ||| a stream'"));
     }
 
-    // Again, one seed at a time: a run does not depend on the others.
+    // One seed at a time gives the same result: a run does not depend on the others.
     let line = line.replace("--seeds 1,2", "--seeds 2");
     folder.ok(&format!("{line} again"));
     let twice = folder.run("bert scores tuned again");
@@ -119,7 +119,7 @@ fn the_course_of_a_run_and_its_errors() {
     assert_eq!(scores.iter().copied().fold(0.0, f64::max), accuracy, "the best epoch counts");
     assert!(history.iter().all(|at| number(at, "/train_loss") > 0.0));
 
-    // The four cells are the dev set, and what is off the diagonal is in the file of errors.
+    // The four cells add up to the dev set, and the off-diagonal examples are in the error file.
     let cell = |label: usize, predicted: usize| number(run, &format!("/confusion/{label}/{predicted}"));
     assert_eq!(cell(0, 0) + cell(0, 1) + cell(1, 0) + cell(1, 1), 20.0);
     assert_eq!((cell(0, 0) + cell(1, 1)) / 20.0, accuracy);
@@ -130,7 +130,7 @@ fn the_course_of_a_run_and_its_errors() {
     assert!(errors[1..].iter().all(|row| row[1] != row[2] && row.len() == 6));
     assert!(errors[1..].is_sorted_by(|a, b| a[3] >= b[3]), "the surest first");
 
-    // The last state alone is scored, but every epoch has its loss.
+    // Only the last state is scored, but every epoch has its loss.
     let report = folder.ok(&format!("{line} last --select last --json")).json();
     assert_eq!(report["runs"][0]["history"][0]["dev"], Value::Null);
     assert_eq!(report["runs"][0]["history"][0]["train_loss"], history[0]["train_loss"]);
@@ -142,7 +142,7 @@ fn a_stopped_fine_tuning_is_started_over_and_nothing_else_is_touched() {
     let folder = with_entailment();
     let line = format!("finetune --task rte --data glue {QUICK} --output");
     folder.ok(&format!("{line} whole"));
-    // What a stop leaves: the runs that were done and a mark, but no report.
+    // State after a stop: the finished runs and a marker, but no report.
     folder.copy("whole", "half");
     std::fs::remove_file(folder.at("half/report.json")).expect("a file removed");
     folder.write("half/.unfinished", "");
@@ -190,7 +190,7 @@ fn a_fine_tuning_goes_on_from_another() {
     let five = folder.tensors("five/model/model.safetensors");
     let two = folder.tensors("two/model/model.safetensors");
     assert_eq!(two["classifier.weight"].0, [2, 16]);
-    // The encoder is the tuned one; at this learning rate it hardly moves.
+    // The encoder is the fine-tuned one; at this learning rate it hardly moves.
     let near = |name: &str| {
         let floats = |bytes: &[u8]| -> Vec<f32> {
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
@@ -199,13 +199,13 @@ fn a_fine_tuning_goes_on_from_another() {
         a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-6)
     };
     assert!(two.keys().filter(|name| name.starts_with("bert.")).all(|name| near(name)));
-    // As many classes are no reason to keep a classifier.
+    // The classifier is not reused, even if the number of classes is equal.
     folder.ok(&format!("{line} --checkpoint two --learning-rate 1e-9 --seeds 7 --output again"));
     let again = folder.tensors("again/model/model.safetensors");
     assert_ne!(again["classifier.weight"], two["classifier.weight"]);
 }
 
-/// Padding goes up to a multiple of 8, but not beyond the positions of the model.
+/// Checks that padding goes up to a multiple of 8, but not beyond the model's maximum length.
 #[test]
 fn an_example_may_be_as_long_as_the_model_has_positions() {
     let folder = Folder::with_data();
@@ -239,7 +239,7 @@ fn what_a_run_may_change() {
     let neighbours = tune("--random-init --initialization neighbours", "neighbours");
     let counts = tune("--random-init --initialization counts --initialization-data data", "counts");
     assert!(encoder().all(|name| frozen[name] == start[name]), "a frozen encoder stays as it was");
-    // Segment ids and words that do not occur have no gradient, but no matrix may stay as it was.
+    // Segment ids and words that do not occur have no gradient, but every matrix must change.
     let query = "bert.encoder.layer.0.attention.self.query.weight";
     assert!(whole[query] != start[query] && fresh[query] != start[query] && fresh[query] != whole[query]);
     assert!(
@@ -340,7 +340,7 @@ fn layers_learn_from_the_top_and_at_their_own_rate() {
         .sum();
     assert_eq!(report["parameters"]["trained"], json!(trained));
 
-    // One step of Adam moves a bias by the learning rate, whatever its gradient is.
+    // One Adam step moves a bias by the learning rate, whatever its gradient is.
     let one = line.replace("--num-train-epochs 2", "--num-train-epochs 0.2");
     let flags = "--layer-decay 0.5 --schedule constant --warmup-proportion 0 --adam-epsilon 1e-20";
     folder.ok(&format!("{one} {flags} --output decayed"));

@@ -1,5 +1,5 @@
-//! The whole path on real text, in a folder whose name has spaces and letters beyond ASCII: each
-//! program's result is the next one's input, and figures that two programs give must agree.
+//! Runs the whole pipeline on real text, in a folder whose name has spaces and non-ASCII letters: each program's result
+//! is the input of the next one, and figures reported by two programs must agree.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::common::{Folder, articles, assert_self_contained, number};
 
 const STEPS: usize = 60;
 
-/// A folder with data and a pre-training run that learnt something.
+/// Returns a folder with data and a pre-training run that has learnt something.
 fn pretrained() -> (Folder, Value) {
     let folder = Folder::named("Ein Ordner für 文字 & mehr");
     folder.add_data_of(&(articles(0, 8) + &articles(12, 38)));
@@ -15,7 +15,7 @@ fn pretrained() -> (Folder, Value) {
         "pretrain --data data --eval-data held --model config.json --steps {STEPS} --batch-size 8 \
          --initialization reference --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
     ));
-    // On a terminal or not: what happened goes to stderr, the result alone to stdout.
+    // With or without a terminal, progress goes to stderr and only the result to stdout.
     for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss", "too few to judge by"]
     {
         assert!(outcome.stderr.contains(said), "{said:?} is not in {}", outcome.stderr);
@@ -49,7 +49,7 @@ fn text_to_shards() {
     let shards = manifest["shards"].as_array().expect("shards");
     let rows: Vec<u64> = shards.iter().map(|shard| shard["rows"].as_u64().expect("rows")).collect();
     assert_eq!(rows.iter().sum::<u64>() as f64, instances);
-    // Equal shares of the passes, whose rows differ a little.
+    // The passes have equal shares; their numbers of rows differ a little.
     assert!(instances > 100.0 && rows.iter().all(|&rows| (rows as f64 * 3.0 / instances - 1.0).abs() < 0.05));
 
     let verified = folder.ok("bert verify data").stdout;
@@ -101,7 +101,7 @@ fn odd_text_is_read_and_counted() {
     assert_eq!(count(&manifest, "invalid_utf8_lines"), 1.0);
     assert_eq!(count(&plain, "invalid_utf8_lines"), 0.0);
     let shown = folder.ok("bert inspect odd --instances 1000").stdout;
-    // Two separators an instance: the one in the text is text.
+    // Two separators per instance; the one in the text is plain text.
     let instances: Vec<&str> = shown.lines().filter(|line| line.starts_with('#')).collect();
     assert!(instances.len() > 100);
     assert!(instances.iter().all(|line| line.matches("[SEP]").count() <= 3), "{shown}");
@@ -117,7 +117,7 @@ fn pretraining_learns_and_its_figures_agree() {
     let steps: Vec<u64> = evaluations.iter().filter_map(|record| record["step"].as_u64()).collect();
     assert_eq!(steps, [0, 20, 40, 60]);
 
-    // A fresh model knows nothing: the logarithm of the number of choices.
+    // The loss of an untrained model is the logarithm of the number of choices.
     let vocabulary = folder.text("vocab.txt").lines().count() as f64;
     assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
     assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
@@ -133,7 +133,7 @@ fn pretraining_learns_and_its_figures_agree() {
     assert_eq!(folder.names("my run/checkpoints"), checkpoints);
     assert_eq!(folder.ok("bert verify 'my run'").stdout.matches("good  ").count(), 3);
 
-    // The same figures from the folder, from the checkpoint, and from the exported copy.
+    // The figures from the folder, the checkpoint and the exported copy are equal.
     let evaluate = |of: &str, size: usize| {
         folder.ok(&format!("bert evaluate --checkpoint {of} --data held --batch-size {size} --json")).json()
     };
@@ -161,7 +161,7 @@ fn pretraining_learns_and_its_figures_agree() {
     let first = folder.ok("bert evaluate --checkpoint exported --data held --instances 8 --json").json();
     assert_eq!(first["instances"], json!(8));
 
-    // Continued pre-training starts where the other run ended, with a fresh optimizer.
+    // Continued pre-training starts from the other run's weights with a fresh optimizer.
     folder.ok("pretrain --data data --eval-data held --init-checkpoint exported --steps 2 --batch-size 8 \
          --output continued");
     let mut start = folder.json("continued/evaluations.jsonl").swap_remove(0);
@@ -211,7 +211,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
         4,
         "two charts, two runs"
     );
-    // Without the data there is a page still, without what is counted in them.
+    // Without the data the page is still written, without the counts from the data.
     folder.copy("my run", "moved");
     let settings = folder.text("moved/run.json").replace("\"data\": \"data\"", "\"data\": \"gone\"");
     folder.write("moved/run.json", settings);
@@ -249,7 +249,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     assert!(encoder.iter().all(|(name, tensor)| in_whole(name) == Some(tensor)));
 }
 
-/// A vocabulary file may end its lines as it likes: it is the words that count.
+/// Checks that only the words of a vocabulary file matter, not its line endings.
 #[test]
 fn line_ends_of_a_vocabulary_do_not_matter() {
     let folder = Folder::with_data();

@@ -1,4 +1,4 @@
-//! A folder made with `--columns hf`, trained from by our programs and by the `Trainer` of transformers.
+//! Trains on a folder made with `--columns hf`, with our programs and with the `Trainer` of transformers.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::common::{Folder, QUICK, articles, number};
 
 const DATA: &str = "make-pretrain-data --input train.txt --vocab vocab.txt --max-seq-length 32 --dupe-factor 1 --num-shards 2";
 
-/// A folder with `whole/`: a model that drops nothing, as transformers reads it.
+/// Returns a folder with `whole/`: a model without dropout, in transformers format.
 fn folder() -> Folder {
     let folder = Folder::with_data();
     let mut config = folder.config();
@@ -27,7 +27,7 @@ fn instances(folder: &Folder) -> usize {
     folder.sealed("padded/manifest.json")["instances"].as_u64().expect("a number") as usize
 }
 
-/// The loss of our first step over all rows in one batch.
+/// Returns the loss of our first step over all rows in one batch.
 fn first_loss(folder: &Folder, data: &str) -> f64 {
     let rows = instances(folder);
     folder.ok(&format!(
@@ -51,7 +51,7 @@ fn our_programs_read_both_kinds_of_columns() {
     assert_eq!(evaluated("rows"), evaluated("padded"));
 }
 
-/// Ten steps from the folder as it is, by the default collator.
+/// Trains ten steps on the unchanged folder with the default collator.
 const TRAIN: &str = r#"
 import json, sys, torch
 from datasets import disable_progress_bars, load_dataset

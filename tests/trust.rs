@@ -1,5 +1,5 @@
-//! What makes the figures of a fine-tuning trustworthy: seeds, subsets, accumulation, early stopping, intervals, paired
-//! tests, and grids that leave dev alone.
+//! Statistics of fine-tuning results: seeds, subsets, accumulation, early stopping, confidence intervals, paired tests,
+//! and grids that do not use dev.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn seeds_are_numbers_and_ranges() {
         folder.names("tuned"),
         ["dev_labels.tsv", "model", "report.json", "seed-2", "seed-3", "seed-7"]
     );
-    // The saved list is read back.
+    // The saved list of seeds is read back.
     folder.ok("finetune --config tuned --output again --quiet");
     assert_eq!(folder.json("again/report.json")[0]["config"]["seeds"], json!([2, 3, 7]));
 }
@@ -54,7 +54,7 @@ fn a_subset_is_said_and_pure_in_its_seed() {
     let weights = |output: &str| folder.read(&format!("{output}/model/model.safetensors"));
     assert_eq!(weights("some"), weights("same"));
     assert_ne!(weights("some"), weights("other"));
-    // As many as there are is no subset.
+    // A maximum equal to the number of examples is not a subset.
     let ended = folder.ok(&format!("{QUICK} --num-train-epochs 1 --max-train-examples 40 --output all"));
     assert!(!ended.stdout.contains("Trained on"), "{}", ended.stdout);
 }
@@ -87,7 +87,7 @@ fn micro_batches_are_one_batch() {
 #[test]
 fn patience_ends_a_run_and_says_so() {
     let folder = with_entailment();
-    // At this rate nothing changes, so that no epoch is better than the first.
+    // At this rate nothing changes, so no epoch is better than the first.
     let line = format!("{QUICK} --learning-rate 1e-9 --num-train-epochs 9 --seeds 1-2 --output");
     let ended = folder.ok(&format!("{line} tuned --patience 2"));
     assert!(
@@ -101,7 +101,7 @@ fn patience_ends_a_run_and_says_so() {
     assert_eq!(run["history"].as_array().map(Vec::len), Some(3));
     folder.ok("bert report tuned");
     assert!(folder.text("tuned/report.html").contains("2 of 2 runs were ended by --patience"));
-    // What was done until then is what a run without it does.
+    // Until early stopping, the run equals a run without it.
     folder.ok(&format!("{line} whole"));
     let whole = &folder.json("whole/report.json")[0];
     assert_eq!(whole["runs"][0]["history"].as_array().map(Vec::len), Some(9));
@@ -121,7 +121,7 @@ fn an_interval_stands_beside_the_mean() {
     let mean = number(report, "/dev/metrics/0/mean");
     assert!(low < mean && mean < high && low >= 0.0 && high <= 1.0, "{interval}");
     assert_eq!((&interval["metric"], number(interval, "/resamples")), (&json!("accuracy"), 10_000.0));
-    // Not narrower than the examples alone make it, of which there are 20: three seeds answer much alike.
+    // The interval is at least as wide as 20 examples alone make it: three seeds give very similar answers.
     assert!(high - low > 0.1, "{interval}");
     let said = format!(
         "95 % interval of the mean accuracy: {low:.4} to {high:.4} (bootstrap over examples and seeds)"
@@ -153,7 +153,7 @@ fn two_fine_tunings_are_tested_in_pairs() {
     assert_eq!(number(&back, "/test/low"), -number(&test, "/test/high"));
     assert_eq!(back["test"]["p"], test["test"]["p"]);
 
-    // McNemar's counts are those of the files.
+    // McNemar's counts match the prediction files.
     let answers = |output: &str, seed: usize| -> Vec<bool> {
         let labels = folder.text(&format!("{output}/dev_labels.tsv"));
         let answers = folder.text(&format!("{output}/seed-{seed}/dev_predictions.tsv"));
@@ -167,7 +167,7 @@ fn two_fine_tunings_are_tested_in_pairs() {
         assert_eq!(number(&test, &format!("/mcnemar/{at}/only_second")), only(&b, &a));
     }
 
-    // A fine-tuning does not differ from itself; three folders are two configurations.
+    // A fine-tuning does not differ from itself; three folders with two configurations are accepted.
     let same = folder.ok("bert scores a a --paired --json").json();
     assert_eq!((number(&same, "/test/p"), number(&same, "/test/high")), (1.0, 0.0));
     let three = folder.ok("bert scores a b c --paired --json").json();
@@ -268,7 +268,7 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
     assert_eq!((&alone["runs"], &alone["dev"]), (&report["runs"], &report["dev"]));
     assert_eq!(folder.read("alone/model/model.safetensors"), folder.read("grid/model/model.safetensors"));
     assert!(alone["grid"].is_null());
-    // Dev has no say: with other labels there the choice is the same.
+    // Dev does not affect the choice: with other dev labels it is the same.
     let swap = |text: &str| {
         text.replace("\tentailment", "\tX")
             .replace("\tnot_entailment", "\tentailment")
@@ -295,7 +295,7 @@ fn the_calibration_of_the_best_run_is_on_its_page() {
     let right: f64 = bins.iter().map(|bin| number(bin, "/examples") * number(bin, "/accuracy")).sum();
     let accuracy = number(&folder.json("tuned/report.json")[0], "/runs/0/dev/accuracy");
     assert!(examples == 20.0 && (right / 20.0 - accuracy).abs() < 1e-12, "{calibration}");
-    // Of two classes the answer is never less probable than a half.
+    // With two classes, the probability of the answer is at least one half.
     assert!(bins.iter().all(|bin| number(bin, "/confidence") >= 0.5));
     folder.ok("bert report tuned");
     let page = folder.text("tuned/report.html");
@@ -304,7 +304,8 @@ fn the_calibration_of_the_best_run_is_on_its_page() {
     assert_self_contained(&page);
 }
 
-/// The jobs of an array, one seed each, come to what one job with all seeds does, the interval included.
+/// Checks that a job array with one seed per job gives the same result, with the same interval, as one job with all
+/// seeds.
 #[test]
 fn the_seeds_of_an_array_have_their_interval_together() {
     let folder = with_entailment();

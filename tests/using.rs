@@ -1,4 +1,4 @@
-//! A model at work on new texts: `bert predict` and `bert features`.
+//! Applies a model to new texts: `bert predict` and `bert features`.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,7 +18,7 @@ const TUNE: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --
 fn piped(folder: &Folder, line: &str, text: &str) -> crate::common::Ended {
     let mut child = folder.command(line).stdin(Stdio::piped()).spawn().expect("the program starts");
     let (mut input, text) = (child.stdin.take().expect("its input"), text.to_string());
-    // Beside the reading: more goes in and comes out than pipes hold.
+    // Write in another thread: input and output are larger than a pipe buffer.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).expect("written"));
     let output = child.wait_with_output().expect("its end");
     writer.join().expect("all was read");
@@ -59,7 +59,7 @@ fn predictions_are_those_of_the_fine_tuning() {
         assert_eq!(answer["label"].as_str(), label);
     }
 
-    // The same in every form, from standard input, from the model's folder itself, and into a file.
+    // The result is the same in every format, from standard input, from the model's own folder, and into a file.
     let json: String = pairs
         .iter()
         .map(|row| format!("{}\n", json!({ "id": 7, "text": row[1], "text_b": row[2] })))
@@ -71,7 +71,7 @@ fn predictions_are_those_of_the_fine_tuning() {
     assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", said.clone()));
     assert!(into.stderr.contains("20 predictions in deep/answers.jsonl"), "{}", into.stderr);
 
-    // More than a window: every result stands in its place.
+    // With more texts than a window, the results stay in order.
     let many = piped(&folder, "bert predict --model tuned --input - --format jsonl", &json.repeat(110));
     let many = lines(&many.stdout);
     assert_eq!(many.len(), 2200);
@@ -83,13 +83,13 @@ fn predictions_are_those_of_the_fine_tuning() {
     let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
     assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
     assert!(single.stderr.contains("standard input:1: \"text_b\" is missing"), "{}", single.stderr);
-    // The official file, its header and labels included, is read as in the fine-tuning.
+    // The official file, with its header and labels, is read as in the fine-tuning.
     let official = lines(&folder.ok("bert predict --model tuned --input glue/RTE/dev.tsv --id index").stdout);
     for ((official, answer), row) in official.iter().zip(&answers).zip(&pairs) {
         assert_eq!((&official["probabilities"], &official["id"]), (&answer["probabilities"], &json!(row[0])));
     }
 
-    // A reader that goes away is no error.
+    // A reader that closes the pipe is not an error.
     let mut child = folder.start("bert predict --model tuned --input new.tsv");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("its end").code(), Some(0));
@@ -160,7 +160,7 @@ fn features_in_both_forms() {
     assert_eq!(tokens(&found[0]).iter().filter(|token| *token == "[SEP]").count(), 2, "a pair");
     assert_eq!(tokens(&found[1]), ["[CLS]", "[SEP]"], "a blank line is a line");
 
-    // One row a token; the same numbers, without the rounding.
+    // One row per token; the same numbers without the rounding.
     folder.ok(&format!("{line} --format parquet --output rows.parquet"));
     let file = File::open(folder.at("rows.parquet")).expect("the file");
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("a reader");
@@ -196,7 +196,7 @@ fn features_in_both_forms() {
     let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
     assert_eq!(tokens(&short[0]).len(), 6);
 
-    // Where no layers are named, a model of two has two.
+    // Without --layers, a model with two layers gives both.
     let all = lines(&folder.ok("bert features --model run --input texts.txt").stdout);
     let layers = |line: &Value| line["features"][0]["layers"].as_array().map(Vec::len);
     assert!(all.iter().all(|line| layers(line) == Some(2)), "{all:?}");

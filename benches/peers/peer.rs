@@ -1,8 +1,9 @@
-//! What the benchmarks with a peer share: their flags, turns A B A B, medians, memory and CPU time of a process.
+//! Shared code of the benchmarks against a peer: flags, alternating turns (A B A B), medians, memory and CPU time of a
+//! process.
 //!
-//! Our measurement and the scripts of this folder run in turns; the output is one line for each turn, then medians
-//! and ratios. A peer is a process of its own and prints one JSON object. It runs under the Python that `BERT_PYTHON`
-//! names (torch and transformers installed); without one it is left out.
+//! Our measurement and the scripts of this folder run in alternating turns; the output is one line per turn, then
+//! medians and ratios. A peer is a separate process that prints one JSON object. It runs under the Python named by
+//! `BERT_PYTHON` (with torch and transformers); without it, peers are skipped.
 
 use std::process::Command;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use bert_trainer::DeviceName;
 use bert_trainer::device::KernelChoice;
 use bert_trainer::precision::PrecisionChoice;
 
-/// The flags that all of them have.
+/// Common flags of the benchmarks.
 #[derive(clap::Args)]
 pub(crate) struct Work {
     /// tiny, mini, small, medium, base or large.
@@ -22,29 +23,29 @@ pub(crate) struct Work {
     pub(crate) batch_size: usize,
     #[arg(long, default_value_t = 128)]
     pub(crate) seq_length: usize,
-    /// Measured steps in each turn.
+    /// Measured steps per turn.
     #[arg(long, default_value_t = 10)]
     pub(crate) steps: usize,
-    /// Turns of each program.
+    /// Turns per program.
     #[arg(long, default_value_t = 3)]
     pub(crate) turns: usize,
     #[arg(long, value_enum, default_value_t = KernelChoice::Fused)]
     pub(crate) kernels: KernelChoice,
-    /// Of ours.
+    /// Precision of our program.
     #[arg(long, value_enum, default_value_t = PrecisionChoice::F32)]
     precision: PrecisionChoice,
     #[arg(long, default_value_t = DeviceName::Flex)]
     pub(crate) device: DeviceName,
-    /// The peer's precisions, each a program of its own: f32, bf16 (autocast), either with `+compile`.
+    /// Precisions of the peer, each a separate program: f32, bf16 (autocast), either with `+compile`.
     #[arg(long, value_delimiter = ',', default_value = "f32")]
     peers: Vec<String>,
-    /// What cargo adds to a benchmark's arguments.
+    /// Flag that cargo adds to a benchmark's arguments.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 impl Work {
-    /// Gets the process ready as the programs do, and says how the model is made: Google's vocabulary, two labels.
+    /// Sets up the process like the programs do and returns the model configuration: Google's vocabulary, two labels.
     pub(crate) fn begin(&self) -> BertConfig {
         bert_cli::threads::compute_on_this_thread();
         self.precision.check(self.device, self.kernels).expect("the device has this precision");
@@ -52,7 +53,7 @@ impl Work {
         BertConfig { num_labels: 2, compute, ..BertConfig::preset(self.model, 30_522) }
     }
 
-    /// Measures a turn of ours: `steps` runs of `work`. `before_mib` is [`resident_mib`] at the start.
+    /// Measures one turn of our program: `steps` runs of `work`. `before_mib` is [`resident_mib`] at the start.
     pub(crate) fn measure(&self, before_mib: f64, mut work: impl FnMut()) -> Figures {
         let cpu = cpu_seconds();
         let seconds = (0..self.steps).map(|_| {
@@ -69,7 +70,7 @@ impl Work {
         }
     }
 
-    /// The peers that do the same work on as many threads as this process computes on, with flags of their own.
+    /// Returns the peers that do the same work on the same number of threads as this process, with additional flags.
     pub(crate) fn peers(&self, script: &'static str, own: &[(&str, &str)]) -> Vec<Peer> {
         let named = self.peers.iter().filter(|name| !name.is_empty());
         named.map(|name| self.peer(name, script, own)).collect()
@@ -95,30 +96,30 @@ impl Work {
     }
 }
 
-/// One program in one turn.
+/// Figures of one program in one turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// Median over the steps of the turn.
     pub(crate) sequences_per_second: f64,
-    /// CPU time of all threads, in seconds a step: what a busy machine disturbs least.
+    /// CPU time of all threads, in seconds per step; the figure least affected by other load.
     pub(crate) cpu_seconds: f64,
-    /// Most memory that the process ever held (`VmHWM`), in MiB.
+    /// Peak memory of the process (`VmHWM`), in MiB.
     pub(crate) peak_mib: f64,
-    /// What it held before the model was made, in MiB: the program and its libraries.
+    /// Memory before the model was created, in MiB: the program and its libraries.
     pub(crate) before_mib: f64,
 }
 
 /// A peer: the label of its column, its script and the script's arguments.
 pub(crate) struct Peer {
-    /// As printed.
+    /// The label as printed.
     pub(crate) label: String,
-    /// A file of this folder.
+    /// File name in this folder.
     pub(crate) script: &'static str,
     /// Its command line.
     pub(crate) arguments: Vec<String>,
 }
 
-/// Runs ours and the peers in turn, `turns` times each; prints all figures and the medians' ratios.
+/// Runs our program and the peers alternately, `turns` times each; prints all figures and the ratios of the medians.
 pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[Peer]) {
     let python = std::env::var("BERT_PYTHON").ok();
     let peers = if python.is_some() { peers } else { &[] };
@@ -135,7 +136,7 @@ pub(crate) fn in_turn(turns: usize, mut ours: impl FnMut() -> Figures, peers: &[
         }
     }
     let speed = |all: &[Figures]| median(all.iter().map(|f| f.sequences_per_second).collect());
-    // A process holds the more, the longer it lives, so the first turn of each counts.
+    // A process uses more memory the longer it runs, so the first turn of each counts.
     let peak = |all: &[Figures]| all[0].peak_mib;
     let above = |all: &[Figures]| all[0].peak_mib - all[0].before_mib;
     println!("median: ours {:.1} sequences/s", speed(&own));
@@ -165,18 +166,18 @@ fn print(turn: usize, label: &str, figures: &Figures) {
     );
 }
 
-/// Memory that this process holds, in MiB.
+/// Returns the resident memory of this process in MiB.
 pub(crate) fn resident_mib() -> f64 {
     status_mib("VmRSS:")
 }
 
-/// The middle value; of two the greater.
+/// Returns the median; for an even number of values, the upper one.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// A line of Linux's account of this process; NaN elsewhere.
+/// Returns a line of Linux's status of this process; NaN on other systems.
 fn status_mib(key: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(key));
@@ -184,10 +185,11 @@ fn status_mib(key: &str) -> f64 {
         .map_or(f64::NAN, |kib| kib / 1024.0)
 }
 
-/// User and system time of this process, from Linux's account of it (hundredths of a second); NaN elsewhere.
+/// Returns the user and system time of this process, from Linux's statistics (hundredths of a second); NaN on other
+/// systems.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name in parentheses; utime and stime are the 14th and 15th fields of all.
+    // After the name in parentheses; utime and stime are fields 14 and 15.
     let fields: Vec<f64> = stat
         .rsplit(')')
         .next()

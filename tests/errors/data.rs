@@ -1,4 +1,4 @@
-//! Data folders that are not what they should be, for every program that opens them.
+//! Invalid data folders, for every program that opens them.
 
 use bert_data::shard::footer::FORMAT_VERSION;
 
@@ -20,7 +20,7 @@ fn data_folders() {
         "future",
         manifest.replace(&format!("\"format_version\": {FORMAT_VERSION}"), "\"format_version\": 99"),
     );
-    // As many rows in each of three shards as the first has, and one.
+    // Each of three shards has as many rows as the first one has, plus one.
     let rows = folder.json("data/manifest.json")[0]["shards"][0]["rows"].to_string();
     changed("counts", manifest.replacen(&format!("\"rows\": {rows}"), "\"rows\": 1", 1));
     folder.write("other.txt", articles(12, 4));
@@ -82,17 +82,17 @@ fn damaged_shards_are_found() {
             ended.stderr
         );
     }
-    // Mended, the run goes on where it stood.
+    // After the repair, the run resumes at the same step.
     for shard in 0..3 {
         folder.flip(&format!("bad/train-{shard:05}-of-00003.parquet"));
     }
     folder.ok("bert verify bad");
     folder.ok(&format!("{} --resume", lines[0]));
-    // What fails before there are weights leaves no run.
+    // A failure before the weights exist leaves no run.
     folder.ok(lines[1]);
 }
 
-/// With the feature `object-stores` they are read, for which `bert-cluster` has the tests.
+/// With the feature `object-stores` URLs work; `bert-cluster` has the tests.
 #[cfg(not(feature = "object-stores"))]
 #[test]
 fn urls_need_a_feature() {

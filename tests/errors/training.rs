@@ -218,7 +218,7 @@ fn models_and_checkpoints() {
             ("bert quickstart --output out --steps 0", 2, "--steps"),
         ],
     );
-    // Without a command the tool says which there are.
+    // Without a command, the tool lists the commands.
     let ended = folder.run("bert");
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("Usage: bert") && ended.stderr.contains("make-vocab"), "{}", ended.stderr);
@@ -255,7 +255,7 @@ fn several_data_folders_are_refused() {
     );
 }
 
-/// Data without pairs gives no figures of the next sentence: nobody trained that head.
+/// Checks that data without pairs gives no next-sentence figures, because that head is not trained.
 #[test]
 fn without_pairs_nothing_is_said_of_the_next_sentence() {
     let folder = Folder::with_data();

@@ -1,15 +1,15 @@
-//! Manifests and receipts under good seals, with options and counts that no build writes: each is refused before anything
-//! is computed from it.
+//! Manifests and receipts with valid seals, but with options and counts that no build writes: each is refused before it
+//! is used.
 
 use serde_json::{Value, json};
 
 use super::{Row, check};
 use crate::common::Folder;
 
-/// The name of a copy, the forged value of its manifest, and the message without its path.
+/// Name of a copy, a function that forges its manifest, and the message without its path.
 type Forged<'a> = (&'a str, &'a dyn Fn(&mut Value), &'a str);
 
-/// Refused by every program that reads the data set, with exit code 3.
+/// Checks that every program that reads the data set refuses it with exit code 3.
 fn refused(folder: &Folder, data: &str, cases: &[Forged<'_>]) {
     let good = folder.sealed(&format!("{data}/manifest.json"));
     let mut rows = Vec::new();
@@ -138,7 +138,7 @@ fn forged_manifests_of_documents_are_refused() {
     refused(&folder, "documents", &cases);
 }
 
-/// Colours and other commands to the terminal, in names and tokens.
+/// Checks that colours and other terminal escape sequences in names and tokens are escaped.
 #[test]
 fn escape_sequences_in_files_are_shown_not_sent() {
     let folder = Folder::with_data();

@@ -1,4 +1,4 @@
-//! Manifests: names that lead out of the folder, counts that do not add up, broken seals.
+//! Manifests: names that point outside the folder, inconsistent counts, invalid seals.
 
 use serde_json::json;
 

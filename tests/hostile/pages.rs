@@ -1,17 +1,17 @@
-//! Pages show text and names from anywhere.
+//! HTML reports show text and names from untrusted files.
 
 use serde_json::json;
 
 use super::BUILD;
 use crate::common::Folder;
 
-/// Pages show text and names from anywhere, and nothing of it becomes markup.
+/// Checks that text and names in HTML reports never become markup.
 #[test]
 fn nothing_becomes_markup() {
     let folder = Folder::with_data();
     let evil = "<script>alert(1)</script><img src=http://x onerror='alert(2)'>\"&";
     let name = "a<script>alert(3)<b>";
-    // Each character is a word of its own, so that the text comes back piece by piece.
+    // Each character is a separate word, so that the text is returned piece by piece.
     let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<script>\n<img\n<\n>\n/\n(\n)\n'\n\"\n&\n=\n:\nscript\nalert\nimg\nsrc\nhttp\n1\n2\nx\nonerror\n";
     folder.write(&format!("{name}/vocab.txt"), words);
     folder.write(&format!("{name}/text.txt"), format!("{evil}\n{evil}\n\n").repeat(12));

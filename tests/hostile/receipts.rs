@@ -1,4 +1,4 @@
-//! Receipts: what the parts of a build leave for the merge.
+//! Receipts, which the parts of a build leave for the merge.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::common::Folder;
 
 const FIRST: &str = ".part-00001-of-00002.json";
 
-/// A folder `good` with both parts of a build, not merged.
+/// Returns a folder `good` with both parts of a build, not merged.
 fn with_parts() -> Folder {
     let folder = Folder::with_data();
     for part in [1, 2] {
@@ -29,7 +29,7 @@ fn refused() {
     folder.ok(&format!("{line} --output text"));
     folder.write("train.txt", text);
     let copy = |name: &str| folder.copy("good", name);
-    // The first part of another build beside the second of this one.
+    // The first part of another build together with the second part of this one.
     for other in ["seed", "passes", "text"] {
         let receipt = folder.read(&format!("{other}/{FIRST}"));
         std::fs::remove_dir_all(folder.at(other)).expect("removed");
@@ -108,12 +108,12 @@ fn refused() {
     ];
     let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
     assert_eq!(check(&folder, "bert merge", &rows), 23);
-    // None of them changed the parts, which merge as they are.
+    // None of these attempts changed the parts, and the merge succeeds.
     folder.ok("bert merge good");
     assert!(folder.snapshot("good") == folder.snapshot("data"));
 }
 
-/// Every flipped bit of a byte in some of its bytes, and every cut, is found.
+/// Checks that bit flips in a sample of the bytes, and every truncation, are detected.
 #[test]
 fn flips_and_cuts() {
     let folder = with_parts();

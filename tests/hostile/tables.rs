@@ -1,4 +1,4 @@
-//! JSON Lines and Parquet: what is no table, has no text, or promises more than there is room for.
+//! JSON Lines and Parquet: files that are not tables, tables without text, and sizes that exceed the memory.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn json_lines() {
     assert_eq!(checked, 9);
 }
 
-/// A Parquet file of one column of text, nulls among them.
+/// Returns a Parquet file with one text column that contains nulls.
 fn parquet(name: &str, texts: ArrayRef, properties: WriterPropertiesBuilder) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter_with_nullable([(name, texts, true)]).expect("a batch");
     let zstd = Compression::ZSTD(ZstdLevel::try_new(1).expect("a level"));
@@ -58,7 +58,7 @@ fn parquet(name: &str, texts: ArrayRef, properties: WriterPropertiesBuilder) -> 
     writer.into_inner().expect("in memory")
 }
 
-/// A file that ends with these bytes as its footer.
+/// Returns a file that ends with these bytes as its footer.
 fn with_footer(footer: &[u8]) -> Vec<u8> {
     [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
@@ -80,25 +80,25 @@ fn parquet_files() {
     folder.write("null.parquet", parquet("text", texts(vec![Some("A river."), None]), plain()));
     folder.write("latin1.parquet", {
         let mut bytes = parquet("text", texts(vec![Some("Caf\u{e9} one two three")]), plain());
-        // Stored, not compressed: so short a text does not become shorter.
+        // Stored uncompressed: such a short text does not become shorter.
         let at = bytes.windows(2).position(|pair| pair == "\u{e9}".as_bytes()).expect("the text");
         bytes[at] = b'\xff';
         bytes
     });
-    // A row longer than a text may be; a page larger than may be; a row again and again.
+    // A row longer than the maximum text; a page larger than the maximum; a repeated row.
     let long = "so it goes on ".repeat((65 << 20) / 14);
     folder.write("row.parquet", parquet("text", texts(vec![Some(&long)]), plain()));
     let large = plain().set_data_page_size_limit(1 << 30).set_write_batch_size(5);
     folder.write("page.parquet", parquet("text", texts(vec![Some(&long); 5]), large));
     let again = WriterProperties::builder().set_dictionary_page_size_limit(1 << 30);
     folder.write("bomb.parquet", parquet("text", texts(vec![Some(&long[..4 << 20]); 40]), again));
-    // Footers that promise: two thousand million row groups, a list in a list in a list.
+    // Footers with false counts: two billion row groups, and a list in a list in a list.
     folder.write("groups.parquet", with_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]));
     folder.write("deep.parquet", with_footer(&[0x19; 100_000]));
-    // A column in a column in a column, sixty thousand times.
+    // A column nested sixty thousand times.
     let column = b"\x48\x01a\x15\x02\x00".repeat(60_000);
     folder.write("nested.parquet", with_footer(&[b"\x29\xfc\xe0\xd4\x03", &column[..], b"\0"].concat()));
-    // One column that says there are six hundred million in it.
+    // One column that claims to contain six hundred million values.
     let one = b"\x48\x01a\x15\x80\x98\x9a\xbc\x04\x00";
     folder.write("children.parquet", with_footer(&[b"\x29\x1c", &one[..], b"\0"].concat()));
     let unreadable = ": not readable as Parquet: ...";
@@ -133,7 +133,7 @@ fn parquet_files() {
     assert_eq!(check(&folder, &line, &rows), 16);
 }
 
-/// What is rare but right is read: a page as large as may be, rows in a dictionary that is large.
+/// Checks that rare but valid files are read: a page of the maximum size, and rows in a large dictionary.
 #[test]
 fn large_pages_that_are_read() {
     let folder = Folder::with_data();

@@ -50,7 +50,7 @@ fn refused() {
         ],
     );
     assert_eq!(checked, 10);
-    // A quote is a character like any other: the reference reads no CSV.
+    // A quote is a regular character: the reference does not parse CSV.
     folder.write(
         "quotes/train.tsv",
         good.clone() + "8\t\"a \"b\t\"\tentailment\n9\t\"\t'x\"\tnot_entailment\n",

@@ -1,4 +1,4 @@
-//! Plain and compressed text: encodings, damage, bombs, endless lines.
+//! Plain and compressed text: encodings, corruption, decompression bombs, endless lines.
 
 use std::fs;
 use std::io::Write;
@@ -24,10 +24,10 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("in memory")
 }
 
-/// xz data whose header asks for a dictionary of four gigabytes.
+/// Returns xz data whose header requests a dictionary of 4 GB.
 fn xz_with_large_dictionary() -> Vec<u8> {
     let mut bytes = xz(b"A line.\n");
-    // Behind the header of the stream: size, flags, filter, size of its properties, dictionary; then padding and sum.
+    // After the stream header: size, flags, filter, size of its properties, dictionary; then padding and checksum.
     assert_eq!(bytes[12..16], [2, 0, 0x21, 1], "the header of the block");
     bytes[16] = 40;
     let mut sum = flate2::Crc::new();
@@ -36,7 +36,7 @@ fn xz_with_large_dictionary() -> Vec<u8> {
     bytes
 }
 
-/// Something much larger when decompressed: `megabytes` of a line again and again.
+/// Writes data that is much larger when decompressed: `megabytes` of one repeated line.
 fn bomb(mut out: impl Write, megabytes: usize) {
     let block = b"so it goes on \n".repeat(1 << 16);
     let count = (megabytes << 20) / block.len();
@@ -62,7 +62,7 @@ fn plain_and_compressed() {
     });
     folder.write("cut.zst", &zstd::encode_all(&good[..], 3).expect("zstd")[..100]);
     folder.write("fake.zst", b"\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff");
-    // A frame that asks for a window of four gigabytes.
+    // A frame that requests a window of 4 GB.
     folder.write("window.zst", b"\x28\xb5\x2f\xfd\x00\xb0\x01\x00\x00");
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb(&mut encoder, 80);
@@ -82,7 +82,7 @@ fn plain_and_compressed() {
     bomb(&mut encoder, 80);
     folder.write("bomb.xz", encoder.finish().expect("in memory"));
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
-    // A line of a gigabyte, compressed: that the limit is on the line and not on the file.
+    // A compressed line of 1 GB: the limit applies to the line, not to the file.
     (0..66).for_each(|_| encoder.write_all(&[b'x'; 1 << 20]).expect("in memory"));
     folder.write("line.zst", encoder.finish().expect("in memory"));
     fs::File::create(folder.at("gigabyte.txt")).expect("a file").set_len(1 << 30).expect("a sparse file");
@@ -169,7 +169,8 @@ fn plain_and_compressed() {
     assert_eq!(checked, 25);
 }
 
-/// What is no text, by its first bytes, as it is or compressed: for the builder and for `make-vocab`.
+/// Checks that non-text files are recognized by their first bytes, plain or compressed, by the builder and by
+/// `make-vocab`.
 #[test]
 fn known_formats() {
     let folder = Folder::with_data();
@@ -207,7 +208,7 @@ fn known_formats() {
     ] {
         assert_eq!(check(&folder, &line, &rows), 8);
     }
-    // A program is refused before its second block, with and without what names it at its beginning.
+    // A program is refused before its second block, with and without its magic number.
     let program = std::fs::read(env!("CARGO_BIN_EXE_bert")).expect("a program");
     folder.write("bert.bin", &program[..8 << 20]);
     folder.write("part.bin", &program[1 << 20..9 << 20]);
@@ -219,7 +220,7 @@ fn known_formats() {
     assert_eq!(check(&folder, "bert make-vocab --output words.txt --input", &rows), 2);
 }
 
-/// A million empty documents are no documents, in bounded memory; text among them is found.
+/// Checks that a million empty documents take bounded memory and count as none, and that text among them is found.
 #[test]
 fn a_million_empty_documents() {
     let folder = Folder::with_data();

@@ -1,11 +1,11 @@
-//! Weights: headers that lie, pickles, numbers that are none.
+//! Weights: inconsistent headers, pickles, NaN and infinite values.
 
 use std::fs;
 
 use super::{Row, check};
 use crate::common::Folder;
 
-/// A safetensors file of a header and data.
+/// Returns a safetensors file with a header and data.
 fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), data].concat()
 }
@@ -41,7 +41,7 @@ fn refused() {
     );
     case("negative", safetensors(&format!("{{\"a\":{}}}", tensor("[-1]", 0, 4)), &[0; 4]));
     case("twice", safetensors(&format!("{{\"a\":{a},\"a\":{b}}}"), &[0; 8]));
-    // The same bytes under one name twice, and a later entry that alone makes sense of the data.
+    // A duplicate name for the same bytes, where only the later entry matches the data.
     case("same", safetensors(&format!("{{\"a\":{a},\"a\":{a}}}"), &[0; 4]));
     case("later", safetensors(&format!("{{\"cls.a\":{a},\"cls.a\":{}}}", tensor("[2]", 0, 8)), &[0; 8]));
     case(

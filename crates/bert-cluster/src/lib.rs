@@ -1,9 +1,9 @@
 //! Builds pre-training data on a cluster, with the same bytes as a build on one machine.
 //!
-//! A build is divided into parts (`make-pretrain-data --part`). A part first tokenizes its share of the text and then, when
-//! all parts have finished that, makes its share of the shards. Each step is a pure function of the configuration and the
-//! part number, so it may run anywhere, any number of times. This crate lets [Apache DataFusion Ballista] decide where: it
-//! schedules the parts, reruns them when an executor is lost, and returns their receipts.
+//! A build is divided into parts (`make-pretrain-data --part`). A part first tokenizes its share of the text and then,
+//! when all parts have finished that, makes its share of the shards. Each step is a pure function of the configuration
+//! and the part number, so it may run anywhere, any number of times. This crate lets [Apache DataFusion Ballista]
+//! decide where: it schedules the parts, reruns them when an executor is lost, and returns their receipts.
 //!
 //! | module | contents |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | [`scheduler`] | checks whether a cluster has executors |
 //! | [`network`] | checks which addresses may be bound |
 //!
-//! All machines see the input, the vocabulary and the output folder under the same paths. Progress is stored only in the
-//! output folder: a job that is submitted again continues from the finished parts there.
+//! All machines see the input, the vocabulary and the output folder under the same paths. Progress is stored only in
+//! the output folder: a job that is submitted again continues from the finished parts there.
 //!
 //! ```no_run
 //! use bert_cluster::engine::{Engine, build};

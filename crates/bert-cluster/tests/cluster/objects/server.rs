@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// What happens to a connection.
+/// Simulated fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It works.
