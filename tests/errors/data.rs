@@ -29,7 +29,7 @@ fn data_folders() {
         "make-pretrain-data --input other.txt --vocab other-vocab.txt --max-seq-length 32 --output other",
     );
     let broken = [
-        ("none", 3, "none: no manifest.json in this folder: it is no finished data set"),
+        ("none", 3, "none: no manifest.json in this folder: the data set is not finished"),
         ("hollow", 3, "hollow: no manifest.json in this folder"),
         ("cut", 3, "cut/manifest.json: not a valid manifest"),
         ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),

@@ -31,7 +31,7 @@ fn options_that_no_build_accepts_are_refused() {
     let folder = Folder::with_run();
     let option =
         |key: &'static str, value: Value| move |manifest: &mut Value| manifest["config"][key] = value.clone();
-    let out_of_range = |said: &str| format!("its options are not those of a build: {said}");
+    let out_of_range = |said: &str| format!("its options are not valid for a build: {said}");
     let length = out_of_range("--max-seq-length is ..., but must be between 8 and 65535");
     let cases: [Forged<'_>; 8] = [
         ("no-length", &option("max_seq_length", json!(0)), &length),
@@ -114,7 +114,7 @@ fn forged_manifests_of_documents_are_refused() {
         (
             "short",
             &|manifest| manifest["config"]["max_seq_length"] = json!(2),
-            "its options are not those of a build: --max-seq-length is 2, ...",
+            "its options are not valid for a build: --max-seq-length is 2, ...",
         ),
         (
             "masked",

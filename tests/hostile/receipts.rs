@@ -94,7 +94,7 @@ fn refused() {
         ("lengths", contradiction("lengths")),
         ("masks", contradiction("masks")),
         ("tokens", contradiction("tokens")),
-        ("long", damaged("long/.part-00001-of-00002.json: its options are not those of a build: --max-seq-length is ...".to_string())),
+        ("long", damaged("long/.part-00001-of-00002.json: its options are not valid for a build: --max-seq-length is ...".to_string())),
         ("bytes", "bytes/manifest.json: the sum of the shards' bytes is 18446744073709551615, but must be ...".to_string()),
         ("rows", "the law of conservation is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
         ("shard-rows", "the law of conservation is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),

@@ -140,7 +140,7 @@ pub enum PartError {
     },
     /// A part was started before the others had tokenized their shares of the text.
     #[error(
-        "{missing} of {segments} shares of the text are not tokenized yet; the first is that of part {part} of {parts}: start \
+        "{missing} of {segments} shares of the text are not tokenized yet; the first belongs to part {part} of {parts}: start \
          this part again when all have run with --tokenize-only"
     )]
     TextMissing {

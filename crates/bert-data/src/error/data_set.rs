@@ -97,7 +97,7 @@ impl VocabularyProblem {
 #[non_exhaustive]
 pub enum ManifestProblem {
     /// A folder has no manifest: it is not a data set, or the data set was never finished.
-    #[error("no manifest.json in this folder: it is no finished data set")]
+    #[error("no manifest.json in this folder: the data set is not finished")]
     Missing,
     /// A folder contains no parts to merge.
     #[error("no parts of a build in this folder")]
@@ -148,7 +148,7 @@ pub enum ManifestProblem {
     #[error("{0} contradicts the other values")]
     Contradiction(&'static str),
     /// A build would reject the options in a manifest; the reason.
-    #[error("its options are not those of a build")]
+    #[error("its options are not valid for a build")]
     Options(#[source] Box<crate::Error>),
     /// A file that a manifest names is missing.
     #[error("missing, though the manifest names it")]
