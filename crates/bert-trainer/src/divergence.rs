@@ -1,6 +1,6 @@
 //! Detects a diverged training run: its loss rose far above its earlier minimum.
 //!
-//! The mean loss of the last [`WINDOW`] steps is compared with the lowest such mean. A rise counts if it exceeds the
+//! The mean loss of the last `WINDOW` steps is compared with the lowest such mean. A rise counts if it exceeds the
 //! noise expected from the number of targets in the steps.
 
 use std::collections::VecDeque;

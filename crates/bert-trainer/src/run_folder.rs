@@ -68,7 +68,7 @@ impl<'a> RunFolder<'a> {
 
     /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
     /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
-    /// ([`held_out`]), if any.
+    /// (`held_out`), if any.
     ///
     /// # Errors
     /// Same as [`RunFolder::check_free`]; when the existing run has a different configuration, or selects its best

@@ -103,7 +103,7 @@ impl BlockReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
+    /// [`Error::Storage`](crate::Error::Storage), [`InputProblem::CorruptCompression`], [`InputProblem::LineTooLong`] or
     /// [`InputProblem::Bomb`].
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         if self.done {

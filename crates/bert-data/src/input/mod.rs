@@ -71,7 +71,7 @@ impl Format {
     /// suffix).
     ///
     /// # Errors
-    /// [`Error::Storage`](crate::Error::Storage) and the errors of decompression; [`InputProblem::NotParquet`] for a
+    /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
     /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
         Ok(match Opened::of(path)? {

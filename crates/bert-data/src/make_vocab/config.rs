@@ -40,7 +40,7 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().tokenize_chinese_chars, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub tokenize_chinese_chars: bool,
 
-    /// Maximum number of characters in the alphabet, the most frequent first; words with other characters become [UNK].
+    /// Maximum number of characters in the alphabet, the most frequent first; words with other characters become `[UNK]`.
     /// Default: 1000, or more until they cover 99.99 % of the text (about 7000 for Chinese), but at most half of
     /// --vocab-size. Room that merged pieces do not fill is used for further characters.
     #[cfg_attr(feature = "cli", arg(long))]
