@@ -1,14 +1,14 @@
-//! Makes pages for people: HTML with tables and charts, each page one file that loads nothing.
+//! HTML reports with tables and charts; each page is one self-contained file without external resources.
 //!
-//! Templates are those of the crate `maud`, which escapes every text in them. This crate knows nothing of what its pages
-//! are about.
+//! Pages are built with the templates of the `maud` crate, which escapes all text. This crate does not depend on the
+//! content of its pages.
 //!
-//! | what | with |
+//! | element | function or type |
 //! |---|---|
-//! | a whole page, light or dark as the reader likes | [`page`] |
-//! | the figures to see first | [`tiles`] |
-//! | rows of words, figures, bars and shades | [`table()`], [`Cell`], [`bars`] |
-//! | curves over an axis | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
+//! | whole page, in light or dark mode as the browser prefers | [`page`] |
+//! | headline figures | [`tiles`] |
+//! | tables of text, figures, bars and shaded cells | [`table()`], [`Cell`], [`bars`] |
+//! | line charts | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
 //! | tables and names in Markdown | [`markdown`] |
 //!
 //! ```
@@ -33,7 +33,7 @@ use maud::{Markup, PreEscaped, html};
 pub use chart::{Curve, Line, chart, smooth, thin};
 pub use table::{Cell, bars, figures, shade, table};
 
-/// A whole page with its title in plain text.
+/// Returns a whole page; `title` is plain text.
 #[must_use]
 pub fn page(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -51,7 +51,7 @@ pub fn page(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// The figures to see first: what each is, its value, a remark.
+/// Returns a row of headline figures: label, value, remark.
 #[must_use]
 pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     html! {
@@ -61,7 +61,7 @@ pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     }
 }
 
-/// A whole number with commas between the thousands: 1234567 is `1,234,567`.
+/// Formats a whole number with commas between the thousands: 1234567 is `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -1,20 +1,20 @@
-//! Draws tables of words, figures, bars and shades.
+//! HTML tables of text, figures, bars and shaded cells.
 
 use maud::{Markup, Render, html};
 
 use crate::grouped;
 
-/// A text of more characters has a column that is wide enough to read it.
+/// A column with a text longer than this gets a minimum width that keeps it readable.
 const LONG: usize = 60;
 
-/// What stands in a table.
+/// A table cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words, set left.
+    /// Text, left-aligned.
     Text(String),
-    /// A figure, set right.
+    /// A figure, right-aligned.
     Figure(String),
-    /// A figure on the [`shade`] of a colour.
+    /// A figure on a background in the [`shade`] of a colour.
     Shaded(String, &'static str, f64),
     /// A bar with a length from 0 to 1.
     Bar(f64),
@@ -41,19 +41,20 @@ impl Render for Cell {
     }
 }
 
-/// A CSS colour on the paper, from nothing of it at 0 to all of it at 1.
+/// Returns a CSS colour mixed with the page background: transparent at strength 0, full colour at 1.
 #[must_use]
 pub fn shade(color: &str, strength: f64) -> String {
     format!("color-mix(in srgb,{color} {}%,transparent)", (100.0 * strength).round())
 }
 
-/// The cells of a row: a name and its figures.
+/// Returns the cells of a row: a name and its figures.
 pub fn figures<F: Into<String>>(name: &str, figures: impl IntoIterator<Item = F>) -> Vec<Cell> {
     let figures = figures.into_iter().map(|figure| Cell::Figure(figure.into()));
     std::iter::once(name.into()).chain(figures).collect()
 }
 
-/// Rows under a header, which may be empty; its names stand as the cells of the first row below them do.
+/// Returns a table of `rows` under `header`, which may be empty. Header names are aligned like the cells of the first
+/// row.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let mut rows = rows.into_iter().peekable();
     let first = rows.peek().into_iter().flatten();
@@ -73,7 +74,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
     }
 }
 
-/// How many there are of each: a name, a count, its share, and a bar.
+/// Returns a table of counts: name, count, share and a bar.
 #[must_use]
 pub fn bars(what: &str, counts: &[(String, u64)]) -> Markup {
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;

@@ -1,11 +1,11 @@
-//! Every random number of the workspace, as a pure function of a seed and an address.
+//! Random number generators of the workspace. Every draw is a pure function of a seed and an address.
 //!
-//! | what is drawn | with |
+//! | use | generator |
 //! |---|---|
 //! | pairs, masks, orders of examples, dropout seeds | [`Stream`], ChaCha addressed by seed, [`Domain`] and indices |
-//! | an order of a billion things, without a table | [`Permutation`] |
+//! | permutation of a billion items, without a table | [`Permutation`] |
 //! | initial weights, addressed by seed and the parameter's name | [`normal`], [`normal_within`], [`uniform`] |
-//! | the instances of Google's script, draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
+//! | reproducing the instances of Google's script draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
 //!
 //! ```
 //! use bert_random::{Domain, Random, Stream};

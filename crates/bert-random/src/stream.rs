@@ -1,11 +1,11 @@
-//! Streams of random draws that have an address, so that no draw depends on threads or on the order of work.
+//! Random streams with an address: a draw does not depend on threads or on the order of work.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::random::Random;
 
-/// What a [`Stream`] is for. The number is part of the stream's address: never change or reuse one.
+/// The purpose of a [`Stream`]. The number is part of the stream's address: never change or reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u32)]
@@ -14,7 +14,7 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Which documents are in which bucket of a pass: `[pass]`. (3, 4 and 6 are spent.)
+    /// Assignment of documents to the buckets of a pass: `[pass]`. (3, 4 and 6 were used before and stay reserved.)
     Buckets = 7,
     /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,
@@ -22,37 +22,37 @@ pub enum Domain {
     LoaderShards = 16,
     /// The order of rows in a loader: `[epoch, ..]`.
     LoaderRows = 17,
-    /// Masks made in the loader: `[epoch, instance]`.
+    /// Masks made by the loader: `[epoch, instance]`.
     LoaderMasks = 18,
-    /// The order of documents in a loader that makes the instances: `[epoch]`.
+    /// The order of documents in a loader that generates instances from documents: `[epoch]`.
     LoaderDocuments = 19,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
-    /// The start and the draws of the fit to a text's counts: `[what, ..]`.
+    /// The initial point and the draws of the fit to a text's bigram counts: `[what, ..]`.
     LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.
     FinetuneOrder = 48,
-    /// Which training examples a fine-tuning uses: `[]`.
+    /// The subset of training examples that fine-tuning uses: `[]`.
     FinetuneSubset = 56,
-    /// Which training examples are held out to choose by: `[]`.
+    /// The training examples held out for model selection: `[]`.
     FinetuneHoldout = 57,
-    /// Which of several tasks a step of fine-tuning has: `[step]`.
+    /// The task of a step of multi-task fine-tuning: `[step]`.
     TaskOfStep = 59,
     /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
     Bootstrap = 58,
-    /// Draws made by tests only.
+    /// Draws in tests.
     Test = 255,
 }
 
 /// A ChaCha stream (8 rounds) addressed by seed, domain and indices; the same address gives the same draws.
 ///
-/// The key is BLAKE3 of the address in derive-key mode, so that streams of neighbouring addresses have nothing
-/// in common. Streams are made where they are needed and never shared.
+/// The key is BLAKE3 of the address in derive-key mode, so streams of adjacent addresses are unrelated. Create a stream
+/// where it is needed; do not share it.
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream at `(seed, domain, index)`.
+    /// Returns the stream at `(seed, domain, index)`.
     #[must_use]
     pub fn new(seed: u64, domain: Domain, index: &[u64]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("bert random stream v1");
@@ -64,9 +64,9 @@ impl Stream {
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
-    /// Stream `number` of this address's 2^64: as independent of the others as streams of other addresses, and much
-    /// cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; what is drawn from the
-    /// address itself is branch 0.
+    /// Returns branch `number` of the 2^64 branches of this address. Branches are as independent as streams of
+    /// different addresses, and much cheaper, because only ChaCha's nonce differs. Branch before drawing; draws from
+    /// the address itself are branch 0.
     #[must_use]
     pub fn branch(&self, number: u64) -> Self {
         let mut branch = self.0.clone();
@@ -75,7 +75,7 @@ impl Stream {
         Self(branch)
     }
 
-    /// The next 64 bits, for seeding another generator.
+    /// Returns the next 64 bits, for seeding another generator.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
