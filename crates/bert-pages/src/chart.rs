@@ -1,6 +1,6 @@
-//! Draws curves over an axis, with levels to compare them with, as an SVG.
+//! Draws curves over an axis, with reference levels, as an SVG.
 //!
-//! The chart has labelled axes, round ticks and a legend, in the colours of the page.
+//! The chart has labelled axes, round ticks and a legend, in the page's colours.
 
 use maud::{Markup, html};
 
@@ -13,16 +13,16 @@ const RIGHT: f64 = 888.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 258.0;
 
-/// How a curve is drawn.
+/// The style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line.
     Plain,
-    /// A pale line, for what a smoother one is drawn over.
+    /// A pale line, for raw values under a smoothed curve.
     Pale,
-    /// A line with a mark at every point, whose value is shown to the pointer.
+    /// A line with a mark at every point, which shows its value on hover.
     Marked,
-    /// A broken line, for what is compared with.
+    /// A dashed line, for a curve to compare with.
     Broken,
 }
 
@@ -36,8 +36,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A curve in a CSS colour, with its points in the order of x. It is in the legend when it has a name; points that are
-    /// not finite are left out.
+    /// Creates a curve in a CSS colour, with its points in the order of x. It appears in the legend if it has a name;
+    /// points that are not finite are skipped.
     #[must_use]
     pub fn new(name: impl Into<String>, color: &'static str, line: Line, points: Vec<(f64, f64)>) -> Self {
         let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
@@ -53,8 +53,8 @@ impl Curve {
     }
 }
 
-/// Curves over the axes `x` and `y`, with values to compare them with, drawn as broken horizontal lines; a note where
-/// there is nothing to draw.
+/// Draws curves over the axes `x` and `y`, and reference levels as dashed horizontal lines. Returns a note if there is
+/// nothing to draw.
 #[must_use]
 pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
     if curves.iter().all(|curve| curve.points.is_empty()) {
@@ -108,7 +108,7 @@ pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Mark
     }
 }
 
-/// From the lowest to the highest value with a margin, which ends at zero where no value is negative.
+/// Returns the range from the lowest to the highest value with a margin; it ends at zero if no value is negative.
 fn y_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
@@ -116,7 +116,7 @@ fn y_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (if low >= 0.0 { (low - margin).max(0.0) } else { low - margin }, high + margin)
 }
 
-/// Round values between `low` and `high`, four to eight of them, with their texts.
+/// Returns four to eight round values between `low` and `high`, with their labels.
 fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let rough = (high - low) / 6.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -126,7 +126,7 @@ fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     (first..=last).map(|n| n as f64 * step).map(|value| (value, tick_text(value, step))).collect()
 }
 
-/// A value with the decimals its step needs: `0.25`, `1,500`, `2e-4`.
+/// Formats a value with as many decimals as its step needs: `0.25`, `1,500`, `2e-4`.
 fn tick_text(value: f64, step: f64) -> String {
     if value == 0.0 {
         return "0".to_string();
@@ -142,14 +142,14 @@ fn tick_text(value: f64, step: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// At most `most` points: means over equal stretches, so that a long curve stays small.
+/// Returns at most `most` points: means over segments of equal length, so that a long curve stays small.
 #[must_use]
 pub fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(most.max(1)).max(1);
     points.chunks(stretch).map(mean).collect()
 }
 
-/// The mean over the `window` points around each point, fewer at both ends.
+/// Returns the mean over the `window` points around each point, fewer at both ends.
 #[must_use]
 pub fn smooth(points: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
     let half = window / 2;

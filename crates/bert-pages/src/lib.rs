@@ -1,7 +1,7 @@
-//! Makes pages for people: HTML with tables and charts, each page one file that loads nothing.
+//! HTML report pages with tables and charts; each page is one self-contained file.
 //!
-//! Templates are those of the crate `maud`, which escapes every text in them. This crate knows nothing of what its pages
-//! are about.
+//! Templates are written with the crate `maud`, which escapes all text. This crate is independent of the content of its
+//! pages.
 //!
 //! | what | with |
 //! |---|---|
@@ -33,7 +33,7 @@ use maud::{Markup, PreEscaped, html};
 pub use chart::{Curve, Line, chart, smooth, thin};
 pub use table::{Cell, bars, figures, shade, table};
 
-/// A whole page with its title in plain text.
+/// Renders a whole page; the title is plain text.
 #[must_use]
 pub fn page(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -51,7 +51,7 @@ pub fn page(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// The figures to see first: what each is, its value, a remark.
+/// Renders the key figures at the top of a page: name, value and remark of each.
 #[must_use]
 pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     html! {
@@ -61,7 +61,7 @@ pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     }
 }
 
-/// A whole number with commas between the thousands: 1234567 is `1,234,567`.
+/// Formats an integer with commas between the thousands: 1234567 is `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

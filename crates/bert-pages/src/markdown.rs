@@ -1,15 +1,15 @@
-//! Rows and names for Markdown.
+//! Table rows and names in Markdown.
 
 use std::borrow::Borrow;
 
 use maud::html;
 
-/// The rows of a table, each on a line.
+/// Returns the rows of a table, one per line.
 pub fn rows<S: Borrow<str>, const N: usize>(rows: impl IntoIterator<Item = [S; N]>) -> String {
     rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
 }
 
-/// Text without the characters that mean something in Markdown or HTML.
+/// Returns text without the characters that have a meaning in Markdown or HTML.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -4,17 +4,17 @@ use maud::{Markup, Render, html};
 
 use crate::grouped;
 
-/// A text of more characters has a column that is wide enough to read it.
+/// A column with a text longer than this many characters gets a minimum width.
 const LONG: usize = 60;
 
-/// What stands in a table.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words, set left.
+    /// Text, left-aligned.
     Text(String),
-    /// A figure, set right.
+    /// A number, right-aligned.
     Figure(String),
-    /// A figure on the [`shade`] of a colour.
+    /// A number on a background of a colour with a [`shade`].
     Shaded(String, &'static str, f64),
     /// A bar with a length from 0 to 1.
     Bar(f64),
@@ -41,19 +41,19 @@ impl Render for Cell {
     }
 }
 
-/// A CSS colour on the paper, from nothing of it at 0 to all of it at 1.
+/// Returns a CSS colour mixed with the background, from 0 (background only) to 1 (colour only).
 #[must_use]
 pub fn shade(color: &str, strength: f64) -> String {
     format!("color-mix(in srgb,{color} {}%,transparent)", (100.0 * strength).round())
 }
 
-/// The cells of a row: a name and its figures.
+/// Returns the cells of a row: a name and its figures.
 pub fn figures<F: Into<String>>(name: &str, figures: impl IntoIterator<Item = F>) -> Vec<Cell> {
     let figures = figures.into_iter().map(|figure| Cell::Figure(figure.into()));
     std::iter::once(name.into()).chain(figures).collect()
 }
 
-/// Rows under a header, which may be empty; its names stand as the cells of the first row below them do.
+/// Renders rows under a header, which may be empty; header cells are aligned like the cells of the first row.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let mut rows = rows.into_iter().peekable();
     let first = rows.peek().into_iter().flatten();
@@ -73,7 +73,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
     }
 }
 
-/// How many there are of each: a name, a count, its share, and a bar.
+/// Renders counts as a table: a name, a count, its share, and a bar for each.
 #[must_use]
 pub fn bars(what: &str, counts: &[(String, u64)]) -> Markup {
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;

@@ -1,4 +1,4 @@
-//! Every random number of the workspace, as a pure function of a seed and an address.
+//! All random numbers of the workspace, each a pure function of a seed and an address.
 //!
 //! | what is drawn | with |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! assert_eq!(position, Stream::new(42, Domain::Masks, &[3, 12]).below(128));
 //! ```
 //!
-//! The kernels make dropout masks by hashing a counter; only the seeds come from here. These generators are not for
-//! cryptography.
+//! The kernels compute dropout masks by hashing a counter; only the seeds come from this crate. These generators are
+//! not suitable for cryptography.
 
 mod permutation;
 mod python;

@@ -1,18 +1,18 @@
 //! A random order of `0..n` that is computed, not stored.
 //!
-//! Up to 65,536 numbers are shuffled in a table. In a longer order, a Feistel network with drawn keys computes the
-//! number at each place. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
+//! Up to 65,536 numbers are shuffled in a table. For a longer order, a Feistel network with random keys computes the
+//! number at each position. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
 //! that is not below `n` goes through the network again. So memory does not grow with `n`.
 
 use crate::random::Random;
 use crate::stream::Stream;
 
-/// Up to so many numbers are shuffled in a table.
+/// Maximum length of an order that is shuffled in a table.
 const TABLE: u64 = 1 << 16;
 /// Rounds of the network; four make a pseudo-random permutation of a pseudo-random function (Luby and Rackoff 1988).
 const ROUNDS: usize = 6;
 
-/// A random order.
+/// A random order of `0..n`.
 #[derive(Clone, Debug)]
 pub struct Permutation(Form);
 
@@ -23,7 +23,7 @@ enum Form {
 }
 
 impl Permutation {
-    /// An order of `0..n`, drawn.
+    /// Creates a random order of `0..n`.
     #[must_use]
     pub fn new(n: u64, random: &mut Stream) -> Self {
         Self::with_table(n, TABLE, random)
@@ -39,10 +39,10 @@ impl Permutation {
         Self(Form::Computed { n, half, keys: std::array::from_fn(|_| random.next_u64()) })
     }
 
-    /// The number at a place.
+    /// Returns the number at a position.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// When the position is not below `n`.
     #[must_use]
     pub fn at(&self, place: u64) -> u64 {
         let (n, half, keys) = match &self.0 {
@@ -65,7 +65,7 @@ impl Permutation {
     }
 }
 
-/// A function of 64 bits without a pattern: the finalizer of SplitMix64 (Steele et al. 2014).
+/// Mixes 64 bits: the finalizer of SplitMix64 (Steele et al. 2014).
 fn mixed(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -95,8 +95,8 @@ mod tests {
         assert!((0..1_000).all(|place| of(1 << 40, TABLE, 1).at(place) < 1 << 40));
     }
 
-    /// Each number is equally likely at each place: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225
-    /// degrees.
+    /// Each number is equally likely at each position: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225
+    /// degrees of freedom.
     #[test]
     fn places_are_uniform() {
         let (n, seeds, cells) = (4_000u64, 40, 16usize);
@@ -114,14 +114,15 @@ mod tests {
         assert!((chi - degrees).abs() < 5.0 * (2.0 * degrees).sqrt(), "{chi} of {degrees}");
     }
 
-    /// Neighbours are sent far from each other: their distance has the mean of two random places, a third of all.
+    /// Neighbours end up far from each other: their mean distance is the one of two random positions, a third of the
+    /// length.
     #[test]
     fn neighbours_part() {
         let n = 100_000;
         let order = of(n, 0, 9);
         let apart: f64 = (1..n).map(|place| order.at(place).abs_diff(order.at(place - 1)) as f64).sum();
         let mean = apart / (n - 1) as f64 / n as f64;
-        // The standard deviation of one distance is .236 of all.
+        // The standard deviation of one distance is .236 of the length.
         assert!((mean - 1.0 / 3.0).abs() < 5.0 * 0.236 / (n as f64).sqrt() * 1.5, "{mean}");
     }
 }

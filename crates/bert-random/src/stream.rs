@@ -5,7 +5,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::random::Random;
 
-/// What a [`Stream`] is for. The number is part of the stream's address: never change or reuse one.
+/// The purpose of a [`Stream`]. The number is part of the stream's address: never change or reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u32)]
@@ -14,7 +14,7 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Which documents are in which bucket of a pass: `[pass]`. (3, 4 and 6 are spent.)
+    /// Assignment of documents to the buckets of a pass: `[pass]`. (3, 4 and 6 were used in the past.)
     Buckets = 7,
     /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,
@@ -28,15 +28,15 @@ pub enum Domain {
     LoaderDocuments = 19,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
-    /// The start and the draws of the fit to a text's counts: `[what, ..]`.
+    /// The initial values and the draws of the fit to a text's bigram counts: `[what, ..]`.
     LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.
     FinetuneOrder = 48,
-    /// Which training examples a fine-tuning uses: `[]`.
+    /// The subset of the training examples that fine-tuning uses: `[]`.
     FinetuneSubset = 56,
-    /// Which training examples are held out to choose by: `[]`.
+    /// The training examples that are held out for model selection: `[]`.
     FinetuneHoldout = 57,
-    /// Which of several tasks a step of fine-tuning has: `[step]`.
+    /// The task of a step in multi-task fine-tuning: `[step]`.
     TaskOfStep = 59,
     /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
     Bootstrap = 58,
@@ -44,15 +44,14 @@ pub enum Domain {
     Test = 255,
 }
 
-/// A ChaCha stream (8 rounds) addressed by seed, domain and indices; the same address gives the same draws.
-///
-/// The key is BLAKE3 of the address in derive-key mode, so that streams of neighbouring addresses have nothing
-/// in common. Streams are made where they are needed and never shared.
+/// A ChaCha stream (8 rounds) addressed by seed, domain and indices; equal addresses give equal draws.
+/// The key is BLAKE3 of the address in derive-key mode, so that streams of neighbouring addresses are independent.
+/// Streams are created where they are needed and never shared.
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream at `(seed, domain, index)`.
+    /// Returns the stream at `(seed, domain, index)`.
     #[must_use]
     pub fn new(seed: u64, domain: Domain, index: &[u64]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("bert random stream v1");
@@ -64,9 +63,9 @@ impl Stream {
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
-    /// Stream `number` of this address's 2^64: as independent of the others as streams of other addresses, and much
-    /// cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; what is drawn from the
-    /// address itself is branch 0.
+    /// Returns stream `number` of this address's 2^64. They are as independent as streams of different addresses, and
+    /// much cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; draws from the
+    /// address itself are branch 0.
     #[must_use]
     pub fn branch(&self, number: u64) -> Self {
         let mut branch = self.0.clone();
@@ -75,7 +74,7 @@ impl Stream {
         Self(branch)
     }
 
-    /// The next 64 bits, for seeding another generator.
+    /// Returns the next 64 bits, for seeding another generator.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -86,7 +85,7 @@ impl Random for Stream {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
+    /// Uses Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
     fn below(&mut self, n: usize) -> usize {
         assert!(n > 0, "below(0)");
         if let Ok(n) = u32::try_from(n) {

@@ -4,16 +4,16 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-/// Values drawn from one ChaCha stream; the next chunk has the next stream.
+/// Number of values drawn from one ChaCha stream; each chunk has its own stream.
 const CHUNK: usize = 1 << 16;
 
-/// `len` draws of a normal of standard deviation `std`.
+/// Returns `len` draws from a normal distribution with standard deviation `std`.
 #[must_use]
 pub fn normal(name: &str, len: usize, std: f64, seed: u64) -> Vec<f32> {
     normal_within(name, len, std, f64::INFINITY, seed)
 }
 
-/// [`normal`], where a draw beyond `limit` standard deviations is drawn again.
+/// Like [`normal`], but draws beyond `limit` standard deviations are repeated.
 #[must_use]
 pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {
@@ -34,7 +34,7 @@ pub fn normal_within(name: &str, len: usize, std: f64, limit: f64, seed: u64) ->
     })
 }
 
-/// `len` draws from `[-bound, bound)`.
+/// Returns `len` draws from `[-bound, bound)`.
 #[must_use]
 pub fn uniform(name: &str, len: usize, bound: f64, seed: u64) -> Vec<f32> {
     draw(name, len, seed, |rng, values| {
@@ -60,7 +60,7 @@ fn draw(name: &str, len: usize, seed: u64, fill: impl Fn(&mut ChaCha8Rng, &mut [
     values
 }
 
-/// FNV-1a, 64 bits: only to tell names apart.
+/// Returns the 64-bit FNV-1a hash, which only has to tell names apart.
 fn fnv1a(name: &str) -> u64 {
     name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
