@@ -1,8 +1,8 @@
-//! A global allocator for programs: when an allocation fails, the program exits with one line on stderr and the exit
+//! A global allocator for programs: when an allocation fails, the program ends with one line on stderr and the exit
 //! code [`EXIT_CODE`].
 //!
-//! The standard library would abort instead: a signal, a core dump and no advice. A failed `try_reserve` also ends the
-//! program, because an allocator cannot see who calls it.
+//! The standard library would abort instead: a signal, a core dump and no advice. A failed `try_reserve` ends the
+//! program too, because an allocator does not know its caller.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The exit code of a program that runs out of memory.
 pub const EXIT_CODE: i32 = 7;
 
-/// An allocator that forwards to another one and ends the program when the other one fails.
+/// An allocator that forwards to another one and ends the program when that one fails.
 ///
 /// ```
 /// use std::alloc::System;
@@ -27,7 +27,7 @@ pub struct EndsProgram<A> {
 }
 
 impl<A> EndsProgram<A> {
-    /// Creates an allocator that forwards to `inner`; `remedy` is the advice at the end of the error line.
+    /// Creates an allocator that takes memory from `inner`; `remedy` is the advice in the error message.
     pub const fn new(inner: A, remedy: &'static str) -> Self {
         Self { inner, remedy }
     }
@@ -44,7 +44,7 @@ impl<A> EndsProgram<A> {
 // SAFETY: every call is forwarded unchanged, and a null pointer is never returned; nothing here allocates or panics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsProgram<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller upholds the requirements of `inner`, which are the same.
+        // SAFETY: the caller's guarantees are the ones that `inner` requires.
         self.there_or_end(unsafe { self.inner.alloc(layout) }, layout.size())
     }
 
@@ -67,18 +67,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsProgram<A> {
 /// Whether a thread is already ending the program.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Writes the error line and ends the program, without allocating.
+/// Writes the error message and ends the program, without allocating.
 #[cold]
 fn end(bytes: usize, remedy: &str) -> ! {
     if ENDING.swap(true, Ordering::SeqCst) {
-        // Another thread is already ending the program.
+        // Another thread is ending the program.
         loop {
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
     }
     let mut line = [0; 512];
     let mut rest = &mut line[..];
-    // A line that is too long is truncated.
+    // A message that is too long is truncated.
     let _ = writeln!(rest, "error: not enough memory: {bytes} bytes more could not be had; {remedy}");
     let unwritten = rest.len();
     write_and_exit(&line[..line.len() - unwritten])
@@ -92,7 +92,7 @@ fn write_and_exit(line: &[u8]) -> ! {
     )]
     // SAFETY: pointer and length belong to one slice; `_exit` takes any number.
     unsafe {
-        // A progress bar leaves the cursor in its line.
+        // A progress bar leaves the cursor in the middle of a line.
         if libc::isatty(libc::STDERR_FILENO) == 1 {
             libc::write(libc::STDERR_FILENO, b"\n".as_ptr().cast(), 1);
         }

@@ -1,4 +1,4 @@
-//! Plain against fused, operation by operation, forward and backward, in the sizes of one training step.
+//! Compares plain and fused operations one by one, forward and backward, in the sizes of one training step.
 //!
 //! `cargo bench -p bert-kernels --profile dev [-- batch seq hidden heads]` (BERT-tiny: 32 128 128 2). Both
 //! run in turn in one process; printed are medians and their ratio.
@@ -118,7 +118,7 @@ fn main() {
     println!("AdamW moves {update:.1} GB/s, a copy {copy:.1} GB/s: {:.0} %", 100.0 * update / copy);
 }
 
-/// The median milliseconds of a copy of `n` numbers on all threads.
+/// Returns the median milliseconds of a copy of `n` numbers on all threads.
 fn copying(n: usize) -> f64 {
     let (from, mut to) = (vec![1.0_f32; n], vec![0.0_f32; n]);
     let times = (0..ROUNDS + 2).map(|_| {
@@ -152,7 +152,7 @@ fn compare(name: &str, mut run: impl FnMut(Compute)) -> f64 {
     fused
 }
 
-/// Of the times after the first two.
+/// Returns the median of the times after the first two.
 fn median(mut times: Vec<f64>) -> f64 {
     times.drain(..2);
     times.sort_by(f64::total_cmp);

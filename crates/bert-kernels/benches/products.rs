@@ -78,7 +78,7 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
 
 fn masked_lm(n: usize, hidden: usize) {
     let vocab = 30_522;
-    // Logits of a spread as in training: exponentials of much greater ones would be subnormal numbers.
+    // Logits spread as in training: exponentials of much greater ones would be subnormal numbers.
     let x = random([n, hidden]).div_scalar((hidden as f64).sqrt()).detach().require_grad();
     let (table, bias) = (random([vocab, hidden]), random([vocab]));
     let labels = (0..n).map(|i| (i * 7919 % vocab) as i64).collect();

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Ports `AdamWeightDecayOptimizer` of the reference's `optimization.py`. [`update`] overwrites the buffers of the
-//! parameter and its moments, unless someone else holds them. The caller decides on the learning rate, the clipping
-//! and which parameters decay.
+//! parameter and its moments in place, unless they are shared. The caller chooses the learning rate, the clipping and
+//! the parameters that decay.
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
@@ -22,10 +22,10 @@ use crate::math::vectorized;
 use crate::storage::{contiguous, slice, slice_mut};
 use crate::sum;
 
-/// Elements of one task, and of one partial sum of squares.
+/// Number of elements per task, and per partial sum of squares.
 const CHUNK: usize = 1 << 14;
 
-/// What an update needs besides the tensors.
+/// Hyperparameters of one AdamW update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {
     /// Decay of the first moment.
@@ -36,26 +36,26 @@ pub struct AdamW {
     pub epsilon: f64,
     /// Weight decay of this parameter; 0 for none.
     pub weight_decay: f64,
-    /// What the moments are divided by, `1 - beta^t`; `None`: no bias correction.
+    /// Bias corrections that divide the moments, `1 - beta^t`; `None` for no bias correction.
     pub corrections: Option<(f64, f64)>,
-    /// Multiplies the gradient.
+    /// Factor for the gradient.
     pub gradient_scale: f64,
-    /// Multiplies the update.
+    /// Factor for the update.
     pub learning_rate: f64,
 }
 
-/// A parameter and its moments, all of one length and without autodiff.
+/// A parameter and its moments: tensors of equal length without autodiff.
 #[derive(Clone, Debug)]
 pub struct State {
     /// The parameter.
     pub parameter: Tensor<1>,
-    /// The mean of the gradients.
+    /// The moving average of the gradients.
     pub first: Tensor<1>,
-    /// The mean of their squares.
+    /// The moving average of the squared gradients.
     pub second: Tensor<1>,
 }
 
-/// One update.
+/// Updates a parameter and its moments, and returns them.
 ///
 /// # Shapes
 ///
@@ -86,11 +86,11 @@ pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) 
     State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
 }
 
-/// [`update`] composed of burn's operations.
+/// Computes [`update`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`update`]
+/// - same as [`update`]
 pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
     let gradient = if step.gradient_scale == 1.0 { gradient } else { gradient * step.gradient_scale };
@@ -123,14 +123,14 @@ vectorized! {
     }
 }
 
-/// The sum of the squares of all elements of all tensors.
+/// Returns the sum of the squares of all elements of all tensors.
 ///
-/// In chunks whose sums are added in f64 and in order: on `Flex` each chunk in f64 too, elsewhere in its own
-/// precision and with one transfer.
+/// The sums of fixed-size chunks are added in f64 and in order. On `Flex` each chunk is summed in f64 too; on other
+/// backends it is summed in the tensor's precision, and all sums are copied to the host in one transfer.
 ///
 /// # Shapes
 ///
-/// - tensors: `[n]`, each its own
+/// - tensors: `[n]` each, with any `n`
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let places: Vec<Place> = tensors.iter().map(place).collect();
     if fused_path(compute, &places).is_none() {
@@ -146,11 +146,11 @@ pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
         .sum()
 }
 
-/// [`squared_norm`] composed of burn's operations; the partial sums are added in f64.
+/// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
 ///
 /// # Shapes
 ///
-/// - those of [`squared_norm`]
+/// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     if tensors.is_empty() {
         return 0.0;
@@ -159,7 +159,7 @@ pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
 }
 
-/// Lanes of a sum of squares: several vectors of f64, as the sum of one waits for the one before.
+/// Lanes of a sum of squares: several f64 vectors, because additions to one vector have to wait for each other.
 const SQUARES: usize = 64;
 
 vectorized! {

@@ -1,13 +1,13 @@
 //! Multi-head attention: `context = dropout(softmax(q k' scale + bias)) v` for every head.
 //!
 //! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
-//! keys, values and the context have their heads side by side in the last axis, and the fused kernel splits, merges
-//! and transposes nothing in memory. The bias has one number per key (0, or -10000 for padding) and is a constant to
+//! keys, values and the context store their heads side by side in the last axis; the fused kernel does not split, merge
+//! or transpose them in memory. The bias has one number per key (0, or -10000 for padding) and is a constant to
 //! autodiff. Causal masks and cross attention are not supported.
 //!
-//! One thread computes one row of the batch, head after head, with scores that stay in its cache. Where there are more
-//! threads than rows, it computes one head of one row. The forward pass keeps the maximum of each row of scores and the inverse of its sum of exponentials. The backward pass recomputes
-//! the scores, the probabilities p and the mask m:
+//! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
+//! threads than rows, it computes one head of one row. The forward pass saves the maximum of each row of scores and the
+//! inverse of its sum of exponentials. The backward pass recomputes the scores, the probabilities p and the mask m:
 //! `dv = (p m)' dc`, `dp = (dc v') m`, `ds = p (dp - sum(p dp))`, `dq = scale ds k`, `dk = scale ds' q`.
 
 use burn::backend::flex::FlexTensor;
@@ -23,7 +23,7 @@ use crate::pool::{self, scratch};
 use crate::product::multiply;
 use crate::storage::{buffer, contiguous, slice, tensor};
 
-/// Attention of all heads. `scale` multiplies the scores before the bias is added.
+/// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
 ///
 /// # Shapes
 ///
@@ -53,11 +53,11 @@ pub fn attention(
     }
 }
 
-/// [`attention()`] composed of burn's operations.
+/// Computes [`attention()`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`attention()`]
+/// - same as [`attention()`]
 pub fn plain(
     compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
@@ -79,7 +79,7 @@ pub fn plain(
         .reshape([batch, seq, hidden]) // [batch, seq, hidden]
 }
 
-/// `dropout(softmax(scores scale + bias))` of burn's operations, or of the kernels for GPUs.
+/// Returns `dropout(softmax(scores scale + bias))`, by burn's operations or by the GPU kernels.
 fn probabilities(
     kernels: Kernels,
     scores: Tensor<4>,
@@ -124,7 +124,7 @@ impl Attention {
         Sizes { seq, hidden, head: hidden / self.heads }
     }
 
-    /// `q k'` of one head.
+    /// Computes `q k'` of one head.
     fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
         let Sizes { seq, hidden, head } = sizes;
         let on = (self.precision, Threads::One);
@@ -132,19 +132,19 @@ impl Attention {
         multiply(on, (seq, seq, head), (scores, seq), false, query, key);
     }
 
-    /// Whether there are more threads than rows of the batch.
+    /// Returns whether there are more threads than rows of the batch.
     pub(crate) fn threads_to_spare(&self, seq: usize) -> bool {
         rayon::current_num_threads() > slice(&self.bias).len() / seq
     }
 
-    /// The index of the first element of a head's probabilities, for the mask.
+    /// Returns the index of the first element of a head's probabilities, for the dropout mask.
     fn first(&self, seq: usize, batch: usize, head: usize) -> usize {
         (batch * self.heads + head) * seq * seq
     }
 }
 
 impl Fused<3> for Attention {
-    /// Queries, keys, values, and of each score row the maximum and the inverse sum.
+    /// Queries, keys, values, and the maximum and the inverse sum of each row of scores.
     type Saved = ([FlexTensor; 3], Vec<[f32; 2]>);
 
     fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Self::Saved) {
@@ -195,7 +195,7 @@ impl Fused<3> for Attention {
     }
 }
 
-/// Heads one after the other, `[heads, seq, head]`, side by side in `[seq, hidden]`.
+/// Copies heads stored one after the other, `[heads, seq, head]`, side by side into `[seq, hidden]`.
 fn side_by_side(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f32]) {
     for (index, part) in heads.chunks_exact(seq * head).enumerate() {
         for (row, all) in part.chunks_exact(head).zip(all.chunks_exact_mut(hidden)) {
@@ -204,7 +204,7 @@ fn side_by_side(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f3
     }
 }
 
-/// Three score matrices of one head, and words of its mask.
+/// Scratch buffers: three score matrices of one head, and words of its mask.
 pub(crate) struct RowScratch {
     probabilities: pool::Scratch,
     dropped: pool::Scratch,
@@ -220,8 +220,8 @@ impl RowScratch {
 }
 
 impl Attention {
-    /// One row of the batch; all slices are that row's. `rows` gets of each head and query the maximum and the inverse
-    /// sum.
+    /// Computes one row of the batch; all slices belong to that row. Writes the maximum and the inverse sum for each
+    /// head and query to `rows`.
     pub(crate) fn row_forward(
         &self,
         sizes: Sizes,
@@ -252,7 +252,7 @@ impl Attention {
         }
     }
 
-    /// One head of [`Self::row_forward`]. `context` begins with the head's first element, and has a stride.
+    /// Computes one head of [`Self::row_forward`]. `context` begins with the head's first element, and is strided.
     fn head_forward(
         &self,
         sizes: Sizes,
@@ -276,7 +276,7 @@ impl Attention {
         multiply(on, (seq, head, seq), context, false, scores, value);
     }
 
-    /// The gradients of [`Self::row_forward`].
+    /// Computes the gradients of [`Self::row_forward`].
     #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
     pub(crate) fn row_backward(
         &self,
@@ -310,7 +310,7 @@ impl Attention {
         }
     }
 
-    /// One head of [`Self::row_backward`]. The outputs begin with the head's first element, and have a stride.
+    /// Computes one head of [`Self::row_backward`]. The outputs begin with the head's first element, and are strided.
     #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
     fn head_backward(
         &self,
@@ -346,7 +346,7 @@ impl Attention {
         let value = part(&value[at..]).transposed();
         multiply(on, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
         if let Some(dropout) = self.dropout {
-            // The words are those of the probabilities.
+            // The mask words of the probabilities apply here too.
             dropout.apply_words(d_scores, first, words);
         }
         softmax_backward_rows(probabilities, d_scores, self.scale, seq);
@@ -359,7 +359,7 @@ impl Attention {
 }
 
 vectorized! {
-    /// Softmax of each row of `scores scale + bias`; `rows` gets the maximum and the inverse sum.
+    /// Computes the softmax of each row of `scores scale + bias`; writes the maximum and the inverse sum to `rows`.
     fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &mut [[f32; 2]]) {
         for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             let greatest = zip_greatest(scores, bias, |score, bias| score.mul_add(scale, bias));
@@ -373,7 +373,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// [`softmax_rows`] once more, from what it kept.
+    /// Recomputes the result of [`softmax_rows`] from the saved maximum and inverse sum.
     fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &[[f32; 2]]) {
         for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
@@ -384,12 +384,12 @@ vectorized! {
 }
 
 vectorized! {
-    /// `scale ds = scale p (dp - sum(p dp))` of each row, in place of dp: the gradient of `q k'`.
+    /// Computes `scale ds = scale p (dp - sum(p dp))` of each row, in place of dp: the gradient of `q k'`.
     fn softmax_backward_rows(probabilities: &[f32], gradient: &mut [f32], scale: f32, seq: usize) {
         for (p, gradient) in probabilities.chunks_exact(seq).zip(gradient.chunks_exact_mut(seq)) {
             let mean = dot(p, gradient);
             gradient.iter_mut().for_each(|gradient| *gradient -= mean);
-            // What rounding left of the mean would add up over the rows in the gradient of the keys' bias, which is zero.
+            // Rounding errors of the mean would add up over the rows in the gradient of the keys' bias, which is zero.
             let rest = dot(p, gradient);
             for (p, gradient) in p.iter().zip(gradient) {
                 *gradient = p * (*gradient - rest) * scale;

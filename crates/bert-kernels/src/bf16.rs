@@ -1,15 +1,15 @@
 //! Matrix products in bf16 with sums in f32, by AMX tiles or by the AVX-512 BF16 instructions.
 //!
 //! [`multiply`] computes `c = a b` or `c = c + a b` for f32 matrices in strided slices. It rounds every element of a
-//! and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32, by the [`Unit`] of
-//! the processor that is fastest: [`tiles`] where there are any, else [`registers`]. [`supported`] says whether there
-//! is a unit; without one [`multiply`] panics.
+//! and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32 on the fastest [`Unit`]
+//! of the processor: [`tiles`] if there are any, else [`registers`]. [`supported`] returns whether the processor has a
+//! unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication": [`pack`] lays the
-//! factors out in panels, and a unit computes a piece of c in registers. A panel of b stays in the first-level cache,
-//! a block of a in the second. A factor of several products can be [`Packed`] once for all of them.
+//! factors out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, a block of
+//! a in the L2 cache. A factor of several products can be [`Packed`] once for all of them.
 //!
-//! The terms of an element are added in the order of k, 2 or 32 at a time by the unit, whatever the threads are.
+//! The unit adds the terms of an element in the order of k, 2 or 32 at a time, for any number of threads.
 
 mod pack;
 mod registers;
@@ -28,29 +28,29 @@ use pack::{B_LANES, Layout, Source};
 use tiles::{SIDE, Term, Tiles};
 use unit::{Kind, Unit};
 
-/// Bytes of a that stay in a first cache of 48 KiB beside a panel of b and the next one.
+/// Bytes of a that fit in an L1 cache of 48 KiB together with two panels of b, the current and the next one.
 const FIRST_CACHE: usize = 16 << 10;
-/// Most rows of a that are packed at once: 256 KiB of a second cache for each 512 of k.
+/// Maximum number of rows of a that are packed at once: 256 KiB of the L2 cache for each 512 of k.
 const ROWS: usize = 256;
-/// Columns of c that are finished before the next ones: with as many rows 512 KiB of a second cache.
+/// Columns of c that are finished before the next ones: with as many rows, 512 KiB of the L2 cache.
 const COLUMNS: usize = 512;
-/// Fewest rows of a task, as far as there are so many.
+/// Minimum number of rows per task, if the matrix has that many.
 const FEWEST_ROWS: usize = 64;
 
-/// Panels of b that a task packs.
+/// Number of panels of b that a task packs.
 const PANELS: usize = 4;
 
-/// Whether the processor has the instructions.
+/// Returns whether the processor has the instructions.
 pub(crate) fn supported() -> bool {
     Unit::best().is_some()
 }
 
-/// Whether products run on AMX tiles.
+/// Returns whether products run on AMX tiles.
 pub(crate) fn on_tiles() -> bool {
     Unit::of(Kind::Tiles).is_some()
 }
 
-/// A stretch along k of a factor of so many lanes.
+/// Returns a block along k of a factor with `lanes` lanes.
 fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usize) -> Source<'_> {
     let (lane, step) = match side {
         Side::Left => (matrix.row, matrix.column),
@@ -59,7 +59,7 @@ fn source(side: Side, matrix: Matrix<'_>, lanes: usize, first: usize, depth: usi
     Source { data: matrix.data, lane, step, lanes, first, depth }
 }
 
-/// A factor in bf16, laid out for the products that it is used in: stretch by stretch along k.
+/// A factor in bf16, packed for products, one block along k after another.
 pub(crate) struct Packed {
     words: Scratch,
     unit: Unit,
@@ -70,7 +70,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// A factor whose stretches of `stretch` along k are still to be written ([`Self::stretches_mut`]).
+    /// Creates a factor whose blocks of length `stretch` along k are written later ([`Self::stretches_mut`]).
     pub(crate) fn new(side: Side, lanes: usize, k: usize, stretch: usize) -> Self {
         Self::for_unit(Unit::best().expect(MISSING), Threads::All, side, lanes, k, stretch)
     }
@@ -85,7 +85,7 @@ impl Packed {
         Self { words, unit, side, lanes, k, stretch }
     }
 
-    /// A whole factor.
+    /// Packs a whole factor.
     pub(crate) fn whole(threads: Threads, side: Side, matrix: Matrix, lanes: usize, k: usize) -> Self {
         Self::whole_for(Unit::best().expect(MISSING), threads, side, matrix, lanes, k)
     }
@@ -102,19 +102,19 @@ impl Packed {
         packed
     }
 
-    /// The stretches in order, each to be written by [`Filler::fill`].
+    /// Returns the blocks in order, each to be written by [`Filler::fill`].
     pub(crate) fn stretches_mut(&mut self) -> (Filler, impl IndexedParallelIterator<Item = &mut [f32]>) {
         let filler = Filler { unit: self.unit, side: self.side };
         let words = self.words_of_stretch();
         (filler, self.words.par_chunks_mut(words))
     }
 
-    /// Of each but the last; at least one.
+    /// Returns the number of words of each block but the last; at least one.
     fn words_of_stretch(&self) -> usize {
         (pairs(self.stretch) * self.lanes.next_multiple_of(SIDE)).max(1)
     }
 
-    /// The words of one stretch.
+    /// Returns the words of one block.
     fn words(&self, index: usize) -> &[u32] {
         let lanes = self.lanes.next_multiple_of(SIDE);
         let from = index * pairs(self.stretch) * lanes;
@@ -123,7 +123,7 @@ impl Packed {
     }
 }
 
-/// Writes stretches of a [`Packed`] factor.
+/// Writes blocks of a [`Packed`] factor.
 #[derive(Clone, Copy)]
 pub(crate) struct Filler {
     unit: Unit,
@@ -131,7 +131,7 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Writes some lanes of one stretch, from the part of the factor that these lanes and this stretch make. It is `k`
+    /// Writes some lanes of one block. `part` is the part of the factor with these lanes and this block; it is `k`
     /// long, and the lanes begin at a multiple of [`SIDE`].
     pub(crate) fn fill(self, stretch: &mut [f32], part: Matrix, lanes: Range<usize>, k: usize) {
         assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
@@ -143,7 +143,7 @@ impl Filler {
     }
 }
 
-/// Pairs that a stretch of k fills.
+/// Returns the number of pairs in a block of length k.
 fn pairs(k: usize) -> usize {
     k.div_ceil(2).next_multiple_of(pack::PAIRS)
 }
@@ -151,15 +151,15 @@ fn pairs(k: usize) -> usize {
 /// One factor of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Factor<'a> {
-    /// To be packed for this product.
+    /// A matrix that is packed for this product only.
     Plain(Matrix<'a>),
-    /// Packed before.
+    /// A factor that was packed before.
     Packed(&'a Packed),
 }
 
 const MISSING: &str = "the processor has no AVX-512 BF16";
 
-/// `c = a b`, or `c = c + a b` with `add`, where c has `m` rows that are `c_row` apart, and `n` columns.
+/// Computes `c = a b`, or `c = c + a b` with `add`, where c has `m` rows that are `c_row` apart, and `n` columns.
 ///
 /// One stride of each plain factor has to be 1.
 pub(crate) fn multiply(
@@ -206,9 +206,9 @@ fn multiply_by(
     }
     let packed = matches!((a, b), (Factor::Packed(_), Factor::Packed(_)));
     let rows = rows_per_task(threads, m, packed);
-    // Stretches that are multiplied together, so that c is read and written less often.
+    // The number of blocks that are multiplied together, so that c is read and written less often.
     let together = (unit.depth() / stretch).max(1);
-    // Those that a task has at once. A plain factor is packed for these.
+    // The number of blocks that a task handles at once. A plain factor is packed for these.
     let at_once = if packed { k.div_ceil(stretch).max(1) } else { together };
     let columns = n.next_multiple_of(B_LANES);
     let mut b_scratch = match b {
@@ -293,14 +293,14 @@ struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// The lanes from `row` of a and from `column` of b on that make a piece.
+    /// Returns the lanes from `row` of a and from `column` of b on that form one block of c.
     #[inline]
     fn piece(&self, row: usize, rows: usize, column: usize) -> (&'a [u32], &'a [u32]) {
         let Self { a, b, pairs } = self;
         (&a[row * pairs..(row + rows) * pairs], &b[column * pairs..(column + B_LANES) * pairs])
     }
 
-    /// A half of the panel of b that begins at a column.
+    /// Returns a half of the panel of b that begins at a column.
     #[inline]
     fn half_panel(&self, column: usize, half: usize) -> &'a [u32] {
         let words = self.pairs * B_LANES / 2;
@@ -310,20 +310,20 @@ impl<'a> Stretch<'a> {
 
 fn pack(_: Unit, source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     #[expect(unsafe_code, reason = "a function for AVX-512 BF16, called where it was detected")]
-    // SAFETY: a `Unit` is made only where the processor has these instructions.
+    // SAFETY: a `Unit` exists only if the processor has these instructions.
     unsafe {
         pack::pack(source, layout, first, packed);
     }
 }
 
-/// [`pack`] of all lanes.
+/// Packs all lanes with [`pack`].
 fn pack_all((unit, threads): (Unit, Threads), source: Source, layout: Layout, packed: &mut [u32]) {
     each(threads, packed, PANELS * source.pairs() * B_LANES, |(index, packed)| {
         pack(unit, source, layout, index * PANELS * B_LANES, packed);
     });
 }
 
-/// Some rows and columns of c, whose slice begins with the first column of all.
+/// Computes some rows and columns of c, whose slice begins with the first column of all.
 fn block(
     unit: Unit,
     rows: usize,
@@ -333,7 +333,7 @@ fn block(
     factors: &[Stretch],
 ) {
     #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
-    // SAFETY: a `Unit` is made only where the processor has its instructions.
+    // SAFETY: a `Unit` exists only if the processor has its instructions.
     unsafe {
         match unit.kind() {
             Kind::Registers => registers::block(rows, columns, c, add, factors),
@@ -342,8 +342,8 @@ fn block(
     }
 }
 
-/// [`block`] on tiles: as many rows at a time as stay in the first cache while the panels of b pass by. The first two
-/// pieces of a panel bring a half of the next one each.
+/// Computes [`block`] on tiles, for as many rows at a time as fit in the L1 cache while the panels of b pass through
+/// it. The first two products of a panel prefetch one half of the next panel each.
 #[target_feature(enable = "avx512f")]
 fn tile_block(
     m: usize,
@@ -361,8 +361,9 @@ fn tile_block(
             let next = if column + SIDE < columns.end { column + SIDE } else { columns.start };
             for (half, row) in (top..m.min(top + rows)).step_by(SIDE).enumerate() {
                 terms.clear();
-                // An iterator's adapters would not be inlined here. They would load sixteen bytes of what was stored eight at a
-                // time, and such a load waits until all stores before it, the last piece of c among them, are in the cache.
+                // Iterator adapters would not be inlined here. They would load sixteen bytes that were stored eight at
+                // a time, and such a load waits until all earlier stores, including the last block of c, are in the
+                // cache.
                 for factors in factors {
                     let (a, b) = factors.piece(row, SIDE, column);
                     terms.push(Term::new(a, b, factors.half_panel(next, half.min(1))));

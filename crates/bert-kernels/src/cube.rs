@@ -1,9 +1,9 @@
 //! Kernels for GPUs, written in CubeCL, for some of the operations.
 //!
-//! They take f32 tensors of burn's CubeCL backend and run on the runtime that the tensors' device belongs to (CUDA,
-//! Vulkan, ..). The equations are those of the CPU kernels, and autodiff tracks the results in the same way. The
-//! kernels exist because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh
-//! form, and a dropout mask would be made on the host and copied. Sums over rows and matrix products are burn's own.
+//! They take f32 tensors of burn's CubeCL backend and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
+//! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
+//! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
+//! mask would be made on the host and copied. Sums over rows and matrix products are burn's own.
 //!
 //! | module | operation |
 //! |---|---|
@@ -35,16 +35,16 @@ use cubecl::prelude::*;
 use crate::compute::Kernels;
 use crate::extension::{Fused, record};
 
-/// Units of a cube; a power of two that every runtime has.
+/// Units of a cube; a power of two that every runtime supports.
 const UNITS: u32 = 128;
 
-/// Tensors on their way into a kernel: as they are, or with their places in a graph.
+/// Inputs of a kernel: plain tensors, or tensors with their nodes in a graph.
 enum Inputs<const N: usize> {
     Plain([CubeTensor; N]),
     Graph([FloatTensor<Autodiff<Cube>>; N]),
 }
 
-/// Flat tensors of a CubeCL device in f32 if all are that, and `kernels` is [`Kernels::Fused`].
+/// Returns flat f32 tensors of a CubeCL device, if all of them are and `kernels` is [`Kernels::Fused`].
 fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
     if kernels == Kernels::Plain || !tensors.iter().all(fits) {
         return None;
@@ -57,14 +57,14 @@ fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<I
     graph.iter().all(Option::is_some).then(|| Inputs::Graph(graph.map(|x| x.expect("all are there"))))
 }
 
-/// f32, and in no graph with gradient checkpointing.
+/// Returns whether a tensor is f32 and not in a graph with gradient checkpointing.
 fn fits(x: &Tensor<1>) -> bool {
     use DispatchAutodiffContext::{Disabled, Enabled};
     let context = x.clone().into_dispatch().autodiff;
     x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
 }
 
-/// The tensor in the graph; one that is in none joins it as a constant.
+/// Returns the tensor in the graph; an untracked tensor joins it as a constant.
 fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
     match x.clone().try_into_primitive::<Autodiff<Cube>>() {
         Ok(x) => Some(x),
@@ -72,7 +72,7 @@ fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
     }
 }
 
-/// Runs an operation on flat tensors. `None`: burn's own operations have to do.
+/// Runs an operation on flat tensors. Returns `None` if burn's own operations have to run instead.
 fn apply<F: Fused<N, Cube>, const N: usize>(
     kernels: Kernels,
     operation: F,
@@ -84,7 +84,7 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
     }
 }
 
-/// A tensor on the device of `x` to be overwritten.
+/// Returns a tensor on the device of `x` to be overwritten.
 fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
     empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), x.dtype)
 }
@@ -93,20 +93,20 @@ fn len(x: &CubeTensor) -> usize {
     x.meta.num_elements()
 }
 
-/// One unit for each of `count` elements.
+/// Returns the launch size with one unit for each of `count` elements.
 fn elementwise(count: usize) -> (CubeCount, CubeDim) {
     let cubes = count.div_ceil(UNITS as usize) as u32;
-    // The x axis of a grid may end at 65535 cubes.
+    // The maximum length of a grid's x axis may be 65535 cubes.
     let x = cubes.clamp(1, 1 << 15);
     (CubeCount::Static(x, cubes.div_ceil(x).max(1), 1), CubeDim::new_1d(UNITS))
 }
 
-/// One cube for each of `count` rows.
+/// Returns the launch size with one cube for each of `count` rows.
 fn one_cube_each(count: usize) -> (CubeCount, CubeDim) {
     elementwise(count * UNITS as usize)
 }
 
-/// The sum over the units of a cube, in one order whatever the device.
+/// Returns the sum over the units of a cube, added in the same order on every device.
 #[cube]
 fn cube_sum(value: f32) -> f32 {
     let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
@@ -125,7 +125,7 @@ fn cube_sum(value: f32) -> f32 {
     shared[0]
 }
 
-/// The greatest value of a cube's units.
+/// Returns the maximum over the units of a cube.
 #[cube]
 fn cube_max(value: f32) -> f32 {
     let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);

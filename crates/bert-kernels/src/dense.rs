@@ -1,7 +1,7 @@
 //! The product of a dense layer: `y = x W`, backward `dx = dy W'` and `dW = x' dy`.
 //!
-//! All rows are one product, whatever the shape of x; burn's own `linear` multiplies batch by batch and packs the
-//! weight anew for each. The bias belongs to the operation that follows.
+//! All rows are one product, for any shape of x; burn's own `linear` multiplies batch by batch and packs the weight
+//! again for each batch. The bias belongs to the operation that follows.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
@@ -13,7 +13,7 @@ use crate::packed_weights::{Keeping, PackedWeights};
 use crate::product::{Shared, both, multiply};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
-/// `x W`.
+/// Returns `x W`.
 ///
 /// # Shapes
 ///
@@ -83,7 +83,7 @@ impl Fused<2> for Dense {
     }
 }
 
-/// `y = x W`.
+/// Computes `y = x W`.
 pub(crate) fn forward(
     on: (Precision, Threads),
     x: &[f32],
@@ -97,7 +97,7 @@ pub(crate) fn forward(
     multiply(on, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.factor());
 }
 
-/// `dx = dy W'`, added to what is there on request.
+/// Computes `dx = dy W'`, or adds it to the given buffer.
 pub(crate) fn backward_x(
     on: (Precision, Threads),
     weight: &[f32],
@@ -111,7 +111,7 @@ pub(crate) fn backward_x(
     multiply(on, (rows, input, output), (d_x, input), add, gradient, weight);
 }
 
-/// `dW = x' dy`.
+/// Computes `dW = x' dy`.
 pub(crate) fn backward_weight(
     on: (Precision, Threads),
     x: &[f32],
@@ -124,13 +124,13 @@ pub(crate) fn backward_weight(
     transposed_product(on, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
 }
 
-/// Columns of an f32 product with which gemm reads a transposed left factor where it is. For more it packs
-/// the factor first, which takes a tenth of the product's time. (Products in bf16 pack every factor.)
+/// Maximum columns of an f32 product for which gemm reads a transposed left factor without packing. For more columns it
+/// packs the factor first, which takes a tenth of the product's time. (Products in bf16 pack every factor.)
 const STRIP: usize = 128;
-/// Strips up to which it pays to read that factor once for each.
+/// Maximum number of strips for which reading the factor once per strip is faster than packing it.
 const STRIPS: usize = 4;
 
-/// `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns, rows of c side by side.
+/// Computes `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns; rows of c are adjacent.
 pub(crate) fn transposed_product(
     on: (Precision, Threads),
     (m, n, k): (usize, usize, usize),

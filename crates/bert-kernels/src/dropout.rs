@@ -9,11 +9,11 @@ use rayon::prelude::*;
 
 use crate::math::vectorized;
 
-/// What one place in the network drops in one forward pass.
+/// Dropout of one layer in one forward pass: the key of its mask, and its probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     key: u64,
-    /// Number of elements of the first word that come before the mask: 0 to 3.
+    /// Number of elements of the first word that precede the mask: 0 to 3.
     skip: u8,
     threshold: u16,
     scale: f32,
@@ -22,24 +22,24 @@ pub struct Dropout {
 // A word's lanes are read in place.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// By what SplitMix64's counter grows.
+/// Increment of SplitMix64's counter.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Elements decided by one word.
+/// Number of elements per 64-bit word.
 const PER_WORD: usize = 4;
-/// Elements that one task fills; a multiple of [`PER_WORD`].
+/// Number of elements per task; a multiple of [`PER_WORD`].
 const CHUNK: usize = 1 << 14;
 
 impl Dropout {
-    /// Drops with `prob` rounded to a multiple of 2^-16; `None` when that is 0. The scale is that of the
+    /// Creates dropout with `prob` rounded to a multiple of 2^-16; returns `None` if that is 0. The scale uses the
     /// rounded probability, so that the expectation is exact.
     pub fn new(key: u64, prob: f64) -> Option<Self> {
-        // A probability of 1 would leave nothing to scale.
+        // With a probability of 1, no elements would remain to scale.
         let threshold = (prob * 65536.0).round().clamp(0.0, 65535.0) as u16;
         let scale = (1.0 / (1.0 - f64::from(threshold) / 65536.0)) as f32;
         (threshold > 0).then_some(Self { key, skip: 0, threshold, scale })
     }
 
-    /// Returns the dropout of the elements that follow the first `elements` elements: its mask continues theirs.
+    /// Returns the dropout for the elements after the first `elements` elements; it continues the same mask.
     #[must_use]
     pub fn after(self, elements: u64) -> Self {
         let elements = elements.wrapping_add(u64::from(self.skip));
@@ -47,13 +47,13 @@ impl Dropout {
         Self { key: self.key.wrapping_add(words.wrapping_mul(GOLDEN)), skip, ..self }
     }
 
-    /// Returns key, number of skipped elements, threshold and scale.
+    /// Returns the key, the number of skipped elements, the threshold and the scale.
     #[cfg(feature = "cubecl")]
     pub(crate) fn parts(self) -> (u64, u8, u16, f32) {
         (self.key, self.skip, self.threshold, self.scale)
     }
 
-    /// The factors of elements `0 .. len`.
+    /// Returns the factors of elements `0 .. len`.
     pub fn mask(self, len: usize) -> Vec<f32> {
         let mut mask = vec![1.0; len];
         mask.par_chunks_mut(CHUNK)
@@ -62,7 +62,7 @@ impl Dropout {
         mask
     }
 
-    /// Multiplies the elements `first ..` by their factors. `words` is scratch.
+    /// Multiplies the elements from `first` on by their factors. `words` is scratch memory.
     pub(crate) fn apply(self, elements: &mut [f32], first: usize, words: &mut Vec<u64>) {
         let first_of_words = first + usize::from(self.skip);
         let count = (first_of_words % PER_WORD + elements.len()).div_ceil(PER_WORD);
@@ -71,7 +71,7 @@ impl Dropout {
         self.apply_words(elements, first, words);
     }
 
-    /// [`Self::apply`] once more for as many elements from the same `first`: `words` is what it left.
+    /// Repeats [`Self::apply`] for as many elements from the same `first`, with the `words` that it wrote.
     pub(crate) fn apply_words(self, elements: &mut [f32], first: usize, words: &[u64]) {
         let skip = (first + usize::from(self.skip)) % PER_WORD;
         let lanes: &[u16] = bytemuck::cast_slice(words);
@@ -80,7 +80,7 @@ impl Dropout {
 }
 
 vectorized! {
-    /// SplitMix64: a counter put through [`mix`].
+    /// Fills `words` with SplitMix64's outputs: the counter, hashed by [`mix`].
     fn fill_words(key: u64, first: u64, words: &mut [u64]) {
         for (i, word) in words.iter_mut().enumerate() {
             let index = first.wrapping_add(i as u64);
@@ -97,7 +97,7 @@ vectorized! {
     }
 }
 
-/// The finalizer of SplitMix64.
+/// Applies the finalizer of SplitMix64.
 #[inline(always)]
 pub fn mix(z: u64) -> u64 {
     let z = z.wrapping_add(GOLDEN);
@@ -106,7 +106,7 @@ pub fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Multiplies by the mask, which is a constant to autodiff.
+/// Multiplies x by the mask, which is a constant to autodiff.
 ///
 /// # Shapes
 ///
@@ -129,8 +129,8 @@ pub fn plain<const D: usize>(x: Tensor<D>, dropout: Option<Dropout>) -> Tensor<D
 mod tests {
     use super::*;
 
-    // The first outputs of SplitMix64 for the seed 1234567, as its users publish them (Rosetta Code,
-    // "Pseudo-random numbers/Splitmix64").
+    // The first outputs of SplitMix64 for the seed 1234567, as published on Rosetta Code ("Pseudo-random
+    // numbers/Splitmix64").
     #[test]
     fn the_words_are_those_of_splitmix64() {
         let mut words = [0; 5];

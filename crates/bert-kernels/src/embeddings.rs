@@ -1,9 +1,10 @@
 //! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
 //!
-//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass turns
-//! the gradient in place into that of the sum, `dh` of [`mod@crate::layer_norm`]. It then adds the rows of `dh` to
-//! the gradients of the tables in the order of the tokens: `dword[v] = sum of dh_t over the tokens t with id_t = v`,
-//! and so on. The masked-LM head uses the word table too; its share of the gradient is added to in place, not copied.
+//! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass turns the
+//! gradient of the output in place into the gradient of the sum, `dh` of [`mod@crate::layer_norm`]. It then adds the
+//! rows of `dh` to the gradients of the tables in the order of the tokens: `dword[v] = sum of dh_t over the tokens t
+//! with id_t = v`, and so on. The masked-LM head uses the word table too; the backward pass adds to its gradient in
+//! place, without a copy.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -16,18 +17,18 @@ use crate::layer_norm::{self, Statistics, normalize, normalized_backward};
 use crate::rows::{add, rows_per_block};
 use crate::storage::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
 
-/// The tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.
+/// The embedding tables: `[vocabulary, hidden]`, `[types, hidden]` and `[positions, hidden]`.
 #[derive(Clone, Debug)]
 pub struct Tables {
-    /// By id.
+    /// Word embeddings, by token id.
     pub word: Tensor<2>,
-    /// By segment.
+    /// Token type embeddings, by segment.
     pub token_type: Tensor<2>,
-    /// By place in the sequence.
+    /// Position embeddings, by position in the sequence.
     pub position: Tensor<2>,
 }
 
-/// Sum of three embeddings, LayerNorm, dropout.
+/// Computes the sum of three embeddings, LayerNorm and dropout.
 ///
 /// # Shapes
 ///
@@ -66,11 +67,11 @@ pub fn embeddings(
     }
 }
 
-/// [`embeddings()`] composed of burn's operations.
+/// Computes [`embeddings()`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`embeddings()`]
+/// - same as [`embeddings()`]
 pub fn plain(
     tables: Tables,
     input_ids: Tensor<2, Int>,
@@ -96,7 +97,7 @@ struct Embeddings {
     dropout: Option<Dropout>,
 }
 
-/// LayerNorm's, and the rows of the three tables.
+/// Saved values of LayerNorm, and the numbers of rows of the three tables.
 type Saved = (Statistics, [usize; 3]);
 
 impl Fused<5> for Embeddings {
@@ -171,8 +172,8 @@ impl Fused<5> for Embeddings {
     }
 }
 
-/// Adds row i of `gradient` to row `row_of[i]` of the table, or of zeros: in the order of i, whatever the
-/// threads, since each row of the table belongs to one of them.
+/// Adds row i of `gradient` to row `row_of[i]` of the table, or of zeros. The order is the order of i for any number of
+/// threads, since each row of the table belongs to one thread.
 fn add_to_rows(
     table: Option<FlexTensor>,
     [rows, hidden]: [usize; 2],

@@ -1,8 +1,8 @@
-//! The bridge from burn's tensors to slices of `Flex` tensors and back, with autodiff.
+//! Converts burn's tensors to slices of `Flex` tensors and back, with autodiff.
 //!
 //! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and decides
-//! whether a graph is recorded. burn's `#[backend_extension]` makes the same match on the run-time backend, but
-//! panics on backends without an implementation, where these operations fall back on burn's own.
+//! whether to record a graph. burn's `#[backend_extension]` dispatches on the run-time backend in the same way, but
+//! panics on backends without an implementation, where these operations fall back to burn's own.
 
 use std::fmt::Debug;
 
@@ -20,21 +20,21 @@ use burn::tensor::{DType, Tensor};
 
 use crate::compute::{Compute, Kernels, Precision, has_bf16_instructions};
 
-/// `Flex` with a graph.
+/// `Flex` with autodiff.
 type Graph = Autodiff<Flex>;
 
-/// What the kernels can do with a tensor.
+/// The kind of a tensor, which decides whether the kernels can use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// An f32 tensor on `Flex`.
     Flex,
     /// The same, with autodiff and without gradient checkpointing.
     Graph,
-    /// Anything else.
+    /// Any other tensor.
     Elsewhere,
 }
 
-/// Where `x` lives.
+/// Returns the kind of `x`.
 pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
     if x.dtype() != DType::F32 {
         return Place::Elsewhere;
@@ -53,7 +53,7 @@ pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
     }
 }
 
-/// Whether `x` is on `Flex`, with or without a graph, in whatever type.
+/// Returns whether `x` is on `Flex`, with or without a graph, of any type.
 pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
     let kind = match x.clone().into_dispatch().kind {
         DispatchTensorKind::Autodiff(inner) => *inner,
@@ -62,7 +62,7 @@ pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
     matches!(kind, DispatchTensorKind::Flex(_))
 }
 
-/// The fused path for these inputs, or `None` when burn's own operations have to do.
+/// Returns the fused path for these inputs, or `None` if burn's own operations have to run.
 pub(crate) fn fused_path(compute: Compute, places: &[Place]) -> Option<Place> {
     let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
     if compute.kernels == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
@@ -74,7 +74,7 @@ pub(crate) fn fused_path(compute: Compute, places: &[Place]) -> Option<Place> {
     }
 }
 
-/// A tensor on its way into a fused operation.
+/// An input of a fused operation.
 #[derive(Clone)]
 pub(crate) enum Input {
     Flex(FlexTensor),
@@ -111,23 +111,23 @@ impl Input {
     }
 }
 
-/// An operation of N float tensors of a backend with its own backward pass.
+/// A fused operation on N float tensors of a backend, with its own backward pass.
 pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + 'static {
-    /// What the backward pass needs from the forward pass.
+    /// Values that the forward pass saves for the backward pass.
     type Saved: Clone + Debug + Send + 'static;
 
-    /// Whether [`Fused::backward`] gets, by [`Fused::backward_onto`], the first input's gradient so far.
+    /// Whether the backward pass adds to the first input's existing gradient, by [`Fused::backward_onto`].
     const ONTO: bool = false;
 
-    /// The value; and what to save, which is dropped when no input is tracked.
+    /// Returns the output and the saved values, which are dropped if no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
 
-    /// The value alone, where no backward pass will follow.
+    /// Returns the output only, when no backward pass follows.
     fn value(&self, inputs: [FloatTensor<B>; N]) -> FloatTensor<B> {
         self.forward(inputs).0
     }
 
-    /// The gradients of the inputs that are `wanted`.
+    /// Returns the gradients of the inputs that are `wanted`.
     fn backward(
         self,
         saved: Self::Saved,
@@ -135,9 +135,9 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
         wanted: [bool; N],
     ) -> [Option<FloatTensor<B>>; N];
 
-    /// [`Fused::backward`] of an operation with [`Fused::ONTO`]: `so_far` is what other operations have
-    /// added to the gradient of the first input, and comes back with this operation's share added. A table
-    /// that is used twice needs one gradient of its size, not two and their sum.
+    /// Computes [`Fused::backward`] for an operation with [`Fused::ONTO`]: `so_far` is the first input's gradient from
+    /// other operations, and is returned with this operation's share added. A table that is used twice needs one
+    /// gradient of its size, not two and their sum.
     fn backward_onto(
         self,
         saved: Self::Saved,
@@ -157,7 +157,7 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
 #[derive(Debug)]
 struct Node<F, B: Backend> {
     operation: F,
-    /// Under whose name the gradient so far is kept.
+    /// The tensor under which the existing gradient is stored.
     first: Option<FloatTensor<Autodiff<B>>>,
 }
 
@@ -177,7 +177,7 @@ impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     }
 }
 
-/// Runs a fused operation, recording a graph on [`Place::Graph`].
+/// Runs a fused operation, and records a graph on [`Place::Graph`].
 pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
     path: Place,
@@ -186,7 +186,7 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     apply_or(operation, path, inputs, F::value)
 }
 
-/// [`apply`] with `value` in place of [`Fused::value`].
+/// Runs [`apply`] with `value` instead of [`Fused::value`].
 pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
     path: Place,

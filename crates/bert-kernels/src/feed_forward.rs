@@ -1,13 +1,13 @@
 //! The feed-forward network of a layer without its last bias: `y = gelu(x W1 + b1) W2`.
 //!
-//! This is section 3.3 of "Attention is all you need" with GELU. In f32 it is the three operations [`mod@crate::dense`],
-//! [`mod@crate::gelu`] and again [`mod@crate::dense`], with their intermediate results in memory. In bf16 products are so
-//! fast that memory and the packing of factors cost as much, so there one thread takes a few rows through all three, and a
-//! few hundred intermediate features at a time, which stay in its second cache. Nothing is kept: the backward pass computes
-//! `z = x W1 + b1` again, and then `dz = (dy W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x' dz`, `db1 = sum(dz)`,
-//! `dW2 = gelu(z)' dy`. What the sums over all rows need of z and dz goes to memory in bf16, laid out for them.
+//! This is section 3.3 of "Attention is all you need" with GELU. In f32 it runs the three operations
+//! [`mod@crate::dense`], [`mod@crate::gelu`] and [`mod@crate::dense`] again, with their intermediate results in memory.
+//! In bf16 products are so fast that memory traffic and the packing of factors cost as much. So one thread takes a few
+//! rows through all three, a few hundred intermediate features at a time, which stay in its L2 cache. Nothing is saved:
+//! the backward pass recomputes `z = x W1 + b1`, and then computes `dz = (dy W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x'
+//! dz`, `db1 = sum(dz)`, `dW2 = gelu(z)' dy`. For the sums over all rows, z and dz are stored in bf16, already packed.
 //!
-//! Both ways give the same bits in bf16, but for `db1`, whose terms are added in another order.
+//! Both ways give the same bits in bf16, except for `db1`, whose terms are added in a different order.
 
 use burn::tensor::{Tensor, assert_shape};
 

@@ -16,7 +16,7 @@ use crate::math::{
 use crate::rows::{add_blocks, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
-/// Which GELU.
+/// The form of GELU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gelu {
     /// `0.5 x (1 + erf(x / sqrt(2)))`
@@ -25,7 +25,7 @@ pub enum Gelu {
     Tanh,
 }
 
-/// `gelu(x + bias)`.
+/// Returns `gelu(x + bias)`.
 ///
 /// # Shapes
 ///
@@ -47,16 +47,16 @@ pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>
     }
 }
 
-/// [`bias_gelu`] composed of burn's operations.
+/// Computes [`bias_gelu`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`bias_gelu`]
+/// - same as [`bias_gelu`]
 pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     let x = x + bias.unsqueeze::<D>();
     match form {
         Gelu::Erf if on_flex(&x) => activation::gelu(x),
-        // Elsewhere burn differentiates it as if it were the tanh form.
+        // On other backends burn differentiates it as if it were the tanh form.
         Gelu::Erf => by_erf(x),
         Gelu::Tanh => {
             let c = (2.0 / std::f64::consts::PI).sqrt();
@@ -125,7 +125,7 @@ impl Fused<2> for BiasGelu {
 }
 
 vectorized! {
-    /// Turns x into `gelu(x + bias)`.
+    /// Replaces x by `gelu(x + bias)`.
     pub(crate) fn forward_rows(form: Gelu, bias: &[f32], x: &mut [f32]) {
         for x in x.chunks_exact_mut(bias.len()) {
             match form {
@@ -141,7 +141,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Turns the gradient of the output into that of the input and adds it up over the rows.
+    /// Replaces the gradient of the output by the gradient of the input, and adds it up over the rows.
     fn backward_rows(form: Gelu, x: &[f32], bias: &[f32], gradient: &mut [f32], sum: &mut [f32]) {
         let rows = x.chunks_exact(bias.len()).zip(gradient.chunks_exact_mut(bias.len()));
         for (x, gradient) in rows {

@@ -1,10 +1,10 @@
 //! LayerNorm, alone and at the end of half a layer:
 //! `y = gamma (h - mean) / sqrt(var + eps) + beta`, `h = residual + dropout(x + b)`.
 //!
-//! The forward pass keeps h (in the place of x) with each row's mean and `r = 1 / sqrt(var + eps)`. With
-//! `n = (h - mean) r` and `g = gamma dy`, the backward pass first computes `dh = r (g - mean(g) - n mean(g n))`,
-//! `dgamma = sum(dy n)`, `dbeta = sum(dy)` and `dresidual = dh`. Then `dx` is `dh` times the mask, made again from
-//! its counter, and `db = sum(dx)`.
+//! The forward pass saves h (in place of x) with each row's mean and `r = 1 / sqrt(var + eps)`. With `n = (h - mean) r`
+//! and `g = gamma dy`, the backward pass first computes `dh = r (g - mean(g) - n mean(g n))`, `dgamma = sum(dy n)`,
+//! `dbeta = sum(dy)` and `dresidual = dh`. Then `dx` is `dh` times the mask, recomputed from its counter, and `db =
+//! sum(dx)`.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
@@ -17,7 +17,7 @@ use crate::math::{dot, sum, vectorized};
 use crate::rows::{add, add_bias, add_blocks, add_rows, column_sums, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
 
-/// LayerNorm over the last axis; `epsilon` stands inside the square root.
+/// Computes LayerNorm over the last axis; `epsilon` is added to the variance inside the square root.
 ///
 /// # Shapes
 ///
@@ -53,7 +53,7 @@ pub fn layer_norm<const D: usize>(
     }
 }
 
-/// `LayerNorm(residual + dropout(x + bias))`.
+/// Computes `LayerNorm(residual + dropout(x + bias))`.
 ///
 /// # Shapes
 ///
@@ -86,11 +86,11 @@ pub fn residual_layer_norm<const D: usize>(
     }
 }
 
-/// [`layer_norm`] composed of burn's operations.
+/// Computes [`layer_norm`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`layer_norm`]
+/// - same as [`layer_norm`]
 pub fn plain<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<D> {
     burn::tensor::module::layer_norm(x, gamma, Some(beta), epsilon)
 }
@@ -106,7 +106,7 @@ struct ResidualLayerNorm {
     dropout: Option<Dropout>,
 }
 
-/// What a LayerNorm keeps: h, gamma, and mean and r of each row, side by side.
+/// Saved values of a LayerNorm: h, gamma, and mean and r of each row, side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct Statistics {
     pub(crate) h: FlexTensor,
@@ -149,8 +149,8 @@ impl Fused<3> for LayerNorm {
     }
 }
 
-/// Turns `dy` into `dh` in place and gives the gradients of gamma and beta. `before` may change each block
-/// of `dy` first, given the index of its first element.
+/// Replaces `dy` by `dh` in place and returns the gradients of gamma and beta. `before` may change each block of `dy`
+/// first; it gets the index of the block's first element.
 pub(crate) fn normalized_backward(
     saved: &Statistics,
     gradient: &mut [f32],
@@ -219,7 +219,7 @@ impl Fused<5> for ResidualLayerNorm {
                 let rows = saved.rows.len();
                 let block = rows_per_block(rows, width);
                 let mut sums = vec![0.0; rows.div_ceil(block) * width];
-                // h has served: its place takes dx.
+                // h is not needed any more: its buffer takes dx.
                 let mut x = saved.h;
                 let source = slice(&residual);
                 slice_mut(&mut x)
@@ -247,7 +247,7 @@ impl Fused<5> for ResidualLayerNorm {
 }
 
 vectorized! {
-    /// One LayerNorm per row; `rows` gets mean and r.
+    /// Normalizes each row; writes mean and r to `rows`.
     pub(crate) fn normalize(
         h: &[f32],
         gamma: &[f32],
@@ -273,7 +273,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// The gradient of [`normalize`] in place, and its parts of the sums for gamma and beta.
+    /// Computes the gradient of [`normalize`] in place, and its parts of the sums for gamma and beta.
     fn normalize_backward(
         h: &[f32],
         gamma: &[f32],

@@ -1,9 +1,9 @@
 //! Fused operations of BERT training on [burn] tensors, with hand-written backward passes.
 //!
-//! An operation is a function from burn tensors to burn tensors, and autodiff tracks its result like that of any
-//! other operation. Each one has two forms: a fused kernel for the CPU, and the same equation composed of burn's own
-//! operations (`plain`), which is slower and short enough to be read beside the paper. A [`Compute`] value, the first
-//! argument, says which of them runs.
+//! An operation is a function from burn tensors to burn tensors, and autodiff tracks its result like any other
+//! operation. Each one has two forms: a fused kernel for the CPU, and the same equation composed of burn's own
+//! operations (`plain`), which is slower and short enough to be compared with the paper. The first argument, a
+//! [`Compute`] value, selects the form.
 //!
 //! ```
 //! use bert_kernels::gelu::{self, Gelu, bias_gelu};
@@ -23,9 +23,9 @@
 //!
 //! # Tour
 //!
-//! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, [`Precision`] says
-//!   what matrix products round their factors to. Models carry it, so two models in one process may differ in it.
-//! - [`Dropout`] names a mask by its key. Operations that drop take an `Option<Dropout>`; `None` drops nothing.
+//! - [`Compute`] has two fields: [`Kernels`] chooses between the fused kernel and the composition, [`Precision`] is the
+//!   precision that matrix products round their factors to. Models carry it, so two models in one process may differ.
+//! - [`Dropout`] identifies a mask by its key. Operations with dropout take an `Option<Dropout>`; `None` disables it.
 //!
 //! Each operation has a module, which opens with its equation:
 //!
@@ -47,8 +47,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
-//! | [`mod@sum`] | the sum of a tensor, in an order of its own |
-//! | [`processor`] | what of the processor decides bits and speed |
+//! | [`mod@sum`] | the sum of a tensor, in an order that depends on its length only |
+//! | [`processor`] | properties of the processor that affect bits and speed |
 //! | [`math`] | exp, the normal distribution, GELU and its derivatives, on single numbers |
 //!
 //! # When a fused kernel runs
@@ -64,15 +64,14 @@
 //!
 //! # Promises
 //!
-//! - **Threads do not matter.** Kernels split their work by shape alone and add partial sums in the order of the
-//!   parts, so the bytes that come out do not depend on the number of threads. The compositions of burn's operations
-//!   keep this promise too: sums over whole tensors are [`mod@sum`]'s, and burn-flex splits nothing else that it adds
-//!   up.
-//! - **The vector width matters to matrix products only.** Elementwise arithmetic is written with
-//!   explicit fused multiply-adds and explicit lanes in every sum, 32 in f32. The matrix products of the `gemm` crate do
-//!   depend on the vector width, and on the size of the first cache ([`processor`]). Products in bf16 depend on whether
-//!   there are AMX tiles, which round the sum of 32 terms where AVX-512 BF16 rounds that of two.
-//! - **Bits have a version.** A change that gives other bits for the same input raises [`VERSION`].
+//! - **Threads do not matter.** Kernels split their work by shape alone and add partial sums in the order of the parts,
+//!   so the output bytes do not depend on the number of threads. The compositions of burn's operations have the same
+//!   property: sums over whole tensors use [`mod@sum`], and burn-flex splits no other reduction.
+//! - **The vector width matters to matrix products only.** Elementwise arithmetic is written with explicit fused
+//!   multiply-adds and explicit lanes in every sum, 32 in f32. The matrix products of the `gemm` crate do depend on the
+//!   vector width, and on the size of the L1 cache ([`processor`]). Products in bf16 depend on whether there are AMX
+//!   tiles, which round the sum of 32 terms, while AVX-512 BF16 rounds the sum of two.
+//! - **Bits have a version.** A change that gives different bits for the same input raises [`VERSION`].
 
 pub mod adamw;
 pub mod attention;
@@ -105,6 +104,6 @@ pub use compute::{Compute, Kernels, Precision, has_bf16_instructions};
 pub use dropout::Dropout;
 pub use packed_weights::{Keeping, PackedWeights};
 
-/// The version of the arithmetic. A change that gives other bits for the same input has to raise it: runs record
-/// it, and a run that goes on with another version says that its bits may differ.
+/// The version of the arithmetic. A change that gives different bits for the same input has to raise it: runs record
+/// it, and a run that is resumed with a different version prints a warning that its bits may differ.
 pub const VERSION: u32 = 5;

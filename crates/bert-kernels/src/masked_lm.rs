@@ -8,8 +8,8 @@
 //! and computes the log-sum-exp from the blocks' tops and sums. The backward pass turns each block into
 //! `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h` and `db = sum(dz)` are products and sums of it.
 //!
-//! The exponentials are kept for the backward pass, the only `[n, vocab]` buffer. Tiles of bf16 compute the logits again
-//! in less time than memory takes to hold and give back the exponentials, so there they are not kept.
+//! The exponentials are saved for the backward pass, the only `[n, vocab]` buffer. With bf16 tiles the logits are
+//! recomputed instead, which takes less time than writing and reading the exponentials.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -25,16 +25,16 @@ use crate::product::{Factor, Shared, multiply};
 use crate::rows::{add, add_bias, add_rows};
 use crate::storage::{buffer, contiguous, indices, slice, tensor, width};
 
-/// Columns of one block: the logits of 640 places (32 rows of 20) fill a core's second cache of 1 MiB. BERT's
+/// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
 /// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
 pub(crate) const COLUMNS: usize = 384;
-/// The sum for `dh` has at most so many parts, and each of these as many: up to 64 threads have work. So few threads
-/// hold only the first beside each other.
+/// Maximum number of parts of the sum for `dh`, and of parts of each part: up to 64 threads have work. A few threads
+/// hold only the first level in memory at the same time.
 const GROUPS: usize = 8;
-/// Elements of such a sum that one task adds up.
+/// Number of elements of such a sum that one task adds up.
 const ADDED: usize = 1 << 12;
 
-/// `-log p(label)` of each row.
+/// Returns `-log p(label)` of each row.
 ///
 /// # Shapes
 ///
@@ -64,12 +64,12 @@ pub fn masked_lm_nll(
     }
 }
 
-/// [`masked_lm_nll`] composed of burn's operations. The label's logit is one dot product, so nothing is
-/// gathered from the `[n, vocab]` logits.
+/// Computes [`masked_lm_nll`] with burn's own operations. The label's logit is one dot product, so nothing is gathered
+/// from the `[n, vocab]` logits.
 ///
 /// # Shapes
 ///
-/// - those of [`masked_lm_nll`]
+/// - same as [`masked_lm_nll`]
 pub fn plain(
     compute: Compute,
     transformed: Tensor<2>,
@@ -85,7 +85,7 @@ pub fn plain(
     log_sum_exp(logits) - label_logits
 }
 
-/// `log(sum(exp(logits)))` of each row, composed of burn's operations.
+/// Returns `log(sum(exp(logits)))` of each row, computed with burn's operations.
 ///
 /// # Shapes
 ///
@@ -109,7 +109,7 @@ struct MaskedLm {
 /// and the log-sum-exp of each row.
 type Saved = ([FlexTensor; 3], Option<FlexTensor>, Vec<[f32; 2]>, Vec<f32>);
 
-/// Logits of all rows for the words of `table` and `bias`.
+/// Computes the logits of all rows for the words of `table` and `bias`.
 fn logits(
     precision: Precision,
     transformed: Factor,
@@ -125,9 +125,9 @@ fn logits(
     add_bias(block, bias);
 }
 
-/// Takes the logits of all rows block by block. Gives of each block and row the greatest z and the sum of
-/// `exp(z - greatest)`, and of each row what `of_label` makes of its logits in the block that has its label and of the
-/// label's column there. `kept` gets the exponentials of each block.
+/// Computes the logits of all rows block by block. Returns the greatest z and the sum of `exp(z - greatest)` for each
+/// block and row, and for each row the result of `of_label` on its logits in the block with its label and the label's
+/// column there. `kept` gets the exponentials of each block.
 pub(crate) fn by_blocks<T: Copy + Default + Send>(
     precision: Precision,
     [transformed, table, bias]: [&[f32]; 3],
@@ -174,8 +174,8 @@ pub(crate) fn by_blocks<T: Copy + Default + Send>(
     (parts, of_labels)
 }
 
-/// `log(sum(exp(z)))` of a row, of which `parts` holds, block by block of `n` rows, the greatest z and the sum
-/// of `exp(z - greatest)`.
+/// Returns `log(sum(exp(z)))` of a row. `parts` holds the greatest z and the sum of `exp(z - greatest)`, in blocks of
+/// `n` rows.
 pub(crate) fn log_sum(parts: &[[f32; 2]], n: usize, row: usize) -> f32 {
     let of_row = || parts[row..].iter().step_by(n);
     let top = of_row().fold(f32::NEG_INFINITY, |top, [part, _]| if *part > top { *part } else { top });
@@ -297,7 +297,7 @@ impl Fused<3> for MaskedLm {
     }
 }
 
-/// Adds up parts as long as `sum`, in their order.
+/// Adds parts of the length of `sum` to it, in their order.
 fn add_up(parts: &[f32], sum: &mut [f32]) {
     let length = sum.len();
     sum.par_chunks_mut(ADDED).enumerate().for_each(|(i, sum)| {
@@ -309,7 +309,7 @@ fn add_up(parts: &[f32], sum: &mut [f32]) {
 }
 
 vectorized! {
-    /// Turns z into `exp(z - top)`, and gives of each row the greatest z and the sum.
+    /// Replaces z by `exp(z - top)`, and writes the greatest z and the sum of each row.
     fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
         for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
             let top = greatest(row);
@@ -319,7 +319,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `exp(z - log_sum) g` from what [`sums_of_exponentials`] left.
+    /// Computes `exp(z - log_sum) g` from the result of [`sums_of_exponentials`].
     fn from_exponentials(
         stored: &[f32],
         columns: usize,
@@ -340,7 +340,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Turns z into `exp(z - log_sum) g`.
+    /// Replaces z by `exp(z - log_sum) g`.
     fn from_logits(columns: usize, log_sums: &[f32], gradient: &[f32], block: &mut [f32]) {
         for ((row, log_sum), gradient) in block.chunks_exact_mut(columns).zip(log_sums).zip(gradient) {
             for z in row {

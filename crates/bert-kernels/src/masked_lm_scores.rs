@@ -1,10 +1,9 @@
 //! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
-//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; of equal logits the first counts.
+//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; if logits are equal, the first counts.
 //!
-//! The inputs are those of [`mod@crate::masked_lm`], and so are the blocks of vocabulary columns. The kernel forgets
-//! a block's logits as soon as it knows their maximum and their sum of exponentials, so it holds nothing of size
-//! `[n, vocab]`. It runs without autodiff and has no backward pass: for training see
-//! [`crate::masked_lm::masked_lm_nll`].
+//! The inputs and the blocks of vocabulary columns are the same as in [`mod@crate::masked_lm`]. The kernel discards a
+//! block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size `[n,
+//! vocab]`. It runs without autodiff and has no backward pass: for training see [`crate::masked_lm::masked_lm_nll`].
 
 use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -15,7 +14,7 @@ use crate::extension::{Input, Place, fused_path, place};
 use crate::masked_lm::{self, COLUMNS, by_blocks, log_sum};
 use crate::storage::{contiguous, indices, slice, tensor};
 
-/// `-log p(label)` of each row, and 1 where the label has the greatest logit, else 0.
+/// Returns `-log p(label)` of each row, and 1 if the label has the greatest logit, else 0.
 ///
 /// # Shapes
 ///
@@ -47,11 +46,11 @@ pub fn masked_lm_scores(
     }
 }
 
-/// [`masked_lm_scores`] composed of burn's operations.
+/// Computes [`masked_lm_scores`] with burn's own operations.
 ///
 /// # Shapes
 ///
-/// - those of [`masked_lm_scores`]
+/// - same as [`masked_lm_scores`]
 pub fn plain(
     compute: Compute,
     transformed: Tensor<2>,

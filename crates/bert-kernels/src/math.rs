@@ -1,10 +1,10 @@
 //! Elementary functions in f32, written so that loops over them become vector code.
 //!
-//! They are branch-free and without tables. Every fused multiply-add is written as one (`mul_add`, which rounds once
-//! on any processor), and the compiler makes no others, so results do not depend on the vector width. A processor without
-//! the instruction, an x86 from before 2013, computes it by a library, slowly. NaN stays NaN. The tests below bound the errors: 2e-7 relative for `exp`; 2e-7 for the normal
-//! distribution; 2e-7 of `max(|x|, 1)` for both forms of GELU; 4e-7 for the derivative of the erf
-//! form and 1e-6 for that of the tanh form.
+//! They are branch-free and use no tables. Every fused multiply-add is explicit (`mul_add`, which rounds once on any
+//! processor), and the compiler makes no others, so results do not depend on the vector width. An x86 processor without
+//! the instruction, from before 2013, computes it by a slow library function. NaN stays NaN. The tests below bound the
+//! errors: 2e-7 relative for `exp`; 2e-7 for the normal distribution; 2e-7 of `max(|x|, 1)` for both forms of GELU;
+//! 4e-7 for the derivative of the erf form and 1e-6 for the derivative of the tanh form.
 
 /// Defines a function that is compiled three times, for AVX-512, AVX2 and the build's own target, and
 /// chooses at run time. The bodies are the same, so are their results.
@@ -61,19 +61,19 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 
 const LEAST: f32 = -87.336_54;
 
-/// `e^x`; zero below the least normal number's logarithm.
+/// Returns `e^x`; zero below the logarithm of the smallest normal number.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     const GREATEST: f32 = 88.722_84;
     let (value, n) = exp_parts(x.clamp(LEAST, GREATEST));
-    // 2^n in two factors, as 2^128 is no f32.
+    // 2^n in two factors, as 2^128 does not fit in f32.
     let half = n >> 1;
     let value = value * power_of_two(half) * power_of_two(n.wrapping_sub(half));
     let value = if x < LEAST { 0.0 } else { value };
     if x > GREATEST { f32::INFINITY } else { value }
 }
 
-/// [`exp`] of what is known to be at most 88, as exponents after a maximum has been taken off are.
+/// Returns [`exp`] of a number that is at most 88, such as an exponent minus the maximum.
 #[inline(always)]
 pub(crate) fn exp_to_88(x: f32) -> f32 {
     let (value, n) = exp_parts(max_or_nan(x, LEAST));
@@ -84,7 +84,7 @@ pub(crate) fn exp_to_88(x: f32) -> f32 {
 /// `e^r` and n with `x = n ln(2) + r` and `|r| <= ln(2) / 2`, as in Cephes' `expf`.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
-    // Adding this rounds to an integer, which then stands in the low bits.
+    // Adding this number rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
@@ -181,7 +181,7 @@ pub fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
     (max_or_nan(x, -1e4) * s, (bounded * s * rest).mul_add(slope, s))
 }
 
-/// `1 / (1 + e^(-2u))` and what it is short of 1, without cancellation.
+/// Returns `1 / (1 + e^(-2u))` and its difference from 1, without cancellation.
 #[inline(always)]
 fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
     let exponent = -SQRT_8_OVER_PI * (CUBIC * x * x).mul_add(x, x);
@@ -214,7 +214,7 @@ pub(crate) fn sum(x: &[f32]) -> f32 {
     fold(lanes)
 }
 
-/// Puts `f` of each element in its place, and gives their sum, as [`sum`] does.
+/// Replaces each element by `f` of it, and returns their sum, as [`sum`] does.
 #[inline(always)]
 pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -232,7 +232,7 @@ pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
     fold(lanes)
 }
 
-/// Puts `f` of each pair in the place of its first, and gives the greatest, as [`greatest`] does.
+/// Replaces the first of each pair by `f` of the pair, and returns the maximum, as [`greatest`] does.
 #[inline(always)]
 pub(crate) fn zip_greatest(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
@@ -268,7 +268,7 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     fold(lanes)
 }
 
-/// The greatest element; NaN is passed over.
+/// Returns the maximum; NaN is skipped.
 #[inline(always)]
 pub(crate) fn greatest(x: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];

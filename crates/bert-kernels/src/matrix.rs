@@ -1,21 +1,21 @@
 //! The arguments of a matrix product: [`Matrix`], a strided view of a slice, its [`Side`] in the product, and [`Threads`],
 //! the threads to use.
 
-/// The threads of one product.
+/// The threads that compute one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threads {
-    /// The calling one.
+    /// The calling thread only.
     One,
-    /// All of the current pool.
+    /// All threads of the current pool.
     All,
 }
 
-/// Which factor of a product.
+/// The side of a factor in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// a, whose rows are those of c.
+    /// a, which has the rows of c.
     Left,
-    /// b, whose columns are those of c.
+    /// b, which has the columns of c.
     Right,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// Rows that are `row` apart.
+    /// Returns a matrix whose rows are `row` apart.
     pub(crate) fn rows(data: &'a [f32], row: usize) -> Self {
         Self { data, row, column: 1 }
     }

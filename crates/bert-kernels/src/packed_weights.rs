@@ -1,13 +1,12 @@
-//! The packed forms of weights, kept from batch to batch.
+//! Caches the packed forms of weights across batches.
 //!
-//! A product in bf16 rounds its weight and lays it out anew each time, which for BERT-base and a batch of 8 is a fifth of
-//! an evaluation. Weights that no optimizer changes in between need that once. [`PackedWeights`] belongs to the
-//! layer whose weights it packs, and an operation finds it through [`Compute::keeping`].
+//! A product in bf16 rounds and packs its weight every time, which for BERT-base and a batch of 8 is a fifth of an
+//! evaluation. Weights that no optimizer changes in between need that only once. [`PackedWeights`] belongs to the layer
+//! whose weights it packs, and an operation finds it through [`Compute::keeping`].
 //!
-//! An entry holds the weight itself beside its packed form. So nobody can change or free that buffer under it, and the
-//! same buffer means the same numbers: no entry is ever out of date. A changed weight has another buffer, for which
-//! there is no entry yet. To hold a weight would make an optimizer copy it, so operations that record a graph keep
-//! nothing.
+//! An entry holds the weight itself and its packed form. So the weight's buffer cannot be changed or freed, and the
+//! same buffer means the same numbers: an entry is never out of date. A changed weight has a new buffer, without an
+//! entry. Holding a weight would force an optimizer to copy it, so operations that record a graph cache nothing.
 
 use std::fmt::{self, Debug, Formatter};
 #[cfg(target_arch = "x86_64")]
@@ -34,7 +33,7 @@ struct Kept {
 }
 
 impl Clone for PackedWeights {
-    /// Empty: a copy of a model often goes its own way.
+    /// Returns an empty cache: the weights of a model's copy often change.
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -48,13 +47,15 @@ impl Debug for PackedWeights {
 
 #[cfg(target_arch = "x86_64")]
 impl PackedWeights {
-    /// The packed parts of a contiguous weight, made by `pack` unless they are kept. A weight is always packed the same way.
+    /// Returns the packed parts of a contiguous weight, cached or made by `pack`. A weight is always packed the same
+    /// way.
     fn get(&self, weight: &FlexTensor, pack: impl FnOnce() -> Vec<Packed>) -> Arc<[Packed]> {
         let same = |kept: &&Kept| std::ptr::eq(kept.weight.bytes(), weight.bytes());
         if let Some(kept) = self.lock().iter().find(same) {
             return kept.parts.clone();
         }
-        // Not under the lock: threads that wait for their parts of this work may take up other work that wants the lock.
+        // Pack without the lock: threads that wait for their parts of this work may take up other work that needs the
+        // lock.
         let parts: Arc<[Packed]> = pack().into();
         let mut kept = self.lock();
         kept.retain(|kept| !kept.weight.is_unique());
@@ -68,7 +69,7 @@ impl PackedWeights {
     }
 }
 
-/// The packed parts of a contiguous weight: those that are `kept`, or new ones.
+/// Returns the packed parts of a contiguous weight: from the cache `kept`, or new ones.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn packed(
     kept: Option<&PackedWeights>,
@@ -81,7 +82,7 @@ pub(crate) fn packed(
     }
 }
 
-/// How an operation computes, and where it may keep packed weights.
+/// The way an operation computes, and the cache for its packed weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeping<'a> {
     pub(crate) compute: Compute,
@@ -89,14 +90,14 @@ pub struct Keeping<'a> {
 }
 
 impl From<Compute> for Keeping<'_> {
-    /// Nothing is kept.
+    /// Creates a value without a cache.
     fn from(compute: Compute) -> Self {
         Self { compute, packed: None }
     }
 }
 
 impl Compute {
-    /// Lets an operation keep packed weights, where it runs without autodiff.
+    /// Lets an operation cache packed weights when it runs without autodiff.
     #[must_use]
     pub fn keeping(self, packed: &PackedWeights) -> Keeping<'_> {
         Keeping { compute: self, packed: Some(packed) }
@@ -136,7 +137,7 @@ mod tests {
         drop(first);
         slice_mut(&mut changed)[0] += 1.0;
         assert_eq!([count(&changed), count(&changed)], [2, 2]);
-        // Of the first weight there is no other owner any more.
+        // The first weight has no other owner left.
         assert_eq!(kept.lock().len(), 1);
         assert_eq!(count(&flex(&random())), 3);
         assert_eq!(kept.clone().lock().len(), 0);

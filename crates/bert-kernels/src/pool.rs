@@ -1,14 +1,14 @@
-//! A pool of buffers that outlive their tensors.
+//! A pool of buffers that are reused by later tensors.
 //!
-//! A training step makes tensors of nearly the same sizes every time (the number of masked places in a batch varies a
-//! little). Taking their memory from the allocator anew costs a page fault for each 4 KiB and a pass of zeros. So a
-//! buffer comes back to the pool when its tensor is dropped, on any thread. It keeps what its last user left in it
-//! and serves lengths down to four fifths of its own. Small tensors bypass the pool.
+//! A training step allocates tensors of nearly the same sizes every time (the number of masked positions in a batch
+//! varies a little). New memory from the allocator costs a page fault for each 4 KiB and a pass of zeros. So a buffer
+//! returns to the pool when its tensor is dropped, on any thread. It keeps its old contents and serves lengths down to
+//! four fifths of its own. Small tensors bypass the pool.
 //!
-//! Two limits hold. The pool keeps no more buffers of a size than were once in use together, so that sizes which
-//! tensors have but nobody asks for do not pile up. And kept and used buffers together never exceed the most that was
-//! ever in use at once plus 64 MiB, enough for what one pass needs in several sizes, one after the other. Beyond that
-//! the buffer goes that has lain longest.
+//! There are two limits. The pool keeps no more buffers of a size than were once in use together, so that buffers of
+//! sizes that are freed but never requested do not accumulate. And free and used buffers together never exceed the peak
+//! use plus 64 MiB, enough for one pass that needs several sizes, one after the other. Beyond that the pool frees the
+//! buffer that was unused for the longest time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use burn::tensor::Bytes;
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty};
 
-/// Below this many elements the allocator is as good.
+/// Below this number of elements the allocator is as fast.
 const SMALL: usize = 1 << 12;
 
-/// Elements that may be kept beyond the most that was ever live.
+/// Number of elements that may be kept beyond the peak use.
 const SLACK: usize = 1 << 24;
 
 struct Pool {
@@ -63,7 +63,7 @@ impl Pool {
         Self { sizes: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
-    /// The smallest free buffer that holds `len` elements and not a quarter more.
+    /// Returns the smallest free buffer that holds `len` elements and at most a quarter more.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
         let mut sizes = self.sizes.range_mut(len..=len + len / 4);
         let (_, mut buffer) = sizes.find_map(|(_, buffers)| buffers.free.pop())?;
@@ -103,13 +103,13 @@ impl Pool {
     }
 }
 
-/// A buffer to be overwritten: its contents are left from before, or zeros.
+/// Returns a buffer to be overwritten: it holds old contents or zeros.
 pub(crate) fn take(len: usize) -> Vec<f32> {
     let old = if len < SMALL { None } else { pool().take(len) };
     old.unwrap_or_else(|| vec![0.0; len])
 }
 
-/// The buffer as a tensor's storage; it comes back to the pool in the end.
+/// Returns the buffer as a tensor's storage; it returns to the pool when it is dropped.
 pub(crate) fn lend(buffer: Vec<f32>) -> Bytes {
     let len = buffer.len();
     if len < SMALL {
@@ -123,34 +123,34 @@ pub(crate) fn lend(buffer: Vec<f32>) -> Bytes {
     }
 }
 
-/// Elements of a line of cache.
+/// Elements of a cache line.
 const LINE: usize = 16;
-/// Most elements of a scratch buffer that stays with its thread: 2 MiB.
+/// Maximum elements of a scratch buffer that stays with its thread: 2 MiB.
 const OWN: usize = 1 << 19;
-/// Most buffers that stay with a thread.
+/// Maximum number of buffers that stay with a thread.
 const MOST_OWN: usize = 12;
 
 thread_local! {
-    /// Scratch buffers of this thread, the last used one at the end. They lie in the caches of its core, which those of
-    /// the pool, used by any thread before, do not.
+    /// Scratch buffers of this thread, the last used one at the end. They are in the caches of its core; buffers of the
+    /// pool, last used by any thread, are not.
     static OWN_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer for one task, with whatever its last user left in it. It begins with a line of cache: what is read 64
-/// bytes at a time would else touch two lines each time.
+/// Returns a buffer for one task, with its old contents. It begins at a cache line, because otherwise each 64-byte read
+/// would touch two lines.
 pub(crate) fn scratch(len: usize) -> Scratch {
     let needed = len + LINE - 1;
     if needed <= OWN { Scratch::of(own(needed), len, true) } else { shared_scratch(len) }
 }
 
-/// [`scratch`] that several threads read: it comes from the pool, however short it is.
+/// Returns a [`scratch`] buffer that several threads read: it comes from the pool, however short it is.
 pub(crate) fn shared_scratch(len: usize) -> Scratch {
     let buffer = take(len + LINE - 1);
     pool().lend(buffer.capacity());
     Scratch::of(buffer, len, false)
 }
 
-/// This thread's smallest free buffer of so many elements, or a new one.
+/// Returns this thread's smallest free buffer of at least `needed` elements, or a new one.
 fn own(needed: usize) -> Vec<f32> {
     OWN_BUFFERS.with_borrow_mut(|buffers| {
         let sizes = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len() >= needed);

@@ -1,8 +1,8 @@
-//! The properties of the processor that decide the bits and the speed of matrix products.
+//! The properties of the processor that affect the bits and the speed of matrix products.
 //!
-//! The bits depend on the vector instructions, and on the size of the first data cache: from it the `gemm` crate
-//! takes how many terms it adds up before it rounds them into the result. The speed is measured, since no list of
-//! processors says on which of them bf16 is worth it.
+//! The bits depend on the vector instructions, and on the size of the L1 data cache: the `gemm` crate derives from it
+//! how many terms it adds up before it rounds them into the result. The speed is measured, since no list of processors
+//! tells which of them are faster in bf16.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::compute::{Precision, has_bf16_instructions};
 use crate::matrix::{Matrix, Threads};
 use crate::product::multiply;
 
-/// The vector instructions of this processor that products and sums are written for, in one line.
+/// Returns the vector instructions of this processor that products and sums use, in one line.
 pub fn instruction_set() -> String {
     let mut found = vec![std::env::consts::ARCH];
     #[cfg(target_arch = "x86_64")]
@@ -39,14 +39,14 @@ pub fn instruction_set() -> String {
     found.join(" ")
 }
 
-/// Bytes, ways and bytes of a line of the first data cache, as the `gemm` crate reckons with them.
+/// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
 pub fn first_cache() -> [usize; 3] {
     let cache = CACHE_INFO[0];
-    // The least values that it takes, whatever the system says.
+    // The minimum values that it uses, whatever the system reports.
     [cache.cache_bytes.max(32 << 10), cache.associativity.max(2), cache.cache_line_bytes.max(64)]
 }
 
-/// How long one product takes in each precision, at best.
+/// The shortest time of one product in each precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProductTimes {
     /// In f32.
@@ -55,19 +55,19 @@ pub struct ProductTimes {
     pub bf16: Duration,
 }
 
-/// Most multiplications of a product that is timed: 3 to 15 milliseconds on one core.
+/// Maximum multiplications of a product that is timed: 3 to 15 milliseconds on one core.
 const LARGEST: usize = 1 << 27;
-/// Most rows of such a product.
+/// Maximum rows of such a product.
 const MOST_ROWS: usize = 512;
-/// After so much time no further pair of products is begun, if there were enough.
+/// After this time no further pair of products is started, if there were enough.
 const BUDGET: Duration = Duration::from_millis(80);
-/// Most pairs; the first one warms up.
+/// Maximum number of pairs; the first one warms up.
 const PAIRS: usize = 6;
-/// Enough pairs: where another program takes the core from one product, there is a second to compare.
+/// Minimum number of pairs: if another program takes the core during one product, there is a second one to compare.
 const ENOUGH: usize = 3;
 
-/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16: a tenth of a
-/// second in all. Large ones are cut to fewer rows and features. `None` where there are no bf16 instructions.
+/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for a tenth of
+/// a second in all. Large products are cut to fewer rows and features. Returns `None` without bf16 instructions.
 pub fn product_times(rows: usize, input: usize, output: usize) -> Option<ProductTimes> {
     if !has_bf16_instructions() {
         return None;
@@ -83,8 +83,8 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     }))
 }
 
-/// The shortest of the times that `run` says, precision by precision in turns: of [`PAIRS`], or of [`ENOUGH`] and as
-/// many more as [`BUDGET`] allows.
+/// Returns the shortest times that `run` reports, alternating the precisions: of [`PAIRS`], or of [`ENOUGH`] and any
+/// more that fit in [`BUDGET`].
 fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
     let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
     let mut spent = Duration::ZERO;

@@ -1,12 +1,11 @@
 //! Self-attention with its projections: `attention(x Wq + bq, x Wk + bk, x Wv + bv)`.
 //!
-//! The attention is that of [`mod@crate::attention`]; this module adds the three projections before it, but not the
-//! output projection. The backward pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`,
-//! `dWq = x' dq`, `dbq = sum(dq)`.
+//! This module adds the three projections before [`mod@crate::attention`], but not the output projection. The backward
+//! pass adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`, `dWq = x' dq`, `dbq = sum(dq)`.
 //!
-//! In f32 queries, keys and values are products over the whole batch, kept for the backward pass. In bf16 one thread
-//! projects one row of the batch, which it packs once for all three and which stays in its second cache; the backward
-//! pass projects it again.
+//! In f32 queries, keys and values are products over the whole batch, saved for the backward pass. In bf16 one thread
+//! projects one row of the batch, which is packed once for all three and stays in the L2 cache; the backward pass
+//! projects it again.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};

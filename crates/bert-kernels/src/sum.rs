@@ -1,15 +1,15 @@
-//! Sums of whole tensors in an order that the length alone decides.
+//! Sums of whole tensors in an order that depends on the length alone.
 //!
-//! burn's own `sum` has no such order: from 4,194,304 elements on, burn-flex 0.22.1 adds parts in the order in which
-//! threads finish them, and CubeCL adds blocks by atomics. Losses and norms decide how a run goes on, so they are
-//! added up here.
+//! burn's own `sum` has no fixed order: from 4,194,304 elements on, burn-flex 0.22.1 adds parts in the order in which
+//! threads finish them, and CubeCL adds blocks by atomics. Losses and norms affect the rest of a run, so they are added
+//! up here.
 
 use burn::tensor::Tensor;
 
 /// Elements of one partial sum.
 const CHUNK: usize = 1 << 14;
 
-/// The sum of all elements, with a gradient.
+/// Returns the sum of all elements, with a gradient.
 ///
 /// # Shapes
 ///
@@ -23,7 +23,7 @@ pub fn sum(x: Tensor<1>) -> Tensor<1> {
     parts
 }
 
-/// The sums of consecutive stretches of equal length; the last is of what is left.
+/// Returns the sums of consecutive chunks of equal length; the last one may be shorter.
 ///
 /// # Shapes
 ///

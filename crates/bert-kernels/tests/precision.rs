@@ -1,7 +1,8 @@
 //! bf16 products inside the operations, fused and composed of burn's own: against f64 in values and
 //! gradients, and the same bytes on any number of threads.
 //!
-//! Every factor may be off by 2^-8 of itself; the tolerances are a few of these, of the greatest element.
+//! Every factor may have a relative error of 2^-8; the tolerances are a few times that, relative to the greatest
+//! element.
 
 use bert_kernels::dense;
 use bert_kernels::feed_forward::feed_forward;
@@ -12,7 +13,7 @@ use bert_kernels::{Compute, Dropout, Keeping, Kernels, PackedWeights, Precision,
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 const UNIT: f64 = 1.0 / 256.0;
-/// What rounds: the fused kernels' products, and burn's own.
+/// The paths that round: the fused kernels' products, and burn's own.
 const PATHS: [Kernels; 2] = [Kernels::Fused, Kernels::Plain];
 
 type Operation<'a> = &'a (dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1> + Sync);

@@ -1,6 +1,6 @@
-//! Line charts as SVG, with optional horizontal reference levels.
+//! Draws curves over an axis, with reference levels, as an SVG.
 //!
-//! Charts have labelled axes, round ticks and a legend, in the colours of the page.
+//! The chart has labelled axes, round ticks and a legend, in the page's colours.
 
 use maud::{Markup, html};
 
@@ -16,11 +16,11 @@ const BOTTOM: f64 = 258.0;
 /// The style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A solid line.
+    /// A line.
     Plain,
     /// A pale line, for raw values under a smoothed curve.
     Pale,
-    /// A line with a marker at every point; hovering over a marker shows its value.
+    /// A line with a mark at every point, which shows its value on hover.
     Marked,
     /// A dashed line, for a curve to compare with.
     Broken,
@@ -36,8 +36,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Creates a curve in a CSS colour; `points` are sorted by x. The curve appears in the legend if it has a name;
-    /// points that are not finite are left out.
+    /// Creates a curve in a CSS colour, with its points in the order of x. It appears in the legend if it has a name;
+    /// points that are not finite are skipped.
     #[must_use]
     pub fn new(name: impl Into<String>, color: &'static str, line: Line, points: Vec<(f64, f64)>) -> Self {
         let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
@@ -53,8 +53,8 @@ impl Curve {
     }
 }
 
-/// Draws curves over the axes `x` and `y`, with `levels` as dashed horizontal lines; returns a note if there is nothing
-/// to draw.
+/// Draws curves over the axes `x` and `y`, and reference levels as dashed horizontal lines. Returns a note if there is
+/// nothing to draw.
 #[must_use]
 pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
     if curves.iter().all(|curve| curve.points.is_empty()) {
@@ -108,7 +108,7 @@ pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Mark
     }
 }
 
-/// Returns the range of the y axis: lowest to highest value plus a margin, cut at zero if no value is negative.
+/// Returns the range from the lowest to the highest value with a margin; it ends at zero if no value is negative.
 fn y_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
@@ -126,7 +126,7 @@ fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     (first..=last).map(|n| n as f64 * step).map(|value| (value, tick_text(value, step))).collect()
 }
 
-/// Formats a value with the decimals that its step needs: `0.25`, `1,500`, `2e-4`.
+/// Formats a value with as many decimals as its step needs: `0.25`, `1,500`, `2e-4`.
 fn tick_text(value: f64, step: f64) -> String {
     if value == 0.0 {
         return "0".to_string();
@@ -142,14 +142,14 @@ fn tick_text(value: f64, step: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Reduces a long curve to at most `most` points: means over segments of equal length.
+/// Returns at most `most` points: means over segments of equal length, so that a long curve stays small.
 #[must_use]
 pub fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(most.max(1)).max(1);
     points.chunks(stretch).map(mean).collect()
 }
 
-/// Returns the moving average over `window` points; the window is truncated at both ends.
+/// Returns the mean over the `window` points around each point, fewer at both ends.
 #[must_use]
 pub fn smooth(points: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
     let half = window / 2;

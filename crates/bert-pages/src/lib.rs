@@ -1,14 +1,14 @@
-//! HTML reports with tables and charts; each page is one self-contained file without external resources.
+//! HTML report pages with tables and charts; each page is one self-contained file.
 //!
-//! Pages are built with the templates of the `maud` crate, which escapes all text. This crate does not depend on the
-//! content of its pages.
+//! Templates are written with the crate `maud`, which escapes all text. This crate is independent of the content of its
+//! pages.
 //!
-//! | element | function or type |
+//! | what | with |
 //! |---|---|
-//! | whole page, in light or dark mode as the browser prefers | [`page`] |
-//! | headline figures | [`tiles`] |
-//! | tables of text, figures, bars and shaded cells | [`table()`], [`Cell`], [`bars`] |
-//! | line charts | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
+//! | a whole page, light or dark as the reader likes | [`page`] |
+//! | the figures to see first | [`tiles`] |
+//! | rows of words, figures, bars and shades | [`table()`], [`Cell`], [`bars`] |
+//! | curves over an axis | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
 //! | tables and names in Markdown | [`markdown`] |
 //!
 //! ```
@@ -33,7 +33,7 @@ use maud::{Markup, PreEscaped, html};
 pub use chart::{Curve, Line, chart, smooth, thin};
 pub use table::{Cell, bars, figures, shade, table};
 
-/// Returns a whole page; `title` is plain text.
+/// Renders a whole page; the title is plain text.
 #[must_use]
 pub fn page(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -51,7 +51,7 @@ pub fn page(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// Returns a row of headline figures: label, value, remark.
+/// Renders the key figures at the top of a page: name, value and remark of each.
 #[must_use]
 pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     html! {
@@ -61,7 +61,7 @@ pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     }
 }
 
-/// Formats a whole number with commas between the thousands: 1234567 is `1,234,567`.
+/// Formats an integer with commas between the thousands: 1234567 is `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

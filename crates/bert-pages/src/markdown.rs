@@ -1,4 +1,4 @@
-//! Table rows and escaped text for Markdown.
+//! Table rows and names in Markdown.
 
 use std::borrow::Borrow;
 
@@ -9,7 +9,7 @@ pub fn rows<S: Borrow<str>, const N: usize>(rows: impl IntoIterator<Item = [S; N
     rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
 }
 
-/// Returns the text without the characters that have a meaning in Markdown or HTML.
+/// Returns text without the characters that have a meaning in Markdown or HTML.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,20 +1,20 @@
-//! HTML tables of text, figures, bars and shaded cells.
+//! Draws tables of words, figures, bars and shades.
 
 use maud::{Markup, Render, html};
 
 use crate::grouped;
 
-/// A column with a text longer than this gets a minimum width that keeps it readable.
+/// A column with a text longer than this many characters gets a minimum width.
 const LONG: usize = 60;
 
-/// A table cell.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text, left-aligned.
     Text(String),
-    /// A figure, right-aligned.
+    /// A number, right-aligned.
     Figure(String),
-    /// A figure on a background in the [`shade`] of a colour.
+    /// A number on a background of a colour with a [`shade`].
     Shaded(String, &'static str, f64),
     /// A bar with a length from 0 to 1.
     Bar(f64),
@@ -41,7 +41,7 @@ impl Render for Cell {
     }
 }
 
-/// Returns a CSS colour mixed with the page background: transparent at strength 0, full colour at 1.
+/// Returns a CSS colour mixed with the background, from 0 (background only) to 1 (colour only).
 #[must_use]
 pub fn shade(color: &str, strength: f64) -> String {
     format!("color-mix(in srgb,{color} {}%,transparent)", (100.0 * strength).round())
@@ -53,8 +53,7 @@ pub fn figures<F: Into<String>>(name: &str, figures: impl IntoIterator<Item = F>
     std::iter::once(name.into()).chain(figures).collect()
 }
 
-/// Returns a table of `rows` under `header`, which may be empty. Header names are aligned like the cells of the first
-/// row.
+/// Renders rows under a header, which may be empty; header cells are aligned like the cells of the first row.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let mut rows = rows.into_iter().peekable();
     let first = rows.peek().into_iter().flatten();
@@ -74,7 +73,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
     }
 }
 
-/// Returns a table of counts: name, count, share and a bar.
+/// Renders counts as a table: a name, a count, its share, and a bar for each.
 #[must_use]
 pub fn bars(what: &str, counts: &[(String, u64)]) -> Markup {
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;

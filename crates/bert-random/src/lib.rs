@@ -1,11 +1,11 @@
-//! Random number generators of the workspace. Every draw is a pure function of a seed and an address.
+//! All random numbers of the workspace, each a pure function of a seed and an address.
 //!
-//! | use | generator |
+//! | what is drawn | with |
 //! |---|---|
 //! | pairs, masks, orders of examples, dropout seeds | [`Stream`], ChaCha addressed by seed, [`Domain`] and indices |
-//! | permutation of a billion items, without a table | [`Permutation`] |
+//! | an order of a billion things, without a table | [`Permutation`] |
 //! | initial weights, addressed by seed and the parameter's name | [`normal`], [`normal_within`], [`uniform`] |
-//! | reproducing the instances of Google's script draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
+//! | the instances of Google's script, draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
 //!
 //! ```
 //! use bert_random::{Domain, Random, Stream};
@@ -16,8 +16,8 @@
 //! assert_eq!(position, Stream::new(42, Domain::Masks, &[3, 12]).below(128));
 //! ```
 //!
-//! The kernels make dropout masks by hashing a counter; only the seeds come from here. These generators are not for
-//! cryptography.
+//! The kernels compute dropout masks by hashing a counter; only the seeds come from this crate. These generators are
+//! not suitable for cryptography.
 
 mod permutation;
 mod python;

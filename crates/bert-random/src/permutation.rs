@@ -1,20 +1,18 @@
-//! A random permutation of `0..n` that is computed, not stored.
+//! A random order of `0..n` that is computed, not stored.
 //!
-//! Up to 65,536 numbers are shuffled in a table. For a larger `n`, a Feistel network with randomly drawn keys computes
-//! the number at each position. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a
-//! result that is not below `n` goes through the network again (cycle walking). Memory therefore does not grow with
-//! `n`.
+//! Up to 65,536 numbers are shuffled in a table. For a longer order, a Feistel network with random keys computes the
+//! number at each position. It permutes `0..m`, where `m` is the smallest power of four that is at least `n`; a result
+//! that is not below `n` goes through the network again. So memory does not grow with `n`.
 
 use crate::random::Random;
 use crate::stream::Stream;
 
-/// Maximum `n` that is shuffled in a table.
+/// Maximum length of an order that is shuffled in a table.
 const TABLE: u64 = 1 << 16;
-/// Rounds of the Feistel network. Four rounds turn a pseudo-random function into a pseudo-random permutation (Luby and
-/// Rackoff 1988).
+/// Rounds of the network; four make a pseudo-random permutation of a pseudo-random function (Luby and Rackoff 1988).
 const ROUNDS: usize = 6;
 
-/// A random permutation of `0..n`.
+/// A random order of `0..n`.
 #[derive(Clone, Debug)]
 pub struct Permutation(Form);
 
@@ -25,7 +23,7 @@ enum Form {
 }
 
 impl Permutation {
-    /// Draws a permutation of `0..n`.
+    /// Creates a random order of `0..n`.
     #[must_use]
     pub fn new(n: u64, random: &mut Stream) -> Self {
         Self::with_table(n, TABLE, random)
@@ -41,10 +39,10 @@ impl Permutation {
         Self(Form::Computed { n, half, keys: std::array::from_fn(|_| random.next_u64()) })
     }
 
-    /// Returns the number at position `place`.
+    /// Returns the number at a position.
     ///
     /// # Panics
-    /// If `place` is not below `n`.
+    /// When the position is not below `n`.
     #[must_use]
     pub fn at(&self, place: u64) -> u64 {
         let (n, half, keys) = match &self.0 {
@@ -67,7 +65,7 @@ impl Permutation {
     }
 }
 
-/// Hashes 64 bits with the finalizer of SplitMix64 (Steele et al. 2014).
+/// Mixes 64 bits: the finalizer of SplitMix64 (Steele et al. 2014).
 fn mixed(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -97,7 +95,7 @@ mod tests {
         assert!((0..1_000).all(|place| of(1 << 40, TABLE, 1).at(place) < 1 << 40));
     }
 
-    /// Each number is equally likely at each position: chi-square over a grid filled from 16 seeds, 5 sigma of its 225
+    /// Each number is equally likely at each position: chi-square over 16 seeds' worth of a grid, 5 sigma of its 225
     /// degrees of freedom.
     #[test]
     fn places_are_uniform() {
@@ -116,14 +114,15 @@ mod tests {
         assert!((chi - degrees).abs() < 5.0 * (2.0 * degrees).sqrt(), "{chi} of {degrees}");
     }
 
-    /// Adjacent positions map to distant numbers: the mean distance is a third of `n`, as for two random numbers.
+    /// Neighbours end up far from each other: their mean distance is the one of two random positions, a third of the
+    /// length.
     #[test]
     fn neighbours_part() {
         let n = 100_000;
         let order = of(n, 0, 9);
         let apart: f64 = (1..n).map(|place| order.at(place).abs_diff(order.at(place - 1)) as f64).sum();
         let mean = apart / (n - 1) as f64 / n as f64;
-        // The standard deviation of one distance is .236 `n`.
+        // The standard deviation of one distance is .236 of the length.
         assert!((mean - 1.0 / 3.0).abs() < 5.0 * 0.236 / (n as f64).sqrt() * 1.5, "{mean}");
     }
 }

@@ -1,4 +1,4 @@
-//! CPython 3's `random.Random`, so that the reference's algorithms produce the reference's instances draw by draw.
+//! CPython 3's `random.Random`. With it the reference's algorithms give the reference's instances, draw by draw.
 //!
 //! Ports `random()`, `_randbelow`, `randint` and `shuffle`.
 
@@ -7,7 +7,7 @@ use crate::random::Random;
 const STATE: usize = 624;
 const SHIFT: usize = 397;
 
-/// CPython's `random.Random`: MT19937, seeded as by `random.seed(int)`.
+/// CPython's `random.Random`: MT19937, seeded like `random.seed(int)`.
 #[derive(Clone, Debug)]
 pub struct PythonRandom {
     state: [u32; STATE],
@@ -15,7 +15,7 @@ pub struct PythonRandom {
 }
 
 impl PythonRandom {
-    /// Returns the generator `random.Random(seed)`: `init_by_array` with the seed's little-endian 32-bit words.
+    /// Creates `random.Random(seed)`: `init_by_array` with the seed's little-endian 32-bit words.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let words = [seed as u32, (seed >> 32) as u32];
@@ -68,7 +68,7 @@ impl PythonRandom {
         y ^ (y >> 18)
     }
 
-    /// Returns `getrandbits(bits)` for 1 to 64 bits; the first word drawn is the low one.
+    /// Returns `getrandbits(bits)` for 1 to 64 bits: the first word is the low one.
     fn bits(&mut self, bits: u32) -> u64 {
         if bits <= 32 {
             return u64::from(self.next_u32() >> (32 - bits));
@@ -101,10 +101,10 @@ impl Random for PythonRandom {
 mod tests {
     use super::*;
 
-    // Expected values from CPython 3.11: `r = random.Random(12345)`, then in this order from one generator `[r.random()
-    // for _ in range(5)]`, `[r.getrandbits(32) for _ in range(5)]`, ten `r.randint(0, 619)`, ten `r.randint(2, 125)`,
-    // `r.shuffle(list(range(20)))`, `r.random()`; and `random.Random(seed).random()` for the seeds 0 and 2**40. Exact
-    // equality.
+    // Expected values from CPython 3.11: `r = random.Random(12345)`, then in this order from the one generator
+    // `[r.random() for _ in range(5)]`, `[r.getrandbits(32) for _ in range(5)]`, ten `r.randint(0, 619)`, ten
+    // `r.randint(2, 125)`, `r.shuffle(list(range(20)))`, `r.random()`; and `random.Random(seed).random()` for the seeds
+    // 0 and 2**40. They must be exactly equal.
     #[test]
     fn python_random_draws_what_cpython_draws() {
         let mut random = PythonRandom::new(12345);

@@ -1,17 +1,17 @@
-//! The interface of all random number generators.
+//! The trait of all sources of random draws.
 
-/// A source of random draws. The provided methods consume draws in CPython's order.
+/// A source of random draws. The provided methods draw in CPython's order.
 pub trait Random {
     /// Returns a number in `[0, 1)` with 53 random bits.
     fn unit(&mut self) -> f64;
 
-    /// Returns a uniform number in `0..n`.
+    /// Returns a number in `0..n`, each with equal probability.
     ///
     /// # Panics
-    /// If `n` is 0.
+    /// When `n` is 0.
     fn below(&mut self, n: usize) -> usize;
 
-    /// Returns true with probability `probability`; always consumes one draw of [`Random::unit`].
+    /// Returns true with probability `probability`; always draws [`Random::unit`] once.
     fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }

@@ -1,4 +1,4 @@
-//! Random streams with an address: a draw does not depend on threads or on the order of work.
+//! Streams of random draws that have an address, so that no draw depends on threads or on the order of work.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ pub enum Domain {
     Pairs = 1,
     /// Masks of one document's instances in one pass: `[pass, document]`, and a [`Stream::branch`] for each instance.
     Masks = 2,
-    /// Assignment of documents to the buckets of a pass: `[pass]`. (3, 4 and 6 were used before and stay reserved.)
+    /// Assignment of documents to the buckets of a pass: `[pass]`. (3, 4 and 6 were used in the past.)
     Buckets = 7,
     /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,
@@ -22,32 +22,31 @@ pub enum Domain {
     LoaderShards = 16,
     /// The order of rows in a loader: `[epoch, ..]`.
     LoaderRows = 17,
-    /// Masks made by the loader: `[epoch, instance]`.
+    /// Masks made in the loader: `[epoch, instance]`.
     LoaderMasks = 18,
-    /// The order of documents in a loader that generates instances from documents: `[epoch]`.
+    /// The order of documents in a loader that makes the instances: `[epoch]`.
     LoaderDocuments = 19,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
-    /// The initial point and the draws of the fit to a text's bigram counts: `[what, ..]`.
+    /// The initial values and the draws of the fit to a text's bigram counts: `[what, ..]`.
     LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.
     FinetuneOrder = 48,
-    /// The subset of training examples that fine-tuning uses: `[]`.
+    /// The subset of the training examples that fine-tuning uses: `[]`.
     FinetuneSubset = 56,
-    /// The training examples held out for model selection: `[]`.
+    /// The training examples that are held out for model selection: `[]`.
     FinetuneHoldout = 57,
-    /// The task of a step of multi-task fine-tuning: `[step]`.
+    /// The task of a step in multi-task fine-tuning: `[step]`.
     TaskOfStep = 59,
     /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
     Bootstrap = 58,
-    /// Draws in tests.
+    /// Draws made by tests only.
     Test = 255,
 }
 
-/// A ChaCha stream (8 rounds) addressed by seed, domain and indices; the same address gives the same draws.
-///
-/// The key is BLAKE3 of the address in derive-key mode, so streams of adjacent addresses are unrelated. Create a stream
-/// where it is needed; do not share it.
+/// A ChaCha stream (8 rounds) addressed by seed, domain and indices; equal addresses give equal draws.
+/// The key is BLAKE3 of the address in derive-key mode, so that streams of neighbouring addresses are independent.
+/// Streams are created where they are needed and never shared.
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha8Rng);
 
@@ -64,9 +63,9 @@ impl Stream {
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
-    /// Returns branch `number` of the 2^64 branches of this address. Branches are as independent as streams of
-    /// different addresses, and much cheaper, because only ChaCha's nonce differs. Branch before drawing; draws from
-    /// the address itself are branch 0.
+    /// Returns stream `number` of this address's 2^64. They are as independent as streams of different addresses, and
+    /// much cheaper than a new address, because only ChaCha's nonce differs. Branch before drawing; draws from the
+    /// address itself are branch 0.
     #[must_use]
     pub fn branch(&self, number: u64) -> Self {
         let mut branch = self.0.clone();
@@ -86,7 +85,7 @@ impl Random for Stream {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
+    /// Uses Lemire's multiplication method with rejection: one 32-bit word for `n` up to 2^32, one 64-bit word above.
     fn below(&mut self, n: usize) -> usize {
         assert!(n > 0, "below(0)");
         if let Ok(n) = u32::try_from(n) {

@@ -1,9 +1,9 @@
 //! Packs the factors of a bf16 product: rounds their elements, pairs them and lays them out for the registers.
 //!
 //! The lanes of a factor are the axis over which the product does not sum: the rows of a, the columns of b. A packed
-//! word holds two bf16 numbers of one lane, those at places 2p and 2p + 1 along k. The work goes by squares of
-//! sixteen lanes and sixteen pairs, which are read in the order of memory and transposed in registers where the
-//! [`Layout`] wants the other order. What lies outside the factor is zero.
+//! word holds two bf16 numbers of one lane, at positions 2p and 2p + 1 along k. The code works on tiles of sixteen
+//! lanes and sixteen pairs, which are read in the order of memory and transposed in registers if the [`Layout`] has the
+//! other order. Elements outside the factor are zero.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ pub(super) const A_LANES: usize = 8;
 pub(super) const B_LANES: usize = 32;
 /// Lanes of a register.
 pub(super) const LANES: usize = 16;
-/// Pairs of a square, to a multiple of which a packed stretch of k is filled up.
+/// Pairs of a tile; a packed block of k is padded to a multiple of it.
 pub(super) const PAIRS: usize = 16;
 
 /// How packed words follow one another.
@@ -24,7 +24,7 @@ pub(super) enum Layout {
     Narrow,
     /// Panels `[pairs, 32 lanes]`.
     Wide,
-    /// Squares `[16 lanes, 16 pairs]`, those of sixteen lanes one after the other: the left factor of a tile product.
+    /// Tiles `[16 lanes, 16 pairs]`, one group of sixteen lanes after another: the left factor of a tile product.
     Squares,
 }
 
@@ -47,7 +47,7 @@ impl Source<'_> {
     }
 }
 
-/// Packs lanes from `first` on, until `packed` is full.
+/// Packs lanes starting at `first`, until `packed` is full.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");
@@ -194,7 +194,7 @@ impl<'a> Rows<'a> {
         unsafe { _mm512_maskz_loadu_ps(mask, self.place(row, column)) }
     }
 
-    /// Asks the first cache for what the next square has at this place.
+    /// Prefetches the element of the next tile at this position into the L1 cache.
     #[inline]
     fn ask(&self, row: usize, column: usize) {
         #[expect(unsafe_code, reason = "prefetching goes through pointers")]

@@ -1,4 +1,4 @@
-//! Products of both units against f64, and those of tiles against their rounding as the manual has it.
+//! Compares products of both units with f64, and products on tiles with the rounding that the manual specifies.
 
 use super::*;
 
@@ -11,13 +11,13 @@ fn numbers(seed: u32, len: usize) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The nearest bf16, ties to even.
+/// Returns the nearest bf16, ties to even.
 fn rounded(x: f32) -> f64 {
     let bits = x.to_bits();
     f64::from(f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000))
 }
 
-/// Sizes that fill tiles, panels, tasks and stretches, and sizes that do not.
+/// Sizes that fill tiles, panels, tasks and blocks along k, and sizes that do not.
 const SIZES: [(usize, usize, usize); 14] = [
     (1, 1, 1),
     (3, 5, 2),
@@ -104,7 +104,7 @@ fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: 
     }
 }
 
-/// What [`Kind::Tiles`] computes, number by number.
+/// Computes the product as [`Kind::Tiles`] does, number by number.
 fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     let rounded = |x| rounded(x) as f32;
     let mut c = 0.0;
@@ -148,7 +148,7 @@ fn ties_go_to_even_and_what_is_not_finite_passes() {
         multiply(Threads::One, (1, 1, 1), (&mut c, 1), false, Factor::Plain(a), Factor::Plain(b));
         c[0]
     };
-    // Units of 2^-7 above 1: half of one goes down to 1, one and a half up to two units.
+    // In units of 2^-7 above 1: a half rounds down to 1, one and a half rounds up to two units.
     assert_eq!(product(1.0 + 0.5 / 128.0, 1.0), 1.0);
     assert_eq!(product(1.0 + 1.5 / 128.0, 1.0), 1.0 + 2.0 / 128.0);
     assert_eq!(product(1e30, 1e30), f32::INFINITY);

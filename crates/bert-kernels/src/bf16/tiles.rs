@@ -1,12 +1,12 @@
-//! Products of packed factors by AMX: a piece of 32 x 32 numbers of c in four tile registers.
+//! Products of packed factors by AMX: a block of 32 x 32 numbers of c in four tile registers.
 //!
-//! A tile register holds sixteen rows of 64 bytes. `tdpbf16ps` multiplies a square of a (16 rows, 16 pairs of bf16) by a
-//! square of b (16 pairs, 16 columns) and adds the products to a tile of c. For each element it runs two chains of
-//! fused multiply-adds from zero, one over the first and one over the second numbers of the pairs, and adds their sum
-//! to c; every step rounds to nearest, and subnormal numbers are zero (Intel SDM, TDPBF16PS).
+//! A tile register holds sixteen rows of 64 bytes. `tdpbf16ps` multiplies a tile of a (16 rows, 16 pairs of bf16) by a
+//! tile of b (16 pairs, 16 columns) and adds the products to a tile of c. For each element it runs two chains of fused
+//! multiply-adds from zero, one over the first and one over the second numbers of the pairs, and adds their sum to c;
+//! every step rounds to nearest, and subnormal numbers are zero (Intel SDM, TDPBF16PS).
 //!
-//! Rust's compiler has no stable intrinsics for tiles, so these are written as assembly. Linux lends the registers
-//! on request.
+//! Rust's compiler has no stable intrinsics for tiles, so they are written in assembly. Linux enables the registers for
+//! a process on request.
 
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 
 use super::pack::{B_LANES, LANES, PAIRS};
 
-/// Rows and columns of the piece.
+/// Rows and columns of a block of c.
 pub(super) const SIDE: usize = 2 * LANES;
 const _: () = assert!(SIDE == B_LANES);
 
-/// Whether the processor has tiles of bf16 and the system lends them to this process.
+/// Returns whether the processor has bf16 tiles and the system lets this process use them.
 pub(super) fn supported() -> bool {
     static LENT: LazyLock<bool> = LazyLock::new(|| in_processor() && lent());
     *LENT
@@ -40,7 +40,7 @@ fn in_processor() -> bool {
     has && saved & TILE_STATE == TILE_STATE
 }
 
-/// Asks for the tile registers, which Linux gives out on request only.
+/// Requests the tile registers, which Linux enables on request only.
 #[cfg(target_os = "linux")]
 fn lent() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
@@ -56,10 +56,10 @@ fn lent() -> bool {
     false
 }
 
-/// The tile registers of this thread, configured; clean again when dropped. It cannot go to another thread.
+/// The tile registers of this thread, configured; reset when dropped. It cannot move to another thread.
 pub(super) struct Tiles(PhantomData<*const ()>);
 
-/// What `ldtilecfg` reads: palette 1, and for each of eight registers 16 rows of 64 bytes.
+/// The operand of `ldtilecfg`: palette 1, and 16 rows of 64 bytes for each of eight registers.
 #[repr(C, align(64))]
 struct Configuration {
     palette: u8,
@@ -93,17 +93,18 @@ impl Tiles {
         Self(PhantomData)
     }
 
-    /// The sum of the products a b of some terms, one at least; with `add` c is added. Rows of c are `c_row` apart. The
-    /// first cache is asked for all of them at once, since c comes from farther away than the factors.
+    /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Rows of c are `c_row`
+    /// apart. Prefetches all rows of c into the L1 cache at once, since c comes from farther away than the factors.
     pub(super) fn products(&self, terms: &[Term], (c, c_row): (&mut [f32], usize), add: bool) {
         assert!(!terms.is_empty(), "a term");
         assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the piece");
         let (top, bottom) = c.split_at_mut(LANES * c_row);
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
-        // SAFETY: `self` says that the registers are configured. The outer loop reads every term of the slice, which is
-        // laid out as C does it. Of each the inner loop reads what `Term::new` has seen to be there: `squares` squares of
-        // 1024 bytes in each half of a, and as many of 2048 bytes in b; to prefetch reads nothing. Rows of c are read or
-        // written 16 by 16, 128 bytes each, in both halves; the assertion above says that all of them are inside.
+        // SAFETY: `self` proves that the registers are configured. The outer loop reads every term of the slice, which
+        // has the layout of C. For each term the inner loop reads memory that `Term::new` has checked: `squares` tiles
+        // of 1024 bytes in each half of a, and the same number of 2048 bytes in b; a prefetch reads nothing. Rows of c
+        // are read or written 16 by 16, 128 bytes each, in both halves; the assertion above checks that all of them are
+        // in bounds.
         unsafe {
             asm!(
                 "mov {upper}, {top}",
@@ -192,7 +193,7 @@ impl Tiles {
     }
 }
 
-/// A product that a piece of c is a sum of.
+/// One of the products that add up to a block of c.
 #[repr(C)]
 pub(super) struct Term<'a> {
     a: *const u32,
@@ -205,8 +206,9 @@ pub(super) struct Term<'a> {
 const _: () = assert!(size_of::<Term>() == 32);
 
 impl<'a> Term<'a> {
-    /// 32 lanes of a in [squares](super::pack::Layout::Squares) times a panel of 32 lanes of b. On the way the first cache
-    /// is asked for the beginning of `ahead`, half as much as b has: tiles are read at a third of the speed from farther away.
+    /// Creates the product of 32 lanes of a in [squares](super::pack::Layout::Squares) and a panel of 32 lanes of b.
+    /// The multiplication prefetches the beginning of `ahead`, half the length of b, into the L1 cache: tiles load from
+    /// more distant memory at a third of the speed.
     #[inline]
     pub(super) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
         let squares = b.len() / (PAIRS * B_LANES);
@@ -220,7 +222,7 @@ impl<'a> Term<'a> {
 impl Drop for Tiles {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
-        // SAFETY: the instruction exists, since this value was made; it takes nothing and touches no memory.
+        // SAFETY: the instruction exists, since this value exists; it has no operands and accesses no memory.
         unsafe {
             asm!(
                 "tilerelease",

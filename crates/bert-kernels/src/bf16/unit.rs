@@ -1,10 +1,10 @@
-//! Finds what multiplies bf16 numbers on this processor. A [`Unit`] is the proof that it is there.
+//! Detects the instructions that multiply bf16 numbers on this processor. A [`Unit`] is the proof that they exist.
 
 use super::pack::{self, Layout};
 use super::tiles;
 use crate::matrix::Side;
 
-/// What multiplies.
+/// The kind of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `vdpbf16ps` on vector registers.
@@ -13,12 +13,12 @@ pub(super) enum Kind {
     Tiles,
 }
 
-/// A unit that this processor has: only [`Unit::of`] makes one. All of them have AVX-512 BF16, which packing needs.
+/// A unit that this processor has: only [`Unit::of`] creates one. All units have AVX-512 BF16, which packing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit(Kind);
 
 impl Unit {
-    /// The unit of this kind, where the processor has it.
+    /// Returns the unit of this kind if the processor has it.
     pub(super) fn of(kind: Kind) -> Option<Self> {
         let there = match kind {
             Kind::Registers => has_registers(),
@@ -27,7 +27,7 @@ impl Unit {
         there.then_some(Self(kind))
     }
 
-    /// The fastest one that is there. Tiles multiply sixteen times as many numbers at once as registers do.
+    /// Returns the fastest available unit. Tiles multiply sixteen times as many numbers at once as registers do.
     pub(super) fn best() -> Option<Self> {
         Self::of(Kind::Tiles).or_else(|| Self::of(Kind::Registers))
     }
@@ -36,9 +36,10 @@ impl Unit {
         self.0
     }
 
-    /// Longest stretch of k that is multiplied at once. For tiles a panel of b is then 16 KiB of the first cache beside as
-    /// much of a, which they read as often. Registers do more work for each number of b, which may come from the second
-    /// cache; a long stretch spares them reading and writing c. The bits do not depend on it.
+    /// Returns the maximum length along k that is multiplied at once. For tiles, a panel of b then takes 16 KiB of the
+    /// L1 cache, and the rows of a take as much; tiles read both equally often. Registers do more work for each number
+    /// of b, which may come from the L2 cache; with a long block they read and write c less often. The result does not
+    /// depend on it bit for bit.
     pub(super) fn depth(self) -> usize {
         match self.0 {
             Kind::Registers => 4096,
@@ -46,7 +47,7 @@ impl Unit {
         }
     }
 
-    /// Stretches of k of equal length.
+    /// Returns the length of equal blocks of k.
     pub(super) fn stretch(self, k: usize) -> usize {
         let stretches = k.div_ceil(self.depth()).max(1);
         k.div_ceil(stretches).max(1).next_multiple_of(2 * pack::PAIRS)
@@ -61,7 +62,7 @@ impl Unit {
     }
 }
 
-/// Whether the processor has AVX-512 BF16, which packing needs too.
+/// Returns whether the processor has AVX-512 BF16, which packing needs too.
 fn has_registers() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512bf16")

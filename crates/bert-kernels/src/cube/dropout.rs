@@ -14,7 +14,7 @@ use crate::compute::Kernels;
 use crate::dropout::Dropout;
 use crate::extension::Fused;
 
-/// A flat x times its mask, if it is on a GPU.
+/// Multiplies a flat x by its mask, if it is on a GPU.
 pub(crate) fn dropout(x: Tensor<1>, dropout: Dropout) -> Option<Tensor<1>> {
     apply(Kernels::Fused, Masked(dropout), [x])
 }
@@ -71,7 +71,7 @@ fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32,
     }
 }
 
-/// What an element is multiplied by.
+/// Returns the factor of an element.
 #[cube]
 pub(super) fn factor(key_low: u32, key_high: u32, threshold: u32, scale: f32, index: usize) -> f32 {
     let mut factor = scale;
@@ -81,11 +81,11 @@ pub(super) fn factor(key_low: u32, key_high: u32, threshold: u32, scale: f32, in
     factor
 }
 
-/// The sixteen bits that decide about an element: SplitMix64's word `index / 4` for the key, in which the
-/// elements of a word stand from low to high.
+/// Returns the sixteen bits that decide about an element: a quarter of SplitMix64's word `index / 4` for the key. The
+/// first element of a word has the lowest bits.
 #[cube]
 fn lane(key_low: u32, key_high: u32, index: u32) -> u32 {
-    // key + (word + 1) golden, where golden = 0x9E3779B97F4A7C15: its counter, then `mix`'s own step.
+    // key + (word + 1) golden, where golden = 0x9E3779B97F4A7C15: the counter, followed by the first step of `mix`.
     let word = index / 4 + 1;
     let low = word * 0x7F4A_7C15u32;
     let high = word.mul_hi(0x7F4A_7C15u32) + word * 0x9E37_79B9u32;
@@ -105,7 +105,7 @@ fn lane(key_low: u32, key_high: u32, index: u32) -> u32 {
     half & 0xFFFFu32
 }
 
-/// 64-bit sum, low word first.
+/// Returns a 64-bit sum, low word first.
 #[cube]
 fn add(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
     let low = a_low + b_low;
@@ -116,13 +116,13 @@ fn add(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
     (low, high)
 }
 
-/// `z ^ (z >> by)` for `0 < by < 32`.
+/// Computes `z ^ (z >> by)` for `0 < by < 32`.
 #[cube]
 fn xor_shift(low: u32, high: u32, by: u32) -> (u32, u32) {
     (low ^ ((low >> by) | (high << (32 - by))), high ^ (high >> by))
 }
 
-/// 64-bit product.
+/// Returns a 64-bit product.
 #[cube]
 fn multiply(a_low: u32, a_high: u32, b_low: u32, b_high: u32) -> (u32, u32) {
     (a_low * b_low, a_low.mul_hi(b_low) + a_low * b_high + a_high * b_low)

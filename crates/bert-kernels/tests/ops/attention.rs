@@ -26,7 +26,7 @@ fn attention_of_all_heads() {
             };
             let n = batch * seq * hidden;
             let inputs = [numbers(1, n), numbers(2, n), numbers(3, n)];
-            // In f32 a score has only 1e-3 left beside -10000: rows of padding alone are compared loosely.
+            // In f32 a score has a precision of only 1e-3 next to -10000: rows with only padding are compared loosely.
             let (value, gradients) = run(&op, &inputs, DType::F32);
             let (want, want_gradients) = run(&op, &inputs, DType::F64);
             let (plain, plain_gradients) = {
@@ -53,7 +53,7 @@ fn attention_of_all_heads() {
                 assert!(again == (value.clone(), gradients.clone()), "{name}: {threads} threads");
             }
             if n < 600 {
-                // Differences of scores vanish beside -10000: here without the row of padding alone.
+                // Differences of scores vanish next to -10000: this test leaves out the row with only padding.
                 let mask: Vec<f32> = (0..batch * seq)
                     .map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 })
                     .collect();

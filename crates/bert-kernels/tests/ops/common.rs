@@ -46,7 +46,7 @@ pub(crate) fn run(
 
 pub(crate) fn close(name: &str, got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{name}");
-    // A gradient that is zero in theory (that of the keys' bias) is compared with 0.1.
+    // A gradient that is zero in theory (the gradient of the keys' bias) is compared with 0.1.
     let scale = want.iter().fold(0.1f64, |scale, x| scale.max(x.abs()));
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         assert!((got - want).abs() <= tolerance * scale, "{name}[{i}]: {got} is not {want} (of {scale})");

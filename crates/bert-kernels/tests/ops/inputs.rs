@@ -1,4 +1,5 @@
-//! What holds for any operation: inputs that are shared, views, checkpointed or not numbers, and the composition of burn's own operations.
+//! Tests of all operations: inputs that are shared, views, checkpointed or NaN, and the composition of burn's own
+//! operations.
 
 use bert_kernels::Compute;
 use bert_kernels::Dropout;

@@ -1,4 +1,4 @@
-//! The version of the arithmetic belongs to bits.
+//! The version of the arithmetic identifies its bits.
 
 use bert_kernels::Dropout;
 use bert_kernels::adamw::{self, AdamW};
@@ -27,8 +27,8 @@ impl Digest {
     }
 }
 
-/// The bits of all fused operations without matrix products, which no processor changes. Where this digest is another
-/// on purpose, `bert_kernels::VERSION` goes up with it.
+/// The bits of all fused operations without matrix products, which are equal on all processors. A change that alters
+/// this digest on purpose has to raise `bert_kernels::VERSION`.
 #[test]
 fn the_bits_of_this_version() {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
