@@ -1,4 +1,4 @@
-//! [`Architecture`]: how BERT, with any head or none, is made from a configuration.
+//! [`Architecture`]: how a BERT model, with or without a head, is built from a configuration.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -8,25 +8,26 @@ use crate::error::Error;
 use crate::init::{Initialization, initialize};
 use crate::model::BertModel;
 
-/// A model that is made from a configuration and loads a folder of weights, as a class of `transformers` does.
+/// A model that is built from a configuration and loads a folder of weights, like a class of `transformers`.
 pub trait Architecture: Module {
-    /// The name under `architectures` in `config.json`: that of the class of `transformers`, where it has one.
+    /// The name under `architectures` in `config.json`: the class name in `transformers`, if there is such a class.
     const NAME: &'static str;
 
-    /// The modules with zeros in every table and matrix, to be filled.
+    /// Returns the modules with zeros in every table and matrix, to be filled later.
     fn zeroed(config: &BertConfig, device: &Device) -> Self;
 
-    /// The same with another encoder.
+    /// Replaces the encoder.
     #[must_use]
     fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self;
 
-    /// A fresh model with the reference's initial values. Each parameter is a pure function of `(seed, its name)`.
+    /// Returns a new model with the reference's initialization. Each parameter is a pure function of `(seed, its
+    /// name)`.
     fn new(config: &BertConfig, seed: u64, device: &Device) -> Self {
         let fresh = Self::initialized(config, Initialization::Reference, seed, device);
         fresh.expect("the reference's values fit every shape")
     }
 
-    /// A fresh model with other initial values.
+    /// Returns a new model with the given initialization.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Multi-head self-attention with its output projection and residual, the first half of a layer.
+//! Multi-head self-attention with its output projection and residual, the first of a layer's two blocks.
 //!
 //! Computes `softmax(q k' / sqrt(d) + mask) v`, section 3.2 of "Attention is all you need". Ports `attention_layer`
 //! of the reference's `modeling.py` and the `attention/output` scope of `transformer_model`. Causal masks and cross
@@ -18,13 +18,13 @@ use crate::config::BertConfig;
 use crate::dropout::{Mode, Site, dropout};
 use crate::embeddings::{affine, layer_norm};
 
-/// The reference's penalty for a masked key. It is added to the score, so that a row without any real key
-/// still has finite probabilities.
+/// The reference's penalty for a masked key. It is added to the score instead of minus infinity, so that a row without
+/// any real key still has finite probabilities.
 const MASKED_KEY: f64 = -10_000.0;
 
-/// What is added to the scores: 0 for a real key, -10000 for padding.
+/// Returns the bias that is added to the attention scores: 0 for a real key, -10000 for padding.
 ///
-/// The mask is over keys only: padded queries attend as well, and nothing reads what they get.
+/// Only keys are masked. Padded queries attend too, but their outputs are not used.
 ///
 /// # Shapes
 ///
@@ -36,7 +36,7 @@ pub fn attention_bias(input_mask: Tensor<2, Int>) -> Tensor<4> {
     padding.mul_scalar(MASKED_KEY).reshape([batch, 1, 1, seq]) // [batch, 1, 1, seq]
 }
 
-/// Queries, keys, values: the heads.
+/// The query, key and value projections of all heads.
 #[derive(Module, Debug)]
 pub struct BertSelfAttention {
     /// `hidden -> hidden`, all heads side by side.
@@ -45,7 +45,7 @@ pub struct BertSelfAttention {
     pub key: Linear,
     /// `hidden -> hidden`, all heads side by side.
     pub value: Linear,
-    /// What is added to the query and value projections.
+    /// LoRA for the query and value projections.
     pub lora: Option<SelfAttentionLora>,
     num_attention_heads: usize,
     pub(crate) attention_probs_dropout_prob: f64,
@@ -70,7 +70,8 @@ impl BertSelfAttention {
         }
     }
 
-    /// The context of every token, and the probabilities before dropout if `keep` is given.
+    /// Returns the context of every token. If `keep` is given, also stores the attention probabilities before dropout
+    /// there.
     ///
     /// # Shapes
     ///
@@ -118,7 +119,7 @@ impl BertSelfAttention {
             .reshape([batch, seq, hidden_size]) // [batch, seq, hidden]
     }
 
-    /// Weight and bias of queries, keys and values.
+    /// Returns weight and bias of the query, key and value projections.
     fn projections(&self) -> [(Tensor<2>, Tensor<1>); 3] {
         let mut projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
         if let Some(lora) = &self.lora {
@@ -130,16 +131,16 @@ impl BertSelfAttention {
     }
 }
 
-/// A projection, dropout, and LayerNorm over the sum with the residual. It ends both halves of a layer.
+/// A projection, dropout, and LayerNorm over the sum with the residual. Ends both blocks of a layer.
 #[derive(Module, Debug)]
 pub struct BertResidualOutput {
     /// `width -> hidden`.
     pub dense: Linear,
     /// Over the last axis.
     pub layer_norm: LayerNorm,
-    /// What stands between the projection and the residual.
+    /// Adapter applied after the projection, before the residual.
     pub adapter: Option<Bottleneck>,
-    /// Several of them in its place.
+    /// Fused adapters, used instead of `adapter`.
     pub fusion: Option<AdapterFusion>,
     pub(crate) hidden_dropout_prob: f64,
     layer_norm_eps: f64,
@@ -163,7 +164,7 @@ impl BertResidualOutput {
         }
     }
 
-    /// `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN. An adapter stands before the sum.
+    /// Computes `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN. An adapter is applied before the sum.
     ///
     /// # Shapes
     ///
@@ -176,7 +177,8 @@ impl BertResidualOutput {
         self.end(x, residual, mode, site).0
     }
 
-    /// What follows the product of [`Self::forward`], and how much every token takes of each fused adapter.
+    /// Computes the steps after the projection of [`Self::forward`]. Returns the output, and the attention weights of
+    /// fused adapters.
     ///
     /// # Shapes
     ///
@@ -209,7 +211,7 @@ impl BertResidualOutput {
     }
 }
 
-/// Self-attention and its output, as one half of a layer.
+/// Self-attention and its output projection, the first block of a layer.
 #[derive(Module, Debug)]
 pub struct BertAttention {
     /// Published as `attention.self`.
@@ -243,12 +245,12 @@ impl BertAttention {
     }
 }
 
-/// A dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
+/// Returns a dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
 pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
     LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
 }
 
-/// A dense layer's product, and its bias for the operation that follows.
+/// Returns a dense layer's matrix product, and its bias for the next operation.
 pub(crate) fn product<const D: usize>(
     compute: Compute,
     layer: &Linear,

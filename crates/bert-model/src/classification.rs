@@ -1,7 +1,7 @@
 //! Classifiers: dropout on the pooled output or on every token's vector, then one dense layer.
 //!
-//! For sequences this is `create_model` of the reference's `run_classifier.py`; a regression has one output column.
-//! The classes for choices and for tokens are those of `transformers`.
+//! The sequence classifier is `create_model` of the reference's `run_classifier.py`; a regression has one output
+//! column. The multiple-choice and token classifiers follow `transformers`.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -41,7 +41,7 @@ impl Architecture for BertForSequenceClassification {
 }
 
 impl BertForSequenceClassification {
-    /// Logits of a batch.
+    /// Returns the logits of a batch.
     ///
     /// # Shapes
     ///
@@ -52,7 +52,7 @@ impl BertForSequenceClassification {
         self.classify(pooled, mode)
     }
 
-    /// The head alone.
+    /// Applies the head to pooled outputs and returns the logits.
     ///
     /// # Shapes
     ///
@@ -63,8 +63,8 @@ impl BertForSequenceClassification {
         self.classifier.forward(pooled)
     }
 
-    /// Logits with the encoder frozen: no gradient reaches it and nothing is dropped in it, while the head
-    /// follows `mode`. Its pooled outputs are the same each time and may be kept ([`Self::pooled`]).
+    /// Returns the logits with the encoder frozen: it receives no gradient and applies no dropout, while the head
+    /// follows `mode`. The encoder's pooled outputs never change and can be cached ([`Self::pooled`]).
     ///
     /// # Shapes
     ///
@@ -74,7 +74,7 @@ impl BertForSequenceClassification {
         self.classify(self.pooled(input), mode)
     }
 
-    /// The pooled outputs of the frozen encoder.
+    /// Returns the pooled outputs of the frozen encoder.
     ///
     /// # Shapes
     ///
@@ -88,7 +88,7 @@ impl BertForSequenceClassification {
 /// BERT with several classifiers on one pooled output.
 #[derive(Module, Debug)]
 pub struct BertForSeveralTasks {
-    /// The encoder, of all of them.
+    /// The shared encoder.
     pub bert: BertModel,
     /// `hidden -> labels`, one for each task.
     pub classifiers: Vec<Linear>,
@@ -96,20 +96,20 @@ pub struct BertForSeveralTasks {
 }
 
 impl BertForSeveralTasks {
-    /// A model of one task.
+    /// Creates a model with one task.
     pub fn new(first: BertForSequenceClassification) -> Self {
         let BertForSequenceClassification { bert, classifier, classifier_dropout_prob } = first;
         Self { bert, classifiers: vec![classifier], classifier_dropout_prob }
     }
 
-    /// With the classifier of another task; its encoder is dropped.
+    /// Adds the classifier of another task and drops that task's encoder.
     #[must_use]
     pub fn with_task(mut self, other: BertForSequenceClassification) -> Self {
         self.classifiers.push(other.classifier);
         self
     }
 
-    /// The model of one task. Its parameters are these, so that its gradients are theirs.
+    /// Returns the model of one task. It shares its parameters with this model, so its gradients apply to both.
     pub fn of_task(&self, task: usize) -> BertForSequenceClassification {
         BertForSequenceClassification {
             bert: self.bert.clone(),
@@ -119,9 +119,9 @@ impl BertForSeveralTasks {
     }
 }
 
-/// BERT with one score for each choice, as in SWAG: which of some endings belongs to a beginning.
+/// BERT with one score for each choice, as in SWAG: selects the ending that belongs to a beginning.
 ///
-/// Every choice is a sequence of its own, and the scores of a question's choices go through one softmax.
+/// Every choice is a separate sequence, and the scores of a question's choices go through one softmax.
 #[derive(Module, Debug)]
 pub struct BertForMultipleChoice {
     /// The encoder.
@@ -148,7 +148,8 @@ impl Architecture for BertForMultipleChoice {
 }
 
 impl BertForMultipleChoice {
-    /// Logits of a batch of questions with `choices` choices each, those of a question one after the other.
+    /// Returns the logits of a batch of questions with `choices` choices each. The choices of a question are
+    /// consecutive rows.
     ///
     /// # Shapes
     ///
@@ -158,7 +159,7 @@ impl BertForMultipleChoice {
         self.choose(self.bert.forward(input, mode).pooled_output, choices, mode)
     }
 
-    /// The head alone.
+    /// Applies the head to pooled outputs and returns the logits.
     ///
     /// # Shapes
     ///
@@ -198,7 +199,7 @@ impl Architecture for BertForTokenClassification {
 }
 
 impl BertForTokenClassification {
-    /// Logits of a batch; padding has some too.
+    /// Returns the logits of a batch, including the padding.
     ///
     /// # Shapes
     ///
@@ -208,7 +209,7 @@ impl BertForTokenClassification {
         self.tag(self.bert.sequence_output(input, mode), mode)
     }
 
-    /// [`Self::forward`] with the encoder frozen: no gradient reaches it and nothing is dropped in it.
+    /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
     pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<3> {
         self.tag(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
     }
@@ -219,7 +220,7 @@ impl BertForTokenClassification {
     }
 }
 
-/// The mean cross-entropy of the tokens that have a label, divided by their number in the global batch.
+/// Returns the summed cross-entropy of the labelled tokens, divided by their number in the global batch.
 ///
 /// # Shapes
 ///

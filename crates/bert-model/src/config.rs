@@ -1,8 +1,8 @@
-//! [`BertConfig`]: the sizes of a model, the presets that were released, and the counts that follow from the sizes.
+//! [`BertConfig`]: the sizes of a model, the released presets, and the parameter and FLOP counts.
 //!
-//! A configuration is read from and written to `config.json`. Keys that this model does not use are kept and written
-//! back; keys that would make another model of it (relative positions, a decoder, another activation) are refused by
-//! name.
+//! A configuration is read from and written to `config.json`. Keys that this model does not use are preserved. Keys
+//! that require a different model (relative positions, a decoder, another activation) are rejected with an error that
+//! names the key.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -31,10 +31,10 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// From the smallest to the largest.
+    /// All presets, from the smallest to the largest.
     pub const ALL: [Self; 6] = [Self::Tiny, Self::Mini, Self::Small, Self::Medium, Self::Base, Self::Large];
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiny => "tiny",
@@ -69,31 +69,32 @@ impl FromStr for Preset {
     }
 }
 
-/// The sizes and constants of one model. Field names are `config.json`'s.
+/// The sizes and constants of one model. The fields have the names used in `config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BertConfig {
     /// Rows of the word embedding table.
     pub vocab_size: usize,
     /// Width of the hidden states.
     pub hidden_size: usize,
-    /// Layers of the encoder.
+    /// Number of encoder layers.
     pub num_hidden_layers: usize,
-    /// Heads of each attention; divides `hidden_size`.
+    /// Number of attention heads; must divide `hidden_size`.
     pub num_attention_heads: usize,
     /// Width inside the feed-forward network.
     pub intermediate_size: usize,
-    /// The activation of the feed-forward network and of the masked-LM head. `gelu` is with the error function, as
-    /// the reference had it in October 2018; `gelu_new` and `gelu_pytorch_tanh` are its tanh form since 2019.
+    /// The activation of the feed-forward network and of the masked-LM head. `gelu` uses the error function, as in the
+    /// reference of October 2018; `gelu_new` and `gelu_pytorch_tanh` are the tanh approximation that the reference has
+    /// used since 2019.
     pub hidden_act: Gelu,
     /// Dropout on embeddings and on the two outputs of each layer.
     pub hidden_dropout_prob: f64,
     /// Dropout on the attention probabilities.
     pub attention_probs_dropout_prob: f64,
-    /// Rows of the position embedding table: the longest sequence.
+    /// Rows of the position embedding table: the maximum sequence length.
     pub max_position_embeddings: usize,
     /// Rows of the segment embedding table.
     pub type_vocab_size: usize,
-    /// Standard deviation of the normal that initial weights are drawn from, before it is cut at 2 sigma.
+    /// Standard deviation of the normal distribution of the initial weights, before truncation at 2 sigma.
     pub initializer_range: f64,
     /// Added to the variance inside LayerNorm's square root.
     pub layer_norm_eps: f64,
@@ -101,27 +102,27 @@ pub struct BertConfig {
     pub pad_token_id: usize,
     /// Dropout before the classifier; `hidden_dropout_prob` if absent.
     pub classifier_dropout: Option<f64>,
-    /// The classifier's outputs; 1 for regression.
+    /// Number of outputs of the classifier; 1 for regression.
     pub num_labels: usize,
-    /// The outputs' names, by number.
+    /// The label names, by number.
     pub id2label: Option<BTreeMap<usize, String>>,
-    /// The outputs' numbers, by name.
+    /// The label numbers, by name.
     pub label2id: Option<BTreeMap<String, usize>>,
     /// `regression`, `single_label_classification`, or absent.
     pub problem_type: Option<String>,
-    /// How its models compute. Not a key of `config.json`: the same weights may be used in any way.
+    /// How the model computes. Not a key of `config.json`: the same weights work with every setting.
     pub compute: Compute,
-    /// Every other key that was in `config.json`.
+    /// All other keys of `config.json`.
     pub extra: Map<String, Value>,
 }
 
-/// The largest of the sizes.
+/// The maximum value of any size.
 const LARGEST_SIZE: usize = 1 << 24;
-/// A hundred times those of BERT-large; a damaged or hostile file asks for more.
+/// The maximum number of parameters, a hundred times BERT-large. A damaged or malicious file may ask for more.
 const MOST_PARAMETERS: f64 = 34e9;
 
 impl BertConfig {
-    /// One of the released sizes, for a vocabulary of `vocab_size` words.
+    /// Returns the configuration of a released size, for a vocabulary of `vocab_size` words.
     pub fn preset(preset: Preset, vocab_size: usize) -> Self {
         let (num_hidden_layers, hidden_size) = preset.layers_and_hidden();
         Self {
@@ -148,7 +149,7 @@ impl BertConfig {
         }
     }
 
-    /// The same model with a classifier over these labels.
+    /// Returns this configuration with a classifier over these labels.
     pub fn with_labels(mut self, labels: &[impl AsRef<str>]) -> Self {
         let named = || labels.iter().map(|label| label.as_ref().to_string()).enumerate();
         self.num_labels = labels.len();
@@ -158,14 +159,14 @@ impl BertConfig {
         self
     }
 
-    /// The same model with one regression output.
+    /// Returns this configuration with one regression output.
     pub fn with_regression(mut self) -> Self {
         self = self.with_labels(&["LABEL_0"]);
         self.problem_type = Some("regression".into());
         self
     }
 
-    /// Checks that the sizes make a model.
+    /// Checks that the sizes form a valid model.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl BertConfig {
                 return Err(wrong(key, "is 0, but must be at least 1"));
             }
         }
-        // Before anything is multiplied or made.
+        // Checked before any multiplication or allocation.
         if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > LARGEST_SIZE) {
             return Err(wrong(key, format!("is {size}, but may be {LARGEST_SIZE} at most")));
         }
@@ -240,12 +241,12 @@ impl BertConfig {
         }
     }
 
-    /// Dropout before the classifier.
+    /// Returns the dropout probability before the classifier.
     pub fn classifier_dropout_prob(&self) -> f64 {
         self.classifier_dropout.unwrap_or(self.hidden_dropout_prob)
     }
 
-    /// Parameters of embeddings, encoder and pooler.
+    /// Returns the number of parameters of embeddings, encoder and pooler.
     pub fn parameter_count(&self) -> usize {
         let (h, inner) = (self.hidden_size, self.intermediate_size);
         let dense = |input: usize, output: usize| input * output + output;
@@ -255,16 +256,16 @@ impl BertConfig {
         rows * h + layer_norm + self.num_hidden_layers * layer + dense(h, h)
     }
 
-    /// Parameters of [`Self::parameter_count`] and of both pre-training heads; the tied table counts once.
+    /// Returns [`Self::parameter_count`] plus the parameters of both pre-training heads. The tied table counts once.
     pub fn pretraining_parameter_count(&self) -> usize {
         let h = self.hidden_size;
         let masked_lm = h * h + h + 2 * h + self.vocab_size;
         self.parameter_count() + masked_lm + 2 * h + 2
     }
 
-    /// Floating-point operations of one sequence, forward and backward, matrix products only:
-    /// `3 [2 L (4 H^2 + 2 H I) S + 4 L S^2 H + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `S` tokens with `P`
-    /// masked positions. Padding counts as work.
+    /// Returns the floating-point operations of one sequence, forward and backward, matrix products only: `3 [2 L (4
+    /// H^2 + 2 H I) S + 4 L S^2 H + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `S` tokens with `P` masked positions.
+    /// Includes the operations on padding.
     pub fn flops_per_sequence(&self, seq: usize, predictions: usize) -> f64 {
         let [l, h, i, v, s, p] = [
             self.num_hidden_layers,

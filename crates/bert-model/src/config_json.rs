@@ -1,8 +1,8 @@
-//! Reads and writes a [`BertConfig`] as the `config.json` of `transformers`; files of released BERTs are read as
-//! well.
+//! Reads and writes a [`BertConfig`] as the `config.json` of `transformers`. Also reads the files of the original BERT
+//! releases.
 //!
-//! Each key is taken by hand, so that an error names it; keys that are left over are kept and written back. The
-//! defaults and the checks of sizes are in [`crate::config`].
+//! Each key is parsed separately, so that an error names it. Unknown keys are preserved. The defaults and the checks of
+//! sizes are in [`crate::config`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,8 +24,8 @@ impl BertConfig {
         Self::from_json(read_object(path.as_ref())?)
     }
 
-    /// [`BertConfig::read`] for a vocabulary of this size, which counts where the file has no `vocab_size`. Returns also
-    /// whether it has one.
+    /// Reads like [`BertConfig::read`], with this vocabulary size if the file has no `vocab_size`. Also returns whether
+    /// the file has one.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl BertConfig {
         Ok((Self::from_json(json)?, has_size))
     }
 
-    /// Takes the object of a `config.json`. The five sizes must be there; all else has BERT's defaults.
+    /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.
     ///
     /// # Errors
     ///
@@ -72,10 +72,10 @@ impl BertConfig {
         config.id2label = optional(json, "id2label")?;
         config.label2id = optional(json, "label2id")?;
         let num_labels = optional(json, "num_labels")?;
-        // `transformers` derives the number from the names and writes only those.
+        // `transformers` derives the number of labels from the names and writes only the names.
         let named = config.id2label.as_ref().map(BTreeMap::len);
         config.num_labels = num_labels.or(named).unwrap_or(config.num_labels);
-        // The first three are written anew; the last two speak of the file's numbers, and ours are f32.
+        // The first three are always rewritten; the last two give the file's element type, while this crate uses f32.
         for key in ["architectures", "model_type", "position_embedding_type", "dtype", "torch_dtype"] {
             json.remove(key);
         }
@@ -84,7 +84,7 @@ impl BertConfig {
         Ok(config)
     }
 
-    /// The text of `config.json` for a model of this architecture (`BertForPreTraining`, for example).
+    /// Returns the text of `config.json` for a model of this architecture (for example `BertForPreTraining`).
     pub fn to_json_string(&self, architecture: &str) -> String {
         let mut json = self.extra.clone();
         let mut put = |key: &str, value: Value| json.insert(key.into(), value);
@@ -116,7 +116,7 @@ impl BertConfig {
         if self.id2label.is_none() && self.label2id.is_none() && self.num_labels != 2 {
             put("num_labels", json!(self.num_labels));
         }
-        // Display of a JSON value cannot fail.
+        // Formatting a JSON value cannot fail.
         format!("{:#}\n", Value::Object(json))
     }
 }
@@ -126,7 +126,7 @@ fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
     serde_json::from_slice(&text).map_err(|e| Error::Json { path: path.into(), reason: e.to_string() })
 }
 
-/// The bytes of a regular file of a size that a configuration may have.
+/// Reads a regular file, up to the size limit for configurations.
 pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::{Error, ErrorKind};
     let metadata = std::fs::metadata(path)?;
@@ -137,7 +137,7 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Refuses what would be another model under the same names.
+/// Rejects configurations that describe a different model under the same names.
 fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     let refuse = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
         Some(value) if !value.is_null() && !fine(value) => {
@@ -152,7 +152,7 @@ fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     refuse("tie_word_embeddings", &|v| v == true, "true")
 }
 
-/// Takes a key out of the object; `null` counts as absent.
+/// Removes a key from the object and returns its value; `null` counts as absent.
 fn optional<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<Option<T>, Error> {
     match json.remove(key) {
         None | Some(Value::Null) => Ok(None),

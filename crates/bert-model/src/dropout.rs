@@ -1,32 +1,32 @@
-//! Dropout from a counter: zeroes a share of a tensor's elements and scales the rest up, so that the mean stays.
+//! Counter-based dropout: zeroes random elements of a tensor and scales the rest so that the expectation is unchanged.
 //!
-//! A mask is a pure function of (seed, site, sequence, place in the sequence). There is no generator whose state would
-//! have to be saved. The mask is the same on every backend, for any number of threads, and for any division of a batch
-//! into micro-batches that are padded to one length.
+//! A mask is a pure function of (seed, site, sequence, position in the sequence), so there is no generator state to
+//! save. The mask is the same on every backend, for any number of threads, and for any split of a batch into
+//! micro-batches that are padded to one length.
 //!
-//! BERT's encoder drops in four places: after the LayerNorm of the embeddings, on the attention probabilities, and
-//! before the two residuals of a layer. A classifier drops on its input, and fused adapters on their scores. Nothing
-//! is dropped after the GELU or in the pre-training heads. [`Site`] lists all places.
+//! BERT's encoder applies dropout in four places: after the LayerNorm of the embeddings, on the attention
+//! probabilities, and before the two residuals of a layer. A classifier applies it to its input, and fused adapters to
+//! their scores. There is no dropout after the GELU or in the pre-training heads. [`Site`] lists all places.
 
 use bert_kernels::Dropout;
 use bert_kernels::dropout::{mix, plain};
 use burn::tensor::Tensor;
 
-/// What dropout does in one forward pass.
+/// Dropout setting of one forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing is dropped.
+    /// Dropout is disabled.
     Eval,
-    /// Elements are dropped.
+    /// Dropout is enabled.
     Train {
-        /// Names the masks of one global batch.
+        /// Seed of the masks of one global batch.
         seed: u64,
-        /// The number of this pass's first sequence in the global batch.
+        /// Index of this pass's first sequence in the global batch.
         first_sequence: u64,
     },
 }
 
-/// A place where BERT, its classifier or its fused adapters drop. Each has its own masks.
+/// A place where BERT, its classifier or its fused adapters apply dropout. Each has separate masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// After the embeddings' LayerNorm.
@@ -39,7 +39,7 @@ pub enum Site {
     FeedForwardOutput(usize),
     /// On the scores of a layer's fused adapters.
     AdapterFusion(usize),
-    /// On what the classifier reads: the pooled output, every token's vector, or the features of a head.
+    /// On the classifier's input: the pooled output, every token's vector, or the features of a head.
     Classifier,
 }
 
@@ -48,7 +48,7 @@ impl Site {
         match self {
             Self::Embeddings => 0,
             Self::Classifier => 1,
-            // Apart from all layers.
+            // Distinct from the numbers of all layers.
             Self::AdapterFusion(layer) => u64::MAX - layer as u64,
             Self::AttentionProbabilities(layer) => 3 * layer as u64 + 2,
             Self::AttentionOutput(layer) => 3 * layer as u64 + 3,
@@ -58,12 +58,12 @@ impl Site {
 }
 
 impl Mode {
-    /// Drops in a batch of its own.
+    /// Returns the mode of a training pass over a complete batch.
     pub fn train(seed: u64) -> Self {
         Self::Train { seed, first_sequence: 0 }
     }
 
-    /// The same for a pass over the sequences of the global batch from this one on.
+    /// Returns the mode of a pass that starts at this sequence of the global batch.
     #[must_use]
     pub fn from_sequence(self, first_sequence: u64) -> Self {
         match self {
@@ -72,35 +72,35 @@ impl Mode {
         }
     }
 
-    /// The masks of one place in this pass.
+    /// Returns the key of the masks at one site in this pass.
     pub fn site(self, site: Site) -> DropoutKey {
         DropoutKey(match self {
             Self::Eval => None,
-            // Two rounds, so that neighbouring seeds and sites share nothing.
+            // Two rounds of mixing make the masks of neighbouring seeds and sites independent.
             Self::Train { seed, first_sequence } => Some((mix(mix(seed) ^ site.number()), first_sequence)),
         })
     }
 }
 
-/// Names the mask of one place in one forward pass; holds nothing when nothing is to be dropped.
+/// Key of the mask at one site in one forward pass; empty if dropout is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutKey(Option<(u64, u64)>);
 
 impl DropoutKey {
-    /// What is dropped with probability `prob` where a sequence has `per_sequence` elements, as the kernels take it.
-    /// `None`: nothing.
+    /// Returns the kernel parameters for dropout with probability `prob`, where a sequence has `per_sequence` elements.
+    /// Returns `None` if dropout is disabled.
     ///
-    /// `p` is `prob` rounded to a multiple of 2^-16, and the scale is that of the rounded `p`, so that the
-    /// expectation is exact. The masks of consecutive sequences follow one another without a gap.
+    /// `p` is `prob` rounded to a multiple of 2^-16. The scale is computed from the rounded `p`, so the expectation is
+    /// exact. The masks of consecutive sequences follow one another without a gap.
     pub fn dropout(self, prob: f64, per_sequence: usize) -> Option<Dropout> {
         let (key, first_sequence) = self.0?;
         Some(Dropout::new(key, prob)?.after(first_sequence.wrapping_mul(per_sequence as u64)))
     }
 }
 
-/// Applies dropout with probability `prob`; the identity in [`Mode::Eval`] and for `prob` 0.
+/// Applies dropout with probability `prob`; returns the input unchanged in [`Mode::Eval`] and for `prob` 0.
 ///
-/// The mask is a constant to autodiff.
+/// Autodiff treats the mask as a constant.
 ///
 /// # Shapes
 ///
@@ -115,11 +115,11 @@ mod tests {
     use super::*;
     use burn::tensor::TensorData;
 
-    /// Elements that one task fills.
+    /// Elements per parallel task.
     const CHUNK: usize = 1 << 14;
     const TRAIN: Mode = Mode::Train { seed: 7, first_sequence: 0 };
 
-    /// The mask of a batch of one sequence.
+    /// Returns the mask of a batch of one sequence.
     fn mask(mode: Mode, site: Site, prob: f64, len: usize) -> Vec<f32> {
         mode.site(site).dropout(prob, len).expect("something is dropped").mask(len)
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(one_thread.install(|| mask(long.len())), long);
     }
 
-    /// 2 heads of 31 tokens have 1922 probabilities, which is not a multiple of the four that share a word.
+    /// 2 heads of 31 tokens have 1922 probabilities, not a multiple of 4; four elements share one random word.
     #[test]
     fn micro_batches_drop_what_the_whole_batch_drops() {
         for per_sequence in [24, 1, 7, 2 * 31 * 31] {

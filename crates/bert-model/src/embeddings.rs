@@ -1,7 +1,7 @@
 //! Embeddings: word + segment + position, LayerNorm, dropout.
 //!
 //! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. Positions are learned and
-//! absolute; there are no other position encodings.
+//! absolute; other position encodings are not supported.
 
 use bert_kernels::Compute;
 use bert_kernels::embeddings::{Tables, embeddings};
@@ -45,7 +45,7 @@ impl BertEmbeddings {
         }
     }
 
-    /// Embeds one batch.
+    /// Returns the embeddings of one batch.
     ///
     /// # Shapes
     ///
@@ -75,12 +75,12 @@ impl BertEmbeddings {
     }
 }
 
-/// A LayerNorm with the configuration's epsilon, which stands inside the square root, gamma 1 and beta 0.
+/// Returns a LayerNorm with the configuration's epsilon (added inside the square root), gamma 1 and beta 0.
 pub(crate) fn layer_norm(config: &BertConfig, device: &Device) -> LayerNorm {
     LayerNormConfig::new(config.hidden_size).with_epsilon(config.layer_norm_eps).init(device)
 }
 
-/// Gamma and beta.
+/// Returns gamma and beta.
 pub(crate) fn affine(layer_norm: &LayerNorm) -> (Tensor<1>, Tensor<1>) {
     let beta = layer_norm.beta.as_ref().expect("BERT's LayerNorms have a beta");
     (layer_norm.gamma.val(), beta.val())

@@ -1,4 +1,4 @@
-//! [`Error`]: everything that can be wrong with a configuration, a checkpoint or its files.
+//! [`Error`]: errors in a configuration, a checkpoint or its files.
 //!
 //! The messages name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and
 //! panic (`assert_shape!`).
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::load_report::LoadReport;
 
-/// What went wrong, with the place.
+/// An error of this crate, with the file, key or tensor it concerns.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The system's own error.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -26,38 +26,38 @@ pub enum Error {
     Json {
         /// The file.
         path: PathBuf,
-        /// What the parser said, with line and column.
+        /// The parser's message, with line and column.
         reason: String,
     },
 
-    /// A key of `config.json` is absent, of the wrong type, or has a value this model does not have.
+    /// A key of `config.json` is absent, has the wrong type, or has a value that this model does not support.
     #[error("model configuration: `{key}` {reason}")]
     Config {
         /// The key of `config.json`.
         key: String,
-        /// What is wrong with it.
+        /// The problem with its value.
         reason: String,
     },
 
-    /// No preset of this name.
+    /// There is no preset of this name.
     #[error("unknown model size `{0}`; the sizes are tiny, mini, small, medium, base and large")]
     UnknownPreset(String),
 
-    /// A safetensors file is cut short, or its header is damaged.
+    /// A safetensors file is truncated, or its header is damaged.
     #[error("{}: damaged safetensors file: {reason}", path.display())]
     CorruptSafetensors {
         /// The file.
         path: PathBuf,
-        /// What the format's reader said.
+        /// The message of the safetensors parser.
         reason: String,
     },
 
-    /// A tensor holds numbers that are not floats.
+    /// A tensor's element type is not a float.
     #[error("tensor `{name}` has element type {dtype}; f32, f16 and bf16 are read")]
     UnsupportedDtype {
         /// The tensor.
         name: String,
-        /// Its element type, as the file has it.
+        /// Its element type in the file.
         dtype: String,
     },
 
@@ -70,7 +70,7 @@ pub enum Error {
         value: f32,
     },
 
-    /// A parameter of the model that is to be saved is NaN or infinite.
+    /// A parameter of the model to be saved is NaN or infinite.
     #[error("parameter `{name}` has become {value}; a model that is not finite is not saved")]
     ParameterNotFinite {
         /// The parameter.
@@ -79,7 +79,7 @@ pub enum Error {
         value: f32,
     },
 
-    /// The tensors of a checkpoint are not those of the model: every missing, unexpected and misshapen one.
+    /// The checkpoint's tensors do not match the model: lists every missing, unexpected and misshapen tensor.
     #[error("the checkpoint does not fit the model: {0}")]
     TensorMismatch(LoadReport),
 
@@ -92,11 +92,11 @@ pub enum Error {
         tied_to: String,
     },
 
-    /// Two names in the file stand for one parameter; the present one.
+    /// Two names in the file refer to one parameter. Holds the current name.
     #[error("tensor `{0}` occurs twice, under its present and its old name")]
     DuplicateTensor(String),
 
-    /// The folder has weights only as this pickle, which can run code when it is read.
+    /// The folder has weights only as this pickle, which can run code when it is loaded.
     #[error(
         "{}: only pickled weights here, and pickles are not read because they can run code. \
          Convert them once in Python: \
@@ -106,22 +106,22 @@ pub enum Error {
     )]
     PickledWeights(PathBuf),
 
-    /// The weights are there only in this file of another framework.
+    /// The only weights in the folder are in this file of another framework.
     #[error("{}: weights of {framework}, which are not read. {how}", path.display())]
     ForeignWeights {
         /// The file.
         path: PathBuf,
         /// The framework that wrote it.
         framework: &'static str,
-        /// How model.safetensors is made from it.
+        /// Instructions to convert it to model.safetensors.
         how: &'static str,
     },
 
-    /// This file was named where a model's folder is expected.
+    /// A file was given where a model's folder is expected.
     #[error("{}: a file; name the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
 
-    /// A checkpoint split over several files, of which this is the index.
+    /// The checkpoint is sharded; this is its index file.
     #[error(
         "{}: the weights are split over several files, which is not read; write one model.safetensors \
          (`save_pretrained(dir, max_shard_size=\"100GB\")`)",
@@ -129,7 +129,7 @@ pub enum Error {
     )]
     ShardedWeights(PathBuf),
 
-    /// A file that every checkpoint folder has is not there.
+    /// A file that every checkpoint folder needs is missing.
     #[error("{}: no {file} in this folder, so it is not a checkpoint", path.display())]
     MissingFile {
         /// The folder.
@@ -147,38 +147,38 @@ pub enum Error {
         vocab_size: usize,
     },
 
-    /// A log-bilinear model that was not made for this model.
+    /// The log-bilinear model does not match this BERT model.
     #[error(
         "the counts were fitted for another model: they have {found} tokens, this one has {expected} or another shape"
     )]
     LogBilinear {
-        /// Tokens that were counted.
+        /// Number of counted tokens.
         found: usize,
         /// The model's `vocab_size`.
         expected: usize,
     },
 
-    /// A key of `adapter_config.json` is absent or has a value this model does not have, or an adapter's size is wrong.
+    /// A key of `adapter_config.json` is absent or has an unsupported value, or the size of an adapter is invalid.
     #[error("adapter configuration: `{key}` {reason}")]
     AdapterConfig {
         /// The key of `adapter_config.json`.
         key: String,
-        /// What is wrong with it.
+        /// The problem with its value.
         reason: String,
     },
 
-    /// An adapter that was made for an encoder of another width.
+    /// The adapter was made for an encoder of another width.
     #[error("{}: the adapter is for a hidden size of {adapter}, the model's is {model}", path.display())]
     AdapterWidth {
         /// The adapter's folder.
         path: PathBuf,
-        /// The hidden size that it was made for.
+        /// The hidden size that the adapter was made for.
         adapter: usize,
-        /// The model's.
+        /// The hidden size of the model.
         model: usize,
     },
 
-    /// This adapter's folder was named where a whole model's is needed.
+    /// This adapter's folder was given where a whole model's folder is needed.
     #[error(
         "{}: an adapter without its encoder, so not a model by itself. Name the checkpoint that it was trained on, or \
          make a whole model of a LoRA by `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` take it as it is",
@@ -186,7 +186,7 @@ pub enum Error {
     )]
     AdapterWithoutEncoder(PathBuf),
 
-    /// An adapter's weights are there only as this pickle, which can run code when it is read.
+    /// The only weights of an adapter are in this pickle, which can run code when it is loaded.
     #[error(
         "{}: only pickled weights here, and pickles are not read because they can run code. Save them again in Python \
          as safetensors: `model.save_adapter(DIR, NAME, use_safetensors=True)`, with PEFT `model.save_pretrained(DIR)`",
@@ -194,21 +194,21 @@ pub enum Error {
     )]
     PickledAdapter(PathBuf),
 
-    /// A vocabulary without this token, which BERT needs.
+    /// The vocabulary lacks this token, which BERT needs.
     #[error("the vocabulary has no {0}")]
     MissingSpecialToken(&'static str),
 }
 
 impl Error {
-    /// The documented exit code of a program that ends with this error: 1 for input and output, 2 for a
-    /// wrong flag value, 3 for a damaged file, 4 for a checkpoint of another shape, 5 for numbers gone wrong.
+    /// Returns the documented exit code of a program that ends with this error: 1 for input and output, 2 for a wrong
+    /// flag value, 3 for a damaged file, 4 for a mismatched checkpoint, 5 for a numerical failure.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Io { .. } => 1,
             Self::UnknownPreset(_) => 2,
             Self::Json { .. } | Self::CorruptSafetensors { .. } | Self::MissingSpecialToken(_) => 3,
             Self::ParameterNotFinite { .. } => 5,
-            // What is there is not this model, or not in a form that is read.
+            // The checkpoint is for another model, or in an unsupported format.
             _ => 4,
         }
     }

@@ -27,7 +27,7 @@ use crate::model::{BertInput, BertModel};
 
 const KEY: &str = "classifier_head";
 
-/// What stands between the encoder and the classifier.
+/// Layers between the frozen encoder and the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureHeadKind {
     /// The mean of the tokens.
@@ -91,14 +91,14 @@ impl BertConfig {
     }
 }
 
-/// The trained part but for the classifier; one of the three is there. The mean has none.
+/// Trained layers of the head, except the classifier. At most one field is set; the mean has no such layers.
 #[derive(Module, Debug)]
 pub struct FeatureHead {
-    /// Of the MLP: `hidden -> hidden`.
+    /// The MLP's layer: `hidden -> hidden`.
     pub dense: Option<Linear>,
-    /// Of the GRU: `hidden -> hidden`.
+    /// The GRU: `hidden -> hidden`.
     pub gru: Option<Gru>,
-    /// Of the two LSTMs, `hidden -> hidden` each: over the tokens, and from their end.
+    /// The forward and the backward LSTM, `hidden -> hidden` each.
     pub lstm: Option<[Lstm; 2]>,
 }
 
@@ -147,7 +147,7 @@ impl BertWithFeatureHead {
         self.head.gru.is_none() && self.head.lstm.is_none()
     }
 
-    /// What the head reads of a batch: the mean of the tokens, the pooled output, or the last states of the recurrent
+    /// Returns the features of a batch: the mean of the tokens, the pooled output, or the last states of the recurrent
     /// network.
     ///
     /// # Shapes

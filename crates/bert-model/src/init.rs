@@ -33,8 +33,8 @@ pub enum Initialization<'a> {
 
 /// A log-bilinear model of a token and its neighbours, fitted to the counts of a text.
 ///
-/// A token stands at an offset from the neighbour `c` with probability `softmax_t(bias[t] + table[t] . O V x)`, where
-/// `x` is `table[c]` scaled to the length `sqrt(width)`.
+/// The probability of a token at an offset from the neighbour `c` is `softmax_t(bias[t] + table[t] . O V x)`, where `x`
+/// is `table[c]` scaled to the length `sqrt(width)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBilinear {
     /// `[vocabulary, width]`
@@ -43,7 +43,7 @@ pub struct LogBilinear {
     pub bias: Vec<f32>,
     /// One for each offset of its shape.
     pub sides: Vec<LogBilinearSide>,
-    /// Ids of the special tokens: they are no words and have no neighbours.
+    /// Ids of the special tokens, which are not words and have no neighbours.
     pub special: Vec<usize>,
     /// The id of `[MASK]`.
     pub mask_id: usize,
@@ -74,7 +74,7 @@ pub struct LogBilinearShape {
 }
 
 impl LogBilinear {
-    /// What a BERT of this configuration has room for.
+    /// Returns the shape of the log-bilinear model that fits a BERT of this configuration.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl LogBilinear {
 ///
 /// # Errors
 ///
-/// [`Error::Config`] when the shape has no room for neighbour heads; [`Error::LogBilinear`] when the counts
-/// are those of another vocabulary or shape.
+/// [`Error::Config`] when the shape has no room for neighbour heads; [`Error::LogBilinear`] when the counts have
+/// another vocabulary or shape.
 pub fn initialize<M: Module>(
     model: M,
     config: &BertConfig,

@@ -51,7 +51,7 @@
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
 //! | [`classification`] | classifiers for sequences, tokens, choices and several tasks: [`BertForSequenceClassification`], .. |
 //! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder: [`BertWithFeatureHead`] |
-//! | [`question_answering`] | where in a text the answer stands: [`BertForQuestionAnswering`] |
+//! | [`question_answering`] | start and end of the answer in a text: [`BertForQuestionAnswering`] |
 //! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
 //! | [`loss`] | the losses |
 //! | [`init`] | initial values: the reference's, neighbour heads, counts |

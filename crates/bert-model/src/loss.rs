@@ -8,7 +8,7 @@ use bert_kernels::masked_lm::log_sum_exp;
 use bert_kernels::sum::sum;
 use burn::tensor::{Int, Tensor, assert_shape};
 
-/// What the heads should have said about a micro-batch.
+/// Targets of the pre-training heads for one micro-batch.
 #[derive(Debug, Clone)]
 pub struct PretrainingTargets {
     /// `[n]`: the words that were at the masked positions.
@@ -19,7 +19,7 @@ pub struct PretrainingTargets {
     pub next_sentence_labels: Tensor<1, Int>,
 }
 
-/// What the sums are divided by.
+/// Divisors of the sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossNormalizer {
     /// Real masked positions in the global batch: the sum of `masked_lm_weights`.

@@ -25,7 +25,7 @@ pub struct BertInput {
     pub segment_ids: Tensor<2, Int>,
 }
 
-/// What the encoder says about a batch.
+/// Output of the encoder for a batch.
 #[derive(Debug, Clone)]
 pub struct BertOutput {
     /// `[batch, seq, hidden]`: the last layer.

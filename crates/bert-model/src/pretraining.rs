@@ -32,7 +32,7 @@ pub struct PretrainingInput {
     pub masked_lm_positions: Tensor<1, Int>,
 }
 
-/// What both heads say.
+/// Logits of both heads.
 #[derive(Debug, Clone)]
 pub struct PretrainingOutput {
     /// `[n, vocab]`
@@ -41,7 +41,7 @@ pub struct PretrainingOutput {
     pub seq_relationship_logits: Tensor<2>,
 }
 
-/// What an evaluation adds up.
+/// Per-token scores of an evaluation batch.
 #[derive(Debug, Clone)]
 pub struct PretrainingScores {
     /// `[n]`: `-log p` of the words that were at the masked positions.
@@ -52,7 +52,7 @@ pub struct PretrainingScores {
     pub seq_relationship_logits: Tensor<2>,
 }
 
-/// What stands between a hidden state and the projection onto the vocabulary.
+/// The layers between a hidden state and the projection onto the vocabulary.
 #[derive(Module, Debug)]
 pub struct BertPredictionHeadTransform {
     /// `hidden -> hidden`.
@@ -202,7 +202,7 @@ impl BertForPreTraining {
     ///
     /// # Shapes
     ///
-    /// - those of [`Self::loss`]
+    /// - as for [`Self::loss`]
     pub fn loss_recomputing(
         &self,
         input: PretrainingInput,
@@ -250,7 +250,7 @@ impl BertForPreTraining {
         PretrainingLoss::new(masked_lm, next_sentence)
     }
 
-    /// What both heads say about the labels, without dropout and without the `[n, vocab]` logits.
+    /// Returns the scores of both heads, without dropout and without materializing the `[n, vocab]` logits.
     ///
     /// # Shapes
     ///

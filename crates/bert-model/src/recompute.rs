@@ -10,7 +10,7 @@ use burn::tensor::{Gradients, Tensor};
 use crate::dropout::Mode;
 use crate::model::{BertInput, BertModel, BertOutput};
 
-/// What a pass keeps for its gradients.
+/// State of a forward pass that the backward pass needs.
 pub struct Kept {
     /// Shares its parameters with the model of the pass.
     model: BertModel,
@@ -20,7 +20,7 @@ pub struct Kept {
     bias: Tensor<4>,
     /// `layers` times `[batch, seq, hidden]`: the input of each layer, without autodiff.
     inputs: Vec<Tensor<3>>,
-    /// What the heads read.
+    /// The heads' input.
     output: Tensor<3>,
 }
 
@@ -29,7 +29,7 @@ impl BertModel {
     ///
     /// # Shapes
     ///
-    /// - those of [`Self::forward`]
+    /// - as for [`Self::forward`]
     pub fn forward_recomputing(&self, input: BertInput, mode: Mode) -> (BertOutput, Kept) {
         let inner = self.clone().valid();
         let BertInput { input_ids, input_mask, segment_ids } = input.clone();
@@ -49,9 +49,10 @@ impl BertModel {
 }
 
 impl Kept {
-    /// The gradients of layers and embeddings, from those of a loss of the pass's output, the last layer's first.
+    /// Returns the gradients of layers (the last layer's first) and embeddings, given the gradients of a loss of the
+    /// output.
     ///
-    /// Where the loss has no gradient for the hidden states there is none.
+    /// Returns an empty list if the loss has no gradient for the hidden states.
     pub fn backward(self, of_loss: &mut Gradients) -> Vec<Gradients> {
         let Self { model, input, mode, bias, inputs, output } = self;
         let Some(mut gradient) = output.grad_remove(of_loss) else { return Vec::new() };

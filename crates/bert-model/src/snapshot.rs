@@ -1,7 +1,7 @@
 //! Tensors as they are at one moment, which reach a safetensors file one after the other.
 //!
-//! A [`Snapshot`] shares the memory of a module's parameters. Training may go on: a parameter that changes gets memory
-//! of its own, and the snapshot's is free when its tensor is written. So a model is saved without a second copy.
+//! A [`Snapshot`] shares the memory of a module's parameters. Training may continue: a changed parameter gets new
+//! memory, and the snapshot's memory is freed when its tensor is written. So saving needs no second copy of the model.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -102,7 +102,7 @@ impl Snapshot {
         Self { tensors, of_model: false }
     }
 
-    /// The same; `released` is told when a tensor is not held any longer.
+    /// Sets the callback `released`, called when the snapshot releases a tensor.
     #[must_use]
     pub fn with_on_release(mut self, released: &OnRelease) -> Self {
         for tensor in &mut self.tensors {
@@ -143,7 +143,7 @@ impl Snapshot {
     /// Writes a safetensors file, and lets go of each tensor when it is written. Equal values give equal bytes.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Any I/O error of the writer.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         let header = self.header();
         out.write_all(&(header.len() as u64).to_le_bytes())?;

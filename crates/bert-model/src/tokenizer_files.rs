@@ -10,7 +10,7 @@ use crate::error::Error;
 /// A word longer than this is `[UNK]`, as in the reference's `tokenization.py`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
-/// What a folder says about text.
+/// Vocabulary and tokenizer settings of a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocabulary<'a> {
     /// The words; a word's place is its id.

@@ -74,7 +74,7 @@ impl View for Floats<'_> {
 /// The largest file that is read into memory: four bytes for each of the most parameters a model may have.
 const LARGEST: u64 = 4 * 34_000_000_000;
 
-/// The largest header: a hundred times that of BERT-large. In memory it takes ten times as much.
+/// The maximum header size: a hundred times BERT-large's. In memory it takes ten times as much.
 const LARGEST_HEADER: u64 = 4 << 20;
 
 /// Reads a safetensors file.
@@ -128,14 +128,14 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
     Ok(tensors)
 }
 
-/// The format's reader takes the last of several tensors of one name; which of them is meant, nobody can say.
+/// Rejects duplicate tensor names. The format's reader would silently take the last of them.
 fn refuse_repeated_names(bytes: &[u8]) -> Result<(), serde_json::Error> {
     let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
     let header = rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or_default();
     serde_json::Deserializer::from_slice(header).deserialize_map(DistinctNames)
 }
 
-/// An object in which no name stands twice.
+/// A JSON object without duplicate names.
 struct DistinctNames;
 
 impl<'de> Visitor<'de> for DistinctNames {

@@ -1,8 +1,9 @@
-//! Bottleneck adapters: two dense layers with a narrow width between them, at the end of half a layer.
+//! Bottleneck adapters: a down-projection and an up-projection, inserted at the end of the attention or feed-forward
+//! block.
 //!
 //! Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three of their
-//! configurations, without gates, PHM layers, or LayerNorms of the adapter's own. An adapter takes what the half's
-//! last projection gives, after dropout, and the half's input; the half's own residual and LayerNorm follow.
+//! configurations, without gates, PHM layers or extra LayerNorms. The inputs of an adapter are the output of the
+//! block's last projection, after dropout, and the block's input. The block's residual and LayerNorm follow.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;
@@ -13,19 +14,19 @@ use burn::tensor::{Device, Tensor};
 
 use crate::attention::{linear, product};
 
-/// Where a bottleneck adapter stands.
+/// Position of a bottleneck adapter in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BottleneckForm {
     /// After the feed-forward network, on its normalized output.
     Pfeiffer,
     /// After attention and after the feed-forward network, before their residuals.
     Houlsby,
-    /// Beside the feed-forward network, on its input.
+    /// In parallel with the feed-forward network, on its input.
     Parallel,
 }
 
 impl BottleneckForm {
-    /// The name of this configuration in the `adapters` library.
+    /// Returns the name of this configuration in the `adapters` library.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pfeiffer => "seq_bn",
@@ -34,7 +35,7 @@ impl BottleneckForm {
         }
     }
 
-    /// The hidden size over the width of the narrow place, by default.
+    /// Returns the default ratio of the hidden size to the bottleneck width.
     pub fn default_reduction_factor(self) -> f64 {
         match self {
             Self::Pfeiffer | Self::Houlsby => 16.0,
@@ -42,12 +43,12 @@ impl BottleneckForm {
         }
     }
 
-    /// Whether there is one after attention, too.
+    /// Returns true if there is also an adapter after attention.
     pub fn after_attention(self) -> bool {
         self == Self::Houlsby
     }
 
-    /// What the adapter's output is multiplied by.
+    /// Returns the factor that scales the adapter's output.
     pub(super) fn scaling(self) -> f64 {
         match self {
             Self::Pfeiffer | Self::Houlsby => 1.0,
@@ -56,7 +57,7 @@ impl BottleneckForm {
     }
 }
 
-/// One adapter, at one place.
+/// One bottleneck adapter at one position.
 #[derive(Module, Debug)]
 pub struct Bottleneck {
     /// `hidden -> narrow`; published as `adapter_down.0`.
@@ -78,7 +79,7 @@ impl Bottleneck {
         Self { down: linear(hidden, narrow, device), up: linear(narrow, hidden, device), form }
     }
 
-    /// What the adapter adds.
+    /// Returns the adapter's contribution to the sum.
     ///
     /// # Shapes
     ///
@@ -98,7 +99,7 @@ impl Bottleneck {
         }
     }
 
-    /// The end of half a layer with the adapter in it: `LayerNorm(adapter + h + input)`.
+    /// Computes the end of the block with the adapter: `LayerNorm(adapter + h + input)`.
     ///
     /// # Shapes
     ///

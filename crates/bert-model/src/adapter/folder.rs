@@ -1,13 +1,13 @@
-//! Reads and writes an adapter's own folder, in the layout of the `adapters` library, LoRA in that of PEFT.
+//! Reads and writes an adapter's folder in the layout of the `adapters` library; LoRA uses PEFT's layout.
 //!
 //! ```text
 //! adapter_config.json         form and size
 //! adapter.safetensors         the adapter's weights (PEFT: adapter_model.safetensors, the classifier in it)
 //! head_config.json            the classifier's labels, and model_head.safetensors its weights (not with PEFT)
-//! config.json  vocab.txt ...  shape, labels and tokenizer of the whole model, for whoever puts it together again
+//! config.json  vocab.txt ...  shape, labels and tokenizer of the whole model, to rebuild it from the parts
 //! ```
 //!
-//! The encoder is in another folder: whoever loads an adapter has it already.
+//! The folder does not contain the encoder, which must be loaded separately.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,38 +33,38 @@ const HEAD_CONFIG: &str = "head_config.json";
 pub(super) const CLASSIFIER: &str = "classifier.weight";
 const HEAD_WEIGHTS: &str = "model_head.safetensors";
 
-/// What an adapter's folder says of where it comes from.
+/// Metadata of an adapter's folder: its name and its encoder.
 #[derive(Clone, Copy, Debug)]
 pub struct AdapterOrigin<'a> {
-    /// The adapter's name, as a rule its task's; letters, digits, `-` and `_`.
+    /// The adapter's name, usually the name of its task. Letters, digits, `-` and `_` are allowed.
     pub name: &'a str,
     /// The folder of the encoder.
     pub base: &'a str,
 }
 
-/// An adapter's folder, read.
+/// Contents of an adapter's folder.
 #[derive(Clone, Debug)]
 pub struct AdapterFolder {
     /// Form and size.
     pub adapter: AdapterConfig,
-    /// The adapter's name; PEFT's have none.
+    /// The adapter's name. PEFT adapters have no name.
     pub name: Option<String>,
-    /// The hidden size that it was made for.
+    /// The hidden size that the adapter was trained for.
     pub hidden_size: usize,
-    /// The classes by name, where the folder has them.
+    /// The class numbers by name, if the folder lists them.
     pub label2id: Option<BTreeMap<String, usize>>,
-    /// The folder of the encoder, as the folder names it.
+    /// The folder of the encoder, as recorded in the adapter's folder.
     pub base: Option<String>,
     path: std::path::PathBuf,
     tensors: NamedTensors,
 }
 
-/// Hands out every file of the folder of a model's adapter, `adapter_config.json` last.
+/// Passes every file of the folder of a model's adapter to `sink`, `adapter_config.json` last.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] with the file's name; [`Error::ParameterNotFinite`] and what is wrong with the vocabulary before
-/// anything is handed out.
+/// [`Error::Io`] with the file's name. Before the first file: [`Error::ParameterNotFinite`], and the errors of an
+/// invalid vocabulary.
 ///
 /// # Panics
 ///
@@ -100,7 +100,7 @@ pub fn save_adapter(
     hand_out(sink, files)
 }
 
-/// A configuration of the library, of what has this name and is configured so.
+/// Returns the library's metadata (model, name) together with the configuration `own`.
 pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>, own: Value) -> Value {
     json!({
         "config": own,
@@ -113,7 +113,7 @@ pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>, own: Value) 
     })
 }
 
-/// The files of a head that belongs to the model's class and not to the library.
+/// Returns the files of a classifier head that belongs to the model class, not to the library.
 pub(super) fn head_files(
     tensors: &NamedTensors,
     config: &BertConfig,
@@ -127,7 +127,7 @@ pub(super) fn head_files(
     [(HEAD_WEIGHTS, named_tensors_to_bytes(tensors)), (HEAD_CONFIG, pretty(&head))]
 }
 
-/// The tensors that learned, on the host: the model's `own` and the classifier's.
+/// Returns the trained tensors on the host: the adapter's (`own`) and the classifier's.
 pub(super) fn learned(
     model: &BertForSequenceClassification,
     own: fn(&str) -> bool,
@@ -137,12 +137,12 @@ pub(super) fn learned(
     Ok(snapshot.to_named_tensors())
 }
 
-/// Reads an adapter's folder, ours or one of the two libraries'.
+/// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
 ///
 /// # Errors
 ///
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an adapter of
-/// another form; otherwise as [`read_safetensors`].
+/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
+/// form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, CONFIG)?;
     match config.contains_key("peft_type") {
@@ -183,12 +183,12 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
     Ok(AdapterFolder { adapter, name, hidden_size, label2id, base: base_of(config), path, tensors })
 }
 
-/// The name that a configuration of the library gives.
+/// Returns the adapter's name from a configuration of the library.
 pub(super) fn name_of(config: &Map<String, Value>) -> Result<&str, Error> {
     config.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "is not a text"))
 }
 
-/// The classifier's tensors, where the folder has it.
+/// Reads the classifier's tensors, if the folder has them.
 pub(super) fn read_head(dir: &Path) -> Result<NamedTensors, Error> {
     if !dir.join(HEAD_CONFIG).is_file() {
         return Ok(NamedTensors::new());
@@ -216,7 +216,7 @@ pub(super) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Resu
 }
 
 impl AdapterFolder {
-    /// Checks that it was made for models of this hidden size.
+    /// Checks that the adapter was made for models of this hidden size.
     pub(super) fn check_width(&self, width: usize) -> Result<(), Error> {
         match width == self.hidden_size {
             true => Ok(()),
@@ -226,24 +226,24 @@ impl AdapterFolder {
         }
     }
 
-    /// Whether the folder has the classifier that was trained with the adapter.
+    /// Returns true if the folder has the classifier that was trained with the adapter.
     #[must_use]
     pub fn has_classifier(&self) -> bool {
         self.tensors.contains_key(CLASSIFIER)
     }
 
-    /// Its tensors but for the classifier's.
+    /// Returns the folder's tensors except the classifier's.
     pub(super) fn encoder_tensors(&self) -> impl Iterator<Item = (String, (Vec<usize>, Vec<f32>))> {
         let own = self.tensors.iter().filter(|(name, _)| is_adapter_parameter(name));
         own.map(|(name, tensor)| (name.clone(), tensor.clone()))
     }
 
-    /// The model with this adapter in it, and with the classifier of the folder where there is one. As after
-    /// [`BertForSequenceClassification::with_adapter`], only these have gradients.
+    /// Returns the model with this adapter inserted, and with the folder's classifier if it has one. As after
+    /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] when the layers or the classes are not the model's.
+    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] if the number of layers or classes differs from the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;
         let Self { adapter, tensors, .. } = self;
@@ -252,13 +252,13 @@ impl AdapterFolder {
     }
 }
 
-/// The encoder that a configuration of one of the libraries names.
+/// Returns the encoder named in a configuration of one of the libraries.
 pub(super) fn base_of(config: &Map<String, Value>) -> Option<String> {
     let named = ["model_name", "base_model_name_or_path"].iter().find_map(|key| config.get(*key)?.as_str());
     named.map(String::from)
 }
 
-/// The model with these tensors as its own parameters, and as its classifier where they have one.
+/// Loads these tensors into the model's adapter parameters, and into its classifier if they include one.
 pub(super) fn with_tensors(
     model: BertForSequenceClassification,
     mut tensors: NamedTensors,

@@ -1,8 +1,8 @@
-//! AdapterFusion (Pfeiffer et al. 2021): several trained adapters in every layer, and an attention that mixes what
-//! they add.
+//! AdapterFusion (Pfeiffer et al. 2021): several trained adapters in every layer, and an attention that mixes their
+//! outputs.
 //!
-//! The adapters have the form `seq_bn` and are frozen. For each token the query is the layer's normalized output;
-//! keys and values are made of what each adapter adds:
+//! The adapters have the form `seq_bn` and are frozen. For each token, the query is the layer's normalized output; keys
+//! and values are computed from the adapters' outputs:
 //!
 //! ```text
 //! x = LayerNorm(h + input);  u_i = up_i(relu(down_i(x)))
@@ -10,8 +10,8 @@
 //! LayerNorm(sum_i p_i V u_i + h + input)
 //! ```
 //!
-//! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V begins next to the identity, and
-//! the penalty [`AdapterFusion::distance`] draws it back there.
+//! Ports `BertFusion` of the `adapters` library with its `dynamic` configuration. V is initialized close to the
+//! identity, and the penalty [`AdapterFusion::distance`] keeps it close.
 
 use bert_kernels::Compute;
 use bert_kernels::layer_norm::layer_norm;
@@ -30,16 +30,16 @@ use crate::model::BertModel;
 use crate::parameters::{NamedTensors, canonical, map_parameters};
 use bert_random::normal;
 
-/// Of query and key.
+/// Standard deviation of the initial query and key weights.
 const STANDARD_DEVIATION: f64 = 0.02;
 
-/// What V has off its diagonal.
+/// Initial off-diagonal value of V.
 const OFF_DIAGONAL: f32 = 1e-6;
 
 /// The adapters of one layer and the attention over them.
 #[derive(Module, Debug)]
 pub struct AdapterFusion {
-    /// In the order of their names; frozen.
+    /// The frozen adapters, in the order of their names.
     pub adapters: Vec<Bottleneck>,
     /// `hidden -> hidden`.
     pub query: Linear,
@@ -63,7 +63,8 @@ impl AdapterFusion {
         }
     }
 
-    /// How much of each adapter every token takes, `[batch, seq, adapters]`, and the mixture, `[batch, seq, hidden]`.
+    /// Returns the attention weights of the adapters, `[batch, seq, adapters]`, and the mixture,
+    /// `[batch, seq, hidden]`.
     fn mixed(&self, compute: Compute, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
         let [batch, seq, hidden] = x.dims();
         let added: Vec<Tensor<3>> =
@@ -78,7 +79,7 @@ impl AdapterFusion {
         (shares, mixture.reshape([batch, seq, hidden]))
     }
 
-    /// The end of half a layer.
+    /// Computes the end of the block: mixture, residual and LayerNorm.
     ///
     /// # Shapes
     ///
@@ -99,7 +100,7 @@ impl AdapterFusion {
         (layer_norm(compute, mixture + sum, gamma, beta, layer_norm_eps), shares)
     }
 
-    /// The squared distance of V from the identity, `[1]`.
+    /// Returns the squared distance of V from the identity, `[1]`.
     pub fn distance(&self) -> Tensor<1> {
         let value = self.value.weight.val();
         let [hidden, _] = value.dims();
@@ -108,19 +109,19 @@ impl AdapterFusion {
     }
 }
 
-/// Whether the parameter of this name belongs to a fusion and learns.
+/// Returns true if the parameter of this name is a trainable parameter of a fusion.
 pub fn is_fusion_parameter(name: &str) -> bool {
     name.contains(".fusion.") && !name.contains(".fusion.adapters.")
 }
 
 impl BertModel {
-    /// The same model with these adapters in every layer and a fresh attention over them, and with gradients for that
-    /// attention alone. Each of its parameters is a pure function of `(seed, its name)`.
+    /// Returns the model with these adapters and a newly initialized attention in every layer. Only the attention has
+    /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterConfig`] for adapters of another form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`]
-    /// when one lacks a layer.
+    /// [`Error::AdapterConfig`] for an unsupported adapter form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`]
+    /// if an adapter lacks a layer.
     pub fn with_fusion(
         self,
         adapters: &[AdapterFolder],
@@ -186,7 +187,7 @@ impl BertModel {
         }
     }
 
-    /// The squared distances of all V from the identity, `[1]`; `None` without fusion.
+    /// Returns the sum over layers of the squared distance of V from the identity, `[1]`; `None` without fusion.
     pub fn fusion_distance(&self) -> Option<Tensor<1>> {
         let distances = self.encoder.layer.iter().filter_map(|layer| layer.output.fusion.as_ref());
         distances.map(AdapterFusion::distance).reduce(|a, b| a + b)
@@ -201,7 +202,7 @@ mod tests {
         Tensor::<1>::from_data(values, device).reshape(shape)
     }
 
-    /// Two adapters, by hand: `V` the identity, and scores that are the query times what each adapter adds.
+    /// Two adapters with values set by hand: `V` is the identity, and a score is the query times the adapter's output.
     #[test]
     fn the_mixture_is_an_attention_over_what_the_adapters_add() {
         let device = Device::flex();
@@ -227,7 +228,7 @@ mod tests {
             x,
             crate::dropout::Mode::Eval.site(crate::dropout::Site::Classifier),
         );
-        // Scores 2 * 1 and 0.5 * 3: e^2 against e^1.5.
+        // The scores are 2 * 1 and 0.5 * 3, so the weights are proportional to e^2 and e^1.5.
         let share = 1.0 / (1.0 + (-0.5f32).exp());
         let shares: Vec<f32> = shares.into_data().try_to_vec().unwrap();
         let mixture: Vec<f32> = mixture.into_data().try_to_vec().unwrap();

@@ -4,7 +4,7 @@
 //! adapter_fusion_config.json   the adapters' names, and the kind of attention: `dynamic`
 //! model_adapter_fusion.safetensors
 //! head_config.json             the classifier's labels, and model_head.safetensors its weights
-//! adapters/NAME                each adapter's own folder, as `finetune` puts it there
+//! adapters/NAME                each adapter's own folder, written there by `finetune`
 //! config.json  vocab.txt ...   shape, labels and tokenizer of the whole model
 //! ```
 
@@ -30,22 +30,23 @@ use crate::weights::named_tensors_to_bytes;
 pub(super) const CONFIG: &str = "adapter_fusion_config.json";
 const WEIGHTS: &str = "model_adapter_fusion.safetensors";
 
-/// Fused adapters, read.
+/// Contents of a folder of fused adapters.
 #[derive(Clone, Debug)]
 pub struct FusionFolder {
-    /// In the order of the attention's shares.
+    /// The adapters, in the order of the attention weights.
     pub adapters: Vec<AdapterFolder>,
-    /// The folder of the encoder, as the folder names it.
+    /// The folder of the encoder, as recorded in this folder.
     pub base: Option<String>,
     tensors: NamedTensors,
 }
 
-/// Reads a folder of fused adapters, ours or the library's with the adapters' folders in `adapters/`.
+/// Reads a folder of fused adapters in this crate's layout, or in the library's with the adapters' folders in
+/// `adapters/`.
 ///
 /// # Errors
 ///
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for another kind of
-/// attention, with the key.
+/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] with the key for an
+/// unsupported kind of attention.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, CONFIG)?;
     let name = name_of(&config)?;
@@ -65,18 +66,18 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
 }
 
 impl FusionFolder {
-    /// Whether the folder has the classifier that was trained with the attention.
+    /// Returns true if the folder has the classifier that was trained with the attention.
     #[must_use]
     pub fn has_classifier(&self) -> bool {
         self.tensors.contains_key(CLASSIFIER)
     }
 
-    /// The model with these adapters, their attention, and the classifier of the folder where there is one. As after
+    /// Returns the model with these adapters, their attention, and the folder's classifier if it has one. As after
     /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] when the layers or the classes are not the model's.
+    /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] if the number of layers or classes differs from the model's.
     pub fn apply(
         self,
         model: BertForSequenceClassification,
@@ -87,13 +88,13 @@ impl FusionFolder {
     }
 }
 
-/// Hands out every file of the folder of a fused model: the attention and the head under the names of the `adapters`
-/// library. The adapters' own folders are not in it.
+/// Passes every file of the folder of a fused model to `sink`: the attention and the head, under the names of the
+/// `adapters` library. The folders of the adapters themselves are not included.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] with the file's name; [`Error::ParameterNotFinite`] and what is wrong with the vocabulary before
-/// anything is handed out.
+/// [`Error::Io`] with the file's name. Before the first file: [`Error::ParameterNotFinite`], and the errors of an
+/// invalid vocabulary.
 pub fn save_fusion(
     sink: &mut Sink<'_>,
     model: &BertForSequenceClassification,
@@ -116,7 +117,7 @@ pub fn save_fusion(
     hand_out(sink, files)
 }
 
-/// The library's `dynamic` configuration.
+/// Returns the library's `dynamic` configuration.
 fn dynamic() -> Value {
     json!({
         "dropout_prob": null,

@@ -1,7 +1,7 @@
-//! Translates tensor names and configurations to those of the `adapters` library, version 1.2, and back.
+//! Translates tensor names and configurations between this crate and the `adapters` library, version 1.2.
 //!
-//! The library's files are `adapter_config.json` and `adapter.safetensors`, and beside them the head as
-//! `head_config.json` and `model_head.safetensors` (`save_adapter(.., with_head=True, use_safetensors=True)`).
+//! The library writes `adapter_config.json` and `adapter.safetensors`, and the head as `head_config.json` and
+//! `model_head.safetensors` (`save_adapter(.., with_head=True, use_safetensors=True)`).
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ use super::bottleneck::BottleneckForm;
 use super::{AdapterConfig, wrong};
 use crate::error::Error;
 
-/// The version whose layout this is.
+/// The version of the library that defines this layout.
 pub(super) const VERSION: &str = "adapters.1.2.0";
 
-/// `BnConfig.to_dict()` of the form.
+/// Returns `BnConfig.to_dict()` of the form.
 pub(super) fn config(form: BottleneckForm, reduction_factor: f64) -> Value {
     let mut config = json!({
         "adapter_residual_before_ln": false,
@@ -55,7 +55,7 @@ pub(super) fn config(form: BottleneckForm, reduction_factor: f64) -> Value {
     config
 }
 
-/// Keys that say how weights began, or that nothing else but a switch in another key makes use of.
+/// Keys that have no effect here: they describe the initialization, or another key switches them off.
 const WITHOUT_EFFECT: [&str; 14] = [
     "cross_adapter",
     "factorized_phm_W",
@@ -73,11 +73,11 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "reduction_factor",
 ];
 
-/// The form that a configuration describes; what none of the three does is refused by its key.
+/// Returns the adapter described by a configuration. Rejects settings that none of the three forms supports.
 ///
 /// # Errors
 ///
-/// [`Error::AdapterConfig`].
+/// [`Error::AdapterConfig`] with the key.
 pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     if let Some(architecture) = config.get("architecture").filter(|value| !value.is_null()) {
         let reason =
@@ -96,7 +96,8 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     };
     let expected = self::config(form, reduction_factor);
     for (key, expected) in expected.as_object().expect("an object").iter() {
-        // A key that is not there has the library's default, which these forms have too but for those that define them.
+        // An absent key has the library's default. The three forms share that default, except for the keys that define
+        // them.
         let Some(found) = config.get(key) else { continue };
         let same = match (found.as_f64(), expected.as_f64()) {
             (Some(found), Some(expected)) => found == expected,
@@ -109,20 +110,20 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     Ok(AdapterConfig::Bottleneck { form, reduction_factor })
 }
 
-/// This crate's name of a tensor as the library has it, for an adapter of this name.
+/// Translates this crate's tensor name to the library's, for an adapter of this name.
 pub(super) fn published(name: &str, adapter: &str) -> String {
     name.replace(".adapter.down.", &format!(".adapters.{adapter}.adapter_down.0."))
         .replace(".adapter.up.", &format!(".adapters.{adapter}.adapter_up."))
 }
 
-/// The opposite. A name that is not the library's comes back as it is, for the message.
+/// Translates the library's tensor name to this crate's. Returns other names unchanged, for the error message.
 pub(super) fn known(name: &str, adapter: &str) -> String {
     name.replace(&format!(".adapters.{adapter}.adapter_down.0."), ".adapter.down.")
         .replace(&format!(".adapters.{adapter}.adapter_up."), ".adapter.up.")
 }
 
-/// The classifier's tensors under this crate's names: a static head has them, a head of `BertAdapterModel` is
-/// `heads.NAME.1` when it has one layer.
+/// Translates the library's names of the classifier's tensors to this crate's. A static head already uses them; a
+/// one-layer head of `BertAdapterModel` is named `heads.NAME.1`.
 pub(super) fn known_head(name: &str) -> String {
     let flexible = name.strip_prefix("heads.").and_then(|rest| rest.split_once(".1."));
     match flexible {

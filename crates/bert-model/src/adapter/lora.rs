@@ -1,14 +1,14 @@
 //! LoRA: adds the product of two narrow matrices to the query and value projections, `W + alpha / rank * A B`.
 //!
-//! The product is made once in a forward pass and not applied to each token: there is no dropout in it, so the result
-//! is the same, and attention stays one fused operation. B begins at zero, so at first the model computes what it
-//! computed before, to the bit. Ports `lora/layer.py` of PEFT.
+//! The product is computed once per forward pass and added to the weight instead of being applied to each token. It
+//! contains no dropout, so the result is the same, and attention stays one fused operation. B is initialized to
+//! zero, so the model's outputs are initially unchanged, to the bit. Ports `lora/layer.py` of PEFT.
 
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-/// The two matrices of one projection.
+/// The low-rank pair of matrices of one projection.
 #[derive(Module, Debug)]
 pub struct LowRank {
     /// `hidden -> rank`; published as `lora_A`.
@@ -27,7 +27,7 @@ impl LowRank {
         Self { lora_a: dense(hidden, rank), lora_b: dense(rank, hidden), scale }
     }
 
-    /// The projection's weight with this added.
+    /// Returns the projection's weight plus the low-rank product.
     ///
     /// # Shapes
     ///
@@ -37,7 +37,7 @@ impl LowRank {
         weight + product.mul_scalar(self.scale)
     }
 
-    /// [`Self::added_to`], for good.
+    /// Adds the product to the layer's weight permanently; see [`Self::added_to`].
     pub(super) fn merge_into(&self, dense: &mut Linear) {
         dense.weight = Param::from_tensor(self.added_to(dense.weight.val()).detach());
     }
@@ -46,9 +46,9 @@ impl LowRank {
 /// LoRA of one layer's self-attention.
 #[derive(Module, Debug)]
 pub struct SelfAttentionLora {
-    /// Of the query projection.
+    /// The pair of the query projection.
     pub query: LowRank,
-    /// Of the value projection.
+    /// The pair of the value projection.
     pub value: LowRank,
 }
 

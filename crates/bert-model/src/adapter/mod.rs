@@ -1,16 +1,17 @@
-//! Adapters and LoRA: a few weights that learn a task while the encoder stays as it is.
+//! Adapters and LoRA: a small number of weights that are trained for a task while the encoder is frozen.
 //!
 //! | form | where | what is added |
 //! |---|---|---|
 //! | Pfeiffer (`seq_bn`) | after the feed-forward network | `up(relu(down(LayerNorm(h + input))))` |
 //! | Houlsby (`double_seq_bn`) | after attention and after the feed-forward network | `up(swish(down(h)))` |
-//! | parallel (`par_bn`) | beside the feed-forward network | `4 up(relu(down(input)))` |
+//! | parallel (`par_bn`) | in parallel with the feed-forward network | `4 up(relu(down(input)))` |
 //! | LoRA | in the query and value projections | `alpha / rank * x A B` |
 //!
-//! `h` is the output of the projection that ends half a layer, after dropout and before the residual `input`; the
-//! layer's own residual and LayerNorm follow the sum. The first three are placed as in the `adapters` library
-//! (Pfeiffer et al. 2020, Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021). [`folder`] reads
-//! and writes their files. [`fusion`] mixes several adapters; [`fusion_folder`] reads and writes its files.
+//! `h` is the output of the last projection of the attention or feed-forward block, after dropout; `input` is the
+//! residual. The layer's own residual and LayerNorm follow the sum. The first three forms are placed as in the
+//! `adapters` library (Pfeiffer et al. 2020, Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021).
+//! [`folder`] reads and writes their files. [`fusion`] mixes several adapters; [`fusion_folder`] reads and writes its
+//! files.
 
 pub mod bottleneck;
 pub mod folder;
@@ -41,16 +42,16 @@ pub use lora::{LowRank, SelfAttentionLora};
 /// An adapter's form and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AdapterConfig {
-    /// Two dense layers with a narrow place between them.
+    /// Two dense layers with a bottleneck between them.
     Bottleneck {
-        /// Where it stands.
+        /// The position in the layer.
         form: BottleneckForm,
-        /// The hidden size over the width of the narrow place, at least 1.
+        /// The hidden size divided by the bottleneck width, at least 1.
         reduction_factor: f64,
     },
-    /// Two narrow matrices whose product is added to a projection's.
+    /// Two low-rank matrices whose product is added to a projection's weight.
     Lora {
-        /// Columns of the first matrix, rows of the second.
+        /// The rank: columns of the first matrix, rows of the second.
         rank: usize,
         /// The product is multiplied by `alpha / rank`.
         alpha: f64,
@@ -58,7 +59,7 @@ pub enum AdapterConfig {
 }
 
 impl AdapterConfig {
-    /// The name that the library gives it.
+    /// Returns the adapter's name in its library.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Bottleneck { form, .. } => form.name(),
@@ -66,7 +67,7 @@ impl AdapterConfig {
         }
     }
 
-    /// Checks that the sizes make an adapter for a model of this hidden size.
+    /// Checks that the sizes are valid for a model of this hidden size.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl AdapterConfig {
     }
 }
 
-/// A number as Python writes it: without a point when it is whole.
+/// Formats a number as Python does: an integer without a decimal point.
 fn number(value: f64) -> Value {
     match value.fract() == 0.0 && value.abs() < 1e15 {
         true => (value as i64).into(),
@@ -103,29 +104,29 @@ pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
     Error::AdapterConfig { key: key.into(), reason: reason.into() }
 }
 
-/// Whether a folder holds an adapter, or fused ones, and no model.
+/// Returns true if a folder holds an adapter or fused adapters, but not a model.
 pub fn is_adapter_folder(dir: &Path) -> bool {
     let adapter = dir.join(folder::CONFIG).is_file() || is_fusion_folder(dir);
     adapter && !dir.join("model.safetensors").is_file()
 }
 
-/// Whether a folder holds fused adapters.
+/// Returns true if a folder holds fused adapters.
 pub fn is_fusion_folder(dir: &Path) -> bool {
     dir.join(fusion_folder::CONFIG).is_file()
 }
 
-/// Whether the parameter of this name belongs to an adapter.
+/// Returns true if the parameter of this name belongs to an adapter.
 pub fn is_adapter_parameter(name: &str) -> bool {
     name.contains(".adapter.") || name.contains(".lora.")
 }
 
-/// The values of an adapter's parameter in the published layout, as the two libraries choose them; `None` for any
-/// other parameter.
+/// Returns the initial values of an adapter's parameter in the published layout, distributed as in the two libraries;
+/// `None` for any other parameter.
 ///
 /// Weights of Pfeiffer's and Houlsby's adapters are normal with standard deviation 0.02 (`init_weights = "bert"`), so
-/// they begin by adding almost nothing. For parallel adapters (`"mam_adapter"`) and LoRA the first matrix is uniform
-/// within `1 / sqrt(inputs)` (`kaiming_uniform_` with `a = sqrt(5)`) and the second is zero, so they begin by adding
-/// nothing. All biases are zero. The draws come from `bert_random`, not from PyTorch.
+/// their initial contribution is close to zero. For parallel adapters (`"mam_adapter"`) and LoRA, the first matrix is
+/// uniform within `1 / sqrt(inputs)` (`kaiming_uniform_` with `a = sqrt(5)`) and the second is zero, so their initial
+/// contribution is zero. All biases are zero. The random numbers come from `bert_random`, not from PyTorch.
 fn initial_values(adapter: AdapterConfig, name: &str, shape: &[usize], seed: u64) -> Option<Vec<f32>> {
     if !is_adapter_parameter(name) {
         return None;
@@ -144,14 +145,14 @@ fn initial_values(adapter: AdapterConfig, name: &str, shape: &[usize], seed: u64
 }
 
 impl BertModel {
-    /// The same model with a fresh adapter in every layer, and with gradients for nothing else: embeddings, encoder
-    /// (LayerNorms too) and pooler are frozen. Each parameter is a pure function of `(seed, its name)`.
+    /// Returns the model with a newly initialized adapter in every layer. Only the adapters have gradients: embeddings,
+    /// encoder (including LayerNorm) and pooler are frozen. Each parameter is a pure function of `(seed, its name)`.
     ///
-    /// An adapter that the model has already is replaced.
+    /// Replaces an existing adapter.
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterConfig`] when the size does not fit the model.
+    /// [`Error::AdapterConfig`] if the size does not fit the model.
     pub fn with_adapter(self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         let mut model = self.no_grad();
         let dense = &model.pooler.dense.weight;
@@ -175,7 +176,7 @@ impl BertModel {
         Ok(map_parameters(model, |name, shape| initial_values(adapter, name, shape, seed)))
     }
 
-    /// The same model with its LoRA added to the weights, so that it has the shape of one without. Other adapters stay.
+    /// Returns the model with LoRA merged into the weights, in the shape of a model without LoRA. Keeps other adapters.
     #[must_use]
     pub fn with_lora_merged(mut self) -> Self {
         for layer in &mut self.encoder.layer {
@@ -190,17 +191,17 @@ impl BertModel {
 }
 
 impl BertForSequenceClassification {
-    /// [`BertModel::with_adapter`]; the classifier is trained beside the adapter.
+    /// Adds an adapter as [`BertModel::with_adapter`] does; the classifier is trained together with the adapter.
     ///
     /// # Errors
     ///
-    /// [`Error::AdapterConfig`] when the size does not fit the model.
+    /// [`Error::AdapterConfig`] if the size does not fit the model.
     pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         self.bert = self.bert.with_adapter(adapter, seed)?;
         Ok(self)
     }
 
-    /// [`BertModel::with_fusion`]; the classifier is trained beside the attention.
+    /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl BertForSequenceClassification {
         Ok(self)
     }
 
-    /// [`BertModel::with_lora_merged`].
+    /// Merges LoRA as [`BertModel::with_lora_merged`] does.
     #[must_use]
     pub fn with_lora_merged(mut self) -> Self {
         self.bert = self.bert.with_lora_merged();
@@ -233,7 +234,7 @@ mod tests {
     use crate::dropout::Mode;
     use crate::model::BertInput;
 
-    /// A frozen encoder in training mode: each half of a layer drops, with the adapter behind it or without.
+    /// A frozen encoder in training mode applies dropout in every block, with or without an adapter.
     #[test]
     fn the_encoder_drops_before_the_adapter() {
         let device = Device::flex();

@@ -1,6 +1,6 @@
-//! Translates tensor names and configurations to those of PEFT's LoRA, and back.
+//! Translates tensor names and configurations between this crate and PEFT's LoRA.
 //!
-//! PEFT's files are `adapter_config.json` and `adapter_model.safetensors`, which holds the classifier too
+//! PEFT writes `adapter_config.json` and `adapter_model.safetensors`, which also holds the classifier
 //! (`modules_to_save`).
 
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::error::Error;
 
 const PREFIX: &str = "base_model.model.";
 
-/// What `LoraConfig` writes, but for keys that have its defaults and nothing to do with what is computed.
+/// Returns the configuration as `LoraConfig` writes it, without keys at their default that do not affect the result.
 pub(super) fn config(rank: usize, alpha: f64, base: &str) -> Value {
     json!({
         "alpha_pattern": {},
@@ -36,11 +36,11 @@ pub(super) fn config(rank: usize, alpha: f64, base: &str) -> Value {
     })
 }
 
-/// The form that a configuration describes; what this LoRA does not do is refused by its key.
+/// Returns the adapter described by a configuration. Rejects settings that this LoRA does not support.
 ///
 /// # Errors
 ///
-/// [`Error::AdapterConfig`].
+/// [`Error::AdapterConfig`] with the key.
 pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
     let refuse = |key: &str, expected: &str| Err(wrong(key, format!("is {}; {expected} is read", get(key))));
@@ -82,12 +82,12 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     Ok(AdapterConfig::Lora { rank: rank as usize, alpha })
 }
 
-/// This crate's name of a tensor as PEFT has it.
+/// Translates this crate's tensor name to PEFT's.
 pub(super) fn published(name: &str) -> String {
     format!("{PREFIX}{}", name.replace(".self.lora.", ".self."))
 }
 
-/// The opposite. A name that is not PEFT's comes back as it is, for the message.
+/// Translates PEFT's tensor name to this crate's. Returns other names unchanged, for the error message.
 pub(super) fn known(name: &str) -> String {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     match name.contains(".lora_") {

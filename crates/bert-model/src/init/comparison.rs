@@ -1,15 +1,15 @@
 //! Segment comparison: initial values with which `[CLS]` compares both segments before the first step.
 //!
-//! The next sentence is hard to learn beside the masked LM: whether two texts belong together is a product of what
-//! both contain, and nothing in a fresh model brings the two to one place. Here `[CLS]` begins with such a product.
+//! The next sentence is hard to learn together with the masked LM: whether two texts belong together is a product of
+//! the contents of both, and nothing in a fresh model combines the two. Here `[CLS]` begins with such a product.
 //! Two dimensions are marks, which nothing else uses: the first is positive in segment A and negative in B, the
 //! second belongs to `[CLS]` alone.
 //!
 //! - In the first layer `[CLS]` attends to itself, so it stays free of words.
 //! - In the second layer one head of `[CLS]` attends to segment A and another one to B. Along one set of orthonormal
 //!   directions it gets the sum `s` of what both segments contain there, and along a second set their difference `d`.
-//! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an
-//!   even function, a square in first order, and the square of the sum less that of the difference is the product.
+//! Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an even
+//! function, approximately a square. The square of the sum minus the square of the difference is the product.
 //!
 //! Other tokens attend to both segments alike. There the difference cancels, and the sum is the mean of the text,
 //! which helps to predict a masked token as a continuous bag of words does. The directions avoid what every text has
@@ -22,14 +22,14 @@ use crate::config::BertConfig;
 /// The marks, in standard deviations of embeddings.
 const SEGMENT_MARK: f64 = 1.4;
 const CLS_MARK: f64 = 5.6;
-/// About what they are behind the first LayerNorm: that of `[CLS]` as a share of a vector's length.
+/// Approximate magnitude after the first LayerNorm; for `[CLS]`, as a fraction of the vector norm.
 const SEGMENT_SIZE: f64 = 2.0;
 const CLS_SHARE: f64 = 0.62;
 /// The score of `[CLS]` for itself in the first layer, far above that of a neighbour.
 const SELF_SCORE: f64 = 55.0;
 /// The score of `[CLS]` for the segment of a head; the other segment has its negative.
 const SEGMENT_SCORE: f64 = 1.75;
-/// What a head multiplies the mean of its segment with.
+/// The factor by which a head multiplies the mean of its segment.
 const MEAN_GAIN: f64 = 4.0;
 /// Weights and biases of the pooler.
 const POOLER_GAIN: f64 = 1.5;
@@ -41,7 +41,7 @@ const CLASSIFIER: f32 = 0.03;
 pub(super) struct Comparison {
     hidden: usize,
     heads: usize,
-    /// The mark of segments; that of `[CLS]` is the dimension behind it.
+    /// The dimension of the segment mark; the next dimension is the mark of `[CLS]`.
     mark: usize,
     cls_id: usize,
     /// Orthonormal directions in the dimensions of words: as many for sums as for differences.
@@ -157,8 +157,8 @@ pub(super) fn segments(len: usize, hidden: usize, width: usize) -> Vec<f32> {
     table
 }
 
-/// What every text has: the mean of its words and what neighbour heads make of it, and what they make of the constant
-/// that a LayerNorm leaves where `[CLS]` has no word.
+/// Returns the directions common to all texts: the mean of the words, the constant that a LayerNorm leaves where
+/// `[CLS]` has no word, and the outputs of the neighbour heads for both.
 fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     let mut mean = vec![0.0; width];
     for (id, row) in fitted.table.chunks_exact(width).enumerate() {
@@ -184,8 +184,8 @@ fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
     [vec![mean, constant], said].concat()
 }
 
-/// The vectors made orthonormal to those that are it already and to each other (Gram-Schmidt, twice for precision);
-/// what the others say already is left out.
+/// Makes the vectors orthonormal to each other and to `to`, which is already orthonormal (Gram-Schmidt, twice for
+/// precision). Drops linearly dependent vectors.
 fn orthonormal(to: &[Vec<f64>], vectors: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut made: Vec<Vec<f64>> = Vec::new();
     for mut vector in vectors {

@@ -1,4 +1,4 @@
-//! Counts: initial values made from a log-bilinear model of which tokens stand beside which.
+//! Counts: initial values from a log-bilinear model of neighbouring tokens (bigram counts).
 //!
 //! BERT has the neighbour heads of [`super::neighbours`] here. Its word embeddings begin with the table of the
 //! log-bilinear model, the values and outputs of those heads with its matrices, and the rest of the way to the logits
@@ -15,9 +15,9 @@ use super::{LogBilinear, LogBilinearShape, LogBilinearSide, truncated_normal};
 use crate::config::BertConfig;
 use crate::error::Error;
 
-/// The size of what the head of a direct neighbour adds, beside embeddings of size 1.
+/// The size of the output of a direct neighbour's head, relative to embeddings of size 1.
 const HEAD_GAIN: f64 = 1.5;
-/// What the neighbours beyond add, as a share of that.
+/// The output of the heads of farther neighbours, as a fraction of `HEAD_GAIN`.
 const FARTHER_SHARE: f64 = 0.6;
 /// The bias of the masked-LM head, where GELU is linear.
 const LINEAR: f32 = 3.0;
@@ -84,18 +84,18 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// What makes the table's standard deviation that of embeddings.
+    /// Returns the factor that gives the table the standard deviation of embeddings.
     fn table_scale(&self) -> f64 {
         let squares: f64 = self.fitted.table.iter().map(|&value| f64::from(value).powi(2)).sum();
         EMBEDDING_STD / (squares / self.fitted.table.len() as f64).sqrt()
     }
 
-    /// The size of what the direct neighbours say in the fitted model.
+    /// Returns the mean output size of the direct neighbours in the fitted model.
     fn fitted_size(&self) -> f64 {
         (self.fitted.sides[0].size + self.fitted.sides[1].size) / 2.0
     }
 
-    /// What the last LayerNorm multiplies with, so that the logits are those of the fitted model.
+    /// Returns the weight of the last LayerNorm, chosen so that the logits match the fitted model's.
     fn logit_gain(&self) -> f64 {
         let said = 2.0 * HEAD_GAIN.powi(2) * self.shape.width as f64;
         // The share of a mask's vector that the neighbours said; the rest is its position.
@@ -139,9 +139,9 @@ impl<'a> Counts<'a> {
         weights
     }
 
-    /// For each dimension of each neighbour head its place among those of all heads, the scale of what it looks at
-    /// and of what it says, and both directions; they are empty where a head has more dimensions than the fitted
-    /// model.
+    /// Returns, for each dimension of each neighbour head, its index among the dimensions of all heads, the scale of
+    /// inputs and outputs, and both directions. The directions are empty where a head has more dimensions than the
+    /// fitted model.
     fn directions(&self) -> impl Iterator<Item = (usize, f64, &[f32], &[f32])> {
         let sides = self.fitted.sides.iter().zip(&self.shape.offsets).enumerate();
         sides.flat_map(move |(head, (side, offset))| {
@@ -155,7 +155,7 @@ impl<'a> Counts<'a> {
         })
     }
 
-    /// A direction in the dimensions of words, nothing in those of positions.
+    /// Writes a direction into the word dimensions of a row, and zeros elsewhere.
     fn put(&self, row: &mut [f32], scale: f64, direction: &[f32]) {
         row.fill(0.0);
         let words = &mut row[self.hidden - self.shape.width..];

@@ -31,7 +31,7 @@ const PEAK_SCORE: f64 = 10.24;
 const MOST_POSITION_WIDTH: usize = 32;
 /// Fewer frequencies have no sharp peak.
 const LEAST_POSITION_WIDTH: usize = 6;
-/// What the first heads look at.
+/// The token offsets that the first heads attend to.
 const OFFSETS: [i64; 4] = [-1, 1, -2, 2];
 
 /// Dimensions behind the positions' that words leave free too: marks of the segment and of `[CLS]`.
@@ -39,13 +39,13 @@ pub(super) const MARKS: usize = 2;
 
 pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";
 
-/// The dimensions that belong to positions alone: 32, or what a head has beside its marks if that is less.
+/// Returns the number of dimensions reserved for positions: 32, or the head size minus the marks if that is less.
 pub(super) fn position_width(config: &BertConfig) -> usize {
     let beside_marks = (config.hidden_size / config.num_attention_heads).saturating_sub(MARKS);
     (beside_marks / 2 * 2).min(MOST_POSITION_WIDTH)
 }
 
-/// What the first heads look at: all offsets, or the nearest two where there are fewer than four heads.
+/// Returns the offsets that the first heads attend to: all, or the nearest two if there are fewer than four heads.
 pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
     let (heads, width) = (config.num_attention_heads, position_width(config));
     if heads < 2 || width < LEAST_POSITION_WIDTH {
@@ -65,7 +65,7 @@ pub(super) struct Neighbours<'a> {
     seed: u64,
     /// Dimensions of the positions.
     width: usize,
-    /// What the first heads look at.
+    /// The offsets that the first heads attend to.
     offsets: &'static [i64],
 }
 
@@ -137,7 +137,7 @@ fn frequency(k: usize, width: usize) -> f64 {
     lowest + (highest - lowest) * k as f64 / (width / 2 - 1) as f64
 }
 
-/// The matrix `[width, width]` that takes the embedding of position `p` to that of `p + offset`.
+/// Returns the matrix `[width, width]` that maps the embedding of position `p` to the embedding of `p + offset`.
 fn rotation(width: usize, offset: f64) -> Vec<f64> {
     let mut matrix = vec![0.0; width * width];
     for k in 0..width / 2 {

@@ -33,7 +33,7 @@ fn base(device: &Device) -> BertForSequenceClassification {
     BertForSequenceClassification::new(&config(), 5, device)
 }
 
-/// The model with values that matter in what learns; those of a fresh one are near zero.
+/// Returns the model with trained parameters far from their near-zero initial values.
 fn varied(
     model: BertForSequenceClassification,
     scale: f32,
@@ -53,7 +53,7 @@ fn logits(model: &BertForSequenceClassification, device: &Device) -> Tensor<2> {
     model.forward(batch(&[7, 7, 7], 7, 61, device), Mode::Eval)
 }
 
-/// What the sum of the logits is weighted by, `[3, 3]`.
+/// Returns the weights of the sum of the logits, `[3, 3]`.
 fn weights() -> Vec<f32> {
     (0..9).map(|i| (i as f32 * 2.3).cos()).collect()
 }

@@ -34,7 +34,7 @@ fn base(device: &Device) -> BertForSequenceClassification {
     BertForSequenceClassification::new(&config(), 5, device)
 }
 
-/// A model whose adapter has values that matter; those of a fresh one are near zero.
+/// Returns a model whose adapter has values far from the near-zero initial ones.
 fn adapted(adapter: AdapterConfig, device: &Device) -> BertForSequenceClassification {
     let mut place = 0f32;
     map_parameters(base(device).with_adapter(adapter, 3).unwrap(), |name, shape| {
@@ -218,8 +218,9 @@ fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names()
     }
 }
 
-/// PEFT's names are those of a folder that PEFT 0.20 saved. Those of adapters 1.2.0 (88f18eb) are the `state_dict` of its
-/// `Adapter` below `BottleneckLayer.adapters`, which its `BertSelfOutput` and `BertOutput` are.
+/// PEFT's names come from a folder that PEFT 0.20 saved. The names of adapters 1.2.0 (88f18eb) come from the
+/// `state_dict` of its `Adapter` below `BottleneckLayer.adapters`; its `BertSelfOutput` and `BertOutput` are such
+/// layers.
 #[test]
 fn names_and_configurations_are_the_libraries() {
     let half = |place: &str| -> Vec<String> {

@@ -49,7 +49,7 @@ fn neighbour_heads_look_at_their_neighbours() {
                 let looks = attention_at(&states.attentions[0], offset);
                 assert!(looks[head] > 0.9, "{heads} heads: head {head} at {offset}: {looks:?}");
             }
-            // The others, and those of other layers, look at nothing in particular.
+            // The other heads, and all heads of other layers, attend to no particular offset.
             let others = attention_at(&states.attentions[0], -1)[offsets.len()..].to_vec();
             let later = attention_at(&states.attentions[1], -1);
             assert!(others.iter().chain(&later).all(|&look| look < 0.1), "{others:?} {later:?}");
@@ -99,8 +99,8 @@ fn a_shape_without_room_is_refused() {
 const WORDS: usize = 45;
 const MASK: usize = 4;
 
-/// A language in which token `t` is followed by `t + 1`, the last one by the first behind the five special tokens, fitted by
-/// hand: the directions of a side look at one word each, and say the one that stands beside it.
+/// A language in which token `t` is followed by `t + 1`, and the last token by the first after the five special ones.
+/// Fitted by hand: each input direction of a side is one word, and its output direction is that word's neighbour.
 fn cycle(config: &BertConfig) -> LogBilinear {
     let shape = LogBilinear::shape(config).unwrap();
     let (width, first) = (shape.width, MASK + 1);
@@ -172,8 +172,8 @@ fn rows_beyond_the_vocabulary_are_as_unlikely_as_the_rarest_token() {
 const CLS: usize = 2;
 const SEP: usize = 3;
 
-/// `[CLS] A [SEP] B [SEP]` of 20 words each: those of A are every third one of the language, and so are those of B, or all
-/// others are.
+/// `[CLS] A [SEP] B [SEP]` of 20 words each. A uses every third word of the language; B uses the same words if `same`,
+/// else the others.
 fn pair(same: bool, seed: usize) -> BertInput {
     let (length, first) = (20, MASK + 1);
     let word = |at: usize, rest: usize| {
