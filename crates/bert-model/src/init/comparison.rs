@@ -8,6 +8,7 @@
 //! - In the first layer `[CLS]` attends to itself, so it stays free of words.
 //! - In the second layer one head of `[CLS]` attends to segment A and another one to B. Along one set of orthonormal
 //!   directions it gets the sum `s` of what both segments contain there, and along a second set their difference `d`.
+//!
 //! Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an even
 //! function, approximately a square. The square of the sum minus the square of the difference is the product.
 //!
