@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::math::vectorized;
 
-/// Dropout of one layer in one forward pass: the key of its mask, and its probability.
+/// Dropout at one site of the network in one forward pass: the key of its mask, and its probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     key: u64,

@@ -297,7 +297,7 @@ impl Fused<3> for MaskedLm {
     }
 }
 
-/// Adds parts of the length of `sum` to it, in their order.
+/// Writes the sum of `parts`, each as long as `sum`, to `sum`. Parts are added in their order.
 fn add_up(parts: &[f32], sum: &mut [f32]) {
     let length = sum.len();
     sum.par_chunks_mut(ADDED).enumerate().for_each(|(i, sum)| {
