@@ -8,9 +8,8 @@
 //! - In the first layer `[CLS]` attends to itself, so it stays free of words.
 //! - In the second layer one head of `[CLS]` attends to segment A and another one to B. Along one set of orthonormal
 //!   directions it gets the sum `s` of what both segments contain there, and along a second set their difference `d`.
-//!
-//! Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an even
-//! function, approximately a square. The square of the sum minus the square of the difference is the product.
+//! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an
+//!   even function, approximately a square. The square of the sum minus the square of the difference is the product.
 //!
 //! Other tokens attend to both segments alike. There the difference cancels, and the sum is the mean of the text,
 //! which helps to predict a masked token as a continuous bag of words does. The directions avoid what every text has
@@ -26,7 +25,7 @@ const CLS_MARK: f64 = 5.6;
 /// Approximate magnitude after the first LayerNorm; for `[CLS]`, as a fraction of the vector norm.
 const SEGMENT_SIZE: f64 = 2.0;
 const CLS_SHARE: f64 = 0.62;
-/// The score of `[CLS]` for itself in the first layer, far above that of a neighbour.
+/// The score of `[CLS]` for itself in the first layer, far above a neighbour's score.
 const SELF_SCORE: f64 = 55.0;
 /// The score of `[CLS]` for the segment of a head; the other segment has its negative.
 const SEGMENT_SCORE: f64 = 1.75;
