@@ -1,7 +1,7 @@
 //! Checks and loads everything that a build needs before it reads text: options, vocabulary, inputs, threads, memory.
 
 use crate::builder::memory::{self, Tuning};
-use crate::builder::output::part_receipt::refuse_too_large;
+use crate::builder::output::receipt_size::refuse_too_large;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};

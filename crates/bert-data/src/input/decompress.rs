@@ -15,9 +15,11 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
-use super::known_format::HEAD;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::parallel::lock;
+
+/// Number of bytes of a file that are examined to find its format.
+pub(crate) const HEAD: usize = 16 << 10;
 
 /// Maximum memory of a window or a dictionary.
 const MEMORY: u64 = 2 << 30;

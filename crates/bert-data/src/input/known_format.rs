@@ -9,9 +9,6 @@ use std::path::Path;
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::decompress::compression_of;
 
-/// Number of bytes of a file that are examined.
-pub(crate) const HEAD: usize = 16 << 10;
-
 const UNPACK: &str = "unpack it first";
 const EXTRACT: &str = "extract its text first";
 const TABLE: &str = "convert it to Parquet or JSON Lines";
@@ -141,7 +138,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 
-/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`] bytes, after
+/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`](crate::input::decompress::HEAD) bytes, after
 /// decompression by `compression`.
 ///
 /// # Errors

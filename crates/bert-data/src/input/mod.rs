@@ -34,8 +34,8 @@ pub use expand::{expand, first_duplicate, note_of_left_out, refuse_output_inside
 pub(crate) use expand::{refuse_too_many, refuse_vocabulary};
 
 use crate::error::{Error, InputProblem, Locate, Result};
+use crate::input::decompress::HEAD;
 use crate::input::decompress::Source;
-use crate::input::known_format::HEAD;
 use crate::input::recognize::{Head, Layout};
 use crate::parallel::pool;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::tasks::{Columns, Positions, Task, TaskProblem, official_places, place, same_columns};
+use crate::tasks::{Columns, Positions, Task, TaskProblem, json_type, official_places, place, same_columns};
 
 /// Usual names of text columns, independent of the model.
 const USUAL: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
@@ -99,7 +99,7 @@ impl<'a> Names<'a> {
         let mut take = |column: &str| match object.remove(column) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(wrong(column, kind_of(&other), "a text")),
+            Some(other) => Err(wrong(column, json_type(&other), "a text")),
         };
         let own = match (&self.asked.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => Some((a.as_str(), rest.first().map(String::as_str))),
@@ -166,16 +166,4 @@ impl Places {
 
 fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
     TaskProblem::WrongValue { column: column.to_string(), found, expected }
-}
-
-/// Returns a description of the type of a JSON value.
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }

@@ -84,15 +84,6 @@ pub(super) fn line_of(example: &Example) -> u64 {
     example.index.parse().expect("a number of ours")
 }
 
-/// Returns the `report.json` of the fine-tuning that wrote this `model/` folder; null for other folders.
-pub(super) fn trained_setting(folder: &Path) -> Result<Value, Error> {
-    let report = folder.with_file_name("report.json");
-    match folder.file_name().is_some_and(|name| name == "model") && report.is_file() {
-        true => read_json(&report),
-        false => Ok(Value::Null),
-    }
-}
-
 /// Rejects an encoder for a model that includes its own.
 ///
 /// # Errors

@@ -6,10 +6,10 @@ use std::path::Path;
 use bert_kernels::Compute;
 use serde_json::Value;
 
-use super::model_folder::trained_setting;
 use crate::device::KernelChoice;
 use crate::device_name::DeviceName;
 use crate::error::Error;
+use crate::json_file::read_json;
 use crate::precision::PrecisionChoice;
 use crate::tasks::{Example, Kind, Task, TaskProblem};
 
@@ -33,12 +33,14 @@ pub(super) struct Trained {
 }
 
 impl Trained {
-    /// Reads the report next to a model folder.
+    /// Reads the `report.json` of the fine-tuning that wrote this `model/` folder; other folders have none.
     ///
     /// # Errors
     /// When the report cannot be read.
     pub(super) fn of(folder: &Path) -> Result<Self, Error> {
-        Ok(Self { report: trained_setting(folder)? })
+        let path = folder.with_file_name("report.json");
+        let has_report = folder.file_name().is_some_and(|name| name == "model") && path.is_file();
+        Ok(Self { report: if has_report { read_json(&path)? } else { Value::Null } })
     }
 
     /// Returns the task, with the columns of a table.

@@ -261,3 +261,16 @@ impl TaskError {
         }
     }
 }
+
+/// Returns a description of the type of a JSON value, for [`TaskProblem::WrongValue`].
+pub(crate) fn json_type(value: &serde_json::Value) -> &'static str {
+    use serde_json::Value;
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -42,6 +42,7 @@ mod format_tests;
 pub(crate) mod real_data_tests;
 
 pub use baseline::{binomial_standard_error, is_degenerate, majority_baseline};
+pub(crate) use error::json_type;
 pub use error::{TaskError, TaskProblem};
 pub use example::{Example, Label, Split, SplitFile};
 pub use examples::{find_split, labels_of, read_file};

@@ -8,6 +8,7 @@
 pub(crate) mod card;
 pub(crate) mod object_output;
 pub(crate) mod part_receipt;
+pub(crate) mod receipt_size;
 pub(crate) mod scratch;
 pub(crate) mod work_folder;
 

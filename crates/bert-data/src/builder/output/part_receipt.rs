@@ -9,10 +9,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::builder::write_shards::{Made, MadeSum, WrittenShard};
-use crate::config::check::conflict;
+use crate::config::Layout;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
-use crate::config::{BuildConfig, Layout};
 use crate::dataset::conservation::Conservation;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
@@ -22,7 +21,7 @@ use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
 use bert_storage::StagedFolder;
-use bert_storage::sealed::{LARGEST, SealError, read_sealed};
+use bert_storage::sealed::{SealError, read_sealed};
 
 /// The inputs, counts and shards of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,30 +40,6 @@ pub(crate) struct PartReceipt {
     /// The sum of the counts of the shards.
     pub(crate) made: Made,
     pub(crate) shards: Vec<WrittenShard>,
-}
-
-/// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.
-const SHARD: u64 = 400;
-const PASS: u64 = 200;
-const LENGTH: u64 = 20;
-const REST: u64 = 8 << 20;
-
-/// Rejects a part whose receipt would exceed the maximum size of a sealed file. `inputs` is the size of the list of
-/// inputs in bytes.
-///
-/// # Errors
-/// [`crate::OptionError::Conflict`].
-pub(crate) fn refuse_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
-    let Some(parts) = config.parts else { return Ok(()) };
-    let shards = config.num_shards.unwrap_or(20_000).div_ceil(parts) as u64;
-    let (passes, lengths) = (config.passes() as u64, config.max_seq_length as u64);
-    let bytes = inputs + SHARD * shards + PASS * passes + LENGTH * lengths + REST;
-    if bytes <= LARGEST {
-        return Ok(());
-    }
-    let reason =
-        "the list of its inputs, shards and passes is too long: use fewer passes, or join the input files";
-    conflict("parts", "so many --num-shards, --dupe-factor and inputs", reason)
 }
 
 impl PartReceipt {
@@ -156,7 +131,9 @@ impl Manifest {
 mod tests {
     use super::*;
     use crate::builder::output::Opened;
+    use crate::builder::output::receipt_size::{PASS, SHARD};
     use crate::builder::prepare::prepare;
+    use crate::config::BuildConfig;
     use crate::test_text::lettered;
     use bert_storage::Disk;
     use bert_storage::sealed::sealed;
@@ -187,15 +164,5 @@ mod tests {
         receipt.made.tally.passes.extend([pass; 1000]);
         let of_passes = bytes(&receipt) - before - of_shards;
         assert!((PASS * 800..=PASS * 1000).contains(&of_passes), "{of_passes}");
-    }
-
-    #[test]
-    fn parts_with_too_long_receipts_are_refused_first() {
-        let parts = BuildConfig { part: Some(1), parts: Some(2), ..BuildConfig::default() };
-        let large = BuildConfig { num_shards: Some(99_999), max_seq_length: 65_535, ..parts.clone() };
-        refuse_too_large(&large, 200 << 20).unwrap();
-        let error =
-            refuse_too_large(&BuildConfig { dupe_factor: 1_000_000, ..parts }, 200 << 20).unwrap_err();
-        assert!(error.exit_code() == 2 && error.to_string().contains("fewer passes"), "{error}");
     }
 }

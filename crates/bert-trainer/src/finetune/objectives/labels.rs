@@ -182,10 +182,11 @@ impl<'a, M: Classifier> Labels<'a, M> {
     where
         M: Clone,
     {
-        match self.scale {
-            Some(scale) => scale.restored(model.clone()),
-            None => model.clone(),
+        let mut model = model.clone();
+        if let Some(scale) = self.scale {
+            scale.restore(model.classifier());
         }
+        model
     }
 
     fn task(&self) -> Task {

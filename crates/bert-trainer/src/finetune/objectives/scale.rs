@@ -5,7 +5,6 @@
 
 use burn::nn::Linear;
 
-use super::labels::Classifier;
 use crate::tasks::Label;
 
 /// Mean and standard deviation of the training scores.
@@ -34,15 +33,13 @@ impl Scale {
         ((f64::from(score) - self.mean) / self.deviation) as f32
     }
 
-    /// Returns the model with outputs in the original unit.
-    pub(super) fn restored<M: Classifier>(self, mut model: M) -> M {
-        let last = model.classifier();
+    /// Changes the last layer of a model so that it outputs scores in the original unit.
+    pub(super) fn restore(self, last: &mut Linear) {
         let Linear { weight, bias } = last.clone();
         *last = Linear {
             weight: weight.map(|weight| weight.mul_scalar(self.deviation)),
             bias: bias.map(|bias| bias.map(|bias| bias.mul_scalar(self.deviation).add_scalar(self.mean))),
         };
-        model
     }
 }
 

@@ -7,7 +7,7 @@ use bert_data::parquet::text_rows::text_rows;
 use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use super::super::error::{TaskError, TaskProblem};
+use super::super::error::{TaskError, TaskProblem, json_type};
 use super::super::lines::{for_each_line, some};
 use super::super::spec::Columns;
 use super::super::tsv::{Positions, place, same_columns};
@@ -91,7 +91,7 @@ impl Table {
         let text = |name: &str| match object.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(wrong(name, "no text", "a text")),
+            Some(other) => Err(wrong(name, json_type(other), "a text")),
         };
         let label = match object.get(label) {
             None | Some(Value::Null) => None,
@@ -232,7 +232,7 @@ mod tests {
                 "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n",
                 "a.jsonl:2: \"label\" is missing, expected a label",
             ),
-            ("a.jsonl", "{\"text\": 5, \"label\": 1}\n", "a.jsonl:1: \"text\" is no text, expected a text"),
+            ("a.jsonl", "{\"text\": 5, \"label\": 1}\n", "a.jsonl:1: \"text\" is a number, expected a text"),
             ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: \"text\" is missing, expected a text"),
             (
                 "a.jsonl",
