@@ -29,8 +29,9 @@ fn data_folders() {
         "make-pretrain-data --input other.txt --vocab other-vocab.txt --max-seq-length 32 --output other",
     );
     let broken = [
-        ("none", 3, "none: no manifest.json in this folder: the data set is not finished"),
-        ("hollow", 3, "hollow: no manifest.json in this folder"),
+        ("none", 3, "none: this folder does not exist"),
+        ("train.txt", 3, "train.txt: this is a file, but a data set is a folder with a manifest.json"),
+        ("hollow", 3, "hollow: no manifest.json in this folder: the data set is not finished"),
         ("cut", 3, "cut/manifest.json: not a valid manifest"),
         ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),
         ("future", 3, &format!("format version 99, this program reads {FORMAT_VERSION}")),

@@ -17,6 +17,7 @@
 //! The data card, `README.md`, is not listed: it may be edited, and no program reads it.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -167,8 +168,14 @@ impl Manifest {
         let path = Self::path(folder);
         let bytes = match read_limited(&path, LARGEST) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(ManifestProblem::Missing.at(folder).into());
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let is_absent = !is_url(folder) && folder.try_exists().is_ok_and(|exists| !exists);
+                let problem =
+                    if is_absent { ManifestProblem::NoSuchFolder } else { ManifestProblem::Missing };
+                return Err(problem.at(folder).into());
+            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(ManifestProblem::NotAFolder.at(folder).into());
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
@@ -262,7 +269,7 @@ impl Manifest {
     pub(crate) fn check_size(&self, folder: &Path, index: usize) -> Result<()> {
         let path = self.shard_path(folder, index);
         let found = match size(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             found => Some(found.map_err(Error::io("read", &path))?),
         };
         self.compare_size(folder, index, found)

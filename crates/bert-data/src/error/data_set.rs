@@ -99,6 +99,12 @@ pub enum ManifestProblem {
     /// A folder has no manifest: it is not a data set, or the data set was never finished.
     #[error("no manifest.json in this folder: the data set is not finished")]
     Missing,
+    /// The folder does not exist.
+    #[error("this folder does not exist")]
+    NoSuchFolder,
+    /// The path is a file.
+    #[error("this is a file, but a data set is a folder with a manifest.json")]
+    NotAFolder,
     /// A folder contains no parts to merge.
     #[error("no parts of a build in this folder")]
     NoParts,

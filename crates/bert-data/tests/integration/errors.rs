@@ -267,7 +267,7 @@ fn a_folder_in_use_is_refused() {
 fn manifests_are_checked() {
     let world = World::new();
     let data = world.data();
-    assert_says(&Manifest::read(&data).unwrap_err(), 3, &["manifest.json", "the data set is not finished"]);
+    assert_says(&Manifest::read(&data).unwrap_err(), 3, &["this folder does not exist"]);
     let good = run(&BuildConfig { num_shards: Some(2), ..world.config.clone() }).unwrap().manifest;
     let path = Manifest::path(&data);
     let change = |change: &dyn Fn(&mut serde_json::Value)| {
