@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example features [-- FOLDER]`, FOLDER with `config.json`, `model.safetensors` and `vocab.txt`
 
-use bert_data::StatedSettings;
+use bert_data::PartialSettings;
 use std::path::{Path, PathBuf};
 
 use bert_model::{BertConfig, Preset};
@@ -52,7 +52,7 @@ fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
     let (text, output) =
-        (Text::of_vocabulary(&folder.join("vocab.txt"), StatedSettings::default())?, folder.join("fresh"));
+        (Text::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?, folder.join("fresh"));
     let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;
     export_fresh(&weights, &BertConfig::preset(Preset::Tiny, 17), 1, &text, &output)?;
     Ok(output)

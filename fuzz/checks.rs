@@ -10,10 +10,10 @@ use bert_data::input::table::{InputReader, json_text};
 use bert_data::input::{BlockReader, Format};
 use bert_data::inspect::training_text::for_each_text;
 use bert_data::{
-    BuildConfig, DataSet, Layout, Manifest, StoredRows, Tokenizer, Vocabulary, build, inspect, read_shard,
-    verify,
+    BuildConfig, DataSet, Layout, Manifest, StoredRows, Tokenizer, TokenizerFiles, Vocabulary, build,
+    inspect, read_shard, verify,
 };
-use bert_storage::sealed::{sealed, unsealed};
+use bert_storage::checksummed_json::{checksummed_json, verify_checksum};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -22,7 +22,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 pub(crate) type Check = (&'static str, fn(&[u8]));
 
 /// All targets of the data crates; `model_checks.rs` has the targets of the model crates.
-pub(crate) const CHECKS: [Check; 7] = [
+pub(crate) const CHECKS: [Check; 9] = [
     ("text", text),
     ("tokenizer", tokenizer),
     ("pairs", pairs),
@@ -30,6 +30,8 @@ pub(crate) const CHECKS: [Check; 7] = [
     ("forged", forged),
     ("vocabulary", vocabulary),
     ("shard", shard),
+    ("tokenizer_json", tokenizer_json),
+    ("jsonl", jsonl),
 ];
 
 /// Returns a folder of this process, in memory if the system has a memory file system.
@@ -223,7 +225,7 @@ fn check_row(row: &bert_data::Row<'_>, corpus: &[u32]) {
     );
 }
 
-/// Checks a manifest as given, and with a valid seal.
+/// Checks a manifest as given, and with a valid checksum.
 pub(crate) fn manifest(bytes: &[u8]) {
     let folder = scratch().join("manifest");
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -231,13 +233,13 @@ pub(crate) fn manifest(bytes: &[u8]) {
         std::fs::write(folder.join("manifest.json"), bytes).expect("a file");
         Manifest::read(&folder)
     };
-    if let Ok(json) = unsealed(bytes.to_vec()) {
+    if let Ok(json) = verify_checksum(bytes.to_vec()) {
         assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok() || read(bytes).is_err());
     }
     let _ = read(bytes);
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes)
         && value.as_object().is_some_and(|object| !object.is_empty())
-        && let Ok(manifest) = read(sealed(&value).as_bytes())
+        && let Ok(manifest) = read(checksummed_json(&value).as_bytes())
     {
         let names = manifest.shards.iter().map(|shard| &shard.file).chain([&manifest.vocabulary.file]);
         for name in names {
@@ -282,7 +284,7 @@ fn leaves<'v>(value: &'v mut serde_json::Value, found: &mut Vec<&'v mut serde_js
     }
 }
 
-/// Forges values of a small data set's valid manifest, with a valid seal: programs must refuse the data or use it
+/// Forges values of a small data set's valid manifest, with a valid checksum: programs must refuse the data or use it
 /// without a panic. The first byte selects the data set; then two bytes select a value of the manifest, one selects how
 /// it is forged, and eight give a number.
 pub(crate) fn forged(bytes: &[u8]) {
@@ -307,7 +309,7 @@ pub(crate) fn forged(bytes: &[u8]) {
             _ => number.into(),
         };
     }
-    std::fs::write(folder.join("manifest.json"), sealed(&manifest)).expect("a file");
+    std::fs::write(folder.join("manifest.json"), checksummed_json(&manifest)).expect("a file");
     let Ok(data) = DataSet::open(folder) else { return };
     if let Ok(verification) = verify(folder, true) {
         let _ = verification.to_string();
@@ -344,5 +346,78 @@ pub(crate) fn shard(bytes: &[u8]) {
             let row = rows.row(index);
             assert!(row.input_ids.len() <= 128 && row.segment_ids.len() == row.input_ids.len());
         }
+    }
+}
+
+/// Checks a `tokenizer.json`: the bytes and the file give the same result, and each token of an accepted one has the id
+/// of the last of its keys.
+pub(crate) fn tokenizer_json(bytes: &[u8]) {
+    let path = file("tokenizer.json", bytes);
+    let parsed = match (TokenizerFiles::from_json(bytes, &path), TokenizerFiles::read(&path)) {
+        (Ok(parsed), Ok(read)) => {
+            assert_eq!(parsed.vocabulary.tokens(), read.vocabulary.tokens());
+            assert_eq!(parsed.stated, read.stated);
+            parsed
+        }
+        (Err(parsed), Err(read)) => return assert_eq!(parsed.to_string(), read.to_string()),
+        (parsed, read) => panic!("the bytes give {:?}, the file {:?}", parsed.map(drop), read.map(drop)),
+    };
+    let vocabulary = &parsed.vocabulary;
+    let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let json: serde_json::Value = serde_json::from_slice(json).expect("JSON that was accepted");
+    let ids = json.get("model").filter(|model| model.is_object()).map_or(&json, |model| &model["vocab"]);
+    for (token, id) in
+        ids.as_object().expect("a map of tokens to ids").iter().filter(|(token, _)| !token.is_empty())
+    {
+        assert_eq!(vocabulary.id(token).map(u64::from), id.as_u64(), "{token:?}");
+    }
+    let mut encoded = Vec::new();
+    Tokenizer::new(vocabulary, parsed.stated.resolved())
+        .encode("The [MASK] \u{e4}\u{6cb3} unable", &mut encoded);
+    assert!(encoded.iter().all(|&id| (id as usize) < vocabulary.len()));
+}
+
+/// Returns the texts of the rows of a JSON file; `None` if the file or a row is refused.
+fn json_texts(name: &str, json: &[u8]) -> Option<Vec<Option<String>>> {
+    let path = file(name, json);
+    let mut reader = InputReader::open(&path, 0, "text").ok()?;
+    let mut texts = Vec::new();
+    while let Some(block) = reader.next_block().ok()? {
+        for (number, line) in block.lines() {
+            let line = String::from_utf8_lossy(line);
+            if !line.trim().is_empty() {
+                texts.push(json_text(line.trim(), &path, number, "text").ok()?);
+            }
+        }
+    }
+    Some(texts)
+}
+
+/// Checks JSON Lines: the rows that are accepted have the texts that `serde_json` reads, also in an array of these rows
+/// and one after another.
+pub(crate) fn jsonl(bytes: &[u8]) {
+    let _ = json_texts("any.jsonl", bytes);
+    let lines = String::from_utf8_lossy(bytes);
+    let text = |row: &&str| Some((*row, json_text(row, Path::new("row"), 1, "text").ok()?));
+    let (rows, texts): (Vec<&str>, Vec<_>) =
+        lines.split('\n').map(str::trim).filter_map(|row| text(&row)).unzip();
+    for (row, text) in rows.iter().zip(&texts) {
+        match serde_json::from_str::<serde_json::Value>(row) {
+            Ok(object) => assert!(object["text"].as_str() == text.as_deref(), "{row}: {text:?}"),
+            // Numbers that are not finite, halves of surrogate pairs, deep nesting.
+            Err(_) => continue,
+        }
+    }
+    // The layout is recognized by the first 16 KiB.
+    if rows.is_empty() || bytes.len() > 8 << 10 {
+        return;
+    }
+    let layouts = [
+        ("rows.jsonl", rows.join("\n")),
+        ("rows.json", format!("[{}]", rows.join(",\n"))),
+        ("all.json", rows.concat()),
+    ];
+    for (name, json) in layouts {
+        assert_eq!(json_texts(name, json.as_bytes()).as_ref(), Some(&texts), "{name}: {json}");
     }
 }

@@ -4,7 +4,7 @@
 It shows that the initialization, not the trainer, decides how a small run begins: the held-out loss falls as it does in
 `pretrain`. Data are folders of `make-pretrain-data --columns hf`. Needs torch, transformers and pyarrow.
 
-    bert init --initialization counts --data data/ --model tiny --output fresh/
+    bert init --initialization bigram --data data/ --model tiny --output fresh/
     python scripts/pretrain_in_pytorch.py fresh/ data/ held-out/ --steps 1000 --learning-rate 1e-3
 
 The same recipe here: `pretrain --init-checkpoint fresh/ --adam-bias-correction true --schedule linear ...`. Order of the

@@ -39,7 +39,7 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
 }
 
 #[test]
-fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
+fn adapter_with_its_encoder_is_the_tuned_model() {
     let folder = with_entailment();
     let (hidden, layers) = (16, 2);
     let dense = |input: usize, output: usize| input * output + output;
@@ -73,7 +73,7 @@ fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
         };
         let resolved = &report["resolved"];
         let found = ["adapter_reduction", "lora_rank", "lora_alpha"].map(|key| resolved[key].clone());
-        assert_eq!(json!(found), sizes, "the defaults are said");
+        assert_eq!(json!(found), sizes, "the report lists the defaults");
         assert_eq!(report["parameters"]["trained"], json!(adapter + head));
         assert_eq!(report["parameters"]["all"], json!(encoder + adapter + head));
         let share = (adapter + head) as f64 / (encoder + adapter + head) as f64;
@@ -104,7 +104,7 @@ fn the_folder_of_an_adapter_and_the_old_encoder_are_the_tuned_model() {
 }
 
 #[test]
-fn a_merged_lora_differs_from_its_start_by_the_product_only() {
+fn merged_lora_adds_only_its_product() {
     let folder = with_entailment();
     let flags = "--checkpoint run --adapter lora --lora-rank 2 --lora-alpha 3 --merge-lora";
     folder.ok(&format!("{QUICK} {flags} --output tuned"));
@@ -136,7 +136,7 @@ fn a_merged_lora_differs_from_its_start_by_the_product_only() {
 }
 
 #[test]
-fn an_adapter_is_no_model_and_says_so() {
+fn adapter_folder_is_rejected_as_a_model() {
     let folder = with_entailment();
     folder.ok(&format!("{QUICK} --checkpoint run --adapter pfeiffer --output tuned"));
     for path in ["tuned", "tuned/model"] {
@@ -146,34 +146,26 @@ fn an_adapter_is_no_model_and_says_so() {
             format!("bert fill-mask --checkpoint {path} 'a [MASK]'"),
             format!("bert export {path} out"),
         ] {
-            let ended = folder.run(&line);
-            assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
-            assert!(
-                ended.stderr.contains("tuned/model: an adapter without its encoder"),
-                "{line}: {}",
-                ended.stderr
-            );
+            folder.refused(&line, 4, "tuned/model: this is an adapter without its encoder");
         }
     }
     assert!(!folder.at("out").exists());
 }
 
 #[test]
-fn what_an_adapter_does_not_go_with_is_refused() {
+fn adapter_rejects_conflicting_options() {
     let folder = with_entailment();
     let cases = [
-        ("--adapter pfeiffer --freeze-encoder", 2, "--freeze-encoder: does not go with --adapter"),
-        ("--adapter houlsby --random-init", 2, "--random-init: does not go with --adapter"),
-        ("--adapter parallel --lora-rank 4", 2, "--lora-rank: goes with --adapter lora only"),
-        ("--adapter lora --adapter-reduction 4", 2, "--adapter-reduction: goes with --adapter pfeiffer"),
-        ("--merge-lora", 2, "--merge-lora: goes with --adapter lora only"),
+        ("--adapter pfeiffer --freeze-encoder", 2, "--freeze-encoder: cannot be used with --adapter"),
+        ("--adapter houlsby --random-init", 2, "--random-init: cannot be used with --adapter"),
+        ("--adapter parallel --lora-rank 4", 2, "--lora-rank: works with --adapter lora only"),
+        ("--adapter lora --adapter-reduction 4", 2, "--adapter-reduction: works with --adapter pfeiffer"),
+        ("--merge-lora", 2, "--merge-lora: works with --adapter lora only"),
         ("--adapter prefix", 2, "invalid value 'prefix'"),
         ("--adapter lora --lora-rank 17", 4, "`r` is 17, but must be from 1 to the hidden size of 16"),
     ];
-    for (flags, code, said) in cases {
-        let ended = folder.run(&format!("{QUICK} --checkpoint run {flags} --output out"));
-        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+    for (flags, code, message) in cases {
+        folder.refused(&format!("{QUICK} --checkpoint run {flags} --output out"), code, message);
         assert!(!folder.at("out").exists(), "{flags}");
     }
     // A randomly initialized pooler would not be saved in any folder.
@@ -181,13 +173,15 @@ fn what_an_adapter_does_not_go_with_is_refused() {
     let mut tensors = read_safetensors(&folder.at("whole/model.safetensors")).expect("tensors");
     tensors.retain(|name, _| !name.starts_with("bert.pooler."));
     folder.write("whole/model.safetensors", named_tensors_to_bytes(&tensors));
-    let ended = folder.run(&format!("{QUICK} --checkpoint whole --adapter pfeiffer --output out"));
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--adapter: the checkpoint lacks [\"bert.pooler."), "{}", ended.stderr);
+    folder.refused(
+        &format!("{QUICK} --checkpoint whole --adapter pfeiffer --output out"),
+        2,
+        "--adapter: the checkpoint has no [\"bert.pooler.",
+    );
 }
 
 #[test]
-fn all_that_learns_is_counted_without_an_adapter_too() {
+fn trained_parameters_are_counted() {
     let folder = with_entailment();
     let parameters = |flags: &str, output: &str| -> Value {
         folder.ok(&format!("{QUICK} --checkpoint run {flags} --output {output}"));
@@ -199,8 +193,14 @@ fn all_that_learns_is_counted_without_an_adapter_too() {
     assert_eq!((&frozen["trained"], &frozen["all"]), (&json!(2 * 16 + 2), &whole["all"]));
 }
 
-#[test]
-fn adapters_are_fused_by_an_attention() {
+/// Trains an adapter of a task on the run of the folder.
+fn train_adapter(folder: &Folder, task: &str, flags: &str) {
+    let line = QUICK.replace("--task rte", &format!("--task {task}"));
+    folder.ok(&format!("{line} --checkpoint run --adapter pfeiffer {flags}"));
+}
+
+/// Returns a folder with the adapters `rte/` and `wnli/` of two tasks.
+fn with_two_adapters() -> Folder {
     let folder = with_entailment();
     let as_wnli = |file: &str| {
         let text = folder.text(&format!("glue/RTE/{file}"));
@@ -208,12 +208,14 @@ fn adapters_are_fused_by_an_attention() {
     };
     folder.write("glue/WNLI/train.tsv", as_wnli("train.tsv"));
     folder.write("glue/WNLI/dev.tsv", as_wnli("dev.tsv"));
-    let adapter = |task: &str, flags: &str| {
-        let line = QUICK.replace("--task rte", &format!("--task {task}"));
-        folder.ok(&format!("{line} --checkpoint run --adapter pfeiffer {flags}"));
-    };
-    adapter("rte", "--adapter-reduction 4 --output rte");
-    adapter("wnli", "--adapter-reduction 2 --output wnli");
+    train_adapter(&folder, "rte", "--adapter-reduction 4 --output rte");
+    train_adapter(&folder, "wnli", "--adapter-reduction 2 --output wnli");
+    folder
+}
+
+#[test]
+fn adapter_fusion_trains_an_attention() {
+    let folder = with_two_adapters();
     let line = format!("{QUICK} --checkpoint run --fusion rte,wnli/model --seeds 1,2");
     let report = folder.ok(&format!("{line} --output fused --json")).json();
     // In each of two layers: query and key with biases, and value without; plus the head.
@@ -276,19 +278,21 @@ fn adapters_are_fused_by_an_attention() {
     folder.ok(&format!("{line} --output again"));
     let attention = |name: &str| folder.read(&format!("{name}/model/model_adapter_fusion.safetensors"));
     assert_eq!(attention("again"), attention("fused"));
+}
 
-    adapter("wnli", "--adapter-reduction 2 --seeds 2 --output wnli2");
+#[test]
+fn adapter_fusion_rejects_conflicting_options() {
+    let folder = with_two_adapters();
+    train_adapter(&folder, "wnli", "--adapter-reduction 2 --seeds 2 --output wnli2");
     let one = QUICK.to_string() + " --checkpoint run --output other";
-    for (flags, code, said) in [
+    for (flags, code, message) in [
         ("--fusion rte", 2, "--fusion: needs two adapters or more"),
-        ("--fusion wnli,wnli2", 2, "another adapter has the name wnli, too"),
+        ("--fusion wnli,wnli2", 2, "two adapters have the name wnli"),
         ("--fusion rte,wnli --random-init", 2, "its adapters belong to the checkpoint"),
         ("--fusion rte,wnli --freeze-encoder", 2, "cannot be used with"),
         ("--fusion rte,nowhere", 4, "adapter_config.json"),
     ] {
-        let ended = folder.run(&format!("{one} {flags}"));
-        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        folder.refused(&format!("{one} {flags}"), code, message);
         assert!(!folder.at("other").exists());
     }
 }
@@ -298,13 +302,13 @@ fn predicted(folder: &Folder, flags: &str) -> Vec<Vec<f64>> {
     let dev = folder.text("glue/RTE/dev.tsv");
     let pair = |row: &str| row.split('\t').skip(1).take(2).collect::<Vec<_>>().join("\t") + "\n";
     folder.write("pairs.tsv", dev.lines().skip(1).map(pair).collect::<String>());
-    let said = folder.ok(&format!("bert predict --input pairs.tsv {flags}")).stdout;
+    let message = folder.ok(&format!("bert predict --input pairs.tsv {flags}")).stdout;
     let classes = ["entailment", "not_entailment"];
     let row = |line: &str| -> Vec<f64> {
         let row: Value = serde_json::from_str(line).expect("JSON");
         classes.iter().map(|class| number(&row, &format!("/probabilities/{class}"))).collect()
     };
-    said.lines().map(row).collect()
+    message.lines().map(row).collect()
 }
 
 /// Returns the probabilities of a run's own dev set.
@@ -320,7 +324,7 @@ fn close(found: &[Vec<f64>], expected: &[Vec<f64>]) -> bool {
 }
 
 #[test]
-fn an_adapter_s_folder_predicts_on_its_encoder() {
+fn adapter_folder_predicts_with_its_encoder() {
     let folder = with_entailment();
     folder.ok(&format!("{QUICK} --checkpoint run --adapter houlsby --output tuned"));
     folder.ok(&format!("{QUICK} --checkpoint run --adapter lora --output lora"));
@@ -341,10 +345,13 @@ fn an_adapter_s_folder_predicts_on_its_encoder() {
     let lost = folder.run("bert predict --model tuned --input pairs.tsv");
     assert_eq!(lost.code, Some(4));
     assert!(
-        lost.stderr.contains("which is not there; name the checkpoint") && lost.stderr.contains("--encoder")
+        lost.stderr.contains("which does not exist; give the checkpoint")
+            && lost.stderr.contains("--encoder")
     );
     assert_eq!(predicted(&folder, "--model tuned --encoder moved").len(), 12);
-    let whole = folder.run("bert predict --model moved --encoder moved --input pairs.tsv");
-    assert_eq!(whole.code, Some(2), "{}", whole.stderr);
-    assert!(whole.stderr.contains("--encoder: is for an adapter; the model is whole"), "{}", whole.stderr);
+    folder.refused(
+        "bert predict --model moved --encoder moved --input pairs.tsv",
+        2,
+        "--encoder: works with an adapter folder only",
+    );
 }

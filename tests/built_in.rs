@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::common::{Folder, ended, entailment, number};
 
 #[test]
-fn a_mask_is_filled_and_a_task_is_learnt_without_a_checkpoint() {
+fn built_in_model_fills_masks_and_fine_tunes() {
     let folder = Folder::new();
     folder.write("glue/RTE/train.tsv", entailment(0, 24));
     folder.write("glue/RTE/dev.tsv", entailment(24, 12));
@@ -30,6 +30,13 @@ fn a_mask_is_filled_and_a_task_is_learnt_without_a_checkpoint() {
     assert_eq!(report["config"]["checkpoint"], json!("tiny-en"));
     assert!(number(&report, "/parameters/all") > 1e6);
 
+    // Results name the model, not its folder in the cache of this computer.
+    assert_eq!(report["start"], json!("tiny-en"));
+    ok(&line.replace("--output rte", "--adapter lora --output lora"));
+    let adapter = folder.json("lora/model/adapter_config.json").remove(0);
+    assert_eq!(adapter["base_model_name_or_path"], json!("tiny-en"));
+    ok("bert predict --model lora --input glue/RTE/dev.tsv");
+
     // A path with this name takes precedence.
     folder.write("tiny-en/config.json", "{}");
     let refused = folder.run("bert fill-mask 'a [MASK]'");
@@ -37,7 +44,7 @@ fn a_mask_is_filled_and_a_task_is_learnt_without_a_checkpoint() {
 }
 
 #[test]
-fn the_card_names_the_bytes_of_the_model() {
+fn model_card_has_the_digests() {
     let card = include_str!("../models/tiny-en/README.md");
     let weights: &[u8] = include_bytes!("../models/tiny-en/model.safetensors");
     for bytes in [weights, include_bytes!("../models/tiny-en/vocab.txt")] {

@@ -122,9 +122,9 @@ impl Folder {
         values.map(|value| value.expect("JSON")).collect()
     }
 
-    /// Returns the value of a sealed JSON file, without its seal.
-    pub(crate) fn sealed(&self, name: &str) -> Value {
-        let json = bert_storage::sealed::read_sealed(&self.at(name)).expect("a sealed file");
+    /// Returns the value of a checksummed JSON file, without its checksum.
+    pub(crate) fn checksummed(&self, name: &str) -> Value {
+        let json = bert_storage::checksummed_json::read_checksummed(&self.at(name)).expect("a checksummed file");
         serde_json::from_slice(&json).expect("JSON")
     }
 
@@ -207,6 +207,14 @@ impl Folder {
     pub(crate) fn ok(&self, line: &str) -> Ended {
         let ended = self.run(line);
         assert_eq!(ended.code, Some(0), "{line}\n{}", ended.stderr);
+        ended
+    }
+
+    /// Runs a command line that must fail with an exit code and with a message that contains `part`.
+    pub(crate) fn refused(&self, line: &str, code: i32, part: &str) -> Ended {
+        let ended = self.run(line);
+        assert_eq!(ended.code, Some(code), "{line}\n{}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{line}\n{part:?} is not in {}", ended.stderr);
         ended
     }
 

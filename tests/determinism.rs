@@ -20,7 +20,7 @@ fn shards_do_not_depend_on_threads() {
 }
 
 #[test]
-fn equal_runs_are_equal_and_other_seeds_differ() {
+fn equal_seeds_give_equal_runs() {
     let folder = Folder::with_data();
     let run = |seed: u64, output: &str| {
         folder.ok(&format!("pretrain {QUICK} --steps 5 --eval-data held --seed {seed} --output {output}"));
@@ -90,7 +90,7 @@ fn evaluation_takes_the_memory_of_a_micro_batch() {
     folder.write("config.json", config.to_string());
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --dupe-factor 60";
     folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output many"));
-    let instances = folder.sealed("many/manifest.json")["instances"].as_u64().expect("a number");
+    let instances = folder.checksummed("many/manifest.json")["instances"].as_u64().expect("a number");
     assert!(instances > 1000, "{instances} instances");
     let peak = |batch: &str, output: &str| {
         let line = format!(
@@ -109,7 +109,7 @@ fn evaluation_takes_the_memory_of_a_micro_batch() {
 }
 
 #[test]
-fn micro_batches_are_one_batch() {
+fn micro_batches_equal_one_batch() {
     let folder = Folder::with_data();
     let mut config = folder.config();
     config["hidden_dropout_prob"] = 0.0.into();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::common::{Folder, QUICK, ended, entailment};
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_stdout_is_not_an_error() {
     let folder = Folder::with_run();
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
     let lines = [
@@ -33,7 +33,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn nobody_reads_the_messages() {
+fn closed_stderr_is_not_an_error() {
     let folder = Folder::with_data();
     let cases = [
         (format!("pretrain {QUICK} --steps 3 --save-every 1 --output run"), 0),
@@ -49,7 +49,7 @@ fn nobody_reads_the_messages() {
 }
 
 #[test]
-fn the_result_goes_to_stdout_and_quiet_is_quiet() {
+fn result_goes_to_stdout_and_quiet_hides_progress() {
     let folder = Folder::with_data();
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
@@ -79,7 +79,7 @@ fn the_result_goes_to_stdout_and_quiet_is_quiet() {
 }
 
 #[test]
-fn a_warning_is_no_progress() {
+fn quiet_keeps_warnings() {
     let folder = Folder::with_run();
     folder.flip("run/checkpoints/step-00000006/model.safetensors");
     let ended =
@@ -90,7 +90,7 @@ fn a_warning_is_no_progress() {
 
 /// Checks that a warning about the data is printed once: in the report, or on stderr with `--json`.
 #[test]
-fn a_warning_is_said_once() {
+fn each_warning_is_printed_once() {
     let folder = Folder::with_run();
     folder.write("one.txt", "The river is long.\nThe river is wide.\n".repeat(20));
     let line = "make-pretrain-data --input one.txt --vocab vocab.txt --dupe-factor 2";
@@ -160,9 +160,7 @@ fn long_names_and_paths() {
         format!("bert make-vocab --input train.txt --output {name}"),
     ];
     for line in &cases {
-        let ended = folder.run(line);
-        assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains("too long"), "{}", ended.stderr);
+        folder.refused(line, 1, "too long");
     }
 }
 
@@ -215,25 +213,24 @@ fn a_parent_that_cannot_be_written() {
 
 /// Checks that the help text says that CUDA is untested.
 #[test]
-fn cuda_is_offered_with_a_word_of_caution() {
+fn device_help_says_cuda_is_untested() {
     let folder = Folder::new();
-    let said = "no figure from a CUDA card exists yet";
+    let message = "CUDA is untested";
     for program in ["pretrain", "finetune", "bert evaluate", "bert fill-mask"] {
         let help = folder.ok(&format!("{program} --help")).stdout;
         let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("cuda:N") && words.contains(said), "{program}: {help}");
+        assert!(words.contains("cuda:N") && words.contains(message), "{program}: {help}");
     }
     for program in ["bert quickstart", "bert report", "bert export", "bert attention", "make-pretrain-data"] {
         let help = folder.ok(&format!("{program} --help")).stdout;
         assert!(!help.contains("--device"), "{program} offers devices: {help}");
     }
-    let ended = folder.run("bert fill-mask --checkpoint x --device gpu 'a [MASK]'");
-    assert!(ended.code == Some(2) && ended.stderr.contains(said), "{}", ended.stderr);
+    folder.refused("bert fill-mask --checkpoint x --device gpu 'a [MASK]'", 2, message);
 }
 
 /// Checks that programs never read stdin: without a terminal and with a closed stdin, they ask nothing.
 #[test]
-fn stdin_is_never_read() {
+fn stdin_is_not_read_without_dash() {
     let folder = Folder::with_run();
     let line = "bert evaluate --checkpoint run --data held";
     // An open pipe without data: a program that reads it would never end.

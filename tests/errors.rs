@@ -11,11 +11,11 @@ use crate::common::Folder;
 type Case<'a> = (&'a str, i32, &'a str);
 
 fn check(folder: &Folder, cases: &[Case<'_>]) {
-    for (line, code, said) in cases {
+    for (line, code, part) in cases {
         let before = folder.snapshot(".");
         let ended = folder.run(line);
         assert_eq!(ended.code, Some(*code), "{line}\n{}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{line}\n{said:?} is not in {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{line}\n{part:?} is not in {}", ended.stderr);
         assert!(ended.stderr.contains("error: "), "{line}\n{}", ended.stderr);
         assert_eq!(ended.stdout, "", "{line}");
         let after = folder.snapshot(".");

@@ -13,42 +13,42 @@ fn output_of(name: &str) -> String {
             program.display()
         )
     });
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stderr));
-    said
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{name}: {message}{}", String::from_utf8_lossy(&output.stderr));
+    message
 }
 
 #[test]
-fn a_data_set_is_built_from_documents() {
-    let said = output_of("dataset_from_documents");
-    assert!(said.contains("[CLS]") && said.trim_end().ends_with("documents"), "{said}");
+fn dataset_example_builds_from_documents() {
+    let message = output_of("dataset_from_documents");
+    assert!(message.contains("[CLS]") && message.trim_end().ends_with("documents"), "{message}");
 }
 
 #[test]
-fn shards_are_read() {
-    let said = output_of("read_shards");
-    assert!(said.contains("masked tokens\nrow 0: [CLS]"), "{said}");
+fn read_shards_example_runs() {
+    let message = output_of("read_shards");
+    assert!(message.contains("masked tokens\nrow 0: [CLS]"), "{message}");
 }
 
 #[test]
-fn a_loop_of_ones_own_trains() {
-    let said = output_of("training_loop");
-    let losses: Vec<f64> = said
+fn custom_training_loop_example_runs() {
+    let message = output_of("training_loop");
+    let losses: Vec<f64> = message
         .lines()
         .map(|line| line.split_whitespace().nth(3).unwrap().trim_end_matches(',').parse().unwrap())
         .collect();
-    assert_eq!(losses.len(), 8, "{said}");
-    assert!(losses[7] < losses[0], "the loss does not fall: {said}");
+    assert_eq!(losses.len(), 8, "{message}");
+    assert!(losses[7] < losses[0], "the loss does not fall: {message}");
 }
 
 #[test]
-fn a_table_of_ones_own_is_learnt() {
-    let said = output_of("finetune_table");
-    assert!(said.contains("accuracy: ") && said.contains("the best run's model"), "{said}");
+fn finetune_table_example_runs() {
+    let message = output_of("finetune_table");
+    assert!(message.contains("accuracy: ") && message.contains("the best run's model"), "{message}");
 }
 
 #[test]
-fn features_of_a_text_are_nearest_to_itself() {
-    let said = output_of("features");
-    assert!(said.starts_with("1.000 a warm day\n") && said.lines().count() == 3, "{said}");
+fn features_example_runs() {
+    let message = output_of("features");
+    assert!(message.starts_with("1.000 a warm day\n") && message.lines().count() == 3, "{message}");
 }

@@ -20,7 +20,7 @@ fn change(folder: &Folder, file: &str, with: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn a_masked_lm_fills_masks_and_is_trained_on() {
+fn bert_for_masked_lm_is_read() {
     let folder = Folder::with_run();
     folder.ok("bert export run whole");
     folder.copy("whole", "masked");
@@ -34,7 +34,7 @@ fn a_masked_lm_fills_masks_and_is_trained_on() {
     );
     let train = "pretrain --steps 1 --batch-size 8 --init-checkpoint masked";
     let ended = folder.ok(&format!("{train} --data single --output one"));
-    assert!(ended.stderr.contains("drawn at random"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("initialized at random"), "{}", ended.stderr);
     folder.ok("bert evaluate --checkpoint masked --data single");
     let ended = folder.run(&format!("{train} --data data --output two"));
     assert_eq!(ended.code, Some(4));
@@ -49,7 +49,7 @@ fn a_masked_lm_fills_masks_and_is_trained_on() {
 }
 
 #[test]
-fn answers_and_tags_need_no_pooler() {
+fn models_without_pooler_are_read() {
     let folder = Folder::with_run();
     let questions = json!({"data": [{"paragraphs": [{
         "context": "The river is long and the lake is deep",
@@ -83,7 +83,7 @@ fn answers_and_tags_need_no_pooler() {
 }
 
 #[test]
-fn an_adapter_without_its_classifier_is_refused() {
+fn adapter_without_classifier_is_rejected() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 16));
     folder.write("glue/RTE/dev.tsv", entailment(16, 8));
@@ -99,9 +99,7 @@ fn an_adapter_without_its_classifier_is_refused() {
         // Other weights under the name stored in the adapter folder.
         let weights = folder.read("base/model.safetensors");
         folder.flip("base/model.safetensors");
-        let ended = folder.run(&predict);
-        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-        assert!(ended.stderr.contains("trained on other weights"), "{}", ended.stderr);
+        folder.refused(&predict, 4, "trained on other weights");
         folder.write("base/model.safetensors", weights);
         match kind {
             "lora" => {
@@ -112,14 +110,12 @@ fn an_adapter_without_its_classifier_is_refused() {
             }
             _ => std::fs::remove_file(folder.at("pfeiffer/model").join(head)).expect("removed"),
         }
-        let ended = folder.run(&predict);
-        assert_eq!(ended.code, Some(4), "{kind}: {}", ended.stderr);
-        assert!(ended.stderr.contains("no classifier"), "{}", ended.stderr);
+        folder.refused(&predict, 4, "no classifier");
     }
 }
 
 #[test]
-fn a_folder_with_tokenizer_json_alone_is_read_everywhere() {
+fn tokenizer_json_alone_is_read_by_every_program() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 16));
     folder.write("glue/RTE/dev.tsv", entailment(16, 8));
@@ -149,7 +145,7 @@ fn a_folder_with_tokenizer_json_alone_is_read_everywhere() {
 }
 
 #[test]
-fn settings_of_a_tokenizer_are_obeyed_kept_and_compared() {
+fn tokenizer_settings_are_obeyed_saved_and_compared() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 16));
     folder.write("glue/RTE/dev.tsv", entailment(16, 8));
@@ -184,7 +180,7 @@ fn settings_of_a_tokenizer_are_obeyed_kept_and_compared() {
 }
 
 #[test]
-fn more_words_than_embeddings_end_every_program() {
+fn vocabulary_larger_than_embeddings_is_rejected() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 16));
     folder.write("glue/RTE/dev.tsv", entailment(16, 8));
@@ -214,7 +210,7 @@ fn more_words_than_embeddings_end_every_program() {
 }
 
 #[test]
-fn weights_of_other_frameworks_are_named_with_the_way_out() {
+fn foreign_weights_name_the_conversion() {
     let folder = Folder::with_data();
     folder.write("new.txt", "a\n");
     let config = folder.config().to_string();
@@ -243,13 +239,17 @@ fn weights_of_other_frameworks_are_named_with_the_way_out() {
 }
 
 #[test]
-fn a_shape_without_vocab_size_takes_the_vocabulary_of_the_data() {
+fn config_without_vocab_size_uses_the_vocabulary() {
     let folder = Folder::with_data();
     change(&folder, "config.json", |config| {
         config.as_object_mut().expect("an object").remove("vocab_size");
     });
     let ended = folder.ok(&format!("pretrain {QUICK} --steps 1 --output run"));
     let words = folder.text("vocab.txt").lines().count();
-    assert!(ended.stderr.contains(&format!("no vocab_size: it is {words}")), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(&format!("no vocab_size; the size of the vocabulary is used: {words}")),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(folder.json("run/checkpoints/step-00000001/config.json")[0]["vocab_size"], words);
 }

@@ -14,7 +14,7 @@ mod model_checks;
 const VARIANTS: usize = 40;
 
 #[test]
-fn every_file_of_the_corpus_and_what_is_near_it() {
+fn fuzz_corpus_and_its_mutations_do_not_panic() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     let all = checks::CHECKS.into_iter().chain(model_checks::MODEL_CHECKS);
     for (at, (name, check)) in all.enumerate() {

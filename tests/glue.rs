@@ -20,7 +20,7 @@ fn sentences(first: usize, rows: usize, labelled: bool) -> String {
 }
 
 #[test]
-fn several_tasks_make_one_table_and_one_archive() {
+fn glue_writes_one_table_and_one_archive() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 40));
     folder.write("glue/RTE/dev.tsv", entailment(40, 20));
@@ -34,17 +34,13 @@ fn several_tasks_make_one_table_and_one_archive() {
     let flags = "-- --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
 
     // The default is all nine tasks, and their files are checked before anything is run.
-    let missing = folder.run(&format!("{line} {flags}"));
-    assert_eq!(missing.code, Some(1), "{}", missing.stderr);
-    assert!(missing.stderr.contains("no train file of task cola here"), "{}", missing.stderr);
-    for (wrong, said) in [
-        (format!("{line} --tasks snli {flags}"), "snli is not a task of GLUE"),
+    folder.refused(&format!("{line} {flags}"), 1, "no train file of task cola here");
+    for (wrong, message) in [
+        (format!("{line} --tasks snli {flags}"), "snli is not a GLUE task"),
         (format!("{line} --tasks rte {flags} --learning-rate=-1"), "--learning-rate: must be positive"),
         (format!("{line} --tasks rte {flags} --learn 1"), "unexpected argument '--learn'"),
     ] {
-        let ended = folder.run(&wrong);
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        folder.refused(&wrong, 2, message);
     }
     assert!(!folder.at("all").exists());
 
@@ -85,15 +81,13 @@ fn several_tasks_make_one_table_and_one_archive() {
     let before = folder.snapshot("all");
     std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
     let ended = folder.ok(&format!("{line} --resume -- {flags}"));
-    assert!(ended.stderr.contains("rte: was finished before"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("note: rte is already complete"), "{}", ended.stderr);
     assert_eq!(folder.snapshot("all"), before);
     assert!(results["checkpoint"].as_str().is_some_and(|path| path.starts_with("run/")), "{results}");
 
     // Results are not reused with other flags, seeds, weights or data.
-    let refused = |line: String, said: &str| {
-        let ended = folder.run(&line);
-        assert_eq!(ended.code, Some(4), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{line}: {}", ended.stderr);
+    let refused = |line: String, message: &str| {
+        folder.refused(&line, 4, message);
     };
     refused(
         format!("{line} --resume -- {flags} --weight-decay 0.1"),
@@ -107,7 +101,7 @@ fn several_tasks_make_one_table_and_one_archive() {
 }
 
 #[test]
-fn small_sets_go_on_from_mnli() {
+fn from_mnli_starts_from_the_mnli_model() {
     let folder = Folder::with_run();
     folder.write("glue/RTE/train.tsv", entailment(0, 16));
     folder.write("glue/RTE/dev.tsv", entailment(40, 8));
@@ -121,12 +115,14 @@ fn small_sets_go_on_from_mnli() {
     folder.write("glue/MNLI/dev_mismatched.tsv", rows(6));
     let line = "bert glue --checkpoint run --data glue --from-mnli --output all";
     let flags = "-- --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
-    let ended = folder.run(&format!("{line} --tasks rte {flags}"));
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--from-mnli: needs mnli among the tasks"), "{}", ended.stderr);
+    folder.refused(&format!("{line} --tasks rte {flags}"), 2, "--from-mnli: needs mnli in --tasks");
     // RTE is listed first and run last.
     let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
-    assert!(ended.stderr.contains("the checkpoint's head is of an earlier fine-tuning"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the head of the checkpoint is from an earlier fine-tuning"),
+        "{}",
+        ended.stderr
+    );
     assert!(ended.stdout.contains("(mismatched)"), "{}", ended.stdout);
     let report = |task: &str| folder.json(&format!("all/{task}/report.json"))[0].clone();
     assert_eq!(report("rte")["start"], json!("all/mnli/model"));

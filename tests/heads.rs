@@ -66,7 +66,7 @@ fn with_questions(version_2: bool) -> (Folder, Value) {
 }
 
 #[test]
-fn answers_are_words_of_their_texts_and_scored_as_written() {
+fn squad_answers_are_spans_of_the_context() {
     let (folder, dev) = with_questions(false);
     let flags = "--task squad --data squad --doc-stride 16 --max-query-length 12 --max-answer-length 6 --n-best-size 5";
     let ended = folder
@@ -136,18 +136,14 @@ fn answers_are_words_of_their_texts_and_scored_as_written() {
         |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"))["qa_outputs.weight"].clone();
     assert_ne!(outputs("tuned"), outputs("still"));
     folder.write("alone.txt", "Where does the river lie?\n");
-    let alone = folder.run("bert predict --model tuned --input alone.txt");
-    assert_eq!(alone.code, Some(3), "{}", alone.stderr);
-    assert!(
-        alone.stderr.contains("alone.txt:1: \"text_b\" is missing, expected the text in which"),
-        "{}",
-        alone.stderr
+    folder.refused(
+        "bert predict --model tuned --input alone.txt",
+        3,
+        "alone.txt:1: \"text_b\" is missing, expected the text that contains",
     );
     folder.ok("bert report tuned");
     assert_self_contained(&folder.text("tuned/report.html"));
-    let paired = folder.run("bert scores tuned tuned --paired");
-    assert_eq!(paired.code, Some(2), "{}", paired.stderr);
-    assert!(paired.stderr.contains("task squad has no labels to compare"), "{}", paired.stderr);
+    folder.refused("bert scores tuned tuned --paired", 2, "task squad has no labels to compare");
     // The head of a fine-tuned model is reused.
     let line = format!("{QUICK} {flags} --output further --select last").replace("run ", "tuned ");
     let further = folder.ok(&format!("{} --json", line.replace("epochs 3", "epochs 1"))).json();
@@ -181,7 +177,7 @@ fn long_questions_are_answered_as_in_dev() {
 }
 
 #[test]
-fn no_answer_is_an_answer_in_version_2() {
+fn squad2_predicts_unanswerable_questions() {
     let (folder, dev) = with_questions(true);
     let line = format!("{QUICK} --task squad2 --data squad --max-query-length 12 --json --output");
     let scored = |flags: &str, name: &str| {
@@ -202,45 +198,41 @@ fn no_answer_is_an_answer_in_version_2() {
 }
 
 #[test]
-fn bad_questions_have_their_message() {
+fn invalid_squad_files_are_rejected() {
     let (folder, _) = with_questions(true);
     let (path, line) =
         ("squad/dev.json", format!("{QUICK} --task squad --max-query-length 12 --output tuned"));
     folder.write("squad/train.json", questions(0, 4, false).to_string());
     let files = "--train-file squad/train.json --dev-file squad/dev.json";
-    let refused = |bytes: String, said: &str, code: i32| {
+    let refused = |bytes: String, message: &str, code: i32| {
         folder.write(path, bytes);
-        let ended = folder.run(&format!("{line} {files}"));
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+        folder.refused(&format!("{line} {files}"), code, message);
         assert!(!folder.at("tuned").exists());
     };
     refused(
         questions(0, 2, true).to_string(),
-        "question 0-2 has no answer in its text: that is version 2.0",
+        "question 0-2 has no answer in its text: this is SQuAD 2.0",
         3,
     );
     let elsewhere = questions(0, 2, false).to_string().replace("\"answer_start\":", "\"answer_start\":1");
     refused(elsewhere, "not the answer", 3);
     refused("{\"data\":[\n7]}".into(), "dev.json:2:", 3);
-    for (flags, said) in [
-        ("--adapter pfeiffer", "--adapter: is for tasks that give a text or a pair a class or a score"),
+    for (flags, message) in [
+        ("--adapter pfeiffer", "--adapter: works with tasks that classify or score a text or a pair"),
         ("--null-score-diff-threshold 0", "in squad every question has an answer"),
         ("--doc-stride 0", "--doc-stride: must be at least 1"),
-        ("--max-query-length 45", "leaves no room for the text"),
+        ("--max-query-length 45", "leave no room for the text"),
         ("--test-file x", "no labelled test set"),
     ] {
         let line = line.replace(
             "--max-query-length 12",
             if flags.contains("query") { "" } else { "--max-query-length 12" },
         );
-        let ended = folder.run(&format!("{line} {files} {flags}"));
-        assert_eq!(ended.code, Some(2), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{flags}: {}", ended.stderr);
+        folder.refused(&format!("{line} {files} {flags}"), 2, message);
     }
     let ended = folder.run("finetune --task rte --data d --checkpoint run --output tuned --n-best-size 3");
     assert!(
-        ended.code == Some(2) && ended.stderr.contains("is for --task squad and squad2"),
+        ended.code == Some(2) && ended.stderr.contains("works with --task squad and squad2"),
         "{}",
         ended.stderr
     );
@@ -263,31 +255,25 @@ fn tagged(first: usize, sentences: usize) -> String {
     text
 }
 
-#[test]
-fn every_word_has_a_tag() {
+/// Returns a folder with a run and the files of a tagging task in `ner/`.
+fn with_tags() -> Folder {
     let folder = Folder::with_run();
     folder.write("ner/train.txt", tagged(0, 60));
     folder.write("ner/valid.txt", tagged(7, 12));
     folder.write("ner/test.txt", tagged(3, 9));
     folder.write("new.txt", "A\nsmall\nriver\n\nCairo\n");
-    let line = QUICK.replace("3e-3", "1e-2").replace("epochs 3", "epochs 8");
-    let report =
-        folder.ok(&format!("{line} --task conll --data ner --predict new.txt --output tuned --json")).json();
-    let metrics: Vec<&Value> =
-        report["dev"]["metrics"].as_array().expect("metrics").iter().map(|m| &m["metric"]).collect();
-    assert_eq!(metrics, ["f1", "precision", "recall"]);
-    let f1 = number(&report, "/dev/metrics/0/mean");
-    assert!(f1 > 0.5, "{}", report["dev"]);
-    assert_eq!(report["dev"]["interval"]["metric"], json!("f1"));
-    let (low, high) = (number(&report, "/dev/interval/low"), number(&report, "/dev/interval/high"));
-    assert!(low <= f1 && f1 <= high, "{}", report["dev"]);
-    assert_eq!(report["test"]["examples"], json!(9));
-    let config = &folder.json("tuned/model/config.json")[0];
-    assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));
-    let names = json!({ "0": "O", "1": "B-TOWN", "2": "B-WATER", "3": "I-TOWN" });
-    assert_eq!(config["id2label"], names);
-    // Word, tag and predicted tag; words and tags equal the file's.
-    let written = folder.text("tuned/seed-1/dev_predictions.txt");
+    folder
+}
+
+/// Returns the command line of a fine-tuning on tags.
+fn tagging(epochs: u32) -> String {
+    let line = QUICK.replace("3e-3", "1e-2").replace("epochs 3", &format!("epochs {epochs}"));
+    format!("{line} --task conll --data ner")
+}
+
+/// Checks that words and tags of the predictions equal the dev file, and that the predicted entities of one
+/// kind are plausible.
+fn check_dev_predictions(written: &str) {
     let mut expected = tagged(7, 12).replace("-DOCSTART- -X- -X- O\n\n", "");
     let (mut right, mut predicted, mut real) = (0, 0, 0);
     for line in written.lines().filter(|line| !line.is_empty()) {
@@ -304,6 +290,26 @@ fn every_word_has_a_tag() {
     }
     assert!(expected.trim().is_empty());
     assert!(real == 12 && right <= predicted, "{right} {predicted}");
+}
+
+#[test]
+fn every_word_gets_a_tag() {
+    let folder = with_tags();
+    let report = folder.ok(&format!("{} --predict new.txt --output tuned --json", tagging(8))).json();
+    let metrics: Vec<&Value> =
+        report["dev"]["metrics"].as_array().expect("metrics").iter().map(|m| &m["metric"]).collect();
+    assert_eq!(metrics, ["f1", "precision", "recall"]);
+    let f1 = number(&report, "/dev/metrics/0/mean");
+    assert!(f1 > 0.5, "{}", report["dev"]);
+    assert_eq!(report["dev"]["interval"]["metric"], json!("f1"));
+    let (low, high) = (number(&report, "/dev/interval/low"), number(&report, "/dev/interval/high"));
+    assert!(low <= f1 && f1 <= high, "{}", report["dev"]);
+    assert_eq!(report["test"]["examples"], json!(9));
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForTokenClassification"]));
+    let names = json!({ "0": "O", "1": "B-TOWN", "2": "B-WATER", "3": "I-TOWN" });
+    assert_eq!(config["id2label"], names);
+    check_dev_predictions(&folder.text("tuned/seed-1/dev_predictions.txt"));
     let lines = folder.text("tuned/predictions.txt");
     let words: Vec<&str> = lines.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(words, ["A", "small", "river", "", "Cairo", ""]);
@@ -324,10 +330,13 @@ fn every_word_has_a_tag() {
         tags.iter().map(|row| row["entities"].as_array().expect("entities").len()).sum::<usize>(),
         entities
     );
+}
 
-    // Words that are cut off are listed, here and in predictions.
-    let short = line.replace("epochs 8", "epochs 1").replace("--max-seq-length 48", "--max-seq-length 6");
-    let ended = folder.ok(&format!("{short} --task conll --data ner --output short"));
+#[test]
+fn truncated_words_are_reported() {
+    let folder = with_tags();
+    let short = tagging(1).replace("--max-seq-length 48", "--max-seq-length 6");
+    let ended = folder.ok(&format!("{short} --output short"));
     assert!(ended.stderr.contains("words of dev are beyond --max-seq-length 6"), "{}", ended.stderr);
     folder.write("long.txt", "A small river near a large old town\n");
     let row = folder.ok("bert predict --model short --input long.txt").json();
@@ -335,31 +344,30 @@ fn every_word_has_a_tag() {
         number(&row, "/words_not_read") > 0.0 && row["tags"].as_array().map(Vec::len) == Some(8),
         "{row}"
     );
+}
 
-    // A frozen encoder does not change.
-    let frozen = line.replace("epochs 8", "epochs 1");
-    folder.ok(&format!("{frozen} --task conll --data ner --freeze-encoder --output frozen"));
+#[test]
+fn tagging_keeps_a_frozen_encoder() {
+    let folder = with_tags();
+    folder.ok(&format!("{} --freeze-encoder --output frozen", tagging(1)));
     let (before, after) = (
         folder.tensors("run/checkpoints/step-00000006/model.safetensors"),
         folder.tensors("frozen/model/model.safetensors"),
     );
     assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
+}
 
-    let named =
-        folder.run(&format!("{line} --task conll --data ner --test-file ner/none.txt --output other"));
-    assert_eq!(named.code, Some(1), "{}", named.stderr);
-    assert!(named.stderr.contains("none.txt: cannot read"), "{}", named.stderr);
-    for (text, said) in [
-        (
-            tagged(0, 2) + "Bonn NNP B-CITY\n",
-            "valid.txt:19: the tag \"B-CITY\" is not among those of the training file",
-        ),
+#[test]
+fn invalid_tag_files_are_rejected() {
+    let folder = with_tags();
+    let line = tagging(8);
+    folder.refused(&format!("{line} --test-file ner/none.txt --output other"), 1, "none.txt: cannot read");
+    for (text, message) in [
+        (tagged(0, 2) + "Bonn NNP B-CITY\n", "valid.txt:19: the tag \"B-CITY\" is not in the training file"),
         (tagged(0, 1) + "Bonn\n", "valid.txt:11: the word \"Bonn\" has no tag"),
     ] {
         folder.write("ner/valid.txt", text);
-        let ended = folder.run(&format!("{line} --task conll --data ner --output other"));
-        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        folder.refused(&format!("{line} --output other"), 3, message);
     }
 }
 
@@ -379,7 +387,7 @@ fn endings(first: usize, rows: usize) -> String {
 }
 
 #[test]
-fn one_of_four_endings_is_chosen() {
+fn swag_chooses_one_of_four_endings() {
     let folder = Folder::with_run();
     folder.write("swag/train.csv", endings(0, 48));
     folder.write("swag/val.csv", endings(48, 16));
@@ -404,9 +412,7 @@ fn one_of_four_endings_is_chosen() {
     let shape = &folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0;
     assert_eq!(*shape, [1, 16]);
     folder.ok("bert scores tuned tuned --paired");
-    let predict = folder.run("bert predict --model tuned --input swag/val.csv");
-    assert_eq!(predict.code, Some(4), "{}", predict.stderr);
-    assert!(predict.stderr.contains("finetune --predict"), "{}", predict.stderr);
+    folder.refused("bert predict --model tuned --input swag/val.csv", 4, "finetune --predict");
     // The outputs of a frozen encoder are computed once; only the head is trained.
     let frozen = folder
         .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")
@@ -420,13 +426,11 @@ fn one_of_four_endings_is_chosen() {
     let test = folder.run(&format!("{line} --test-file swag/val.csv --output other"));
     assert_eq!(test.code, Some(2), "{}", test.stderr);
     folder.write("swag/val.csv", endings(0, 2).replace(",1\n", ",7\n"));
-    let ended = folder.run(&format!("{line} --output other"));
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("val.csv:3: \"label\" is no number from 0 to 3"), "{}", ended.stderr);
+    folder.refused(&format!("{line} --output other"), 3, "val.csv:3: \"label\" is not a number from 0 to 3");
 }
 
 #[test]
-fn more_than_a_classifier_learns_on_a_frozen_encoder() {
+fn feature_heads_train_on_a_frozen_encoder() {
     let folder = with_entailment();
     let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 3 \
                 --train-batch-size 8 --freeze-encoder --learning-rate 1e-2";
@@ -471,7 +475,11 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
     let still = line.replace("--learning-rate 1e-2", "--learning-rate 1e-12").replace("epochs 3", "epochs 1");
     let again = still.replace("--checkpoint run", "--checkpoint mlp");
     let ended = folder.ok(&format!("{again} --head mlp --output mlp-again"));
-    assert!(ended.stderr.contains("head is of an earlier fine-tuning"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the head of the checkpoint is from an earlier fine-tuning"),
+        "{}",
+        ended.stderr
+    );
     let weights = |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"));
     for name in ["head.dense.weight", "classifier.weight"] {
         assert_ne!(weights("mlp")[name], weights("mlp-again")[name], "{name}");
@@ -485,5 +493,5 @@ fn more_than_a_classifier_learns_on_a_frozen_encoder() {
     assert_eq!(thawed.code, Some(2), "{}", thawed.stderr);
     let tags = folder.run(&format!("{} --head mlp --output other", line.replace("rte", "conll")));
     assert_eq!(tags.code, Some(2), "{}", tags.stderr);
-    assert!(tags.stderr.contains("--head: is for tasks that give a text or a pair a class or a score"));
+    assert!(tags.stderr.contains("--head: works with tasks that classify or score a text or a pair"));
 }

@@ -10,12 +10,12 @@ use wait4::Wait4;
 use crate::common::Folder;
 
 mod configurations; // config.json of a model
-mod forged; // manifests and receipts with valid seals and forged contents
+mod forged; // manifests and receipts with valid checksums and forged contents
 mod manifests; // manifest.json of a data set
-#[cfg(unix)]
-mod no_files; // pipes, devices, links
 mod pages; // reports of all these files
 mod receipts; // receipts of the parts of a build
+#[cfg(unix)]
+mod special_files; // pipes, devices, links
 mod tables; // JSON Lines and Parquet
 mod task_files; // TSV files of a task
 mod text; // plain and compressed text
@@ -28,7 +28,7 @@ type Row<'a> = (&'a str, i32, &'a str);
 const BUILD: &str = "make-pretrain-data --max-seq-length 32 --max-predictions-per-seq 5 --threads 2";
 
 /// Maximum memory in MiB that any of these files may make a program hold.
-const MOST_MEMORY: u64 = 512;
+const MAX_MEMORY_MIB: u64 = 512;
 
 /// Runs the command line of each row and compares the whole message, up to `...`.
 fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
@@ -38,23 +38,23 @@ fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
         let line = format!("{common} {argument}");
         let ended = limited(folder, &line);
         assert_eq!(ended.code, Some(*code), "{line}\n{}", ended.stderr);
-        assert!(ended.memory <= MOST_MEMORY, "{line} held {} MiB", ended.memory);
+        assert!(ended.memory <= MAX_MEMORY_MIB, "{line} held {} MiB", ended.memory);
         most = most.max(ended.memory);
-        let said = ended
+        let actual = ended
             .stderr
             .lines()
             .find_map(|line| line.strip_prefix("error: "))
             .unwrap_or("nothing")
             .trim_end();
-        let mut rest = said;
+        let mut rest = actual;
         for (at, part) in expected.split("...").enumerate() {
             let found = if at == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
-            let found = found.unwrap_or_else(|| panic!("{line}\n     said: {said}\n expected: {expected}"));
+            let found = found.unwrap_or_else(|| panic!("{line}\n   actual: {actual}\n expected: {expected}"));
             rest = &rest[found + part.len()..];
         }
         assert!(
             rest.is_empty() || expected.ends_with("..."),
-            "{line}\n     said: {said}\n expected: {expected}"
+            "{line}\n   actual: {actual}\n expected: {expected}"
         );
         assert_eq!(before, folder.names("."), "{line} left something");
     }
@@ -70,7 +70,7 @@ pub(crate) struct Limited {
     pub(crate) memory: u64,
 }
 
-/// Environment variable with a file that contains a command line for the measuring process: see [`memory_is_counted`].
+/// Environment variable with a file that contains a command line for the measuring process: see [`peak_memory_is_measured`].
 const METER: &str = "BERT_METER";
 
 /// Runs a program with a limit of 3 GB of address space, if a shell can set one, and measures its peak memory. The
@@ -84,7 +84,7 @@ pub(crate) fn limited(folder: &Folder, line: &str) -> Limited {
     let task = files.path().join("task");
     std::fs::write(&task, words.join("\n")).expect("a file written");
     let output = Command::new(std::env::current_exe().expect("the test"))
-        .args(["--exact", "hostile::memory_is_counted", "--nocapture"])
+        .args(["--exact", "hostile::peak_memory_is_measured", "--nocapture"])
         .env(METER, &task)
         .current_dir(folder.at("."))
         .output()
@@ -112,7 +112,7 @@ fn meter(task: &Path) {
 
 /// Also acts as the measuring process if [`METER`] is set.
 #[test]
-fn memory_is_counted() {
+fn peak_memory_is_measured() {
     if let Some(task) = std::env::var_os(METER) {
         return meter(Path::new(&task));
     }

@@ -29,16 +29,41 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON value on each line")).collect()
 }
 
-#[test]
-fn predictions_are_those_of_the_fine_tuning() {
+/// Returns a folder with the fine-tuned model `tuned/`, and its dev pairs without labels in `new.tsv`.
+fn with_tuned_model() -> Folder {
     let folder = with_entailment();
     folder.ok(&format!("finetune --task rte --data glue {TUNE} --output tuned"));
     let dev = folder.text("glue/RTE/dev.tsv");
-    let pairs: Vec<Vec<&str>> = dev.lines().skip(1).map(|line| line.split('\t').collect()).collect();
-    folder.write("new.tsv", pairs.iter().map(|row| format!("{}\t{}\n", row[1], row[2])).collect::<String>());
+    let pairs = rows(&dev).iter().map(|row| format!("{}\t{}\n", row[1], row[2])).collect::<String>();
+    folder.write("new.tsv", pairs);
+    folder
+}
 
-    let said = folder.ok("bert predict --model tuned --input new.tsv").stdout;
-    let answers = lines(&said);
+/// Returns the columns of each row of a TSV file, without the header.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().skip(1).map(|line| line.split('\t').collect()).collect()
+}
+
+/// Returns a folder with a run and `texts.txt`: a pair, a blank line and a text.
+fn with_texts() -> Folder {
+    let folder = Folder::with_run();
+    folder.write("texts.txt", "The river flows . ||| It is long .\n\n  a stream\t\n");
+    folder
+}
+
+/// Returns the tokens of a line of features.
+fn tokens(line: &Value) -> Vec<String> {
+    let features = line["features"].as_array().expect("features").iter();
+    features.map(|feature| feature["token"].as_str().expect("a token").to_string()).collect()
+}
+
+#[test]
+fn predict_equals_the_fine_tuning() {
+    let folder = with_tuned_model();
+    let dev = folder.text("glue/RTE/dev.tsv");
+    let pairs = rows(&dev);
+    let predicted = folder.ok("bert predict --model tuned --input new.tsv").stdout;
+    let answers = lines(&predicted);
     let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
     let predictions = folder.text("tuned/seed-1/dev_predictions.tsv");
     assert_eq!(answers.len(), 20);
@@ -58,18 +83,35 @@ fn predictions_are_those_of_the_fine_tuning() {
         let label = predictions.lines().nth(at + 1).expect("a row").split('\t').nth(1);
         assert_eq!(answer["label"].as_str(), label);
     }
+    // The official file, with its header and labels, is read as in the fine-tuning.
+    let official = lines(&folder.ok("bert predict --model tuned --input glue/RTE/dev.tsv --id index").stdout);
+    for ((official, answer), row) in official.iter().zip(&answers).zip(&pairs) {
+        assert_eq!((&official["probabilities"], &official["id"]), (&answer["probabilities"], &json!(row[0])));
+    }
+}
 
-    // The result is the same in every format, from standard input, from the model's own folder, and into a file.
+/// Checks that the predictions are the same in every format, from standard input, from the model's own folder, and in
+/// a file.
+#[test]
+fn predictions_do_not_depend_on_the_format() {
+    let folder = with_tuned_model();
+    let predicted = folder.ok("bert predict --model tuned --input new.tsv").stdout;
+    let answers = lines(&predicted);
+    let dev = folder.text("glue/RTE/dev.tsv");
+    let pairs = rows(&dev);
     let json: String = pairs
         .iter()
         .map(|row| format!("{}\n", json!({ "id": 7, "text": row[1], "text_b": row[2] })))
         .collect();
     folder.write("new.jsonl", &json);
-    assert_eq!(folder.ok("bert predict --model tuned/model --input new.jsonl").stdout, said);
-    assert_eq!(piped(&folder, "bert predict --model tuned --input - --format jsonl", &json).stdout, said);
+    assert_eq!(folder.ok("bert predict --model tuned/model --input new.jsonl").stdout, predicted);
+    assert_eq!(
+        piped(&folder, "bert predict --model tuned --input - --format jsonl", &json).stdout,
+        predicted
+    );
     let into = folder.ok("bert predict --model tuned --input new.tsv --output deep/answers.jsonl");
-    assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", said.clone()));
-    assert!(into.stderr.contains("20 predictions in deep/answers.jsonl"), "{}", into.stderr);
+    assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", predicted.clone()));
+    assert!(into.stderr.contains("wrote 20 predictions to deep/answers.jsonl"), "{}", into.stderr);
 
     // With more texts than a window, the results stay in order.
     let many = piped(&folder, "bert predict --model tuned --input - --format jsonl", &json.repeat(110));
@@ -80,40 +122,36 @@ fn predictions_are_those_of_the_fine_tuning() {
         let (one, other) = (number(answer, "/probabilities/entailment"), &answers[at % 20]);
         assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
     }
-    let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
-    assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
-    assert!(single.stderr.contains("standard input:1: \"text_b\" is missing"), "{}", single.stderr);
-    // The official file, with its header and labels, is read as in the fine-tuning.
-    let official = lines(&folder.ok("bert predict --model tuned --input glue/RTE/dev.tsv --id index").stdout);
-    for ((official, answer), row) in official.iter().zip(&answers).zip(&pairs) {
-        assert_eq!((&official["probabilities"], &official["id"]), (&answer["probabilities"], &json!(row[0])));
-    }
-
     // A reader that closes the pipe is not an error.
     let mut child = folder.start("bert predict --model tuned --input new.tsv");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("its end").code(), Some(0));
+}
 
+#[test]
+fn predict_rejects_invalid_input() {
+    let folder = with_tuned_model();
     for (line, code, message) in [
         ("--model run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
         ("--model none --input new.tsv", 4, "none: this folder does not exist"),
         ("--model tuned --input none.tsv", 1, "none.tsv: cannot read"),
-        ("--model tuned --input glue", 3, "glue: not a regular file"),
-        ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model takes 64 positions"),
+        ("--model tuned --input glue", 3, "glue: this is not a regular file"),
+        ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model has 64 positions"),
         ("--model tuned --input three.tsv", 3, "three.tsv:1: 5 tab-separated columns, expected a text"),
         ("--model tuned --input new.tsv --columns a,b", 3, "new.tsv:1: no column \"a\" in the header"),
-        ("--model tuned --input bad.txt --columns a,b", 2, "--columns: is for tables and JSON Lines"),
+        ("--model tuned --input bad.txt --columns a,b", 2, "--columns: applies to tables and JSON Lines"),
         ("--model tuned --input bad.jsonl", 3, "bad.jsonl:2: \"text\" is missing, expected a text"),
         ("--model tuned --input bad.txt --output answers", 3, "bad.txt:2: the line is empty"),
     ] {
         folder.write("bad.jsonl", "{\"text\": \"a\"}\n{\"texts\": \"b\"}\n");
         folder.write("bad.txt", "a\n\nb\n");
         folder.write("three.tsv", "a\tb\tc\td\te\n");
-        let ended = folder.run(&format!("bert predict {line}"));
-        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
+        folder.refused(&format!("bert predict {line}"), code, message);
         assert!(!folder.at("answers").exists());
     }
+    let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
+    assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
+    assert!(single.stderr.contains("standard input:1: \"text_b\" is missing"), "{}", single.stderr);
     let bad = piped(&folder, "bert predict --model tuned --input -", "a\n\n");
     assert!(
         bad.code == Some(3) && bad.stderr.contains("standard input:2: the line is empty"),
@@ -123,10 +161,9 @@ fn predictions_are_those_of_the_fine_tuning() {
 }
 
 #[test]
-fn predictions_of_bf16_are_those_of_the_fine_tuning() {
-    if !crate::common::has_bf16() {
-        return;
-    }
+#[ignore = "needs AVX-512 BF16"]
+fn bf16_predict_equals_the_fine_tuning() {
+    assert!(crate::common::has_bf16(), "this test needs a processor with AVX-512 BF16");
     let folder = with_entailment();
     folder.ok(&format!("finetune --task rte --data glue {TUNE} --precision bf16 --output tuned"));
     let first = |flags: &str| {
@@ -140,17 +177,20 @@ fn predictions_of_bf16_are_those_of_the_fine_tuning() {
 }
 
 #[test]
-fn features_in_both_forms() {
-    let folder = Folder::with_run();
-    folder.write("texts.txt", "The river flows . ||| It is long .\n\n  a stream\t\n");
+fn features_of_every_token() {
+    let folder = with_texts();
+    let all = lines(&folder.ok("bert features --model run --input texts.txt --layers all").stdout);
+    let layers = all[0]["features"][0]["layers"].as_array().expect("layers").len();
+    assert_eq!(json!(layers), folder.json("config.json")[0]["num_hidden_layers"]);
+    folder.refused(
+        "bert features --model run --input texts.txt --layers all,0",
+        2,
+        "all includes every layer",
+    );
     let line = "bert features --model run --input texts.txt --layers -1,0";
     let found = lines(&folder.ok(line).stdout);
     assert_eq!(found.len(), 3);
     let vocabulary = folder.text("vocab.txt");
-    let tokens = |line: &Value| -> Vec<String> {
-        let features = line["features"].as_array().expect("features").iter();
-        features.map(|feature| feature["token"].as_str().expect("a token").to_string()).collect()
-    };
     for (at, line) in found.iter().enumerate() {
         assert_eq!(line["linex_index"], json!(at));
         let tokens = tokens(line);
@@ -160,7 +200,19 @@ fn features_in_both_forms() {
     assert_eq!(tokens(&found[0]).iter().filter(|token| *token == "[SEP]").count(), 2, "a pair");
     assert_eq!(tokens(&found[1]), ["[CLS]", "[SEP]"], "a blank line is a line");
 
-    // One row per token; the same numbers without the rounding.
+    let piped =
+        piped(&folder, "bert features --model run --input - --layers -1,0", &folder.text("texts.txt"));
+    assert_eq!(lines(&piped.stdout), found);
+    let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
+    assert_eq!(tokens(&short[0]).len(), 6);
+}
+
+/// Checks that the Parquet file has one row per token, with the numbers of the JSON Lines before their rounding.
+#[test]
+fn features_in_parquet_equal_json_lines() {
+    let folder = with_texts();
+    let line = "bert features --model run --input texts.txt --layers -1,0";
+    let found = lines(&folder.ok(line).stdout);
     folder.ok(&format!("{line} --format parquet --output rows.parquet"));
     let file = File::open(folder.at("rows.parquet")).expect("the file");
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("a reader");
@@ -190,27 +242,24 @@ fn features_in_both_forms() {
         }
     }
     assert_eq!(rows, found.iter().map(|line| tokens(line).len()).sum::<usize>());
-    let piped =
-        piped(&folder, "bert features --model run --input - --layers -1,0", &folder.text("texts.txt"));
-    assert_eq!(lines(&piped.stdout), found);
-    let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
-    assert_eq!(tokens(&short[0]).len(), 6);
+}
 
+#[test]
+fn features_select_layers_and_reject_invalid_ones() {
+    let folder = with_texts();
     // Without --layers, a model with two layers gives both.
     let all = lines(&folder.ok("bert features --model run --input texts.txt").stdout);
     let layers = |line: &Value| line["features"][0]["layers"].as_array().map(Vec::len);
     assert!(all.iter().all(|line| layers(line) == Some(2)), "{all:?}");
 
     for (flags, code, message) in [
-        ("--layers 2", 2, "--layers: no layer 2; the model has 0 to 1, or -2 to -1"),
-        ("--layers -1,-1", 2, "--layers: -1 is named twice"),
+        ("--layers 2", 2, "--layers: the model has no layer 2; its layers are 0 to 1, or -2 to -1"),
+        ("--layers -1,-1", 2, "--layers: layer -1 is given twice"),
         ("--layers 0 --format parquet", 2, "--output <FILE>"),
-        ("--layers 0 --max-seq-length 65", 4, "the model takes 64 positions"),
+        ("--layers 0 --max-seq-length 65", 4, "the model has 64 positions"),
         ("--layers 0 --max-seq-length 4", 2, "invalid value '4'"),
     ] {
-        let ended = folder.run(&format!("bert features --model run --input texts.txt {flags}"));
-        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message), "{flags}: {}", ended.stderr);
+        folder.refused(&format!("bert features --model run --input texts.txt {flags}"), code, message);
     }
     folder.write("latin1.txt", b"good\ncaf\xe9\n");
     let ended = folder.run("bert features --model run --input latin1.txt --layers 0 --output out.jsonl");

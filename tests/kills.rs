@@ -59,7 +59,7 @@ impl Tally {
 }
 
 #[test]
-fn killed_builds_end_as_undisturbed_ones() {
+fn killed_builds_equal_uninterrupted_builds() {
     let folder = Folder::with_data();
     folder.write("long.txt", articles(0, 40));
     let flags =
@@ -94,7 +94,7 @@ fn killed_builds_end_as_undisturbed_ones() {
 /// Kills and restarts both steps of two parts and the merge, with and without a scratch folder. Checks that no scratch
 /// data is left.
 #[test]
-fn killed_parts_end_as_the_whole() {
+fn killed_parts_merge_to_the_same_data() {
     let folder = Folder::with_data();
     folder.write("a.txt", articles(0, 20));
     folder.write("b.txt", articles(20, 40));
@@ -140,7 +140,7 @@ fn snapshot_of_the_data(folder: &Folder) -> std::collections::BTreeMap<String, O
 }
 
 #[test]
-fn killed_runs_end_as_undisturbed_ones() {
+fn killed_runs_equal_uninterrupted_runs() {
     let folder = with_whole_run();
     // With a checkpoint after each step, most kills come while one is written.
     let line = format!("{RUN} --save-every 1 --output run");
@@ -182,7 +182,7 @@ fn killed_runs_end_as_undisturbed_ones() {
 
 /// Checks that the leftovers of a kill never block the same command, with or without `--resume`.
 #[test]
-fn killed_finetunings_end_as_undisturbed_ones() {
+fn killed_finetunings_equal_uninterrupted_finetunings() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 24));
     folder.write("glue/dev.tsv", entailment(24, 12));

@@ -42,7 +42,7 @@ fn one(words: &mut Words<'_>, allowed: &[&str]) -> bool {
 }
 
 #[test]
-fn expressions_are_understood() {
+fn licence_expressions_are_parsed() {
     let allowed = ["MIT", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"];
     for (expression, expected) in [
         ("MIT", true),

@@ -43,7 +43,7 @@ fn estimated_and_measured(folder: &Folder, line: &str) -> (f64, f64) {
 }
 
 #[test]
-fn the_estimate_is_near_the_measured_peak() {
+fn memory_estimate_is_near_the_peak() {
     let folder = with_wide_data();
     let cases = [
         "--model tiny --batch-size 64",
@@ -67,21 +67,21 @@ fn the_estimate_is_near_the_measured_peak() {
 }
 
 #[test]
-fn a_step_that_cannot_fit_is_refused_with_the_remedy() {
+fn insufficient_memory_is_reported_with_a_remedy() {
     let folder = with_wide_data();
     let line = "pretrain --data wide --model base --batch-size 64 --steps 2 --output run";
     let ended = under(&folder, 3_000_000, line);
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
-    let said: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("error")).collect();
-    assert_eq!(said.len(), 1, "{}", ended.stderr);
+    let message: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("error")).collect();
+    assert_eq!(message.len(), 1, "{}", ended.stderr);
     for part in ["`ulimit -v` allows 2.9 GiB", "--gradient-accumulation-steps"] {
-        assert!(said[0].contains(part), "{part}: {}", said[0]);
+        assert!(message[0].contains(part), "{part}: {}", message[0]);
     }
     assert!(!folder.at("run").exists());
 }
 
 #[test]
-fn a_failed_allocation_is_one_line_and_exit_code_7() {
+fn failed_allocation_exits_with_code_7() {
     let folder = with_wide_data();
     let init = "bert init --initialization reference --vocab wide.txt --model large --output fresh";
     let ended = under(&folder, 1_200_000, init);

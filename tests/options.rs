@@ -12,14 +12,14 @@ fn folder() -> Folder {
 }
 
 fn digests(folder: &Folder, data: &str) -> Vec<Value> {
-    let shards = folder.sealed(&format!("{data}/manifest.json"))["shards"].clone();
+    let shards = folder.checksummed(&format!("{data}/manifest.json"))["shards"].clone();
     shards.as_array().expect("a list").iter().map(|shard| shard["blake3"].clone()).collect()
 }
 
 /// Checks that the fraction of masked tokens is as requested at every length, and that a lower cap is reported at the
 /// start.
 #[test]
-fn a_cap_that_lowers_the_masked_share_is_told() {
+fn prediction_cap_below_masked_share_warns() {
     let folder = folder();
     let flags = "--input train.txt --vocab vocab.txt --max-seq-length 512 --dupe-factor 1";
     let free = folder.ok(&format!("make-pretrain-data {flags} --output free --json"));
@@ -40,7 +40,7 @@ fn a_cap_that_lowers_the_masked_share_is_told() {
         let ended = folder.ok(&format!("make-pretrain-data {flags} --output {name} {more} --quiet"));
         assert!(ended.stderr.contains(warning), "{name}: {}", ended.stderr);
         assert_eq!(
-            ended.stdout.contains("WARNING: At most 20 tokens"),
+            ended.stdout.contains("warning: At most 20 tokens"),
             name != "not-made",
             "{}",
             ended.stdout
@@ -51,7 +51,7 @@ fn a_cap_that_lowers_the_masked_share_is_told() {
 }
 
 #[test]
-fn a_data_set_is_made_again_from_its_manifest() {
+fn manifest_rebuilds_the_data_set() {
     let folder = folder();
     let flags = "--input train.txt --vocab vocab.txt --max-seq-length 48 --dupe-factor 3 --num-shards 2 --nsp sop \
                  --do-whole-word-mask --random-seed 5 --masked-lm-prob 0.2 --columns hf";
@@ -59,7 +59,7 @@ fn a_data_set_is_made_again_from_its_manifest() {
     for (name, from) in [("from-file", "made/manifest.json"), ("from-folder", "made")] {
         folder.ok(&format!("make-pretrain-data --config {from} --output {name} --threads 1"));
         assert_eq!(digests(&folder, name), digests(&folder, "made"), "{name}");
-        let config = |data: &str| folder.sealed(&format!("{data}/manifest.json"))["config"].clone();
+        let config = |data: &str| folder.checksummed(&format!("{data}/manifest.json"))["config"].clone();
         assert_eq!(config(name), config("made"), "{name}");
     }
     // A flag overrides the file, even if it gives the default.
@@ -77,13 +77,13 @@ fn a_data_set_is_made_again_from_its_manifest() {
 }
 
 #[test]
-fn a_file_of_options_has_known_keys_and_values() {
+fn config_file_rejects_unknown_keys_and_values() {
     let folder = folder();
     let options =
         json!({ "input": ["train.txt"], "vocab": "vocab.txt", "max_seq_length": 32, "dupe_factor": 2 });
     folder.write("options.json", options.to_string());
     folder.ok("make-pretrain-data --config options.json --output data");
-    assert_eq!(folder.sealed("data/manifest.json")["config"]["dupe_factor"], 2);
+    assert_eq!(folder.checksummed("data/manifest.json")["config"]["dupe_factor"], 2);
     for (name, text, named) in [
         ("key.json", r#"{ "dupe_facto": 3 }"#, "unknown field `dupe_facto`"),
         ("value.json", r#"{ "nsp": "maybe" }"#, "unknown variant `maybe`"),
@@ -95,14 +95,12 @@ fn a_file_of_options_has_known_keys_and_values() {
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(ended.stderr.contains(name) && ended.stderr.contains(named), "{}", ended.stderr);
     }
-    let ended = folder.run("make-pretrain-data --config nowhere.json --output x");
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("nowhere.json"), "{}", ended.stderr);
+    folder.refused("make-pretrain-data --config nowhere.json --output x", 1, "nowhere.json");
     assert!(!folder.at("x").exists());
 }
 
 #[test]
-fn a_run_and_a_tuning_are_made_again_from_what_they_saved() {
+fn saved_configurations_repeat_their_runs() {
     let folder = Folder::with_data();
     folder.ok(&format!("pretrain {QUICK} --steps 3 --seed 9 --adam-bias-correction true --output run"));
     for from in ["run", "run/run.json"] {
@@ -113,12 +111,12 @@ fn a_run_and_a_tuning_are_made_again_from_what_they_saved() {
             folder.text("run/metrics.jsonl"),
             "{from}"
         );
-        let identity = |run: &str| folder.sealed(&format!("{run}/run.json"))["identity"].clone();
+        let identity = |run: &str| folder.checksummed(&format!("{run}/run.json"))["identity"].clone();
         assert_eq!(identity(&again), identity("run"));
     }
     // A flag overrides the file, and also removes options that conflict with it: --model.
     folder.ok("pretrain --config run --steps 2 --init-checkpoint run --seed 10 --output other");
-    let saved = folder.sealed("other/run.json")["config"].clone();
+    let saved = folder.checksummed("other/run.json")["config"].clone();
     assert_eq!((&saved["steps"], &saved["seed"], &saved["model"]), (&json!(2), &json!(10), &Value::Null));
     assert_eq!((&saved["batch_size"], &saved["adam_bias_correction"]), (&json!(8), &json!(true)));
 
@@ -138,9 +136,7 @@ fn a_run_and_a_tuning_are_made_again_from_what_they_saved() {
 
     for (program, needed) in [("pretrain", "--data"), ("finetune", "--task")] {
         folder.write("wrong.json", r#"{ "stepz": 3 }"#);
-        let ended = folder.run(&format!("{program} --config wrong.json --output x"));
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(needed), "what is required is missing: {}", ended.stderr);
+        folder.refused(&format!("{program} --config wrong.json --output x"), 2, needed);
     }
     folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
     let ended = folder.run("pretrain --config wrong.json --output x");

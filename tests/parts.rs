@@ -6,16 +6,14 @@ const FLAGS: &str = "--input train.txt --vocab vocab.txt --max-seq-length 32 --m
                      --num-shards 3 --dupe-factor 4";
 
 #[test]
-fn parts_made_at_the_same_time_are_merged_to_the_whole() {
+fn concurrent_parts_merge_to_the_whole_data_set() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 8));
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
     folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
     let part = |index: usize| format!("make-pretrain-data {FLAGS} --output parts --part {index} --parts 4");
     // A part that starts before the text is tokenized reports this and what to do next.
-    let early = folder.run(&part(2));
-    assert_eq!(early.code, Some(75), "{}", early.stderr);
-    assert!(early.stderr.contains("1 of 1 shares of the text are not tokenized yet"), "{}", early.stderr);
+    folder.refused(&part(2), 75, "1 of 1 shares of the text are not tokenized yet");
     let tokenize = |index: usize| format!("{} --tokenize-only", part(index));
     let running: Vec<_> = [1, 2, 3, 4].map(|index| folder.start(&tokenize(index))).into_iter().collect();
     for child in running {
@@ -25,9 +23,7 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
     for child in running {
         assert!(child.wait_with_output().expect("its end").status.success());
     }
-    let ended = folder.run("bert merge parts");
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("part 2 is missing: make it with --part 2 --parts 4"), "{}", ended.stderr);
+    folder.refused("bert merge parts", 3, "part 2 is missing: make it with --part 2 --parts 4");
     // This part has other paths for the same text, as on a machine with another mount point.
     folder.write("mounted/text.txt", articles(0, 8));
     folder.write("elsewhere/vocab.txt", folder.read("vocab.txt"));
@@ -46,7 +42,7 @@ fn parts_made_at_the_same_time_are_merged_to_the_whole() {
 }
 
 #[test]
-fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
+fn parts_with_scratch_print_the_merge_command() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 4));
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
@@ -59,9 +55,9 @@ fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
     let other = format!("make-pretrain-data {FLAGS} --output other --scratch fast --part 1 --parts 2");
     folder.ok(&format!("{other} --tokenize-only"));
     folder.ok(&part(1));
-    let said = folder.ok(&part(2)).stdout;
-    let merge = said.lines().last().and_then(|line| line.strip_prefix("when all parts are done: "));
-    assert_eq!(merge, Some("bert merge parts --scratch fast"), "{said}");
+    let message = folder.ok(&part(2)).stdout;
+    let merge = message.lines().last().and_then(|line| line.strip_prefix("next, when all parts are done: "));
+    assert_eq!(merge, Some("bert merge parts --scratch fast"), "{message}");
     folder.ok(merge.expect("compared"));
     assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
     let left = folder.snapshot("fast");
@@ -81,37 +77,37 @@ fn parts_with_a_scratch_folder_say_how_to_merge_and_leave_nothing_there() {
 }
 
 #[test]
-fn an_engine_refuses_what_it_cannot_do() {
+fn engine_rejects_unsupported_options() {
     let folder = Folder::new();
     folder.write("train.txt", "one.\n");
     let line = "make-pretrain-data --input train.txt --vocab vocab.txt --output data --engine datafusion";
-    for (flags, said) in
+    for (flags, message) in
         [("--tasks 1", "--tasks"), ("--overwrite", "--overwrite cannot be used with --engine")]
     {
         let ended = folder.run(&format!("{line} {flags}"));
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(said) && !ended.stderr.contains("--part"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message) && !ended.stderr.contains("--part"), "{}", ended.stderr);
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_standard_output_is_named() {
+fn full_stdout_is_reported() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 4));
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
     let mut command = folder.command(&format!("make-pretrain-data {FLAGS} --output data"));
     let full = std::fs::File::create("/dev/full").expect("a device that is full");
     let ended = command.stdout(full).output().expect("the program starts");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("the work is done") && said.contains("standard output"), "{said}");
+    let message = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{message}");
+    assert!(message.contains("the work is done") && message.contains("standard output"), "{message}");
     folder.ok("bert verify data");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_request_for_a_checkpoint_ends_no_build() {
+fn sigusr1_does_not_stop_a_build() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 40));
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
@@ -129,16 +125,18 @@ fn a_request_for_a_checkpoint_ends_no_build() {
 }
 
 #[test]
-fn a_budget_changes_no_byte_and_one_too_small_is_refused() {
+fn memory_budget_does_not_change_the_output() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 4));
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --output vocab.txt");
     folder.ok(&format!("make-pretrain-data {FLAGS} --output large"));
     folder.ok(&format!("make-pretrain-data {FLAGS} --memory-budget 64M --threads 2 --output small"));
     assert!(folder.snapshot("large") == folder.snapshot("small"));
-    let ended = folder.run(&format!("make-pretrain-data {FLAGS} --memory-budget 1M --output x"));
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--memory-budget is 1M, but"), "{}", ended.stderr);
+    folder.refused(
+        &format!("make-pretrain-data {FLAGS} --memory-budget 1M --output x"),
+        2,
+        "--memory-budget is 1M, but",
+    );
     let ended = folder.run(&format!("make-pretrain-data {FLAGS} --memory-budget lots --output x"));
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }

@@ -13,7 +13,7 @@ fn with_text() -> Folder {
 }
 
 #[test]
-fn urls_of_files_work_for_every_flag() {
+fn every_flag_accepts_file_urls() {
     let folder = with_text();
     let url =
         |name: &str| format!("file://{}", folder.at(name).to_str().expect("a name").replace(' ', "%20"));
@@ -41,18 +41,34 @@ fn urls_of_files_work_for_every_flag() {
 }
 
 #[test]
-fn names_with_commas_are_names() {
+fn paths_may_contain_commas() {
     let folder = with_text();
     for (input, files) in [("my text/a, b.txt", 1), ("my text/a, b.txt,c.txt", 2), ("my text,c.txt", 2)] {
         folder.ok(&format!(
             "make-pretrain-data {FLAGS} --vocab vocab.txt --input '{input}' --output data --overwrite"
         ));
-        assert_eq!(folder.sealed("data/manifest.json")["inputs"].as_array().expect("a list").len(), files);
+        assert_eq!(folder.checksummed("data/manifest.json")["inputs"].as_array().expect("a list").len(), files);
     }
 }
 
 #[test]
-fn passwords_in_urls_are_never_printed() {
+fn tables_in_input_folders_are_skipped_with_one_warning() {
+    let folder = with_text();
+    folder.write("my text/pairs.tsv", "index\tlabel\n0\tentailment\n");
+    let warning = "warning: 1 CSV or TSV file(s) in input folders are skipped, my text/pairs.tsv first: they have no \
+                   column \"text\"; name the column of their text with --text-column";
+    for line in [
+        format!("make-pretrain-data {FLAGS} --vocab vocab.txt --input 'my text' --output data"),
+        "bert make-vocab --input 'my text' --vocab-size 300 --output again.txt".to_owned(),
+    ] {
+        let stderr = folder.ok(&line).stderr;
+        assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+    }
+    assert_eq!(folder.read("again.txt"), folder.read("vocab.txt"));
+}
+
+#[test]
+fn passwords_in_urls_are_not_printed() {
     let folder = with_text();
     for (line, code) in [
         (

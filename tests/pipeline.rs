@@ -16,9 +16,10 @@ fn pretrained() -> (Folder, Value) {
          --initialization reference --learning-rate 1e-2 --save-every 20 --output 'my run' --json"
     ));
     // With or without a terminal, progress goes to stderr and only the result to stdout.
-    for said in ["M parameters", "step 20: saved", "step 60: held out: masked LM loss", "too few to judge by"]
+    for message in
+        ["M parameters", "step 20: saved", "step 60: held-out: masked LM loss", "too few for a diagnosis"]
     {
-        assert!(outcome.stderr.contains(said), "{said:?} is not in {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{message:?} is not in {}", outcome.stderr);
     }
     let outcome = outcome.json();
     (folder, outcome)
@@ -31,9 +32,12 @@ fn text_to_shards() {
     assert_eq!(folder.read("again.txt"), folder.read("vocab.txt"), "the same text, the same bytes");
     let vocabulary = folder.text("vocab.txt");
     let size = vocabulary.lines().count();
-    let said: Vec<&str> = made.stdout.lines().collect();
-    assert!(said.len() == 2 && said[0].starts_with("[UNK] is 0.0000 % of this text: 0 of "), "{said:?}");
-    assert_eq!(said[1], format!("{size} tokens: again.txt"));
+    let message: Vec<&str> = made.stdout.lines().collect();
+    assert!(
+        message.len() == 2 && message[0].starts_with("[UNK] is 0.0000 % of this text: 0 of "),
+        "{message:?}"
+    );
+    assert_eq!(message[1], format!("{size} tokens: again.txt"));
     assert_eq!(
         vocabulary.lines().take(5).collect::<Vec<_>>(),
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -44,7 +48,7 @@ fn text_to_shards() {
     assert_eq!(folder.snapshot("again"), folder.snapshot("data"), "the same data, byte for byte");
     assert!(built.stdout.contains("[CLS]") && built.stdout.contains("3 shards"), "{}", built.stdout);
 
-    let manifest = &folder.sealed("data/manifest.json");
+    let manifest = &folder.checksummed("data/manifest.json");
     let instances = number(manifest, "/instances");
     let shards = manifest["shards"].as_array().expect("shards");
     let rows: Vec<u64> = shards.iter().map(|shard| shard["rows"].as_u64().expect("rows")).collect();
@@ -55,7 +59,7 @@ fn text_to_shards() {
     let verified = folder.ok("bert verify data").stdout;
     assert_eq!(verified.lines().filter(|line| line.starts_with("good  ")).count(), 5, "{verified}");
     assert_eq!(verified.lines().count(), 5);
-    assert!(verified.contains(&format!("the law of conservation, from the {instances} rows")), "{verified}");
+    assert!(verified.contains(&format!("invariants, recounted from the {instances} rows")), "{verified}");
 
     let inspected = folder.ok("bert inspect data --instances 2 --json").json();
     assert_eq!(inspected["manifest"], *manifest);
@@ -71,7 +75,7 @@ fn text_to_shards() {
     assert!(beyond.stderr.contains(&format!("numbered from 0 to {}", instances - 1.0)), "{}", beyond.stderr);
     let small = folder.run("bert make-vocab --input train.txt --vocab-size 20 --output below/small.txt");
     assert!(
-        small.stderr.contains("the special tokens and the alphabet of the text take"),
+        small.stderr.contains("the special tokens and the alphabet of the text need"),
         "{}",
         small.stderr
     );
@@ -92,7 +96,7 @@ fn odd_text_is_read_and_counted() {
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
     let manifest =
         folder.ok(&format!("make-pretrain-data --input odd.txt {flags} --output odd --json")).json();
-    assert_eq!(manifest, folder.sealed("odd/manifest.json"));
+    assert_eq!(manifest, folder.checksummed("odd/manifest.json"));
     let plain =
         folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output plain --json")).json();
     let count = |manifest: &Value, what: &str| number(manifest, &format!("/report/{what}"));
@@ -108,7 +112,7 @@ fn odd_text_is_read_and_counted() {
 }
 
 #[test]
-fn pretraining_learns_and_its_figures_agree() {
+fn pretraining_learns_and_its_reports_agree() {
     let (folder, outcome) = pretrained();
     let metrics = folder.json("my run/metrics.jsonl");
     let evaluations = folder.json("my run/evaluations.jsonl");
@@ -170,7 +174,7 @@ fn pretraining_learns_and_its_figures_agree() {
 }
 
 #[test]
-fn a_checkpoint_becomes_words_pages_and_folders() {
+fn fill_mask_and_attention_read_a_run() {
     let (folder, _) = pretrained();
     let text = "'a river is a [MASK] of [MASK] water ||| the source is a spring'";
     let filled = folder.ok(&format!("bert fill-mask --checkpoint 'my run' --top-k 4 {text} --json")).json();
@@ -187,23 +191,27 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     assert_eq!(shown.lines().count(), 2 + 2 * 3, "three words each unless asked: {shown}");
 
     let hostile = "<script>alert(\"1\")</script> & <img src=x> river";
-    let said = folder.ok(&format!("bert attention --checkpoint 'my run' '{hostile}' --output a.html"));
-    assert_eq!(said.stdout, "a.html\n");
+    let message = folder.ok(&format!("bert attention --checkpoint 'my run' '{hostile}' --output a.html"));
+    assert_eq!(message.stdout, "a.html\n");
     let page = folder.text("a.html");
     assert_self_contained(&page.replace("&lt;img src=x&gt;", ""));
     assert!(page.contains("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; "), "{page}");
     assert_eq!(page.matches("<figure>").count(), 4, "two layers of two heads");
+}
 
+#[test]
+fn report_page_shows_losses_and_baselines() {
+    let (folder, _) = pretrained();
     let reported = folder.ok("bert report 'my run'");
     assert_eq!(reported.stdout, "my run/report.html\n");
-    assert!(reported.stderr.contains("note: 60 steps are too few to judge by."), "{}", reported.stderr);
+    assert!(reported.stderr.contains("note: 60 steps are too few for a diagnosis."), "{}", reported.stderr);
     let page = folder.text("my run/report.html");
     assert_self_contained(&page);
     let last = folder.json("my run/evaluations.jsonl").pop().expect("an evaluation");
     let loss = number(&last, "/masked_lm_loss");
     assert!(page.contains(&format!("<b>{loss:.3}</b>")) && page.contains(&format!("{loss:.4}</td>")));
     assert!(
-        page.contains("word frequencies") && page.contains(">step</text>") && page.contains("(nats)</text>")
+        page.contains("unigram baseline") && page.contains(">step</text>") && page.contains("(nats)</text>")
     );
     folder.ok("bert report 'my run' --compare 'my run' --compare 'my run' --output new/place/both.html");
     assert_eq!(
@@ -216,10 +224,14 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
     let settings = folder.text("moved/run.json").replace("\"data\": \"data\"", "\"data\": \"gone\"");
     folder.write("moved/run.json", settings);
     folder.ok("bert report moved");
-    assert!(!folder.text("moved/report.html").contains(">word frequencies "));
+    assert!(!folder.text("moved/report.html").contains(">unigram baseline "));
+}
 
-    let said = folder.ok("bert export 'my run' whole").stdout;
-    assert!(said.ends_with("-> whole\n"), "{said}");
+#[test]
+fn export_writes_the_model_and_a_card() {
+    let (folder, _) = pretrained();
+    let message = folder.ok("bert export 'my run' whole").stdout;
+    assert!(message.ends_with("-> whole\n"), "{message}");
     let files = [
         "README.md",
         "config.json",
@@ -230,8 +242,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
         "vocab.txt",
     ];
     assert_eq!(folder.names("whole"), files);
-    let plain = folder.run("bert verify whole");
-    assert!(plain.code == Some(1) && plain.stderr.contains("a model without digests"), "{}", plain.stderr);
+    folder.refused("bert verify whole", 1, "this model has no digests");
     assert_eq!(folder.json("whole/config.json")[0]["architectures"], json!(["BertForPreTraining"]));
     assert_eq!(folder.read("whole/vocab.txt"), folder.read("vocab.txt"));
     folder.ok("bert export --encoder-only 'my run' encoder");
@@ -251,7 +262,7 @@ fn a_checkpoint_becomes_words_pages_and_folders() {
 
 /// Checks that only the words of a vocabulary file matter, not its line endings.
 #[test]
-fn line_ends_of_a_vocabulary_do_not_matter() {
+fn vocabulary_line_endings_do_not_matter() {
     let folder = Folder::with_data();
     let unix = folder.text("vocab.txt");
     folder.write("windows.txt", unix.replace('\n', "\r\n"));

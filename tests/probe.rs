@@ -10,7 +10,7 @@ fn probes(result: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn words_at_masks() {
+fn probe_changes_predictions_at_masks() {
     let folder = Folder::with_run();
     let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
     // "the" is at positions 1 and 5.
@@ -55,8 +55,11 @@ fn words_at_masks() {
     let text = folder.ok("bert probe --model run 'the river [MASK] of' --replace 1=a").stdout;
     assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
     assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
+}
 
-    // Instances of a data folder store the masked words.
+#[test]
+fn probe_reads_masked_instances_of_a_data_folder() {
+    let folder = Folder::with_run();
     let result = folder.ok("bert probe --model run --data held --instances 4 --replace the=a --json").json();
     assert!(!probes(&result).is_empty());
     for probe in probes(&result) {
@@ -64,15 +67,19 @@ fn words_at_masks() {
         assert!(probe["source"].as_str().expect("a place").starts_with("instance "));
         assert!(probe["predictions"].as_array().expect("some").iter().all(|of| of["truth"].is_string()));
     }
+}
 
+#[test]
+fn probe_rejects_invalid_replacements() {
+    let folder = Folder::with_run();
     for (flags, code, message) in [
         (
             "'a river' --replace 1=the",
             2,
-            "--replace: nothing is predicted: a model without a classifier needs a [MASK]",
+            "--replace: the model has no classifier and the text no [MASK], so nothing is predicted",
         ),
-        ("'a [MASK]' --replace he=she", 2, "--replace: none of the words is there"),
-        ("'a [MASK]' --replace 9=she", 2, "--replace: no word 9; text has 2 words"),
+        ("'a [MASK]' --replace he=she", 2, "--replace: the text has none of these words"),
+        ("'a [MASK]' --replace 9=she", 2, "--replace: text has 2 words, so no word 9"),
         ("'a [MASK]' --replace 0=she", 2, "words are counted from 1"),
         ("'a [MASK]' --replace she", 2, "expected POSITION=WORD[,WORD...]"),
         ("'a [MASK]'", 2, "--replace <WORD=WORD,...>"),
@@ -80,14 +87,12 @@ fn words_at_masks() {
         ("'a [MASK]' --data held --replace he=she", 2, "cannot be used with"),
         ("--data run --replace he=she", 3, "run"),
     ] {
-        let ended = folder.run(&format!("bert probe --model run {flags}"));
-        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message), "{flags}: {}", ended.stderr);
+        folder.refused(&format!("bert probe --model run {flags}"), code, message);
     }
 }
 
 #[test]
-fn classes_of_texts() {
+fn probe_changes_predicted_classes() {
     let folder = with_entailment();
     let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
     folder.ok(&format!("finetune --task rte --data glue --learning-rate 1e-2 {flags} --output tuned"));
@@ -106,11 +111,9 @@ fn classes_of_texts() {
         assert!((number(prediction, &format!("/{when}/probability")) - probability).abs() < 1e-6);
     }
     assert_eq!(prediction["flips"], json!(answers[0]["label"] != answers[1]["label"]));
-    let ended = folder.run("bert probe --model tuned --data held --replace the=a");
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("--data: instances have masks, and this model is a classifier"),
-        "{}",
-        ended.stderr
+    folder.refused(
+        "bert probe --model tuned --data held --replace the=a",
+        2,
+        "--data: the instances of a data folder have masks, but this model is a classifier",
     );
 }

@@ -218,7 +218,7 @@ fn transformers_loads_what_the_programs_write() {
 
 #[test]
 #[ignore = "needs Python with transformers and PEFT (BERT_PYTHON)"]
-fn peft_loads_our_lora_and_we_load_its() {
+fn lora_folders_round_trip_with_peft() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
@@ -227,7 +227,7 @@ fn peft_loads_our_lora_and_we_load_its() {
          --adapter lora --lora-rank 2 --lora-alpha 3 --learning-rate 1e-2 --output tuned");
     let dev = folder.text("glue/dev.tsv");
     let row: Vec<&str> = dev.lines().nth(1).expect("a row").split('\t').collect();
-    let said = python(&folder, LORA, &["whole", "tuned/model", "theirs", row[1], row[2]]);
+    let message = python(&folder, LORA, &["whole", "tuned/model", "theirs", row[1], row[2]]);
     let close = |theirs: &Value, ours: &[f64]| {
         for (at, ours) in ours.iter().enumerate() {
             assert!((theirs[at].as_f64().expect("a number") - ours).abs() <= 1e-5, "{theirs} is not {ours}");
@@ -235,7 +235,7 @@ fn peft_loads_our_lora_and_we_load_its() {
     };
     let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
     let first = probabilities.lines().next().expect("a row").split('\t');
-    close(&said["classes"][0], &first.map(|p| p.parse().expect("a number")).collect::<Vec<f64>>());
+    close(&message["classes"][0], &first.map(|p| p.parse().expect("a number")).collect::<Vec<f64>>());
 
     // Their adapter on our encoder.
     let device = DeviceName::default().open().expect("a processor");
@@ -248,7 +248,7 @@ fn peft_loads_our_lora_and_we_load_its() {
     let text = Text::open(&folder.at("whole")).expect("the tokenizer's files");
     let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
     let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
-    close(&said["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
+    close(&message["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());
 }
 
 /// Texts with accents, ideographs, pairs, long words and an empty text.
@@ -259,7 +259,7 @@ const TEXTS: &str = "A man is playing a guitar.\nThe quick brown fox jumps over 
 
 #[test]
 #[ignore = "needs Python with transformers and the weights of MiniLM (BERT_PYTHON)"]
-fn hidden_states_of_real_weights_are_those_of_transformers() {
+fn hidden_states_match_transformers() {
     let folder = Folder::new();
     python(&folder, REAL_WEIGHTS, &[]);
     folder.write("texts.txt", TEXTS);
@@ -279,7 +279,7 @@ fn hidden_states_of_real_weights_are_those_of_transformers() {
 
 #[test]
 #[ignore = "needs Python with transformers and the weights of MiniLM (BERT_PYTHON)"]
-fn transformers_agrees_with_a_fine_tuning_of_real_weights() {
+fn fine_tuned_weights_match_transformers() {
     let folder = Folder::new();
     python(&folder, REAL_WEIGHTS, &[]);
     folder.write("glue/train.tsv", entailment(0, 32));

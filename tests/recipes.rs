@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::common::{Folder, QUICK};
 
 #[test]
-fn a_recipe_is_what_the_flags_do_not_say() {
+fn flags_override_a_recipe() {
     let folder = Folder::with_data();
     let list = folder.ok("bert recipes").stdout;
     for name in ["laptop", "overnight", "paper"] {
@@ -16,52 +16,72 @@ fn a_recipe_is_what_the_flags_do_not_say() {
 
     let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32";
     folder.ok(&format!("make-pretrain-data --recipe laptop {flags} --output documents"));
-    let made = folder.sealed("documents/manifest.json");
+    let made = folder.checksummed("documents/manifest.json");
     assert_eq!(made["config"]["layout"], "documents", "of the recipe");
     assert_eq!(made["config"]["max_seq_length"], 32, "of the flag");
 
     let flags = "--data documents --model config.json --steps 2 --warmup-steps 1 --batch-size 4";
     folder.ok(&format!("pretrain --recipe laptop {flags} --output run"));
-    let config = folder.sealed("run/run.json")["config"].clone();
+    let config = folder.checksummed("run/run.json")["config"].clone();
     assert_eq!((&config["learning_rate"], &config["adam_beta2"]), (&json!(0.002), &json!(0.98)));
     assert_eq!((&config["steps"], &config["model"]), (&json!(2), &json!("config.json")));
+
+    // A warm-up of the recipe is reduced to fit into --steps; one of the command line is not.
+    let flags = flags.replace("--warmup-steps 1 ", "").replace("--steps 2", "--steps 40");
+    let reduced = folder.ok(&format!("pretrain --recipe laptop {flags} --output reduced"));
+    assert!(
+        reduced.stderr.contains("note: --warmup-steps is 4, a tenth of --steps 40"),
+        "{}",
+        reduced.stderr
+    );
+    assert_eq!(folder.checksummed("reduced/run.json")["config"]["warmup_steps"], 4);
+    for next in ["bert report reduced", "--checkpoint reduced"] {
+        assert!(reduced.stdout.contains(next), "{}", reduced.stdout);
+    }
+    folder.refused(
+        &format!("pretrain --recipe laptop {flags} --warmup-steps 41 --output none"),
+        2,
+        "--warmup-steps",
+    );
 
     // A custom recipe has the same format, and a start from a checkpoint replaces its model.
     folder.write("mine.toml", shown.replace("steps = 10000", "steps = 3").replace("= 500", "= 1"));
     folder
         .ok("pretrain --recipe mine.toml --data documents --init-checkpoint run --batch-size 4 --output on");
-    let config = folder.sealed("on/run.json")["config"].clone();
+    let config = folder.checksummed("on/run.json")["config"].clone();
     assert_eq!((&config["steps"], &config["model"]), (&json!(3), &json!(null)));
 }
 
 #[test]
-fn a_recipe_that_is_none_is_refused() {
+fn invalid_recipes_are_rejected() {
     let folder = Folder::with_data();
     let flags = "--data data --steps 2 --output run";
     let ended = folder.run(&format!("pretrain --recipe lunch {flags}"));
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("neither a file nor one of laptop, overnight, paper"), "{}", ended.stderr);
-    for (text, said) in [
-        ("title = 1", "mine.toml is not a valid configuration"),
+    assert!(
+        ended.stderr.contains("not a recipe and not a file; the recipes are laptop, overnight, paper"),
+        "{}",
+        ended.stderr
+    );
+    for (text, message) in [
+        ("title = 1", "mine.toml: not a valid configuration"),
         ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rat = 1", "learning_rat"),
         ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rate = \"high\"", "learning"),
         ("title = \"a\"\nabout = \"b\"\n[tuning]\nlearning_rate = 1", "tuning"),
     ] {
         folder.write("mine.toml", text);
-        let ended = folder.run(&format!("pretrain --recipe mine.toml {flags} --model tiny"));
-        assert_eq!(ended.code, Some(2), "{text}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{text}: {}", ended.stderr);
+        folder.refused(&format!("pretrain --recipe mine.toml {flags} --model tiny"), 2, message);
     }
     assert!(!folder.at("run").exists());
 }
 
 #[test]
-fn a_budget_becomes_a_number_of_steps() {
+fn budget_sets_the_number_of_steps() {
     let folder = Folder::with_data();
     let flags = format!("{QUICK} --eval-data held --initialization reference");
     let whole = folder.ok(&format!("pretrain {flags} --budget 5s --output run"));
-    assert!(whole.stderr.contains("fit into the budget"), "{}", whole.stderr);
-    let saved = folder.sealed("run/run.json");
+    assert!(whole.stderr.contains("--budget allows "), "{}", whole.stderr);
+    let saved = folder.checksummed("run/run.json");
     let steps = saved["config"]["steps"].as_u64().expect("a number");
     assert!(
         steps > 0 && saved["identity"]["steps"] == steps && saved["config"]["budget"].is_null(),
@@ -73,14 +93,12 @@ fn a_budget_becomes_a_number_of_steps() {
     folder.ok(&format!("pretrain {flags} --steps {steps} --output by-steps"));
     assert!(folder.read("run/metrics.jsonl") == folder.read("by-steps/metrics.jsonl"));
     let again = folder.ok(&format!("pretrain {flags} --budget 1h --output run --resume"));
-    assert!(!again.stderr.contains("fit into the budget"), "{}", again.stderr);
+    assert!(!again.stderr.contains("--budget allows "), "{}", again.stderr);
 
-    for (budget, said) in
-        [("1ms", "is over before the first step"), ("soon", "is not a time such as 45m or 2h")]
+    for (budget, message) in
+        [("1ms", "it ends before the first step"), ("soon", "is not a time such as 45m or 2h")]
     {
-        let ended = folder.run(&format!("pretrain {flags} --budget {budget} --output none"));
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        folder.refused(&format!("pretrain {flags} --budget {budget} --output none"), 2, message);
     }
     let both = folder.run(&format!("pretrain {flags} --budget 1h --steps 3 --output none"));
     assert_eq!(both.code, Some(2), "{}", both.stderr);

@@ -89,13 +89,13 @@ pub(crate) fn until_in_time(attempt: impl Fn(&str) -> Option<()>) {
 }
 
 #[test]
-fn stopped_three_times_and_resumed() {
+fn run_stopped_three_times_is_bit_identical() {
     stop_three_times_and_resume(&with_whole_run());
 }
 
 /// Checks that the position in a checkpoint finds the samples of documents on disk again.
 #[test]
-fn stopped_three_times_and_resumed_with_documents_on_disk() {
+fn documents_run_stopped_three_times_is_bit_identical() {
     let folder = Folder::with_data();
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --layout documents";
     folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output data --overwrite"));
@@ -115,13 +115,13 @@ fn stop_three_times_and_resume(folder: &Folder) {
             assert_eq!(ended.code, Some(code), "{}", ended.stderr);
             let done = steps_done(folder, run);
             assert!(done >= steps && done < STEPS);
-            let said = format!("after step {done}; a checkpoint was written, continue with --resume");
-            assert!(ended.stderr.contains(&said) && ended.stdout.is_empty(), "{}", ended.stderr);
+            let message = format!("after step {done}; a checkpoint was saved, continue with --resume");
+            assert!(ended.stderr.contains(&message) && ended.stdout.is_empty(), "{}", ended.stderr);
             assert!(folder.ok(&format!("bert verify {run}")).stdout.contains(&format!("step-{done:08}")));
             assert_eq!(folder.names(&format!("{run}/checkpoints")).len(), at + 1);
         }
         let ended = folder.ok(&format!("{line} --resume"));
-        assert!(ended.stderr.contains("continuing after step "), "{}", ended.stderr);
+        assert!(ended.stderr.contains("continued after step "), "{}", ended.stderr);
         assert_ends_like_the_whole(folder, run);
         Some(())
     });
@@ -129,7 +129,7 @@ fn stop_three_times_and_resume(folder: &Folder) {
 
 /// Checks that the second Ctrl-C ends the process at once, in the middle of a step, and keeps committed files.
 #[test]
-fn a_second_interrupt_does_not_wait() {
+fn second_sigint_stops_at_once() {
     let folder = Folder::with_data();
     until_in_time(|run| {
         // Slow steps.
@@ -142,24 +142,24 @@ fn a_second_interrupt_does_not_wait() {
             return None;
         }
         send(&child, "INT");
-        let mut said = String::new();
+        let mut message = String::new();
         let mut stderr = BufReader::new(child.stderr.take().expect("caught"));
-        while !said.contains("press Ctrl-C again") {
-            let line = stderr.read_line(&mut said).expect("its stderr");
-            assert!(line > 0, "{said}");
+        while !message.contains("press Ctrl-C again") {
+            let line = stderr.read_line(&mut message).expect("its stderr");
+            assert!(line > 0, "{message}");
         }
         send(&child, "INT");
-        stderr.read_to_string(&mut said).expect("its stderr");
-        assert_eq!(child.wait().expect("its end").code(), Some(130), "{said}");
+        stderr.read_to_string(&mut message).expect("its stderr");
+        assert_eq!(child.wait().expect("its end").code(), Some(130), "{message}");
         folder.ok(&format!("bert verify {run}"));
         folder.ok(&format!("{} --resume --quiet", line.replace("--save-every 1 ", "--save-every 50 ")));
         // Unless the step ended between the two signals.
-        said.contains("stopped at once; the last checkpoint is intact").then_some(())
+        message.contains("stopped at once; the last checkpoint is intact").then_some(())
     });
 }
 
 #[test]
-fn a_checkpoint_on_demand_does_not_stop_the_run() {
+fn sigusr1_saves_a_checkpoint_and_continues() {
     let folder = with_whole_run();
     until_in_time(|run| {
         let line = format!("{RUN} --save-every 1000 --output {run}");
@@ -181,7 +181,7 @@ fn a_checkpoint_on_demand_does_not_stop_the_run() {
 
 /// Checks that a kill before the first checkpoint leaves a run without one.
 #[test]
-fn killed_before_the_first_checkpoint() {
+fn resume_before_the_first_checkpoint() {
     let folder = with_whole_run();
     let line = format!("{RUN} --save-every 1000 --output run");
     let mut child = folder.start(&line);
@@ -193,7 +193,7 @@ fn killed_before_the_first_checkpoint() {
 }
 
 #[test]
-fn what_a_kill_may_leave_is_cleared() {
+fn leftovers_of_a_kill_are_removed() {
     let folder = with_whole_run();
     // Simulates a kill at step 30: a half-written checkpoint, a half-removed one, log lines after the last valid one.
     let line = format!("{RUN} --save-every 10 --output run");
@@ -207,7 +207,7 @@ fn what_a_kill_may_leave_is_cleared() {
     folder.write("run/metrics.jsonl", folder.text("run/metrics.jsonl") + "{\"step\":41,\"lo");
     folder.ok("bert verify run");
     let ended = folder.ok(&format!("{line} --resume"));
-    assert!(ended.stderr.contains("continuing after step 30"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("continued after step 30"), "{}", ended.stderr);
     assert_ends_like_the_whole(&folder, "run");
     let names = folder.snapshot("run/checkpoints");
     assert!(!names.keys().any(|name| name.starts_with(".partial")), "{:?}", names.keys());
@@ -218,7 +218,7 @@ fn what_a_kill_may_leave_is_cleared() {
 /// Checks that a data set is written completely or not at all, and that a second build removes the leftovers of the
 /// first.
 #[test]
-fn a_killed_build_is_made_again() {
+fn killed_build_is_rebuilt() {
     let folder = Folder::with_data();
     folder.write("long.txt", articles(0, 40));
     let flags =
@@ -248,7 +248,7 @@ fn a_killed_build_is_made_again() {
 }
 
 #[test]
-fn a_corrupt_checkpoint_is_passed_over() {
+fn corrupt_checkpoint_is_skipped() {
     let folder = with_whole_run();
     let line = format!("{RUN} --save-every 10 --output run");
     folder.ok(&line);
@@ -256,12 +256,12 @@ fn a_corrupt_checkpoint_is_passed_over() {
     for (at, file) in ["model.safetensors", "optimizer.safetensors"].into_iter().enumerate() {
         folder.flip(&format!("run/checkpoints/step-00000040/{file}"));
         let verified = folder.run("bert verify run");
-        assert_eq!((verified.code, verified.stdout.matches("BAD   ").count()), (Some(4), 1));
+        assert_eq!((verified.code, verified.stdout.matches("bad   ").count()), (Some(4), 1));
         let ended = folder.ok(&format!("{line} --resume"));
-        for said in
+        for message in
             ["warning: ", "step-00000040", file, "an older checkpoint is used instead", "after step 30"]
         {
-            assert!(ended.stderr.contains(said), "{at}: {said:?} is not in {}", ended.stderr);
+            assert!(ended.stderr.contains(message), "{at}: {message:?} is not in {}", ended.stderr);
         }
         assert_ends_like_the_whole(&folder, "run");
     }
@@ -285,19 +285,19 @@ fn a_corrupt_checkpoint_is_passed_over() {
 }
 
 #[test]
-fn resuming_what_is_finished_missing_or_different() {
+fn resume_rejects_finished_missing_or_different_runs() {
     let folder = Folder::with_data();
     let line = RUN.replace("--steps 40", "--steps 4");
-    let refused = |line: &str, code: i32, said: &[&str]| {
+    let refused = |line: &str, code: i32, message: &[&str]| {
         let before = folder.snapshot(".");
         let ended = folder.run(line);
         assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
-        for said in said {
-            assert!(ended.stderr.contains(said), "{said:?} is not in {}", ended.stderr);
+        for message in message {
+            assert!(ended.stderr.contains(message), "{message:?} is not in {}", ended.stderr);
         }
         assert!(before == folder.snapshot("."), "{line} changed something");
     };
-    refused(&format!("{line} --output run --resume"), 1, &["no run to resume", "leave --resume out"]);
+    refused(&format!("{line} --output run --resume"), 1, &["no run to resume", "start one without --resume"]);
     folder.ok(&format!("{line} --output run"));
     refused(&format!("{line} --output run"), 1, &["already holds a run", "continue it with --resume"]);
 
@@ -310,7 +310,7 @@ fn resuming_what_is_finished_missing_or_different() {
     );
     assert!(before == folder.snapshot("run"), "a finished run was changed");
 
-    for (from, to, said) in [
+    for (from, to, message) in [
         ("--seed 7", "--seed 8", "seed was 7, now 8"),
         ("--learning-rate 3e-3", "--learning-rate 2e-3", "learning_rate was 0.003, now 0.002"),
         ("--steps 4", "--steps 5", "steps was 4, now 5"),
@@ -321,7 +321,7 @@ fn resuming_what_is_finished_missing_or_different() {
         let other = line.replace(from, to);
         assert_ne!(other, line);
         let way_out = "a new run from its weights: --init-checkpoint run --output";
-        refused(&format!("{other} --output run --resume"), 4, &["another configuration", said, way_out]);
+        refused(&format!("{other} --output run --resume"), 4, &["another configuration", message, way_out]);
     }
     if has_bf16() {
         let other = format!("{line} --precision bf16 --output run --resume");
@@ -335,7 +335,7 @@ fn resuming_what_is_finished_missing_or_different() {
 /// Checks that the loader's settings are part of the run, whether or not the shards contain them: a folder rebuilt with
 /// other settings is refused, and the error names them.
 #[test]
-fn a_data_folder_rebuilt_under_other_rules_is_refused() {
+fn resume_rejects_rebuilt_data() {
     let folder = Folder::with_data();
     let rules = [
         ("--masked-lm-prob 0.3", "masked_lm_prob was 0.15, now 0.3"),
@@ -366,15 +366,13 @@ fn a_data_folder_rebuilt_under_other_rules_is_refused() {
         let line = format!("{} --output {run}", RUN.replace("--steps 40", "--steps 4"));
         folder.ok(&line);
         let before = folder.snapshot(&run);
-        let refused = |said: &str| {
-            let ended = folder.run(&format!("{line} --resume"));
-            assert_eq!(ended.code, Some(4), "{layout}: {said}: {}", ended.stderr);
-            assert!(ended.stderr.contains(&format!("data_rules.{said}")), "{layout}: {}", ended.stderr);
-            assert!(before == folder.snapshot(&run), "{layout}: {said}: the run was changed");
+        let refused = |message: &str| {
+            folder.refused(&format!("{line} --resume"), 4, &format!("data_rules.{message}"));
+            assert!(before == folder.snapshot(&run), "{layout}: {message}: the run was changed");
         };
-        for (rule, said) in rules {
+        for (rule, message) in rules {
             build(layout, rule);
-            refused(said);
+            refused(message);
         }
         build(other, "");
         refused(other_said);
@@ -383,40 +381,40 @@ fn a_data_folder_rebuilt_under_other_rules_is_refused() {
     }
 }
 
-/// Checks that a run resumed in another environment prints that its bits may differ, and only then.
+/// Checks that a run resumed in another environment prints that its result may differ in the last bits, and only then.
 #[test]
-fn going_on_elsewhere_is_said() {
+fn resume_elsewhere_prints_a_warning() {
     let folder = Folder::with_data();
     let line = format!("{} --output run", RUN.replace("--steps 40", "--steps 4"));
     folder.ok(&line);
-    let settings = folder.sealed("run/run.json");
+    let settings = folder.checksummed("run/run.json");
     let computed_by = &settings["computed_by"];
     assert!(computed_by["program"].as_str().expect("a name").starts_with("bert-trainer "));
     assert!(computed_by["kernels"].as_u64().expect("a version") >= 1);
     assert!(computed_by["instruction_set"].as_str().expect("a list").starts_with(std::env::consts::ARCH));
-    let said = "its bits may differ";
+    let message = "its result may differ in the last bits";
     let ended = folder.ok(&format!("{line} --resume"));
-    assert!(!ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(message), "{}", ended.stderr);
     let cases = [
         ("/computed_by/program", json!("bert-trainer 0.0.1"), "program was \"bert-trainer 0.0.1\", now "),
         ("/computed_by/kernels", json!(0), "kernels was 0, now "),
         ("/computed_by/instruction_set", json!("riscv64 v"), "instruction_set was \"riscv64 v\", now "),
-        ("/computed_by/first_cache/bytes", json!(1), "first_cache.bytes was 1, now "),
+        ("/computed_by/l1_cache/bytes", json!(1), "l1_cache.bytes was 1, now "),
     ];
     for (pointer, value, differs) in cases {
         let mut settings = settings.clone();
         *settings.pointer_mut(pointer).expect("a value") = value;
-        folder.write("run/run.json", bert_storage::sealed::sealed(&settings));
+        folder.write("run/run.json", bert_storage::checksummed_json::checksummed_json(&settings));
         let ended = folder.ok(&format!("{line} --resume"));
         let warning = ended.stderr.lines().find(|line| line.starts_with("warning: ")).expect("a warning");
-        assert!(warning.contains(differs) && warning.contains(said), "{warning}");
+        assert!(warning.contains(differs) && warning.contains(message), "{warning}");
     }
 }
 
 /// Checks that a folder has one writer at a time. The operating system holds the lock, so this test can take it like a
 /// program.
 #[test]
-fn a_folder_in_use_is_left_alone() {
+fn output_in_use_is_rejected() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
@@ -439,16 +437,14 @@ fn a_folder_in_use_is_left_alone() {
         let lock = File::options().write(true).open(folder.at(used).join(".lock")).expect("a lock file");
         lock.lock().expect("a lock");
         let before = folder.snapshot(".");
-        let ended = folder.run(line);
-        assert_eq!(ended.code, Some(6), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains("in use by another process"), "{}", ended.stderr);
+        folder.refused(line, 6, "in use by another process");
         assert!(before == folder.snapshot("."), "{line} changed something");
     }
 }
 
 /// The same with two programs: the second finds the first one running, paused so that nothing else changes.
 #[test]
-fn two_runs_in_one_folder() {
+fn second_run_in_one_folder_is_rejected() {
     let folder = Folder::with_data();
     until_in_time(|run| {
         let line = format!("{RUN} --save-every 1 --output {run}");

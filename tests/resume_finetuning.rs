@@ -10,7 +10,7 @@ use crate::resume::{send, until_in_time};
 
 /// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
 #[test]
-fn a_stopped_finetuning_goes_on() {
+fn stopped_finetuning_resumes_bit_exactly() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 40));
     folder.write("glue/dev.tsv", entailment(40, 20));
@@ -31,8 +31,8 @@ fn a_stopped_finetuning_goes_on() {
         send(&child, "TERM");
         let success = child.wait().expect("its end").success();
         let ended = ended(&line, child.wait_with_output().expect("its end"));
-        went_on += ended.stderr.matches(": goes on after step ").count();
-        finished_before += ended.stderr.matches(": was finished before").count();
+        went_on += ended.stderr.matches(" continues after step ").count();
+        finished_before += ended.stderr.matches(" is already complete").count();
         if success && stops > 0 && went_on > 0 && finished_before > 0 {
             break;
         }
@@ -40,7 +40,7 @@ fn a_stopped_finetuning_goes_on() {
             std::fs::remove_dir_all(folder.at("cut")).expect("removed");
             patience /= 2;
             (stops, went_on, finished_before) = (0, 0, 0);
-        } else if ended.stderr.contains("a checkpoint was written, continue with --resume") {
+        } else if ended.stderr.contains("a checkpoint was saved, continue with --resume") {
             assert_eq!(ended.code, Some(143), "{}", ended.stderr);
             assert!(folder.names("cut").is_empty(), "{:?}", folder.names("cut"));
             stops += 1;
@@ -62,14 +62,14 @@ fn a_stopped_finetuning_goes_on() {
 }
 
 #[test]
-fn a_finetuning_goes_on_only_as_it_began() {
+fn resume_rejects_another_finetuning() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 40));
     folder.write("glue/dev.tsv", entailment(40, 20));
     let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --train-batch-size 8 --output out";
     let nothing = folder.run(&format!("{line} --resume"));
     assert!(
-        nothing.code == Some(1) && nothing.stderr.contains("there is no run to resume"),
+        nothing.code == Some(1) && nothing.stderr.contains("no run to resume here"),
         "{}",
         nothing.stderr
     );
@@ -100,20 +100,20 @@ fn a_finetuning_goes_on_only_as_it_began() {
     assert!(other.stderr.contains("config.learning_rate was null, now 0.001"), "{}", other.stderr);
     folder.write("glue/dev.tsv", entailment(41, 20));
     let other = run("--resume");
-    assert!(other.code == Some(4) && other.stderr.contains("not finished: dev was"), "{}", other.stderr);
+    assert!(other.code == Some(4) && other.stderr.contains("other data: dev was"), "{}", other.stderr);
     folder.write("glue/dev.tsv", entailment(40, 20));
     // A corrupt checkpoint is named, and no part of it is used.
     let place = folder.names("out/.runs/cell-1-seed-1/checkpoints").remove(0);
     folder.flip(&format!("out/.runs/cell-1-seed-1/checkpoints/{place}/model.safetensors"));
     let corrupt = run("--resume");
     assert!(
-        corrupt.code == Some(4) && corrupt.stderr.contains("model.safetensors has blake3"),
+        corrupt.code == Some(4) && corrupt.stderr.contains("model.safetensors has BLAKE3 digest"),
         "{}",
         corrupt.stderr
     );
     // Without --resume the same command starts over, and a different one is refused.
     let other = run("--learning-rate 1e-3");
-    assert!(other.code == Some(4) && other.stderr.contains("is not finished"), "{}", other.stderr);
+    assert!(other.code == Some(4) && other.stderr.contains("unfinished fine-tuning"), "{}", other.stderr);
     folder.ok(&format!("{line} --num-train-epochs 400"));
     assert_eq!(folder.names("out"), ["dev_labels.tsv", "model", "report.json", "seed-1"]);
     assert!(!folder.at("out/.runs").exists());

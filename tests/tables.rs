@@ -56,7 +56,7 @@ fn figures(report: &Value) -> [Value; 3] {
 }
 
 #[test]
-fn one_table_in_every_form_is_one_task() {
+fn all_table_formats_give_one_result() {
     let folder = Folder::with_run();
     let (train, dev, test) = (pairs(0, 24), pairs(24, 10), pairs(34, 5));
     folder.write("csv/train.csv", csv(&train));
@@ -120,7 +120,7 @@ fn one_table_in_every_form_is_one_task() {
 }
 
 #[test]
-fn scores_of_a_table() {
+fn table_regression_reports_scores() {
     let folder = Folder::with_run();
     let score = |rows: &[[String; 3]], first: i64| -> ArrayRef {
         Arc::new((0..rows.len() as i64).map(|at| Some(first + at * 7 % 10)).collect::<Int64Array>())
@@ -144,7 +144,7 @@ fn scores_of_a_table() {
 }
 
 #[test]
-fn predict_reads_tables_as_finetune_does() {
+fn predict_reads_tables_like_finetune() {
     let folder = Folder::with_run();
     let (train, dev) = (pairs(0, 24), pairs(24, 10));
     folder.write("data/train.csv", csv(&train));
@@ -158,8 +158,9 @@ fn predict_reads_tables_as_finetune_does() {
         vec![("hypothesis", column(&dev, 1)), ("gold", column(&dev, 2)), ("premise", column(&dev, 0))];
     parquet(&folder, "dev.parquet", columns);
     for file in ["data/dev.csv", "dev.tsv", "dev.jsonl", "dev.parquet"] {
-        let said = folder.ok(&format!("bert predict --model tuned --input {file} --id gold")).stdout;
-        let rows: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let predicted = folder.ok(&format!("bert predict --model tuned --input {file} --id gold")).stdout;
+        let rows: Vec<Value> =
+            predicted.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!(rows.len(), 10, "{file}");
         for ((row, scores), of) in rows.iter().zip(scored.lines()).zip(&dev) {
             assert_eq!((&row["text"], &row["id"]), (&json!(of[0]), &json!(of[2])), "{file}");
@@ -167,18 +168,20 @@ fn predict_reads_tables_as_finetune_does() {
             assert!((number(row, "/probabilities/entailment") - p).abs() < 1e-6, "{file}");
         }
         // As short as the numbers are: f32 has nine digits.
-        assert!(!said.contains("0.50000000000"), "{said}");
+        assert!(!predicted.contains("0.50000000000"), "{predicted}");
     }
     folder.write("other.csv", "gold,first,second\nx,a,b\n");
     let named = folder.ok("bert predict --model tuned --input other.csv --columns first,second").json();
     assert_eq!((&named["text"], &named["text_b"]), (&json!("a"), &json!("b")));
-    let ended = folder.run("bert predict --model tuned --input other.csv");
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("other.csv:1: no column \"premise\" in the header"), "{}", ended.stderr);
+    folder.refused(
+        "bert predict --model tuned --input other.csv",
+        3,
+        "other.csv:1: no column \"premise\" in the header",
+    );
 }
 
 #[test]
-fn scores_of_any_unit_are_learnt() {
+fn regression_learns_scores_of_any_scale() {
     let folder = Folder::with_run();
     let words = ["good", "bad", "fine", "dull"];
     let table = |first: usize, count: usize, unit: f64, from: f64| {
@@ -201,9 +204,10 @@ fn scores_of_any_unit_are_learnt() {
         distinct.sort_unstable();
         distinct.dedup();
         assert!(distinct.len() >= 4, "{name}: {distinct:?}");
-        let said = folder.ok(&format!("bert predict --model {name}-tuned --input {name}/dev.csv")).stdout;
+        let predicted =
+            folder.ok(&format!("bert predict --model {name}-tuned --input {name}/dev.csv")).stdout;
         let scored = folder.text(&format!("{name}-tuned/seed-1/dev_probabilities.tsv"));
-        for (row, score) in said.lines().zip(scored.lines()) {
+        for (row, score) in predicted.lines().zip(scored.lines()) {
             let row: Value = serde_json::from_str(row).expect("JSON");
             let score: f64 = score.parse().expect("a number");
             assert!((number(&row, "/score") - score).abs() <= 1e-6 * score.abs().max(unit), "{name}");
@@ -212,30 +216,30 @@ fn scores_of_any_unit_are_learnt() {
 }
 
 #[test]
-fn labels_that_may_be_slips_are_told() {
+fn near_duplicate_labels_print_a_warning() {
     let folder = Folder::with_run();
     let table = |labels: &[&str]| {
         let row = |at: usize| format!("film {at},{}\n", labels[at % labels.len()]);
         "text,label\n".to_string() + &(0..24).map(row).collect::<String>()
     };
-    for (name, labels, flags, said) in [
-        ("blanks", &["yes", "no ", "no"][..], "", "train.csv: 8 labels have blanks around them"),
-        ("forms", &["1.0", "0", "1"], "", "labels in several forms are one class: 1 (1, 1.0)"),
-        ("capitals", &["Yes", "yes", "no"], "", "stay different: Yes and yes"),
-        ("numbers", &["0.2", "1.4", "3"], "", "--regression takes them as scores"),
-        ("constant", &["3"], "--regression", "all 24 labels of the training set are alike"),
-        ("one", &["no"], "--labels no,yes", "all 24 labels of dev are alike"),
+    for (name, labels, flags, warning) in [
+        ("blanks", &["yes", "no ", "no"][..], "", "train.csv: 8 labels have surrounding white space"),
+        ("forms", &["1.0", "0", "1"], "", "labels with several spellings are one class: 1 (1, 1.0)"),
+        ("capitals", &["Yes", "yes", "no"], "", "are kept apart: Yes and yes"),
+        ("numbers", &["0.2", "1.4", "3"], "", "--regression uses them as scores"),
+        ("constant", &["3"], "--regression", "all 24 labels of the training set are equal"),
+        ("one", &["no"], "--labels no,yes", "all 24 labels of dev are equal"),
     ] {
         folder.write(&format!("{name}/train.csv"), table(labels));
         folder.write(&format!("{name}/dev.csv"), table(labels));
         let line = format!("finetune --task table --columns text,label {QUICK} --data {name} {flags}");
         let ended = folder.ok(&format!("{line} --output {name}-tuned"));
-        assert!(ended.stderr.contains(said), "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains(warning), "{name}: {}", ended.stderr);
         let warnings = &folder.json(&format!("{name}-tuned/report.json"))[0]["warnings"];
         assert!(
             warnings.as_array().is_some_and(|all| all
                 .iter()
-                .any(|text| text.as_str().is_some_and(|text| text.contains(said)))),
+                .any(|text| text.as_str().is_some_and(|text| text.contains(warning)))),
             "{name}: {warnings}"
         );
     }
@@ -244,8 +248,8 @@ fn labels_that_may_be_slips_are_told() {
     assert_eq!(classes("forms"), json!({ "0": "0", "1": "1" }));
 }
 
-#[test]
-fn what_is_wrong_with_a_table() {
+/// Returns a folder with a run and with tables that no fine-tuning accepts.
+fn with_invalid_tables() -> Folder {
     let folder = Folder::with_run();
     let good = "text,label\na,yes\nb,no\nc,yes\n";
     folder.write("dev/train.csv", good);
@@ -269,23 +273,57 @@ fn what_is_wrong_with_a_table() {
         )]));
     parquet(&folder, "list/train.parquet", vec![("text", column(&pairs(0, 1), 0)), ("label", list)]);
     folder.write("list/dev.csv", good);
+    folder
+}
+
+#[test]
+fn invalid_table_flags_are_rejected() {
+    let folder = with_invalid_tables();
     for (flags, code, message) in [
-        ("--task table --data dev", 2, "--columns: --task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL"),
+        (
+            "--task table --data dev",
+            2,
+            "--columns: is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL",
+        ),
         (
             "--task table --data dev --columns text",
             2,
-            "--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different",
+            "--columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different",
         ),
-        ("--task rte --data dev --columns text,label", 2, "--columns: is for --task table"),
-        ("--task rte --data dev --regression", 2, "--regression: is for --task table"),
+        ("--task rte --data dev --columns text,label", 2, "--columns: works with --task table"),
+        ("--task rte --data dev --regression", 2, "--regression: works with --task table"),
         ("--task table --columns text,label", 2, "--data <DIR>"),
-        ("--task table --columns text,label --train-file dev/train.csv", 2, "--dev-file: without --data"),
+        (
+            "--task table --columns text,label --train-file dev/train.csv",
+            2,
+            "--dev-file: is required without --data",
+        ),
         (
             "--task table --columns text,label --data dev --labels yes,no --regression",
             2,
             "cannot be used with",
         ),
         ("--task table --columns text,label --data dev --labels yes", 2, "--labels: must be two or more"),
+        (
+            "--task table --columns text,label --data two",
+            2,
+            "two: several train files (train.csv, train.tsv); choose one with --train-file",
+        ),
+        (
+            "--task table --columns text,label --data dev --train-file file.xlsx",
+            2,
+            "file.xlsx: the name of a table must end in .csv",
+        ),
+    ] {
+        folder.refused(&format!("finetune {QUICK} --output out {flags}"), code, message);
+        assert!(!folder.at("out").exists(), "{flags}");
+    }
+}
+
+#[test]
+fn invalid_tables_are_rejected() {
+    let folder = with_invalid_tables();
+    for (flags, code, message) in [
         (
             "--task table --columns text,label --data dev",
             3,
@@ -316,21 +354,16 @@ fn what_is_wrong_with_a_table() {
             3,
             "train.csv:2: the quote that begins a field here is never closed",
         ),
-        (
-            "--task table --columns text,label --data two",
-            2,
-            "two: several train files (train.csv, train.tsv); name one: --train-file",
-        ),
         ("--task table --columns text,label --data list", 3, "column \"label\" is list"),
         (
             "--task table --columns text,label --data damaged",
             3,
-            "damaged/train.parquet: not readable as Parquet",
+            "damaged/train.parquet: cannot be read as Parquet",
         ),
         (
             "--task table --columns text,label --data dev --regression",
             3,
-            "train.csv:2: \"label\" is no number, expected a score",
+            "train.csv:2: \"label\" is not a number, expected a score",
         ),
         (
             "--task table --columns text,label --data run",
@@ -339,15 +372,8 @@ fn what_is_wrong_with_a_table() {
         ),
         ("--task table --columns text,label --data dev --train-file none.csv", 1, "none.csv: cannot read"),
         ("--task table --columns text,label --data dev --test-file none.csv", 1, "none.csv: cannot read"),
-        (
-            "--task table --columns text,label --data dev --train-file file.xlsx",
-            2,
-            "file.xlsx: a table's name ends in .csv",
-        ),
     ] {
-        let ended = folder.run(&format!("finetune {QUICK} --output out {flags}"));
-        assert_eq!(ended.code, Some(code), "{flags}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message), "{flags}\n{message}\n{}", ended.stderr);
+        folder.refused(&format!("finetune {QUICK} --output out {flags}"), code, message);
         assert!(!folder.at("out").exists(), "{flags}");
     }
 }

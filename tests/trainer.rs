@@ -24,7 +24,7 @@ fn folder() -> Folder {
 }
 
 fn instances(folder: &Folder) -> usize {
-    folder.sealed("padded/manifest.json")["instances"].as_u64().expect("a number") as usize
+    folder.checksummed("padded/manifest.json")["instances"].as_u64().expect("a number") as usize
 }
 
 /// Returns the loss of our first step over all rows in one batch.
@@ -37,7 +37,7 @@ fn first_loss(folder: &Folder, data: &str) -> f64 {
 }
 
 #[test]
-fn our_programs_read_both_kinds_of_columns() {
+fn both_column_layouts_train_the_same() {
     let folder = folder();
     assert_eq!(first_loss(&folder, "rows").to_bits(), first_loss(&folder, "padded").to_bits());
     let shown = |data: &str| {
@@ -86,7 +86,7 @@ print(json.dumps({"rows": len(rows), "kinds": kinds, "first": first, "losses": l
 
 #[test]
 #[ignore = "needs Python with transformers, datasets and accelerate, named by BERT_PYTHON"]
-fn the_trainer_of_transformers_trains_from_the_folder_as_it_is() {
+fn transformers_trainer_reads_the_data_folder() {
     let folder = folder();
     let interpreter = std::env::var_os("BERT_PYTHON").expect("BERT_PYTHON names an interpreter");
     let mut command = Command::new(interpreter);

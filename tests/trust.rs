@@ -34,7 +34,7 @@ fn seeds_are_numbers_and_ranges() {
 }
 
 #[test]
-fn a_subset_is_said_and_pure_in_its_seed() {
+fn training_subset_depends_only_on_its_seed() {
     let folder = with_entailment();
     let tune = |flags: &str, output: &str| {
         folder.ok(&format!("{QUICK} --num-train-epochs 1 --max-train-examples 16 {flags} --output {output}"))
@@ -60,7 +60,7 @@ fn a_subset_is_said_and_pure_in_its_seed() {
 }
 
 #[test]
-fn micro_batches_are_one_batch() {
+fn micro_batches_equal_one_batch() {
     let folder = with_entailment();
     let mut config = folder.config();
     config["hidden_dropout_prob"] = 0.0.into();
@@ -85,13 +85,15 @@ fn micro_batches_are_one_batch() {
 }
 
 #[test]
-fn patience_ends_a_run_and_says_so() {
+fn patience_stops_early_and_reports_it() {
     let folder = with_entailment();
     // At this rate nothing changes, so no epoch is better than the first.
     let line = format!("{QUICK} --learning-rate 1e-9 --num-train-epochs 9 --seeds 1-2 --output");
     let ended = folder.ok(&format!("{line} tuned --patience 2"));
     assert!(
-        ended.stdout.contains("ended by --patience: seed 1 after 3.0 epochs, seed 2 after 3.0 epochs"),
+        ended
+            .stdout
+            .contains("stopped early by --patience: seed 1 after 3.0 epochs, seed 2 after 3.0 epochs"),
         "{}",
         ended.stdout
     );
@@ -100,7 +102,7 @@ fn patience_ends_a_run_and_says_so() {
     assert_eq!((run["stopped_early"].as_bool(), number(run, "/epoch")), (Some(true), 1.0));
     assert_eq!(run["history"].as_array().map(Vec::len), Some(3));
     folder.ok("bert report tuned");
-    assert!(folder.text("tuned/report.html").contains("2 of 2 runs were ended by --patience"));
+    assert!(folder.text("tuned/report.html").contains("2 of 2 runs were stopped early by --patience"));
     // Until early stopping, the run equals a run without it.
     folder.ok(&format!("{line} whole"));
     let whole = &folder.json("whole/report.json")[0];
@@ -111,7 +113,7 @@ fn patience_ends_a_run_and_says_so() {
 }
 
 #[test]
-fn an_interval_stands_beside_the_mean() {
+fn report_has_a_confidence_interval() {
     let folder = with_entailment();
     let line = format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --seeds 1-3 --output tuned");
     let ended = folder.ok(&line);
@@ -123,25 +125,24 @@ fn an_interval_stands_beside_the_mean() {
     assert_eq!((&interval["metric"], number(interval, "/resamples")), (&json!("accuracy"), 10_000.0));
     // The interval is at least as wide as 20 examples alone make it: three seeds give very similar answers.
     assert!(high - low > 0.1, "{interval}");
-    let said = format!(
-        "95 % interval of the mean accuracy: {low:.4} to {high:.4} (bootstrap over examples and seeds)"
-    );
-    assert!(ended.stdout.contains(&said), "{said}\n{}", ended.stdout);
+    let range = format!("{:.1} % to {:.1} %", 100.0 * low, 100.0 * high);
+    let text = format!("95 % interval of the mean accuracy: {range} (bootstrap over examples and seeds)");
+    assert!(ended.stdout.contains(&text), "{text}\n{}", ended.stdout);
     folder.ok("bert report tuned");
     let page = folder.text("tuned/report.html");
     assert_self_contained(&page);
-    assert!(page.contains(&format!("<b>{low:.3} to {high:.3}</b>")), "the interval is a first figure");
+    assert!(page.contains(&format!("<b>{range}</b>")), "the interval is a first figure");
 }
 
 #[test]
-fn two_fine_tunings_are_tested_in_pairs() {
+fn scores_runs_a_paired_test() {
     let folder = with_entailment();
     let line = format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --seeds");
     folder.ok(&format!("{line} 1-2 --output a"));
     folder.ok(&format!("{line} 1-2 --random-init --output b"));
     folder.ok(&format!("{line} 5 --random-init --output c"));
     let ended = folder.ok("bert scores a b --paired");
-    assert!(ended.stdout.contains("rte on dev, 20 examples: accuracy"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("rte on dev, 20 examples: accuracy (%)"), "{}", ended.stdout);
     let test = folder.ok("bert scores a b --paired --json").json();
     let mean =
         |output: &str| number(&folder.json(&format!("{output}/report.json"))[0], "/dev/metrics/0/mean");
@@ -177,7 +178,7 @@ fn two_fine_tunings_are_tested_in_pairs() {
 }
 
 #[test]
-fn only_answers_to_the_same_examples_are_compared() {
+fn paired_test_rejects_different_dev_sets() {
     let folder = with_entailment();
     let tune = |data: &str, output: &str| {
         let line = QUICK.replace("--data glue", &format!("--data {data}"));
@@ -206,24 +207,22 @@ fn only_answers_to_the_same_examples_are_compared() {
     let labels = folder.text("strange/dev_labels.tsv");
     let (first, _) = labels.split_once('\n').expect("a header");
     folder.write("strange/dev_labels.tsv", format!("{first}\n0\tperhaps\n"));
-    for (line, code, said) in [
-        ("a of-shorter", 2, "of-shorter: rte on 19 examples, the first folder has rte on 20"),
-        ("a of-others", 2, "of-others: not the dev set of a: row 0 is another example"),
-        ("a of-text", 2, "of-text: not the dev set of a: the texts differ"),
-        ("a", 2, "--paired: takes two folders"),
+    for (line, code, message) in [
+        ("a of-shorter", 2, "of-shorter: rte on 19 examples, but the first folder has rte on 20"),
+        ("a of-others", 2, "of-others: not the same dev set as a: row 0 has another example"),
+        ("a of-text", 2, "of-text: not the same dev set as a: the texts differ"),
+        ("a", 2, "--paired: needs two folders"),
         ("a run", 1, "run: no finished fine-tuning here"),
-        ("a cut", 3, "cut/seed-1/dev_predictions.tsv:8: 8 examples here, 20 in report.json"),
-        ("a old", 3, "old/dev_labels.tsv:0: not there: this fine-tuning is of an earlier version"),
-        ("strange a", 3, "strange/dev_labels.tsv:2: \"perhaps\" is no label of task rte"),
+        ("a cut", 3, "cut/seed-1/dev_predictions.tsv:8: 8 examples, but report.json has 20"),
+        ("a old", 3, "old/dev_labels.tsv:0: this file is missing: the fine-tuning is of an earlier version"),
+        ("strange a", 3, "strange/dev_labels.tsv:2: \"perhaps\" is not a label of task rte"),
     ] {
-        let ended = folder.run(&format!("bert scores {line} --paired"));
-        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{line}: {}", ended.stderr);
+        folder.refused(&format!("bert scores {line} --paired"), code, message);
     }
 }
 
 #[test]
-fn a_grid_is_chosen_on_train_and_dev_is_left() {
+fn grid_search_uses_held_out_training_examples() {
     let folder = with_entailment();
     let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
     let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
@@ -231,7 +230,7 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
     assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
     assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
     assert!(
-        ended.stdout.starts_with("grid of 4: accuracy on 10 examples held out of train\n"),
+        ended.stdout.starts_with("grid of 4: accuracy (%) on 10 examples held out of train\n"),
         "{}",
         ended.stdout
     );
@@ -256,7 +255,7 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
     folder.ok("bert report grid");
     let page = folder.text("grid/report.html");
     assert!(
-        page.contains("The grid: accuracy on 10 examples held out of train")
+        page.contains("Grid search: accuracy (%) on 10 examples held out of train")
             && page.contains("<td>chosen</td>")
     );
 
@@ -286,7 +285,7 @@ fn a_grid_is_chosen_on_train_and_dev_is_left() {
 }
 
 #[test]
-fn the_calibration_of_the_best_run_is_on_its_page() {
+fn report_page_shows_the_calibration() {
     let folder = with_entailment();
     folder.ok(&format!("{QUICK} --num-train-epochs 2 --learning-rate 1e-2 --output tuned"));
     let calibration = folder.json("tuned/report.json")[0]["runs"][0]["calibration"].clone();
@@ -299,15 +298,15 @@ fn the_calibration_of_the_best_run_is_on_its_page() {
     assert!(bins.iter().all(|bin| number(bin, "/confidence") >= 0.5));
     folder.ok("bert report tuned");
     let page = folder.text("tuned/report.html");
-    let said = format!("Expected calibration error {:.3}", number(&calibration, "/expected_error"));
-    assert!(page.contains(&said) && page.contains("Calibration, seed 1"), "{said}");
+    let message = format!("Expected calibration error {:.3}", number(&calibration, "/expected_error"));
+    assert!(page.contains(&message) && page.contains("Calibration, seed 1"), "{message}");
     assert_self_contained(&page);
 }
 
 /// Checks that a job array with one seed per job gives the same result, with the same interval, as one job with all
 /// seeds.
 #[test]
-fn the_seeds_of_an_array_have_their_interval_together() {
+fn scores_combines_seeds_of_separate_folders() {
     let folder = with_entailment();
     for (seeds, output) in [("1-2", "both"), ("1", "first"), ("2", "second")] {
         let flags = "--num-train-epochs 2 --learning-rate 1e-2 --quiet";
@@ -315,6 +314,6 @@ fn the_seeds_of_an_array_have_their_interval_together() {
     }
     let together = folder.ok("bert scores first second --json").json();
     assert_eq!(together["groups"][0]["dev"], folder.json("both/report.json")[0]["dev"]);
-    let said = folder.ok("bert scores first second").stdout;
-    assert!(said.contains("95 % interval of the mean accuracy"), "{said}");
+    let message = folder.ok("bert scores first second").stdout;
+    assert!(message.contains("95 % interval of the mean accuracy"), "{message}");
 }

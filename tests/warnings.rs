@@ -6,13 +6,13 @@ use crate::common::{Folder, number};
 const FLAGS: &str = "--max-seq-length 32 --max-predictions-per-seq 5 --num-shards 3";
 
 #[test]
-fn a_cased_vocabulary_and_lower_casing() {
+fn casing_mismatch_prints_a_warning() {
     let folder = Folder::with_data();
     folder.ok("bert make-vocab --input train.txt --vocab-size 400 --do-lower-case false --output cased.txt");
     let cased = format!("make-pretrain-data --input train.txt --vocab cased.txt {FLAGS}");
     let uncased =
         format!("make-pretrain-data --input train.txt --vocab vocab.txt --do-lower-case false {FLAGS}");
-    for (line, said) in [
+    for (line, message) in [
         (&cased, "--do-lower-case is on, but the vocabulary is cased: "),
         (&uncased, "--do-lower-case is off, but the vocabulary is uncased: "),
     ] {
@@ -24,14 +24,14 @@ fn a_cased_vocabulary_and_lower_casing() {
         ] {
             let ended = folder.ok(&format!("{line} {how}"));
             let all = format!("{}{}", ended.stderr, ended.stdout);
-            assert!(all.to_lowercase().contains(&format!("warning: {said}")), "{line} {how}\n{all}");
+            assert!(all.to_lowercase().contains(&format!("warning: {message}")), "{line} {how}\n{all}");
         }
         // The warning comes before the work, not only in the final report.
         let ended = folder.ok(&format!("{line} --output wrong --overwrite --quiet"));
-        assert!(ended.stderr.starts_with(&format!("WARNING: {said}")), "{}", ended.stderr);
-        let report = folder.sealed("wrong/manifest.json");
+        assert!(ended.stderr.starts_with(&format!("warning: {message}")), "{}", ended.stderr);
+        let report = folder.checksummed("wrong/manifest.json");
         let warning = report["report"]["warnings"][0].as_str().expect("a warning");
-        assert!(warning.starts_with(said) && warning.contains(" % of "), "{warning}");
+        assert!(warning.starts_with(message) && warning.contains(" % of "), "{warning}");
         std::fs::remove_dir_all(folder.at("part")).expect("removed");
     }
     for right in [
@@ -39,12 +39,12 @@ fn a_cased_vocabulary_and_lower_casing() {
         format!("make-pretrain-data --input train.txt --vocab vocab.txt {FLAGS} --output uncased"),
     ] {
         let ended = folder.ok(&right);
-        assert!(!ended.stderr.contains("WARNING: --do-lower-case"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("warning: --do-lower-case"), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn make_vocab_says_what_is_unknown() {
+fn make_vocab_reports_the_unk_fraction() {
     let folder = Folder::with_data();
     let make = |flags: &str| {
         folder.ok(&format!("bert make-vocab --input train.txt --output v.txt --overwrite {flags}"))
@@ -59,7 +59,7 @@ fn make_vocab_says_what_is_unknown() {
         folder.ok(&format!(
             "make-pretrain-data --input train.txt --vocab v.txt {FLAGS} --dupe-factor 1 --output cut"
         ));
-        folder.sealed("cut/manifest.json")
+        folder.checksummed("cut/manifest.json")
     };
     let count = |what: &str| number(&report, &format!("/report/{what}")) as u64;
     let same = format!("{} of {} tokens; ", count("unknown_tokens"), count("tokens"));
@@ -67,7 +67,7 @@ fn make_vocab_says_what_is_unknown() {
 }
 
 #[test]
-fn a_dry_run_says_how_much_room_is_needed() {
+fn dry_run_reports_the_scratch_space() {
     let folder = Folder::with_data();
     let line = format!("make-pretrain-data --input train.txt --vocab vocab.txt {FLAGS} --dry-run");
     let instances = folder.ok(&format!("{line} --json")).json();
@@ -79,5 +79,5 @@ fn a_dry_run_says_how_much_room_is_needed() {
     );
     assert!(number(&documents, "/bytes") < number(&instances, "/bytes") / 3.0, "ten passes against none");
     let shown = folder.ok(&line).stdout;
-    assert!(shown.contains("while building, about"), "{shown}");
+    assert!(shown.contains("during the build, about"), "{shown}");
 }

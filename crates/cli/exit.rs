@@ -71,7 +71,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         .and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("the work is done, but its result cannot be written to standard output"),
+        other => other.context("the work is complete, but its result cannot be written to standard output"),
     }
 }
 

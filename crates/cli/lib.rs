@@ -5,22 +5,22 @@
 
 use std::alloc::System;
 
-use bert_allocator::EndsProgram;
+use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 
 /// Returns the allocator of the programs that train. A step repeatedly allocates and frees the same large tensors. The
 /// allocator of glibc returns them to the system each time, and the page faults cost a sixth of the step.
-pub const fn training_allocator() -> EndsProgram<MiMalloc> {
-    let remedy = "a smaller batch, --gradient-accumulation-steps and --recompute of pretrain, a smaller model or shorter \
-                  sequences take less; the limit may be the machine's, the container's or that of `ulimit -v`";
-    EndsProgram::new(MiMalloc, remedy)
+pub const fn training_allocator() -> ExitOnOom<MiMalloc> {
+    let remedy = "use a smaller batch, --gradient-accumulation-steps or --recompute (pretrain), a smaller model or shorter \
+                  sequences; the limit may come from the machine, the container or `ulimit -v`";
+    ExitOnOom::new(MiMalloc, remedy)
 }
 
 /// Returns the allocator of the data builder: glibc's, which needs less than half the memory.
-pub const fn building_allocator() -> EndsProgram<System> {
-    let remedy = "a smaller --memory-budget and fewer --threads take less; the limit may be the machine's, the container's \
-                  or that of `ulimit -v`";
-    EndsProgram::new(System, remedy)
+pub const fn building_allocator() -> ExitOnOom<System> {
+    let remedy = "use a smaller --memory-budget or fewer --threads; the limit may come from the machine, the container or \
+                  `ulimit -v`";
+    ExitOnOom::new(System, remedy)
 }
 
 pub mod command_line;

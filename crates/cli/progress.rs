@@ -1,5 +1,6 @@
 //! Shows progress on stderr: a bar on a terminal, otherwise a plain line every ten seconds.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub struct Progress {
     title: String,
     total: u64,
     last_line: Instant,
+    /// Units done at the first update, and its time: the start of the estimate of the remaining time.
+    start: Option<(u64, Instant)>,
 }
 
 impl Progress {
@@ -29,7 +32,7 @@ impl Progress {
             bar.set_prefix(title.to_string());
             bar
         });
-        Self { bar, quiet, title: title.to_string(), total, last_line: Instant::now() }
+        Self { bar, quiet, title: title.to_string(), total, last_line: Instant::now(), start: None }
     }
 
     /// Sets the total number of units.
@@ -46,13 +49,24 @@ impl Progress {
 
     /// Sets the number of units done and a message with details.
     pub fn set(&mut self, done: u64, message: &str) {
+        let is_first = self.start.is_none();
+        let (first, begun) = *self.start.get_or_insert_with(|| (done, Instant::now()));
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             bar.set_message(visible(message).into_owned());
+            if is_first {
+                // A resumed run does not begin at 0.
+                bar.reset_eta();
+            }
         } else if !self.quiet && self.last_line.elapsed() >= EVERY {
             self.last_line = Instant::now();
             let of = if self.total == 0 { String::new() } else { format!("/{}", self.total) };
-            say(&format!("{} {done}{of} {message}", self.title));
+            let rate = done.saturating_sub(first) as f64 / begun.elapsed().as_secs_f64();
+            let left = match self.total.checked_sub(done) {
+                Some(left) if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
+                _ => String::new(),
+            };
+            print_stderr(format!("{} {done}{of}{left} {message}", self.title).trim_end());
         }
     }
 
@@ -78,7 +92,7 @@ impl Progress {
     fn above_the_bar(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(visible(text)),
-            None => say(text),
+            None => print_stderr(text),
         }
     }
 }
@@ -94,14 +108,25 @@ impl Drop for Progress {
 
 fn style(total: u64) -> ProgressStyle {
     let template = match total {
-        0 => "{prefix} {spinner} {human_pos} {msg}",
-        _ => "{prefix} [{wide_bar}] {human_pos}/{human_len} {eta} {msg}",
+        0 => "{prefix} {spinner} {human_pos} {wide_msg}",
+        // The bar has a fixed width, and a message that is too long for the terminal is cut.
+        _ => "{prefix} [{bar:20}] {human_pos}/{human_len}, {eta} left {wide_msg}",
     };
     ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar())
 }
 
+/// Prints a warning to stderr.
+pub fn print_warning(text: impl Display) {
+    print_stderr(&format!("warning: {text}"));
+}
+
+/// Prints a note to stderr.
+pub fn print_note(text: impl Display) {
+    print_stderr(&format!("note: {text}"));
+}
+
 /// Prints a line to stderr, with control characters escaped ([`visible`]). A closed stderr is ignored.
-pub fn say(text: &str) {
+pub fn print_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }
 

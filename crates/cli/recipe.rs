@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub const RECIPE: &str = "recipe";
 
 /// Maximum size of a recipe file in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
 const BUILT_IN: [(&str, &str); 5] = [
@@ -51,11 +51,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// Fails if the text is neither.
-pub fn known(name: &str) -> Result<String, String> {
+pub fn parse_name(name: &str) -> Result<String, String> {
     if names().any(|known| known == name) || Path::new(name).is_file() {
         return Ok(name.to_owned());
     }
-    Err(format!("neither a file nor one of {}", names().collect::<Vec<_>>().join(", ")))
+    Err(format!("not a recipe and not a file; the recipes are {}", names().collect::<Vec<_>>().join(", ")))
 }
 
 /// Returns the text of a recipe, given by name or as a file.
@@ -67,7 +67,7 @@ pub fn text(name: &str) -> anyhow::Result<String> {
         return Ok(text.to_owned());
     }
     let bytes =
-        read_limited(Path::new(name), LARGEST).map_err(bert_storage::Error::io("read", Path::new(name)))?;
+        read_limited(Path::new(name), MAX_BYTES).map_err(bert_storage::Error::io("read", Path::new(name)))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

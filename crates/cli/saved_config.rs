@@ -20,17 +20,17 @@ use crate::recipe::{RECIPE, Recipe};
 pub const CONFIG_FILE: &str = "config_file";
 
 /// Maximum size of a configuration file in bytes.
-const LARGEST: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Parses the arguments of a program. Options of its configuration `C` that the command line does not give come from
-/// `--config`, which `read` reads, or from the section of `--recipe` that `part` selects. Exits the process on a usage
-/// error.
+/// `--config`, which `read` reads, or from the section of `--recipe` that `part` selects and may adapt to the options of
+/// the command line. Exits the process on a usage error.
 ///
 /// # Errors
 /// Returns the errors of `read`; [`OptionError::File`] for a key or value that `C` does not have.
 pub fn parse<A, C>(
     read: impl Fn(&Path) -> anyhow::Result<Map<String, Value>>,
-    part: impl Fn(Recipe) -> Map<String, Value>,
+    part: impl Fn(Recipe, &ArgMatches) -> Map<String, Value>,
     config: impl Fn(&mut A) -> &mut C,
 ) -> anyhow::Result<A>
 where
@@ -44,7 +44,7 @@ where
     let recipe = given.try_get_one::<String>(RECIPE).ok().flatten();
     let (path, mut saved) = match (file, recipe) {
         (Some(path), _) => (path.clone(), read(path)?),
-        (None, Some(name)) => (PathBuf::from(name), part(Recipe::read(name)?)),
+        (None, Some(name)) => (PathBuf::from(name), part(Recipe::read(name)?, &given)),
         (None, None) => return Ok(arguments(command, line)),
     };
     saved.retain(|key, _| !is_decided(&command, &given, key));
@@ -97,7 +97,7 @@ fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
 /// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
 pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
     let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
-    let text = read_limited(&path, LARGEST).map_err(bert_storage::Error::io("read", &path))?;
+    let text = read_limited(&path, MAX_BYTES).map_err(bert_storage::Error::io("read", &path))?;
     let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
     let mut options: Map<String, Value> = serde_json::from_slice(&text).map_err(invalid)?;
     match options.remove("config") {

@@ -7,7 +7,7 @@ use bert_trainer::StopFlag;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::progress::say;
+use crate::progress::print_note;
 
 /// Ignores SIGUSR1 in programs that save finished work anyway. Schedulers send it to all processes of a job some time
 /// before they end the job, and it kills a process that does not handle it.
@@ -32,11 +32,11 @@ pub fn stop_on_signals() -> anyhow::Result<StopFlag> {
             match signal {
                 SIGUSR1 => flag.request_checkpoint(),
                 SIGINT if flag.requested().is_some() => {
-                    say("stopped at once; the last checkpoint is intact");
+                    print_note("stopped at once; the last checkpoint is intact");
                     std::process::exit(130);
                 }
                 signal => {
-                    say("stopping after this step; press Ctrl-C again to stop at once");
+                    print_note("stopping after this step; press Ctrl-C again to stop at once");
                     flag.request(signal);
                 }
             }

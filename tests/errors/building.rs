@@ -4,7 +4,7 @@ use super::check_with;
 use crate::common::Folder;
 
 #[test]
-fn flags_of_make_pretrain_data() {
+fn make_pretrain_data_names_missing_flags() {
     let folder = Folder::with_data();
     check_with(
         &folder,
@@ -17,6 +17,11 @@ fn flags_of_make_pretrain_data() {
             ("--input train.txt --vocab vocab.txt", 2, "--output is required"),
         ],
     );
+}
+
+#[test]
+fn make_pretrain_data_rejects_invalid_values() {
+    let folder = Folder::with_data();
     check_with(
         &folder,
         "make-pretrain-data --input train.txt --vocab vocab.txt --output out",
@@ -47,8 +52,10 @@ fn flags_of_make_pretrain_data() {
     );
 }
 
-#[test]
-fn text_and_vocabulary() {
+const FLAGS: &str = "--max-seq-length 32 --max-predictions-per-seq 5";
+
+/// Returns a folder with data, and with text and vocabularies that no program accepts.
+fn with_bad_files() -> Folder {
     let folder = Folder::with_data();
     folder.write("empty.txt", "");
     folder.write("blank.txt", "\n \n\t\n");
@@ -64,30 +71,40 @@ fn text_and_vocabulary() {
     }
     folder.write("twice.txt", vocabulary.clone() + "[CLS]\n");
     folder.write("notes/notes.txt", "mine");
-    let flags = "--max-seq-length 32 --max-predictions-per-seq 5";
+    folder
+}
+
+#[test]
+fn invalid_inputs_are_rejected() {
+    let folder = with_bad_files();
     check_with(
         &folder,
-        &format!("make-pretrain-data {flags} --vocab vocab.txt --output out --input"),
+        &format!("make-pretrain-data {FLAGS} --vocab vocab.txt --output out --input"),
         &[
             ("none.txt", 2, "none.txt: this input does not exist"),
             ("*.none", 2, "*.none: this input pattern matches no file"),
             (
                 "hollow",
                 2,
-                "hollow: this input folder holds no files (names that begin with . or _ are skipped)",
+                "hollow: this input folder has no files (names that begin with . or _ are skipped)",
             ),
-            ("train.txt train.txt", 2, "train.txt: this input is named twice, or a link leads to it too"),
-            ("empty.txt", 3, "the input holds no text"),
-            ("blank.txt empty.txt", 3, "the input holds no text: 2 file(s)"),
-            ("lonely.txt", 3, "no instance can be made"),
+            ("train.txt train.txt", 2, "train.txt: this input is given twice, or a link points to it"),
+            ("empty.txt", 3, "the input has no text"),
+            ("blank.txt empty.txt", 3, "the input has no text: 2 file(s)"),
+            ("lonely.txt", 3, "no instance can be built"),
             ("latin1.txt --strict-utf8", 3, "latin1.txt:2: invalid UTF-8"),
             ("cut.gz", 3, "cut.gz: damaged gzip data"),
             ("cut.zst", 3, "cut.zst: damaged zstd data"),
         ],
     );
+}
+
+#[test]
+fn invalid_vocabularies_are_rejected() {
+    let folder = with_bad_files();
     check_with(
         &folder,
-        &format!("make-pretrain-data {flags} --input train.txt --output out --vocab"),
+        &format!("make-pretrain-data {FLAGS} --input train.txt --output out --vocab"),
         &[
             ("none.txt", 1, "none.txt"),
             ("empty.txt", 3, "empty.txt: the vocabulary is empty"),
@@ -96,20 +113,30 @@ fn text_and_vocabulary() {
             ("without-MASK.txt", 3, "has no [MASK]"),
             ("without-UNK.txt", 3, "has no [UNK]"),
             ("twice.txt", 3, "\"[CLS]\" is already on line 3"),
-            ("latin1.txt", 3, "latin1.txt:2: invalid UTF-8 in a vocabulary"),
+            ("latin1.txt", 3, "latin1.txt:2: the vocabulary is not valid UTF-8"),
         ],
     );
+}
+
+#[test]
+fn invalid_outputs_are_rejected() {
+    let folder = with_bad_files();
     check_with(
         &folder,
-        &format!("make-pretrain-data {flags} --input train.txt --vocab vocab.txt --output"),
+        &format!("make-pretrain-data {FLAGS} --input train.txt --vocab vocab.txt --output"),
         &[
             ("notes", 2, "notes: this output folder holds other data (notes.txt)"),
             ("notes --overwrite", 2, "notes: this output folder holds other data (notes.txt)"),
             ("data", 2, "already holds a finished data set: use --overwrite"),
-            ("vocab.txt", 2, "vocab.txt: the output is not a folder"),
-            ("train.txt", 2, "train.txt: this output and the input train.txt are inside each other"),
+            ("vocab.txt", 2, "vocab.txt: this output is not a folder"),
+            ("train.txt", 2, "train.txt: this output and the input train.txt contain each other"),
         ],
     );
+}
+
+#[test]
+fn make_vocab_rejects_invalid_flags_and_text() {
+    let folder = with_bad_files();
     check_with(
         &folder,
         "bert make-vocab",
@@ -117,7 +144,7 @@ fn text_and_vocabulary() {
             ("--input train.txt", 2, "--output"),
             ("--output out.txt", 2, "--input"),
             ("--input none.txt --output out.txt", 2, "none.txt: this input does not exist"),
-            ("--input empty.txt --output out.txt", 3, "the input holds no text"),
+            ("--input empty.txt --output out.txt", 3, "the input has no text"),
             ("--input latin1.txt --strict-utf8 --output out.txt", 3, "latin1.txt:2: invalid UTF-8"),
             ("--input train.txt --vocab-size 8 --output out.txt", 2, "--vocab-size is 8"),
             (
@@ -126,7 +153,11 @@ fn text_and_vocabulary() {
                 "--max-words is 10, but must be at least 1000",
             ),
             ("--input train.txt --threads 5000 --output out.txt", 2, "--threads is 5000"),
-            ("--input train.txt --output vocab.txt", 1, "vocab.txt: exists; --overwrite replaces it"),
+            (
+                "--input train.txt --output vocab.txt",
+                1,
+                "vocab.txt: this file exists; replace it with --overwrite",
+            ),
         ],
     );
 }

@@ -31,10 +31,10 @@ fn data_folders() {
     let broken = [
         ("none", 3, "none: this folder does not exist"),
         ("train.txt", 3, "train.txt: this is a file, but a data set is a folder with a manifest.json"),
-        ("hollow", 3, "hollow: no manifest.json in this folder: the data set is not finished"),
+        ("hollow", 3, "hollow: this folder has no manifest.json: the data set is not complete"),
         ("cut", 3, "cut/manifest.json: not a valid manifest"),
         ("outside", 3, "\"../train-00000-of-00003.parquet\", which is not a plain file name"),
-        ("future", 3, &format!("format version 99, this program reads {FORMAT_VERSION}")),
+        ("future", 3, &format!("format version 99, but this program reads version {FORMAT_VERSION}")),
         ("counts", 3, "the sum of the shards' rows is"),
     ];
     for common in [
@@ -66,11 +66,11 @@ fn damaged_shards_are_found() {
     }
     let verified = folder.run("bert verify bad");
     assert_eq!(verified.code, Some(3));
-    assert_eq!(verified.stdout.matches("BAD   ").count(), 3, "every file is looked at: {}", verified.stdout);
+    assert_eq!(verified.stdout.matches("bad   ").count(), 3, "every file is looked at: {}", verified.stdout);
     assert_eq!(verified.stdout.matches("good  vocab.txt").count(), 1);
     let lines = [
         "pretrain --data bad --initialization reference --model config.json --steps 2 --output out",
-        "pretrain --data bad --initialization counts --model config.json --steps 2 --output counted",
+        "pretrain --data bad --initialization bigram --model config.json --steps 2 --output counted",
         "pretrain --data data --eval-data bad --model config.json --steps 2 --output out2",
         "bert evaluate --checkpoint run --data bad",
     ];
@@ -98,14 +98,14 @@ fn damaged_shards_are_found() {
 #[test]
 fn urls_need_a_feature() {
     let folder = Folder::with_data();
-    let said = "built without the feature `object-stores`";
+    let message = "built without the feature `object-stores`";
     check(
         &folder,
         &[
-            ("make-pretrain-data --input s3://bucket/text --vocab vocab.txt --output out", 1, said),
-            ("bert inspect gs://bucket/data", 1, said),
-            ("bert verify az://bucket/data", 1, said),
-            ("pretrain --data https://host.example/data --model tiny --steps 2 --output out", 1, said),
+            ("make-pretrain-data --input s3://bucket/text --vocab vocab.txt --output out", 1, message),
+            ("bert inspect gs://bucket/data", 1, message),
+            ("bert verify az://bucket/data", 1, message),
+            ("pretrain --data https://host.example/data --model tiny --steps 2 --output out", 1, message),
         ],
     );
 }

@@ -3,8 +3,8 @@
 use super::check_with;
 use crate::common::{Folder, entailment};
 
-#[test]
-fn tasks_and_their_files() {
+/// Returns a folder with a run, and with files of RTE that no program accepts.
+fn with_bad_files() -> Folder {
     let folder = Folder::with_run();
     let good = entailment(0, 8);
     let case = |name: &str, train: &[u8]| {
@@ -22,6 +22,13 @@ fn tasks_and_their_files() {
     folder.write("trainless/dev.tsv", entailment(8, 4));
     folder.write("devless/train.tsv", entailment(8, 4));
     folder.write("notes/notes.txt", "mine");
+    folder
+}
+
+#[test]
+fn invalid_task_files_are_rejected() {
+    let folder = with_bad_files();
+    let good = entailment(0, 8);
     let place = good.lines().position(|line| line.ends_with("\tentailment")).expect("one") + 1;
     let label = format!(
         "label/train.tsv:{place}: unknown label \"perhaps\"; the labels of task rte are entailment, not_entailment"
@@ -37,13 +44,18 @@ fn tasks_and_their_files() {
             ("unlabelled", 3, "unlabelled/train.tsv:1: no column \"label\" in the header"),
             ("label", 3, &label),
             ("columns", 3, "columns/train.tsv:10: 3 tab-separated columns, expected 4"),
-            ("empty", 3, "empty/train.tsv: no examples in this file"),
-            ("bare", 3, "bare/train.tsv: no examples in this file"),
+            ("empty", 3, "empty/train.tsv: this file has no examples"),
+            ("bare", 3, "bare/train.tsv: this file has no examples"),
             ("latin1", 3, "latin1/train.tsv:10: invalid UTF-8 at byte 5"),
             ("good --predict none.tsv", 1, "none.tsv"),
             ("good --predict header/train.tsv", 3, "header/train.tsv:1: no column"),
         ],
     );
+}
+
+#[test]
+fn unknown_tasks_and_invalid_labels_are_rejected() {
+    let folder = with_bad_files();
     folder.write("STS-B/train.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t5.1\n");
     folder.write("STS-B/dev.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t2.0\n");
     folder.write("sst/sst-train.txt", "3 ||| fine\nfine\n");
@@ -54,8 +66,8 @@ fn tasks_and_their_files() {
         &[
             ("--nonsense", 2, "unexpected argument '--nonsense'"),
             ("--task rte", 2, "--data <DIR>"),
-            ("--task poetry --data good", 2, "unknown task \"poetry\"; known are rte"),
-            ("--task rte --data good", 4, "the model takes 64 positions, --max-seq-length is 128"),
+            ("--task poetry --data good", 2, "unknown task \"poetry\"; the tasks are rte"),
+            ("--task rte --data good", 4, "--max-seq-length is 128, but the model has 64 positions"),
             (
                 "--task sts-b --data . --max-seq-length 48",
                 3,
@@ -68,6 +80,11 @@ fn tasks_and_their_files() {
             ),
         ],
     );
+}
+
+#[test]
+fn finetune_rejects_invalid_values() {
+    let folder = with_bad_files();
     check_with(
         &folder,
         "finetune --checkpoint run --max-seq-length 48 --task rte --data good",
@@ -95,7 +112,7 @@ fn tasks_and_their_files() {
             ("--output out --learning-rate 1e-4,1e-4", 2, "--learning-rate: the values must differ"),
             ("--output out --learning-rate 1e-4,fast", 2, "invalid value '1e-4,fast'"),
             ("--output out --train-batch-size 8,0", 2, "--train-batch-size: must be at least 1"),
-            ("--output out --precision bf16 --kernels plain", 2, "--precision: burn's own operations"),
+            ("--output out --precision bf16 --kernels plain", 2, "--precision: burn's operations"),
             ("--output out --select worst", 2, "invalid value 'worst'"),
             ("--output out --checkpoint other", 2, "cannot be used multiple times"),
         ],

@@ -6,7 +6,7 @@ use super::{check, check_with};
 use crate::common::{Folder, QUICK, entailment};
 
 #[test]
-fn flags_of_pretrain() {
+fn pretrain_names_missing_flags() {
     let folder = Folder::with_data();
     check_with(
         &folder,
@@ -19,6 +19,11 @@ fn flags_of_pretrain() {
             ("--data data --model tiny --init-checkpoint x --steps 2 --output out", 2, "cannot be used with"),
         ],
     );
+}
+
+#[test]
+fn pretrain_rejects_invalid_values() {
+    let folder = Folder::with_data();
     check_with(
         &folder,
         "pretrain --data data --output out --model config.json",
@@ -54,11 +59,7 @@ fn flags_of_pretrain() {
             ("--steps 2 --eval-data held --eval-every 0", 2, "--eval-every: must be at least 1"),
             ("--steps 2 --eval-data held --eval-instances 0", 2, "--eval-instances: must be at least 1"),
             ("--steps 2 --precision f16", 2, "invalid value 'f16'"),
-            (
-                "--steps 2 --precision bf16 --kernels plain",
-                2,
-                "--precision: burn's own operations have no fast",
-            ),
+            ("--steps 2 --precision bf16 --kernels plain", 2, "--precision: burn's operations have no fast"),
             (
                 "--steps 2 --precision bf16 --device ndarray",
                 2,
@@ -68,18 +69,27 @@ fn flags_of_pretrain() {
             ("--steps 2 --device cuda:x", 2, "unknown device \"cuda:x\""),
         ],
     );
+}
+
+#[test]
+fn pretrain_rejects_unknown_model_sizes() {
+    let folder = Folder::with_data();
     check_with(
         &folder,
         "pretrain --data data --output out --steps 2 --model",
         &[
-            ("gigantic", 2, "\"gigantic\" is neither tiny, mini, small, medium, base or large nor a file"),
-            ("none.json", 2, "\"none.json\" is neither"),
+            (
+                "gigantic",
+                2,
+                "\"gigantic\" is not a model size (tiny, mini, small, medium, base, large) and not a file",
+            ),
+            ("none.json", 2, "\"none.json\" is not a model size"),
         ],
     );
 }
 
 #[test]
-fn devices_that_are_not_built_in() {
+fn unavailable_devices_are_rejected() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
@@ -114,8 +124,8 @@ fn devices_that_are_not_built_in() {
 }
 
 #[test]
-fn models_and_checkpoints() {
-    let folder = Folder::with_run();
+fn unsupported_model_configurations_are_rejected() {
+    let folder = Folder::with_data();
     let config = |name: &str, key: &str, value: Value| {
         let mut config = folder.config();
         config[key] = value;
@@ -139,8 +149,12 @@ fn models_and_checkpoints() {
                 4,
                 "`hidden_act` is `relu`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported",
             ),
-            ("small.json", 4, &format!("the model knows {} tokens, the vocabulary has {size}", size - 1)),
-            ("short.json", 4, "the model takes 31 positions, the data has 32"),
+            (
+                "small.json",
+                4,
+                &format!("the model has embeddings of {} tokens, but the vocabulary has {size}", size - 1),
+            ),
+            ("short.json", 4, "the model has 31 positions, but the data has sequences of 32"),
             ("heads.json", 4, "`hidden_size` is 16, not a multiple of the 3 attention heads"),
             ("missing.json", 4, "`hidden_size` is missing"),
             ("decoder.json", 4, "`is_decoder` is true"),
@@ -148,7 +162,11 @@ fn models_and_checkpoints() {
             ("cut.json", 3, "cut.json: not valid JSON"),
         ],
     );
+}
 
+/// Returns a folder with a run, its export, and damaged copies of the export.
+fn with_damaged_models() -> Folder {
+    let folder = Folder::with_run();
     folder.ok("bert export run good");
     folder.ok("bert export run encoder --encoder-only");
     std::fs::create_dir(folder.at("hollow")).expect("a folder");
@@ -165,13 +183,19 @@ fn models_and_checkpoints() {
     let mut shape = folder.json("good/config.json").swap_remove(0);
     shape["intermediate_size"] = json!(48);
     folder.write("other-shape/config.json", shape.to_string());
+    folder
+}
+
+#[test]
+fn damaged_and_missing_models_are_rejected() {
+    let folder = with_damaged_models();
     let broken = [
         ("none", 4, "none: this folder does not exist"),
         ("hollow", 4, "hollow: no checkpoint here"),
         ("data", 4, "data: no checkpoint here"),
         ("weightless", 4, "weightless: no model.safetensors in this folder"),
         ("pickled", 4, "save_pretrained(\"NEW_DIR\")` writes model.safetensors"),
-        ("split", 4, "the weights are split over several files"),
+        ("split", 4, "sharded weights are not supported"),
         ("cut", 3, "cut/model.safetensors: damaged safetensors file"),
         ("other-shape", 4, "intermediate.dense.weight has shape [32, 16], but the model has [48, 16]"),
     ];
@@ -192,6 +216,12 @@ fn models_and_checkpoints() {
         "finetune --task rte --data glue --max-seq-length 48 --output out --checkpoint",
         &broken,
     );
+}
+
+#[test]
+fn commands_reject_invalid_flags_and_folders() {
+    let folder = with_damaged_models();
+    folder.write("glue/train.tsv", entailment(0, 16));
     check(
         &folder,
         &[
@@ -218,6 +248,11 @@ fn models_and_checkpoints() {
             ("bert quickstart --output out --steps 0", 2, "--steps"),
         ],
     );
+}
+
+#[test]
+fn bert_without_a_command_lists_the_commands() {
+    let folder = Folder::new();
     // Without a command, the tool lists the commands.
     let ended = folder.run("bert");
     assert_eq!(ended.code, Some(2));
@@ -225,12 +260,12 @@ fn models_and_checkpoints() {
 }
 
 #[test]
-fn a_diverged_run_is_called_diverged() {
+fn diverged_run_is_reported() {
     let folder = Folder::with_data();
     let flags = "--initialization reference --warmup-steps 0 --steps 60 --learning-rate";
     let wild = folder
         .ok(&format!("pretrain {} {flags} 10 --output run", QUICK.replace(" --learning-rate 3e-3", "")));
-    for part in ["the run has diverged: at step", "(it is 10)"] {
+    for part in ["the run has diverged: at step", "(now 10)"] {
         assert!(wild.stderr.contains(part), "{part}: {}", wild.stderr);
     }
     assert!(wild.stdout.contains("diverged:  at step"), "{}", wild.stdout);
@@ -242,7 +277,7 @@ fn a_diverged_run_is_called_diverged() {
 }
 
 #[test]
-fn several_data_folders_are_refused() {
+fn two_data_folders_are_rejected() {
     let folder = Folder::with_data();
     let line = "pretrain --model config.json --steps 2 --output out";
     check_with(
@@ -250,36 +285,44 @@ fn several_data_folders_are_refused() {
         line,
         &[
             ("--data data --data held", 2, "cannot be used multiple times"),
-            ("--data data,held", 2, "--data: data,held: takes one data folder, not several such as data"),
+            (
+                "--data data,held",
+                2,
+                "--data: data,held: --data needs one data folder, not several such as data",
+            ),
         ],
     );
 }
 
 /// Checks that data without pairs gives no next-sentence figures, because that head is not trained.
 #[test]
-fn without_pairs_nothing_is_said_of_the_next_sentence() {
+fn nsp_off_omits_next_sentence_figures() {
     let folder = Folder::with_data();
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --nsp off";
     folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output single"));
     let line =
         "pretrain --data single --eval-data single --model config.json --batch-size 8 --steps 2 --output run";
     let ended = folder.ok(line);
-    assert!(ended.stdout.contains("masked LM loss") && !ended.stdout.contains("next"), "{}", ended.stdout);
-    assert!(!ended.stderr.contains("next sentence") && !ended.stderr.contains("nsp"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("masked LM loss") && !ended.stdout.contains("next-sentence"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stderr.contains("next-sentence") && !ended.stderr.contains("nsp"), "{}", ended.stderr);
     let figures = folder.ok("bert evaluate --checkpoint run --data single --json").json();
     assert_eq!(figures["next_sentence_accuracy"], Value::Null);
     assert!(figures["masked_lm_loss"].is_f64());
 }
 
 #[test]
-fn an_update_that_is_not_finite_is_not_made() {
+fn non_finite_updates_are_rejected() {
     let folder = Folder::with_data();
     let line = "pretrain --data data --model config.json --batch-size 8 --steps 20 --warmup-steps 0 --save-every 1 \
                 --output run --learning-rate 1e38";
     let ended = folder.run(line);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("the update was skipped (1 in a row, at most 10; 1 in all)"),
+        ended.stderr.contains("so the update was skipped (1 in a row, maximum 10; 1 in total)"),
         "{}",
         ended.stderr
     );

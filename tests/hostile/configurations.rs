@@ -8,7 +8,7 @@ use super::check;
 use crate::common::Folder;
 
 #[test]
-fn refused() {
+fn damaged_configurations_are_rejected() {
     let folder = Folder::with_data();
     let case = |name: &str, key: &str, value: serde_json::Value| {
         let mut config = folder.config();

@@ -1,4 +1,4 @@
-//! Manifests and receipts with valid seals, but with options and counts that no build writes: each is refused before it
+//! Manifests and receipts with valid checksums, but with options and counts that no build writes: each is refused before it
 //! is used.
 
 use serde_json::{Value, json};
@@ -11,27 +11,30 @@ type Forged<'a> = (&'a str, &'a dyn Fn(&mut Value), &'a str);
 
 /// Checks that every program that reads the data set refuses it with exit code 3.
 fn refused(folder: &Folder, data: &str, cases: &[Forged<'_>]) {
-    let good = folder.sealed(&format!("{data}/manifest.json"));
+    let good = folder.checksummed(&format!("{data}/manifest.json"));
     let mut rows = Vec::new();
-    for (name, forge, said) in cases {
+    for (name, forge, problem) in cases {
         let mut manifest = good.clone();
         forge(&mut manifest);
         folder.copy(data, name);
-        folder.write(&format!("{name}/manifest.json"), bert_storage::sealed::sealed(&manifest));
-        rows.push((name, format!("{name}/manifest.json: {said}")));
+        folder.write(
+            &format!("{name}/manifest.json"),
+            bert_storage::checksummed_json::checksummed_json(&manifest),
+        );
+        rows.push((name, format!("{name}/manifest.json: {problem}")));
     }
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (**name, 3, said.as_str())).collect();
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, problem)| (**name, 3, problem.as_str())).collect();
     for command in ["bert verify", "bert inspect", "bert evaluate --checkpoint run --data"] {
         assert_eq!(check(folder, command, &rows), cases.len());
     }
 }
 
 #[test]
-fn options_that_no_build_accepts_are_refused() {
+fn invalid_build_options_are_rejected() {
     let folder = Folder::with_run();
     let option =
         |key: &'static str, value: Value| move |manifest: &mut Value| manifest["config"][key] = value.clone();
-    let out_of_range = |said: &str| format!("its options are not valid for a build: {said}");
+    let out_of_range = |problem: &str| format!("its options are not valid for a build: {problem}");
     let length = out_of_range("--max-seq-length is ..., but must be between 8 and 65535");
     let cases: [Forged<'_>; 8] = [
         ("no-length", &option("max_seq_length", json!(0)), &length),
@@ -59,7 +62,7 @@ fn options_that_no_build_accepts_are_refused() {
 }
 
 #[test]
-fn counts_that_contradict_each_other_are_refused() {
+fn contradictory_counts_are_rejected() {
     let folder = Folder::with_run();
     let of_report =
         |key: &'static str, value: Value| move |manifest: &mut Value| manifest["report"][key] = value.clone();
@@ -87,7 +90,7 @@ fn counts_that_contradict_each_other_are_refused() {
         (
             "masked",
             &of_report("masked_tokens", json!(0)),
-            "the number of masked tokens by what is shown for them is ...",
+            "the sum of the masked tokens by replacement is ...",
         ),
         ("labels", &of_report("random_next", json!(1u64 << 60)), &between("the number of rows with label 1")),
         (
@@ -96,17 +99,17 @@ fn counts_that_contradict_each_other_are_refused() {
             "the list of lengths contradicts the other values",
         ),
         (
-            "law",
-            &|manifest| manifest["conservation"]["tokens"] = json!(1),
-            "the number of tokens in the law of ...",
+            "invariants",
+            &|manifest| manifest["invariants"]["tokens"] = json!(1),
+            "the number of tokens in the invariants...",
         ),
-        ("share", &of_report("left_out_share", json!(-7)), "a share contradicts the other values"),
+        ("share", &of_report("omitted_fraction", json!(-7)), "omitted_fraction contradicts the other values"),
     ];
     refused(&folder, "data", &cases);
 }
 
 #[test]
-fn forged_manifests_of_documents_are_refused() {
+fn forged_document_manifests_are_rejected() {
     let folder = Folder::with_run();
     let flags = "--max-seq-length 32 --max-predictions-per-seq 5 --layout documents";
     folder.ok(&format!("make-pretrain-data --input train.txt --vocab vocab.txt {flags} --output documents"));
@@ -140,22 +143,22 @@ fn forged_manifests_of_documents_are_refused() {
 
 /// Checks that colours and other terminal escape sequences in names and tokens are escaped.
 #[test]
-fn escape_sequences_in_files_are_shown_not_sent() {
+fn escape_sequences_are_printed_escaped() {
     let folder = Folder::with_data();
-    let mut manifest = folder.sealed("data/manifest.json");
+    let mut manifest = folder.checksummed("data/manifest.json");
     let hostile = "a\u{1b}[31mb\u{9b}2J";
     manifest["program"] = json!(hostile);
     manifest["inputs"][0]["path"] = json!(hostile);
     manifest["report"]["warnings"] = json!([hostile]);
-    folder.write("data/manifest.json", bert_storage::sealed::sealed(&manifest));
+    folder.write("data/manifest.json", bert_storage::checksummed_json::checksummed_json(&manifest));
     manifest[hostile] = json!(1);
     folder.copy("data", "bad");
-    folder.write("bad/manifest.json", bert_storage::sealed::sealed(&manifest));
+    folder.write("bad/manifest.json", bert_storage::checksummed_json::checksummed_json(&manifest));
     for (line, code) in [("bert inspect data", 0), ("bert inspect data --json", 0), ("bert verify bad", 3)] {
         let ended = folder.run(line);
         assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
-        let said = ended.stdout + &ended.stderr;
-        assert!(said.contains(r"a\u001b[31mb\u009b2J"), "{line}: {said:?}");
-        assert!(!said.contains(['\u{1b}', '\u{9b}']), "{line}: {said:?}");
+        let printed = ended.stdout + &ended.stderr;
+        assert!(printed.contains(r"a\u001b[31mb\u009b2J"), "{line}: {printed:?}");
+        assert!(!printed.contains(['\u{1b}', '\u{9b}']), "{line}: {printed:?}");
     }
 }

@@ -1,19 +1,22 @@
-//! Manifests: names that point outside the folder, inconsistent counts, invalid seals.
+//! Manifests: names that point outside the folder, inconsistent counts, invalid checksums.
 
 use serde_json::json;
 
 use super::{Row, check};
 use crate::common::Folder;
 
-#[test]
-fn refused() {
+/// Returns a folder with copies of a data set whose manifest is damaged or forged.
+fn with_forged_manifests() -> Folder {
     let folder = Folder::with_data();
-    let good = folder.sealed("data/manifest.json");
+    let good = folder.checksummed("data/manifest.json");
     let case = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let mut manifest = good.clone();
         change(&mut manifest);
         folder.copy("data", name);
-        folder.write(&format!("{name}/manifest.json"), bert_storage::sealed::sealed(&manifest));
+        folder.write(
+            &format!("{name}/manifest.json"),
+            bert_storage::checksummed_json::checksummed_json(&manifest),
+        );
     };
     case("parent", &|manifest| manifest["shards"][0]["file"] = json!("../data/train-00000-of-00003.parquet"));
     case("absolute", &|manifest| manifest["shards"][1]["file"] = json!("/etc/passwd"));
@@ -33,17 +36,25 @@ fn refused() {
     folder.write("unsealed/manifest.json", good.to_string());
     folder.copy("data", "binary");
     folder.write("binary/manifest.json", b"\x80\x02}q\0.");
+    folder
+}
+
+/// Returns each copy with the message of its error.
+fn expected() -> Vec<(&'static str, String)> {
     let unsafe_name = |name: &str, file: &str| {
         format!("{name}/manifest.json: it names {file:?}, which is not a plain file name")
     };
-    let rows = [
+    vec![
         ("parent", unsafe_name("parent", "../data/train-00000-of-00003.parquet")),
         ("absolute", unsafe_name("absolute", "/etc/passwd")),
         ("words", unsafe_name("words", "../vocab.txt")),
         ("hidden", unsafe_name("hidden", ".lock")),
         ("nul", unsafe_name("nul", "a\0b")),
         ("itself", unsafe_name("itself", "manifest.json")),
-        ("gone", "gone/train-00003-of-00003.parquet: missing, though the manifest names it".to_string()),
+        (
+            "gone",
+            "gone/train-00003-of-00003.parquet: this file is missing, but the manifest lists it".to_string(),
+        ),
         (
             "overflow",
             "overflow/manifest.json: the sum of the shards' rows is 18446744073709551615, but must be ..."
@@ -55,15 +66,21 @@ fn refused() {
                 .to_string(),
         ),
         ("rows", "rows/manifest.json: the sum of the shards' rows is ..., expected 1".to_string()),
-        ("version", "version/manifest.json: format version 99, this program reads ...".to_string()),
+        ("version", "version/manifest.json: format version 99, but this program reads ...".to_string()),
         ("more", "more/manifest.json: not a valid manifest: unknown field `run`, ...".to_string()),
         ("edited", "edited/manifest.json: ...".to_string()),
-        ("unsealed", "unsealed/manifest.json: damaged: it does not begin with a seal...".to_string()),
+        ("unsealed", "unsealed/manifest.json: damaged: it has no checksum...".to_string()),
         (
             "binary",
             "binary/manifest.json: not a valid manifest: expected value at line 1 column 1".to_string(),
         ),
-    ];
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (*name, 3, said.as_str())).collect();
+    ]
+}
+
+#[test]
+fn forged_manifests_are_rejected() {
+    let folder = with_forged_manifests();
+    let rows = expected();
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, text)| (*name, 3, text.as_str())).collect();
     assert_eq!(check(&folder, "pretrain --model config.json --steps 1 --output out --data", &rows), 15);
 }

@@ -7,7 +7,7 @@ use crate::common::Folder;
 
 /// Checks that text and names in HTML reports never become markup.
 #[test]
-fn nothing_becomes_markup() {
+fn pages_escape_untrusted_text() {
     let folder = Folder::with_data();
     let evil = "<script>alert(1)</script><img src=http://x onerror='alert(2)'>\"&";
     let name = "a<script>alert(3)<b>";

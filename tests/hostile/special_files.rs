@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use super::{BUILD, check};
 use crate::common::{Folder, entailment};
 
-#[test]
-fn what_is_no_file() {
+/// Returns a folder with a run, and with pipes, devices and links under the names of files.
+fn with_special_files() -> Folder {
     let folder = Folder::with_run();
     let fifo = std::process::Command::new("mkfifo").arg(folder.at("pipe")).status();
     assert!(fifo.expect("mkfifo").success());
@@ -24,20 +24,31 @@ fn what_is_no_file() {
     symlink("/dev/zero", folder.at("zeros/manifest.json")).expect("a link");
     symlink("/dev/zero", folder.at("zeros/config.json")).expect("a link");
     symlink("/dev/zero", folder.at("zeros/train.tsv")).expect("a link");
-    let mut checked = check(
+    folder
+}
+
+#[test]
+fn special_input_files_are_rejected() {
+    let folder = with_special_files();
+    check(
         &folder,
         &format!("{BUILD} --vocab vocab.txt --output out --input"),
         &[
             ("pipe", 2, "pipe: this input is neither a regular file nor a folder"),
             ("/dev/zero", 2, "/dev/zero: this input is neither a regular file nor a folder"),
-            ("loop", 2, "loop: this link leads to no file..."),
-            ("dangling", 2, "dangling: this link leads to no file..."),
+            ("loop", 2, "loop: this link points to a missing file..."),
+            ("dangling", 2, "dangling: this link points to a missing file..."),
             ("pipes", 2, "pipes/config.json: this input is neither a regular file nor a folder"),
-            ("circle", 2, "circle/b: this link leads to no file..."),
-            ("ring", 2, "ring/a/back: this link leads back to a folder that it is in..."),
+            ("circle", 2, "circle/b: this link points to a missing file..."),
+            ("ring", 2, "ring/a/back: this link points to a folder that contains it..."),
         ],
     );
-    checked += check(
+}
+
+#[test]
+fn special_vocabulary_files_are_rejected() {
+    let folder = with_special_files();
+    check(
         &folder,
         &format!("{BUILD} --input train.txt --output out --vocab"),
         &[
@@ -46,11 +57,16 @@ fn what_is_no_file() {
             (
                 "circle",
                 4,
-                "circle: no vocab.txt and no tokenizer.json in this folder, so it has no WordPiece vocabulary",
+                "circle: this folder has no vocab.txt and no tokenizer.json, so it has no WordPiece vocabulary",
             ),
         ],
     );
-    checked += check(
+}
+
+#[test]
+fn special_manifests_are_rejected() {
+    let folder = with_special_files();
+    check(
         &folder,
         "pretrain --model config.json --steps 1 --output out --data",
         &[
@@ -58,19 +74,36 @@ fn what_is_no_file() {
             ("zeros", 1, "cannot read zeros/manifest.json: it is not a regular file"),
         ],
     );
-    checked += check(
+}
+
+#[test]
+fn special_model_files_are_rejected() {
+    let folder = with_special_files();
+    check(
         &folder,
         "bert fill-mask 'a [MASK]' --checkpoint",
         &[
-            ("pipes", 4, "pipes: no config.json in this folder, so it is not a checkpoint"),
-            ("zeros", 4, "zeros: no config.json in this folder, so it is not a checkpoint"),
+            (
+                "pipes",
+                4,
+                "pipes: no config.json in this folder; give a folder that `save_pretrained` or a run wrote",
+            ),
+            (
+                "zeros",
+                4,
+                "zeros: no config.json in this folder; give a folder that `save_pretrained` or a run wrote",
+            ),
         ],
     );
+}
+
+#[test]
+fn special_task_files_are_rejected() {
+    let folder = with_special_files();
     folder.write("zeros/dev.tsv", entailment(0, 4));
-    checked += check(
+    check(
         &folder,
         "finetune --task rte --max-seq-length 48 --checkpoint run --output out --data",
-        &[("zeros", 3, "zeros/train.tsv: not a regular file")],
+        &[("zeros", 3, "zeros/train.tsv: this is not a regular file")],
     );
-    assert_eq!(checked, 15);
 }

@@ -13,7 +13,7 @@ use super::{BUILD, Row, check, limited};
 use crate::common::Folder;
 
 #[test]
-fn json_lines() {
+fn damaged_json_lines_are_rejected() {
     let folder = Folder::with_data();
     folder.write("deep.jsonl", format!("{}{}\n", "[".repeat(100_000), "]".repeat(100_000)));
     folder.write(
@@ -30,19 +30,19 @@ fn json_lines() {
         &folder,
         &format!("{BUILD} --vocab vocab.txt --output out --input"),
         &[
-            ("deep.jsonl", 3, "deep.jsonl:1: not a JSON object (one object on each line is expected): ..."),
-            ("deep-value.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
-            ("array.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
+            ("deep.jsonl", 3, "deep.jsonl:1: not a JSON object (expected one object per line): ..."),
+            ("deep-value.jsonl", 3, "no instance can be built: the only document has 1 sentence(s)..."),
+            ("array.jsonl", 3, "no instance can be built: the only document has 1 sentence(s)..."),
             (
                 "null.jsonl --strict-rows",
                 3,
-                "null.jsonl:2: \"text\" is null, which --strict-rows refuses (see --text-column)",
+                "null.jsonl:2: \"text\" is null, which --strict-rows rejects (see --text-column)",
             ),
-            ("null.jsonl", 3, "no instance can be made: the only document has 1 sentence(s)..."),
+            ("null.jsonl", 3, "no instance can be built: the only document has 1 sentence(s)..."),
             ("number.jsonl", 3, "number.jsonl:1: \"text\" is a number, expected text (see --text-column)"),
             ("missing.jsonl", 3, "missing.jsonl:1: \"text\" is missing (keys: body) (see --text-column)"),
-            ("surrogate.jsonl", 3, "the input holds no text: 1 file(s), 1 line(s), not one token"),
-            ("half.jsonl", 3, "half.jsonl:1: not a JSON object (one object on each line is expected): ..."),
+            ("surrogate.jsonl", 3, "the input has no text: 1 file(s), 1 line(s), no tokens"),
+            ("half.jsonl", 3, "half.jsonl:1: not a JSON object (expected one object per line): ..."),
         ],
     );
     assert_eq!(checked, 9);
@@ -63,8 +63,8 @@ fn with_footer(footer: &[u8]) -> Vec<u8> {
     [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
 
-#[test]
-fn parquet_files() {
+/// Returns a folder with Parquet files that are damaged, have no text, or claim more than they contain.
+fn with_damaged_parquet() -> Folder {
     let folder = Folder::with_data();
     let plain = || WriterProperties::builder().set_dictionary_enabled(false);
     let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
@@ -101,41 +101,48 @@ fn parquet_files() {
     // One column that claims to contain six hundred million values.
     let one = b"\x48\x01a\x15\x80\x98\x9a\xbc\x04\x00";
     folder.write("children.parquet", with_footer(&[b"\x29\x1c", &one[..], b"\0"].concat()));
-    let unreadable = ": not readable as Parquet: ...";
+    folder
+}
+
+#[test]
+fn damaged_parquet_is_rejected() {
+    let folder = with_damaged_parquet();
+    let unreadable = ": cannot be read as Parquet: ...";
     let rows = [
-        ("text", ": no Parquet file: it does not begin with PAR1"),
+        ("text", ": not a Parquet file: it does not begin with PAR1"),
         ("short", unreadable),
         ("footer", unreadable),
-        ("cut", ": not readable as Parquet: ...it does not end with PAR1"),
-        ("latin1", ": after row 0: not readable as Parquet: ...non UTF-8 data..."),
-        ("groups", ": not readable as Parquet: ...a list of 2147483647 where 1 bytes are left"),
-        ("deep", ": not readable as Parquet: ...structs or lists too deep in each other"),
-        ("nested", ": not readable as Parquet: ...columns 65 deep in each other"),
-        ("children", ": not readable as Parquet: ...600000000 columns in others where there are 1 in all"),
+        ("cut", ": cannot be read as Parquet: ...it does not end with PAR1"),
+        ("latin1", ": after row 0: cannot be read as Parquet: ...non UTF-8 data..."),
+        ("groups", ": cannot be read as Parquet: ...a list of 2147483647 items, but 1 bytes are left"),
+        ("deep", ": cannot be read as Parquet: ...structs or lists are nested too deeply"),
+        ("nested", ": cannot be read as Parquet: ...columns nested 65 deep"),
+        (
+            "children",
+            ": cannot be read as Parquet: ...600000000 nested columns, but there are 1 columns in all",
+        ),
         ("other", ": column \"text\" is missing (columns: title), expected text (see --text-column)"),
         ("numbers", ": column \"text\" is int32, expected text (see --text-column)"),
         ("lists", ": column \"text\" is list(int32...), expected text (see --text-column)"),
-        ("null", ":2: \"text\" is null, which --strict-rows refuses (see --text-column)"),
+        ("null", ":2: \"text\" is null, which --strict-rows rejects (see --text-column)"),
         ("row", ": row 1 is longer than 67108864 bytes"),
         (
             "page",
-            ": not readable as Parquet: ...a page has 340787... bytes, more than 268435456; write the file again \
+            ": cannot be read as Parquet: ...a page has 340787... bytes, more than 268435456; write the file again \
              with smaller pages",
         ),
-        (
-            "bomb",
-            ": ... bytes of Parquet have become ... bytes of text and more: no text is so repetitive...",
-        ),
+        ("bomb", ": ... bytes of Parquet expand to ... bytes or more, which text does not do..."),
     ];
-    let rows = rows.map(|(name, said)| (format!("{name}.parquet"), format!("{name}.parquet{said}")));
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, said)| (name.as_str(), 3, said.as_str())).collect();
+    let rows = rows.map(|(name, message)| (format!("{name}.parquet"), format!("{name}.parquet{message}")));
+    let rows: Vec<Row<'_>> =
+        rows.iter().map(|(name, message)| (name.as_str(), 3, message.as_str())).collect();
     let line = format!("{BUILD} --vocab vocab.txt --output out --strict-rows --input");
     assert_eq!(check(&folder, &line, &rows), 16);
 }
 
 /// Checks that rare but valid files are read: a page of the maximum size, and rows in a large dictionary.
 #[test]
-fn large_pages_that_are_read() {
+fn large_parquet_pages_are_read() {
     let folder = Folder::with_data();
     let long = "So it goes on and on. ".repeat(400);
     let many: Vec<String> = (0..500).map(|at| format!("{long}{at}")).collect();

@@ -6,7 +6,7 @@ use super::check;
 use crate::common::{Folder, entailment};
 
 #[test]
-fn refused() {
+fn damaged_task_files_are_rejected() {
     let folder = Folder::with_run();
     let good = entailment(0, 8);
     let case = |name: &str, train: &[u8]| {
@@ -41,7 +41,7 @@ fn refused() {
             ),
             ("columns", 3, "columns/train.tsv:10: 3 tab-separated columns, expected 4 as in the first row"),
             ("extra", 3, "extra/train.tsv:10: 5 tab-separated columns, expected 4 as in the first row"),
-            ("empty", 3, "empty/train.tsv: no examples in this file"),
+            ("empty", 3, "empty/train.tsv: this file has no examples"),
             ("nul", 3, "nul/train.tsv:1: 1 tab-separated columns, expected a header, or 4 columns"),
             ("latin1", 3, "latin1/train.tsv:10: invalid UTF-8 at byte 5 of the line"),
             ("line", 3, "line/train.tsv:10: line longer than 1048576 bytes; is this the right file?"),

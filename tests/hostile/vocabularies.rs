@@ -6,7 +6,7 @@ use super::{BUILD, check};
 use crate::common::Folder;
 
 #[test]
-fn refused() {
+fn damaged_vocabularies_are_rejected() {
     let folder = Folder::with_data();
     let good = folder.text("vocab.txt");
     folder.write("twice.txt", good.clone() + "[CLS]\n");
@@ -21,7 +21,7 @@ fn refused() {
         &[
             ("twice.txt", 3, "twice.txt:...: token \"[CLS]\" is already on line 3"),
             ("blanks.txt", 3, "blanks.txt: the vocabulary is empty"),
-            ("latin1.txt", 3, "latin1.txt:...: invalid UTF-8 in a vocabulary"),
+            ("latin1.txt", 3, "latin1.txt:...: the vocabulary is not valid UTF-8"),
             ("nul.txt", 3, "nul.txt: the vocabulary (1 tokens) has no [UNK]"),
             ("lower.txt", 3, "lower.txt: the vocabulary (... tokens) has no [UNK]"),
             ("large.txt", 1, "cannot read vocabulary large.txt: it is larger than 67108864 bytes"),

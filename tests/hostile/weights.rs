@@ -10,8 +10,8 @@ fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), data].concat()
 }
 
-#[test]
-fn refused() {
+/// Returns a folder with copies of a model whose weights are damaged or forged.
+fn with_damaged_weights() -> Folder {
     let folder = Folder::with_run();
     folder.ok("bert export run good");
     let case = |name: &str, bytes: Vec<u8>| {
@@ -64,10 +64,17 @@ fn refused() {
     folder.write("weights.bin", b"whatever it holds");
     folder.write("checkpoint.tar", b"\x80\x04\x95\x01\x02\x03\x04\x05\x06");
     folder.write("notes.txt", "not a model");
-    let damaged = |name: &str| format!("{name}/model.safetensors: damaged safetensors file: ...");
+    folder
+}
+
+/// Returns each model with the exit code and the message of its error.
+fn expected() -> Vec<(&'static str, i32, String)> {
+    let damaged = |name: &str| {
+        format!("{name}/model.safetensors: damaged safetensors file: ...; copy or download it again")
+    };
     let pickled = |file: &str| {
         format!(
-            "{file}: only pickled weights here, and pickles are not read because they can run code. Convert them \
+            "{file}: the weights are a pickle, which is not loaded because it can run code. Convert it \
              once in Python: `from transformers import ...save_pretrained(\"NEW_DIR\")` writes model.safetensors"
         )
     };
@@ -91,15 +98,15 @@ fn refused() {
         (
             "same",
             3,
-            "same/model.safetensors: damaged safetensors file: two tensors are named \"a\"...".to_string(),
+            "same/model.safetensors: damaged safetensors file: two tensors are named \"a\"...; copy or download it again".to_string(),
         ),
         ("later", 3, damaged("later")),
         ("metadata", 3, damaged("metadata")),
-        ("dtype", 4, "tensor `a` has element type I64; f32, f16 and bf16 are read".to_string()),
-        ("nan", 4, "tensor `cls.a` holds NaN, which is not a finite number".to_string()),
-        ("infinite", 4, "tensor `cls.a` holds -inf, which is not a finite number".to_string()),
-        ("many", 4, "the checkpoint does not fit the model: missing: ... and 39980 more".to_string()),
-        ("million", 3, "million/model.safetensors: damaged safetensors file: its header has ... bytes, more than 4194304".to_string()),
+        ("dtype", 4, "tensor `a` has element type I64; save it as f32, f16 or bf16".to_string()),
+        ("nan", 4, "tensor `cls.a` contains NaN, which is not finite; use an earlier checkpoint".to_string()),
+        ("infinite", 4, "tensor `cls.a` contains -inf, which is not finite; use an earlier checkpoint".to_string()),
+        ("many", 4, "the checkpoint does not match the model: missing: ... and 39980 more".to_string()),
+        ("million", 3, "million/model.safetensors: damaged safetensors file: its header has ... bytes, more than 4194304; copy or download it again".to_string()),
         ("zip", 4, pickled("zip/model.safetensors")),
         ("pickle", 4, pickled("pickle/model.safetensors")),
         ("bin", 4, pickled("bin/pytorch_model.bin")),
@@ -108,9 +115,16 @@ fn refused() {
         (
             "notes.txt",
             4,
-            "notes.txt: a file; name the folder that holds config.json and model.safetensors".to_string(),
+            "notes.txt: this is a file; give the folder that contains config.json and model.safetensors".to_string(),
         ),
     ]);
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, code, said)| (*name, *code, said.as_str())).collect();
+    rows
+}
+
+#[test]
+fn damaged_weights_are_rejected() {
+    let folder = with_damaged_weights();
+    let rows = expected();
+    let rows: Vec<Row<'_>> = rows.iter().map(|(name, code, text)| (*name, *code, text.as_str())).collect();
     assert_eq!(check(&folder, "bert fill-mask 'a [MASK]' --checkpoint", &rows), 27);
 }

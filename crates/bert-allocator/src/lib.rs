@@ -17,24 +17,24 @@ pub const EXIT_CODE: i32 = 7;
 /// use std::alloc::System;
 ///
 /// #[global_allocator]
-/// static ALLOCATOR: bert_allocator::EndsProgram<System> =
-///     bert_allocator::EndsProgram::new(System, "a smaller batch takes less");
+/// static ALLOCATOR: bert_allocator::ExitOnOom<System> =
+///     bert_allocator::ExitOnOom::new(System, "use a smaller batch");
 /// ```
 #[derive(Debug)]
-pub struct EndsProgram<A> {
+pub struct ExitOnOom<A> {
     inner: A,
     remedy: &'static str,
 }
 
-impl<A> EndsProgram<A> {
+impl<A> ExitOnOom<A> {
     /// Creates an allocator that takes memory from `inner`; `remedy` is the advice in the error message.
     pub const fn new(inner: A, remedy: &'static str) -> Self {
         Self { inner, remedy }
     }
 
-    fn there_or_end(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
+    fn non_null_or_exit(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
         if memory.is_null() {
-            end(bytes, self.remedy);
+            exit(bytes, self.remedy);
         }
         memory
     }
@@ -42,20 +42,20 @@ impl<A> EndsProgram<A> {
 
 #[expect(unsafe_code, reason = "the interface of allocators")]
 // SAFETY: every call is forwarded unchanged, and a null pointer is never returned; nothing here allocates or panics.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsProgram<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for ExitOnOom<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's guarantees are the ones that `inner` requires.
-        self.there_or_end(unsafe { self.inner.alloc(layout) }, layout.size())
+        self.non_null_or_exit(unsafe { self.inner.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        self.there_or_end(unsafe { self.inner.alloc_zeroed(layout) }, layout.size())
+        self.non_null_or_exit(unsafe { self.inner.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         // SAFETY: as in `alloc`; `memory` came from `inner`.
-        self.there_or_end(unsafe { self.inner.realloc(memory, layout, bytes) }, bytes)
+        self.non_null_or_exit(unsafe { self.inner.realloc(memory, layout, bytes) }, bytes)
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
@@ -65,12 +65,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsProgram<A> {
 }
 
 /// Whether a thread is already ending the program.
-static ENDING: AtomicBool = AtomicBool::new(false);
+static EXITING: AtomicBool = AtomicBool::new(false);
 
 /// Writes the error message and ends the program, without allocating.
 #[cold]
-fn end(bytes: usize, remedy: &str) -> ! {
-    if ENDING.swap(true, Ordering::SeqCst) {
+fn exit(bytes: usize, remedy: &str) -> ! {
+    if EXITING.swap(true, Ordering::SeqCst) {
         // Another thread is ending the program.
         loop {
             std::thread::sleep(std::time::Duration::from_secs(1));
@@ -79,7 +79,7 @@ fn end(bytes: usize, remedy: &str) -> ! {
     let mut line = [0; 512];
     let mut rest = &mut line[..];
     // A message that is too long is truncated.
-    let _ = writeln!(rest, "error: not enough memory: {bytes} bytes more could not be had; {remedy}");
+    let _ = writeln!(rest, "error: not enough memory: cannot allocate {bytes} bytes; {remedy}");
     let unwritten = rest.len();
     write_and_exit(&line[..line.len() - unwritten])
 }

@@ -27,7 +27,7 @@ pub enum Error {
         exit_code: u8,
     },
     /// The engine failed or could not be reached.
-    #[error("{engine}: {source}; what is finished is kept, and the same command goes on from there")]
+    #[error("{engine}: {source}; finished parts are kept, and the same command continues from there")]
     Engine {
         /// Name of the engine.
         engine: String,
@@ -45,21 +45,21 @@ pub enum Error {
         found: usize,
     },
     /// The engine does not exist.
-    #[error("unknown engine {name:?}; known are local, datafusion and ballista://HOST:PORT")]
+    #[error("unknown engine {name:?}; the engines are local, datafusion and ballista://HOST:PORT")]
     UnknownEngine {
         /// The given name.
         name: String,
     },
     /// A cluster build cannot overwrite a data set.
     #[error(
-        "an engine cannot overwrite: its parts share the output, and one would remove what the others made; remove the \
+        "an engine cannot overwrite: its parts share the output, and one part would remove the files of the others; remove the \
          finished data set first"
     )]
     Overwrite,
     /// The address can be reached from other machines, and the network is not trusted.
     #[error(
-        "{host} can be reached from other machines, and whoever reaches it can run plans here; bind to 127.0.0.1, or \
-         give --trust-network where only trusted machines are"
+        "{host} can be reached from other machines, and clients that reach it can run plans on this machine; bind to \
+         127.0.0.1, or use --trust-network if the network has only trusted machines"
     )]
     OpenToAll {
         /// The address.

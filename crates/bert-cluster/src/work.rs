@@ -145,7 +145,7 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 fn may_pass(error: &bert_data::Error) -> bool {
     let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     // The key and the bucket are the same on every machine.
-    if of_system().any(objects::is_refusal) {
+    if of_system().any(objects::is_rejection) {
         return false;
     }
     let of_disk = error.exit_code() == 1 && of_system().next().is_some();

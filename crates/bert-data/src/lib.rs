@@ -50,7 +50,7 @@
 //! [`build`] runs the stages on text of any size. It tokenizes the text once into the store. Every pass assigns the
 //! documents to buckets at random. The rows of each bucket are generated, shuffled and written to the shards. Every
 //! stage leaves receipts, so that the same command continues where it was stopped. Nothing is committed before the
-//! invariants of [`Conservation`] hold: no document and no row was lost or duplicated.
+//! [`Invariants`] hold: no document and no row was lost or duplicated.
 //!
 //! Many machines can share a build: [`tokenize_part`] and [`build_part`] make one part, and [`merge`] commits all parts
 //! as one data set. Memory, threads, parts and interruptions do not change a byte of it.
@@ -160,8 +160,8 @@ pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
-pub use dataset::conservation::Conservation;
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
+pub use dataset::invariants::Invariants;
 pub use dataset::manifest::Manifest;
 pub use dataset::report::DataReport;
 pub use dataset::row_masker::{DocumentPasses, RowMasker};
@@ -178,8 +178,8 @@ pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
 pub use tokenization::Tokenizer;
-pub use tokenization::offsets::PlacedPiece;
-pub use tokenization::settings::{StatedSettings, TokenizerSettings};
+pub use tokenization::offsets::PieceWithOffsets;
+pub use tokenization::settings::{PartialSettings, TokenizerSettings};
 pub use tokenization::tokenizer_files::TokenizerFiles;
 pub use tokenization::vocabulary::{TokenId, Vocabulary};
 pub use tokenization::word_marks::IdSpace;

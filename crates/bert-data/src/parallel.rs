@@ -1,7 +1,7 @@
 //! Distributes work among workers and returns the results in the order of the items.
 //!
 //! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy.
-//! A result must not depend on the worker that computed it. [`share_out`] returns all results at once. [`in_order`]
+//! A result must not depend on the worker that computed it. [`map_all`] returns all results at once. [`map_in_order`]
 //! passes them on one by one while later items are processed.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
 
-/// Interval between calls of `told` while no item finishes. The caller can cancel the work in each call.
-const BEAT: Duration = Duration::from_millis(100);
+/// Interval between calls of `on_progress` while no item finishes. The caller can cancel the work in each call.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Returns a pool with this number of threads; 0 means one per core.
 pub(crate) fn pool(threads: usize) -> Result<ThreadPool> {
@@ -27,131 +27,131 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Processes all items and returns the results in the order of the items. `beat` is called on the calling thread every
-/// tenth of a second. If it panics, `stop` is set and no further item is started.
+/// Processes all items and returns the results in the order of the items. `on_tick` is called on the calling thread
+/// every tenth of a second. If it panics, `stop` is set and no further item is started.
 ///
 /// # Errors
 /// The first error of `work`, in the order of the items.
-pub(crate) fn share_out<W: Send, T: Send, R: Send>(
+pub(crate) fn map_all<W: Send, T: Send, R: Send>(
     pool: &ThreadPool,
     workers: &mut [W],
     items: Vec<T>,
     stop: &AtomicBool,
     work: impl Fn(&mut W, T) -> Result<R> + Sync,
-    beat: &mut dyn FnMut(),
+    on_tick: &mut dyn FnMut(),
 ) -> Result<Vec<R>> {
     let mut results = Vec::with_capacity(items.len());
     let items = items.into_iter().map(|item| Ok((0, item)));
-    let take = |result| {
+    let consume = |result| {
         results.push(result);
         Ok(Some(()))
     };
-    let told = |taken: Option<()>| taken.map_or_else(&mut *beat, drop);
-    in_order(pool, workers, 1, items, stop, work, take, told)?;
+    let on_progress = |consumed: Option<()>| consumed.map_or_else(&mut *on_tick, drop);
+    map_in_order(pool, workers, 1, items, stop, work, consume, on_progress)?;
     Ok(results)
 }
 
-/// Processes items, each with its size, and passes the results to `take`, one at a time and in the order of the items;
-/// only later results wait for a slow item. The total size of the items in flight is limited to `room`. The values that
-/// `take` returns go to `told` on the calling thread; `None` stops early without an error. `told` gets `None` after
-/// every tenth of a second without a result. If it panics, `stop` is set and the work ends: `work` may check the flag
-/// and then return any value.
+/// Processes items, each with its size, and passes the results to `consume`, one at a time and in the order of the
+/// items; only later results wait for a slow item. The total size of the items in flight is limited to `max_in_flight`.
+/// The values that `consume` returns go to `on_progress` on the calling thread; `None` stops early without an error.
+/// `on_progress` gets `None` after every tenth of a second without a result. If it panics, `stop` is set and the work
+/// ends: `work` may check the flag and then return any value.
 ///
 /// # Errors
-/// The first error of the items, of `work` or of `take`, in the order of the items.
+/// The first error of the items, of `work` or of `consume`, in the order of the items.
 #[expect(clippy::too_many_arguments, reason = "three closures and their arguments")]
-pub(crate) fn in_order<W: Send, T: Send, R: Send, P: Send>(
+pub(crate) fn map_in_order<W: Send, T: Send, R: Send, P: Send>(
     pool: &ThreadPool,
     workers: &mut [W],
-    room: usize,
+    max_in_flight: usize,
     items: impl Iterator<Item = Result<(usize, T)>> + Send,
     stop: &AtomicBool,
     work: impl Fn(&mut W, T) -> Result<R> + Sync,
-    take: impl FnMut(R) -> Result<Option<P>> + Send,
-    mut told: impl FnMut(Option<P>),
+    consume: impl FnMut(R) -> Result<Option<P>> + Send,
+    mut on_progress: impl FnMut(Option<P>),
 ) -> Result<()> {
-    let line = Line {
+    let queue = OrderedQueue {
         items: Mutex::new(Some(items.enumerate())),
-        take: Mutex::new(take),
+        consume: Mutex::new(consume),
         state: Mutex::new(State {
-            room,
-            on_their_way: 0,
-            made: BTreeMap::new(),
+            max_in_flight,
+            in_flight: 0,
+            finished: BTreeMap::new(),
             next: 0,
-            taking: false,
+            consuming: false,
             end: None,
         }),
         changed: Condvar::new(),
     };
-    let (tell, hear) = channel();
+    let (sender, receiver) = channel();
     pool.in_place_scope(|scope| {
         for worker in workers {
-            let (line, work, tell) = (&line, &work, tell.clone());
-            scope.spawn(move |_| line.run(worker, work, &tell));
+            let (queue, work, sender) = (&queue, &work, sender.clone());
+            scope.spawn(move |_| queue.run(worker, work, &sender));
         }
-        drop(tell);
-        // The scope also waits for the workers when `told` panics.
-        let _ender = EndOnPanic(&line);
-        let _stopper = SetOnPanic(stop);
+        drop(sender);
+        // The scope also waits for the workers when `on_progress` panics.
+        let _end_on_panic = EndOnPanic(&queue);
+        let _stop_on_panic = SetOnPanic(stop);
         loop {
-            match hear.recv_timeout(BEAT) {
-                Ok(progress) => told(Some(progress)),
-                Err(RecvTimeoutError::Timeout) => told(None),
+            match receiver.recv_timeout(TICK) {
+                Ok(progress) => on_progress(Some(progress)),
+                Err(RecvTimeoutError::Timeout) => on_progress(None),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
     });
-    line.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
+    queue.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
 }
 
-/// State shared by the workers of [`in_order`].
-struct Line<I, F, R> {
+/// State shared by the workers of [`map_in_order`].
+struct OrderedQueue<I, F, R> {
     /// `None` after the first error of the iterator.
     items: Mutex<Option<I>>,
-    take: Mutex<F>,
+    consume: Mutex<F>,
     state: Mutex<State<R>>,
     changed: Condvar,
 }
 
 struct State<R> {
-    room: usize,
-    /// Total size of the items that were started and whose results were not yet taken.
-    on_their_way: usize,
+    max_in_flight: usize,
+    /// Total size of the items that were started and whose results were not yet consumed.
+    in_flight: usize,
     /// Finished results, with their sizes, that wait for an earlier item.
-    made: BTreeMap<usize, (usize, Result<R>)>,
-    /// The item whose result is taken next.
+    finished: BTreeMap<usize, (usize, Result<R>)>,
+    /// The item whose result is consumed next.
     next: usize,
-    /// Whether some worker is taking results.
-    taking: bool,
+    /// Whether some worker is consuming results.
+    consuming: bool,
     /// Set when the work ends before the last item.
     end: Option<Result<()>>,
 }
 
-impl<I, F, R> Line<I, F, R> {
-    fn run<W, T, P>(&self, worker: &mut W, work: &impl Fn(&mut W, T) -> Result<R>, tell: &Sender<P>)
+impl<I, F, R> OrderedQueue<I, F, R> {
+    fn run<W, T, P>(&self, worker: &mut W, work: &impl Fn(&mut W, T) -> Result<R>, sender: &Sender<P>)
     where
         I: Iterator<Item = (usize, Result<(usize, T)>)>,
         F: FnMut(R) -> Result<Option<P>>,
     {
         // Otherwise the other workers would wait forever after a panic.
-        let _ender = EndOnPanic(self);
-        while let Some((number, item)) = self.begin() {
+        let _end_on_panic = EndOnPanic(self);
+        while let Some((number, item)) = self.next_item() {
             let (size, result) = match item {
                 Ok((size, item)) => (size, work(worker, item)),
                 Err(error) => (0, Err(error)),
             };
-            self.hand_over(number, size, result, tell);
+            self.deliver(number, size, result, sender);
         }
     }
 
-    /// Returns the next item, once there is room for it.
-    fn begin<T>(&self) -> Option<(usize, Result<(usize, T)>)>
+    /// Returns the next item, once fewer than `max_in_flight` units are in flight.
+    fn next_item<T>(&self) -> Option<(usize, Result<(usize, T)>)>
     where
         I: Iterator<Item = (usize, Result<(usize, T)>)>,
     {
         let mut items = lock(&self.items);
         let mut state = lock(&self.state);
-        while state.end.is_none() && state.on_their_way >= state.room.max(1) {
+        while state.end.is_none() && state.in_flight >= state.max_in_flight.max(1) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.end.is_some() {
@@ -160,40 +160,40 @@ impl<I, F, R> Line<I, F, R> {
         drop(state);
         let (number, item) = items.as_mut()?.next()?;
         match &item {
-            Ok((size, _)) => lock(&self.state).on_their_way += size,
+            Ok((size, _)) => lock(&self.state).in_flight += size,
             Err(_) => *items = None,
         }
         Some((number, item))
     }
 
     /// Stores a result, and takes all results that are next in order, unless another worker is doing so.
-    fn hand_over<P>(&self, number: usize, size: usize, result: Result<R>, tell: &Sender<P>)
+    fn deliver<P>(&self, number: usize, size: usize, result: Result<R>, sender: &Sender<P>)
     where
         F: FnMut(R) -> Result<Option<P>>,
     {
         let mut state = lock(&self.state);
-        state.made.insert(number, (size, result));
-        if state.taking {
+        state.finished.insert(number, (size, result));
+        if state.consuming {
             return;
         }
-        state.taking = true;
+        state.consuming = true;
         while state.end.is_none() {
             let next = state.next;
-            let Some((size, result)) = state.made.remove(&next) else { break };
+            let Some((size, result)) = state.finished.remove(&next) else { break };
             drop(state);
-            let taken = result.and_then(|result| (lock(&self.take))(result));
+            let consumed = result.and_then(|result| (lock(&self.consume))(result));
             state = lock(&self.state);
             state.next += 1;
-            state.on_their_way -= size;
-            match taken {
+            state.in_flight -= size;
+            match consumed {
                 // The receiver is gone when the calling thread panics.
-                Ok(Some(progress)) => drop(tell.send(progress)),
+                Ok(Some(progress)) => drop(sender.send(progress)),
                 Ok(None) => state.end = Some(Ok(())),
                 Err(error) => state.end = Some(Err(error)),
             }
             self.changed.notify_all();
         }
-        state.taking = false;
+        state.consuming = false;
     }
 }
 
@@ -209,7 +209,7 @@ impl Drop for SetOnPanic<'_> {
 }
 
 /// Stops the other workers when a thread panics.
-struct EndOnPanic<'a, I, F, R>(&'a Line<I, F, R>);
+struct EndOnPanic<'a, I, F, R>(&'a OrderedQueue<I, F, R>);
 
 impl<I, F, R> Drop for EndOnPanic<'_, I, F, R> {
     fn drop(&mut self) {
@@ -226,7 +226,7 @@ mod tests {
     use crate::error::InputError;
 
     #[test]
-    fn results_come_in_the_order_of_the_items() {
+    fn results_keep_the_order_of_the_items() {
         for workers in [1, 2, 5] {
             let mut counts = vec![0u32; workers];
             let items: Vec<u64> = (0..1000).collect();
@@ -235,16 +235,17 @@ mod tests {
                 *count += 1;
                 Ok(item * item)
             };
-            let squared = share_out(&pool, &mut counts, items, &AtomicBool::new(false), square, &mut || {});
+            let squared = map_all(&pool, &mut counts, items, &AtomicBool::new(false), square, &mut || {});
             assert!(squared.unwrap().into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
         }
     }
 
-    /// Items 0 to 99 of size 3, the first ones the slowest; `faulty` selects where it fails. Returns the taken results.
-    fn line(
+    /// Processes items 0 to 99 of size 3, the first ones the slowest; `faulty` selects where it fails. Returns the
+    /// consumed results, the reported progress and the result.
+    fn run_queue(
         threads: usize,
-        room: usize,
+        max_in_flight: usize,
         faulty: impl Fn(&str, usize) -> bool + Sync,
     ) -> (Vec<usize>, Vec<usize>, Result<()>) {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -257,11 +258,11 @@ mod tests {
             *most = (*most).max(*begun);
             if faulty("item", item) { Err(error(item)) } else { Ok((3, item)) }
         });
-        let (mut taken, mut told) = (Vec::new(), Vec::new());
-        let result = in_order(
+        let (mut consumed, mut reported) = (Vec::new(), Vec::new());
+        let result = map_in_order(
             &pool,
             &mut vec![(); threads],
-            room,
+            max_in_flight,
             items,
             &AtomicBool::new(false),
             |(), item| {
@@ -270,50 +271,55 @@ mod tests {
             },
             |item| {
                 *lock(&begun) -= 1;
-                taken.push(item);
-                if faulty("take", item) {
+                consumed.push(item);
+                if faulty("consume", item) {
                     return Err(error(item));
                 }
                 Ok((!faulty("stop", item)).then_some(item))
             },
-            |item| told.extend(item),
+            |item| reported.extend(item),
         );
         let most = *lock(&most);
-        // `room`, plus the item that was started when little of it was left.
-        assert!(most * 3 <= room.max(1) + 3, "{most} at once in a room of {room}");
-        (taken, told, result)
+        // `max_in_flight`, plus the item that was started when little of it was left.
+        assert!(most * 3 <= max_in_flight.max(1) + 3, "{most} at once, with max_in_flight {max_in_flight}");
+        (consumed, reported, result)
     }
 
     #[test]
-    fn results_are_taken_in_order_and_never_too_many_wait() {
-        for (threads, room) in [(1, 0), (1, 7), (2, 6), (3, 9), (4, 100)] {
-            let (taken, told, result) = line(threads, room, |_, _| false);
+    fn results_arrive_in_order_within_the_limit() {
+        for (threads, max_in_flight) in [(1, 0), (1, 7), (2, 6), (3, 9), (4, 100)] {
+            let (consumed, reported, result) = run_queue(threads, max_in_flight, |_, _| false);
             result.unwrap();
-            assert!(taken.iter().copied().eq(0..100), "{taken:?}");
-            assert_eq!(told, taken);
+            assert!(consumed.iter().copied().eq(0..100), "{consumed:?}");
+            assert_eq!(reported, consumed);
         }
     }
 
     #[test]
-    fn the_first_error_in_order_ends_it() {
+    fn the_first_error_in_order_is_returned() {
         for threads in [1, 4] {
-            for wrong in ["item", "work", "take"] {
-                let (taken, told, result) = line(threads, 30, |what, item| what == wrong && item >= 40);
+            for wrong in ["item", "work", "consume"] {
+                let (consumed, reported, result) =
+                    run_queue(threads, 30, |what, item| what == wrong && item >= 40);
                 assert!(
                     matches!(result, Err(Error::Input(InputError::NoInstances { sentences: 40 }))),
                     "{wrong}: {result:?}"
                 );
-                assert!(taken.iter().copied().eq(0..40 + usize::from(wrong == "take")), "{wrong}: {taken:?}");
-                assert!(told.iter().copied().eq(0..40));
+                assert!(
+                    consumed.iter().copied().eq(0..40 + usize::from(wrong == "consume")),
+                    "{wrong}: {consumed:?}"
+                );
+                assert!(reported.iter().copied().eq(0..40));
             }
-            let (taken, told, result) = line(threads, 30, |what, item| what == "stop" && item == 40);
-            assert!(result.is_ok() && taken.len() == 41 && told.len() == 40);
+            let (consumed, reported, result) =
+                run_queue(threads, 30, |what, item| what == "stop" && item == 40);
+            assert!(result.is_ok() && consumed.len() == 41 && reported.len() == 40);
         }
     }
 
-    /// A caller cancels by unwinding out of `told`; items in flight end soon.
+    /// A caller cancels by unwinding out of `on_progress`; items in flight end soon.
     #[test]
-    fn a_panic_of_the_caller_ends_it_at_once() {
+    fn a_caller_panic_cancels_the_work() {
         for threads in [1, 3] {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let (stop, begun, start) = (AtomicBool::new(false), Mutex::new(0), std::time::Instant::now());
@@ -326,21 +332,23 @@ mod tests {
                 Ok(item)
             };
             let items = (0..100).map(|item| Ok((1, item)));
-            let told =
-                |taken: Option<()>| assert!(taken.is_some(), "cancelled at a beat, as the test wants it");
+            let on_progress = |consumed: Option<()>| {
+                assert!(consumed.is_some(), "cancelled at a tick, as the test expects")
+            };
             let mut workers = vec![(); threads];
-            let run = || in_order(&pool, &mut workers, 9, items, &stop, work, |_| Ok(Some(())), told);
+            let run =
+                || map_in_order(&pool, &mut workers, 9, items, &stop, work, |_| Ok(Some(())), on_progress);
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
             assert!(start.elapsed().as_secs_f64() < 5.0 && *lock(&begun) <= 1 + threads);
         }
     }
 
     #[test]
-    fn a_panic_ends_it() {
+    fn a_worker_panic_propagates() {
         for threads in [1, 3] {
             let panicked = std::panic::catch_unwind(|| {
-                line(threads, 6, |what, item| {
-                    assert!(what != "work" || item != 20, "as the test wants it");
+                run_queue(threads, 6, |what, item| {
+                    assert!(what != "work" || item != 20, "as the test expects");
                     false
                 })
             });

@@ -1,7 +1,7 @@
 //! Compares plain and fused operations one by one, forward and backward, in the sizes of one training step.
 //!
 //! `cargo bench -p bert-kernels --profile dev [-- batch seq hidden heads]` (BERT-tiny: 32 128 128 2). Both
-//! run in turn in one process; printed are medians and their ratio.
+//! run in turn in one process; prints medians in milliseconds and their ratio.
 
 use std::time::Instant;
 
@@ -77,12 +77,15 @@ fn main() {
     compare("dense, hidden -> 4 hidden", |compute| {
         backward(dense::product(compute, state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
     });
-    let (word, types, places) = (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
+    let (word, types, positions) = (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
     let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
     compare("embeddings", |compute| {
         let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
-        let tables =
-            Tables { word: table(&word, vocab), token_type: table(&types, 2), position: table(&places, 512) };
+        let tables = Tables {
+            word: table(&word, vocab),
+            token_type: table(&types, 2),
+            position: table(&positions, 512),
+        };
         let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
         let affine = (vectors[1].clone(), vectors[2].clone());
         backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));

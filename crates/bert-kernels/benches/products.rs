@@ -1,7 +1,7 @@
 //! Matrix products in f32 and in bf16, in the shapes of BERT's dense layers, forward and backward.
 //!
 //! `cargo bench -p bert-kernels --bench products --profile dev [-- tokens..]` (default: 4096 and 1024). Both
-//! precisions run in turn in one process; printed are the least times and their ratio.
+//! precisions run in turn in one process; prints minimum times and their ratio.
 
 use std::time::Instant;
 
@@ -78,7 +78,7 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
 
 fn masked_lm(n: usize, hidden: usize) {
     let vocab = 30_522;
-    // Logits spread as in training: exponentials of much greater ones would be subnormal numbers.
+    // Logits with the spread of training: with a larger spread, exponentials would be subnormal numbers.
     let x = random([n, hidden]).div_scalar((hidden as f64).sqrt()).detach().require_grad();
     let (table, bias) = (random([vocab, hidden]), random([vocab]));
     let labels = (0..n).map(|i| (i * 7919 % vocab) as i64).collect();

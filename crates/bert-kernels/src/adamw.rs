@@ -17,7 +17,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use crate::compute::Compute;
-use crate::extension::{Input, Place, fused_path, place};
+use crate::extension::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::math::vectorized;
 use crate::storage::{contiguous, slice, slice_mut};
 use crate::sum;
@@ -64,8 +64,9 @@ pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) 
     let n = gradient.dims();
     let State { parameter, first, second } = &state;
     assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
-    let places = [place(parameter), place(first), place(second), place(&gradient)];
-    if fused_path(compute, &places) != Some(Place::Flex) {
+    let backends =
+        [tensor_backend(parameter), tensor_backend(first), tensor_backend(second), tensor_backend(&gradient)];
+    if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
         #[cfg(feature = "cubecl")]
         if let Some(state) = crate::cube::adamw::update(compute.kernels, &state, &gradient, step) {
             return state;
@@ -132,8 +133,8 @@ vectorized! {
 ///
 /// - tensors: `[n]` each, with any `n`
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
-    let places: Vec<Place> = tensors.iter().map(place).collect();
-    if fused_path(compute, &places).is_none() {
+    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
+    if fused_path(compute, &backends).is_none() {
         return plain_squared_norm(tensors);
     }
     tensors

@@ -16,11 +16,11 @@ use rayon::prelude::*;
 
 use crate::compute::{Compute, Kernels, Precision, matmul};
 use crate::dropout::{self, Dropout};
-use crate::extension::{Fused, Input, apply, fused_path, place};
-use crate::math::{dot, exp_to_88, map_sum, vectorized, zip_greatest};
+use crate::extension::{Fused, Input, apply, fused_path, tensor_backend};
+use crate::math::{dot, exp_to_88, map_sum, vectorized, zip_max};
 use crate::matrix::{Matrix, Threads};
 use crate::pool::{self, scratch};
-use crate::product::multiply;
+use crate::product::{MatmulContext, multiply};
 use crate::storage::{buffer, contiguous, slice, tensor};
 
 /// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
@@ -42,7 +42,10 @@ pub fn attention(
     assert_shape!(value, [batch, seq, hidden]);
     assert_shape!(bias, [batch, 1, 1, seq]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    match fused_path(compute, &[place(&query), place(&key), place(&value), place(&bias)]) {
+    match fused_path(
+        compute,
+        &[tensor_backend(&query), tensor_backend(&key), tensor_backend(&value), tensor_backend(&bias)],
+    ) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
             let operation =
@@ -127,9 +130,9 @@ impl Attention {
     /// Computes `q k'` of one head.
     fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
         let Sizes { seq, hidden, head } = sizes;
-        let on = (self.precision, Threads::One);
+        let ctx = MatmulContext::new(self.precision, Threads::One);
         let (query, key) = (Matrix::rows(query, hidden), Matrix::rows(key, hidden).transposed());
-        multiply(on, (seq, seq, head), (scores, seq), false, query, key);
+        multiply(ctx, (seq, seq, head), (scores, seq), false, query, key);
     }
 
     /// Returns whether there are more threads than rows of the batch.
@@ -196,7 +199,7 @@ impl Fused<3> for Attention {
 }
 
 /// Copies heads stored one after the other, `[heads, seq, head]`, side by side into `[seq, hidden]`.
-fn side_by_side(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f32]) {
+fn concatenate_heads(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f32]) {
     for (index, part) in heads.chunks_exact(seq * head).enumerate() {
         for (row, all) in part.chunks_exact(head).zip(all.chunks_exact_mut(hidden)) {
             all[index * head..(index + 1) * head].copy_from_slice(row);
@@ -243,7 +246,7 @@ impl Attention {
                         self.head_forward(sizes, (batch, index), inputs, rows, (part, head), scratch);
                     },
                 );
-            side_by_side(sizes, &parts, context);
+            concatenate_heads(sizes, &parts, context);
             return;
         }
         for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
@@ -271,13 +274,13 @@ impl Attention {
         if let Some(dropout) = self.dropout {
             dropout.apply(scores, self.first(seq, batch, index), words);
         }
-        let on = (self.precision, Threads::One);
+        let ctx = MatmulContext::new(self.precision, Threads::One);
         let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
-        multiply(on, (seq, head, seq), context, false, scores, value);
+        multiply(ctx, (seq, head, seq), context, false, scores, value);
     }
 
     /// Computes the gradients of [`Self::row_forward`].
-    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
+    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and the saved values")]
     pub(crate) fn row_backward(
         &self,
         sizes: Sizes,
@@ -300,7 +303,7 @@ impl Attention {
                 },
             );
             for (parts, whole) in parts.iter().zip([d_query, d_key, d_value]) {
-                side_by_side(sizes, parts, whole);
+                concatenate_heads(sizes, parts, whole);
             }
             return;
         }
@@ -311,7 +314,7 @@ impl Attention {
     }
 
     /// Computes one head of [`Self::row_backward`]. The outputs begin with the head's first element, and are strided.
-    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and what was kept")]
+    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and the saved values")]
     fn head_backward(
         &self,
         sizes: Sizes,
@@ -324,7 +327,7 @@ impl Attention {
     ) {
         let Sizes { seq, hidden, head } = sizes;
         let at = index * head;
-        let (on, part) = ((self.precision, Threads::One), |x| Matrix::rows(x, hidden));
+        let (ctx, part) = (MatmulContext::new(self.precision, Threads::One), |x| Matrix::rows(x, hidden));
         let RowScratch { probabilities, dropped, gradient: d_scores, words } = scratch;
         self.scores(sizes, &query[at..], &key[at..], probabilities);
         let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
@@ -341,10 +344,10 @@ impl Attention {
         };
         let used = Matrix::rows(used, seq);
         let context = part(&gradient[at..]);
-        multiply(on, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
+        multiply(ctx, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
 
         let value = part(&value[at..]).transposed();
-        multiply(on, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
+        multiply(ctx, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
         if let Some(dropout) = self.dropout {
             // The mask words of the probabilities apply here too.
             dropout.apply_words(d_scores, first, words);
@@ -353,8 +356,8 @@ impl Attention {
 
         let d_scores = Matrix::rows(d_scores, seq);
         let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply(on, (seq, head, seq), (d_query, stride), false, d_scores, key);
-        multiply(on, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
+        multiply(ctx, (seq, head, seq), (d_query, stride), false, d_scores, key);
+        multiply(ctx, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
     }
 }
 
@@ -362,12 +365,12 @@ vectorized! {
     /// Computes the softmax of each row of `scores scale + bias`; writes the maximum and the inverse sum to `rows`.
     fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &mut [[f32; 2]]) {
         for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
-            let greatest = zip_greatest(scores, bias, |score, bias| score.mul_add(scale, bias));
-            let inverse = 1.0 / map_sum(scores, |score| exp_to_88(score - greatest));
+            let max = zip_max(scores, bias, |score, bias| score.mul_add(scale, bias));
+            let inverse = 1.0 / map_sum(scores, |score| exp_to_88(score - max));
             for score in scores.iter_mut() {
                 *score *= inverse;
             }
-            *row = [greatest, inverse];
+            *row = [max, inverse];
         }
     }
 }
@@ -375,9 +378,9 @@ vectorized! {
 vectorized! {
     /// Recomputes the result of [`softmax_rows`] from the saved maximum and inverse sum.
     fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &[[f32; 2]]) {
-        for (scores, [greatest, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
+        for (scores, [max, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp_to_88(score.mul_add(scale, *bias) - greatest) * inverse;
+                *score = exp_to_88(score.mul_add(scale, *bias) - max) * inverse;
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) mod softmax;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::kernel::into_contiguous as in_order;
+use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -46,7 +46,7 @@ enum Inputs<const N: usize> {
 
 /// Returns flat f32 tensors of a CubeCL device, if all of them are and `kernels` is [`Kernels::Fused`].
 fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
-    if kernels == Kernels::Plain || !tensors.iter().all(fits) {
+    if kernels == Kernels::Plain || !tensors.iter().all(is_supported) {
         return None;
     }
     let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
@@ -58,7 +58,7 @@ fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<I
 }
 
 /// Returns whether a tensor is f32 and not in a graph with gradient checkpointing.
-fn fits(x: &Tensor<1>) -> bool {
+fn is_supported(x: &Tensor<1>) -> bool {
     use DispatchAutodiffContext::{Disabled, Enabled};
     let context = x.clone().into_dispatch().autodiff;
     x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
@@ -89,6 +89,7 @@ fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
     empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), x.dtype)
 }
 
+/// Returns the number of elements.
 fn len(x: &CubeTensor) -> usize {
     x.meta.num_elements()
 }
@@ -102,7 +103,7 @@ fn elementwise(count: usize) -> (CubeCount, CubeDim) {
 }
 
 /// Returns the launch size with one cube for each of `count` rows.
-fn one_cube_each(count: usize) -> (CubeCount, CubeDim) {
+fn one_cube_per_row(count: usize) -> (CubeCount, CubeDim) {
     elementwise(count * UNITS as usize)
 }
 

@@ -1,16 +1,16 @@
 //! The product of a dense layer: `y = x W`, backward `dx = dy W'` and `dW = x' dy`.
 //!
 //! All rows are one product, for any shape of x; burn's own `linear` multiplies batch by batch and packs the weight
-//! again for each batch. The bias belongs to the operation that follows.
+//! again for each batch. The operation that follows adds the bias.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::compute::{Precision, linear};
-use crate::extension::{Fused, apply_or, fused_path, place};
+use crate::extension::{Fused, apply_or, fused_path, tensor_backend};
 use crate::matrix::{Matrix, Side, Threads};
-use crate::packed_weights::{Keeping, PackedWeights};
-use crate::product::{Shared, both, multiply};
+use crate::packed_weights::{KernelContext, PackedWeights};
+use crate::product::{MatmulContext, SharedOperand, multiply, run_both};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// Returns `x W`.
@@ -20,10 +20,14 @@ use crate::storage::{buffer, contiguous, slice, tensor, width};
 /// - x: `[.., d_input]`
 /// - weight: `[d_input, d_output]`
 /// - output: `[.., d_output]`
-pub fn product<'a, const D: usize>(on: impl Into<Keeping<'a>>, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
-    let Keeping { compute, packed } = on.into();
+pub fn product<'a, const D: usize>(
+    ctx: impl Into<KernelContext<'a>>,
+    x: Tensor<D>,
+    weight: Tensor<2>,
+) -> Tensor<D> {
+    let KernelContext { compute, packed } = ctx.into();
     assert_shape!(weight, [x.dims()[D - 1], _]);
-    match fused_path(compute, &[place(&x), place(&weight)]) {
+    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&weight)]) {
         Some(path) => apply_or(Dense(compute.precision), path, [x.into(), weight.into()], |dense, inputs| {
             dense.product(inputs.map(contiguous).each_ref(), packed)
         }),
@@ -35,12 +39,12 @@ pub fn product<'a, const D: usize>(on: impl Into<Keeping<'a>>, x: Tensor<D>, wei
 struct Dense(Precision);
 
 impl Dense {
-    fn product(self, [x, weight]: [&FlexTensor; 2], kept: Option<&PackedWeights>) -> FlexTensor {
+    fn product(self, [x, weight]: [&FlexTensor; 2], cache: Option<&PackedWeights>) -> FlexTensor {
         let mut shape = x.layout().shape().clone();
         let last = shape.num_dims() - 1;
         shape[last] = width(weight);
         let mut y = buffer(shape.num_elements());
-        forward((self.0, Threads::All), slice(x), weight, kept, &mut y);
+        forward(MatmulContext::new(self.0, Threads::All), slice(x), weight, cache, &mut y);
         tensor(y, shape)
     }
 }
@@ -63,15 +67,28 @@ impl Fused<2> for Dense {
         let output = width(&weight);
         let mut d_x = x_wanted.then(|| buffer(slice(&x).len()));
         let mut d_weight = weight_wanted.then(|| buffer(slice(&weight).len()));
-        both(
+        run_both(
             |threads| {
                 if let Some(d_x) = &mut d_x {
-                    backward_x((self.0, threads), slice(&weight), output, slice(&gradient), d_x, false);
+                    backward_x(
+                        MatmulContext::new(self.0, threads),
+                        slice(&weight),
+                        output,
+                        slice(&gradient),
+                        d_x,
+                        false,
+                    );
                 }
             },
             |threads| {
                 if let Some(d_weight) = &mut d_weight {
-                    backward_weight((self.0, threads), slice(&x), output, slice(&gradient), d_weight);
+                    backward_weight(
+                        MatmulContext::new(self.0, threads),
+                        slice(&x),
+                        output,
+                        slice(&gradient),
+                        d_weight,
+                    );
                 }
             },
         );
@@ -85,21 +102,21 @@ impl Fused<2> for Dense {
 
 /// Computes `y = x W`.
 pub(crate) fn forward(
-    on: (Precision, Threads),
+    ctx: MatmulContext,
     x: &[f32],
     weight: &FlexTensor,
-    kept: Option<&PackedWeights>,
+    cache: Option<&PackedWeights>,
     y: &mut [f32],
 ) {
     let output = width(weight);
     let (input, rows) = (slice(weight).len() / output, y.len() / output);
-    let weight = Shared::weight(on, kept, weight);
-    multiply(on, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.factor());
+    let weight = SharedOperand::weight(ctx, cache, weight);
+    multiply(ctx, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.operand());
 }
 
 /// Computes `dx = dy W'`, or adds it to the given buffer.
 pub(crate) fn backward_x(
-    on: (Precision, Threads),
+    ctx: MatmulContext,
     weight: &[f32],
     output: usize,
     gradient: &[f32],
@@ -108,20 +125,20 @@ pub(crate) fn backward_x(
 ) {
     let (input, rows) = (weight.len() / output, gradient.len() / output);
     let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
-    multiply(on, (rows, input, output), (d_x, input), add, gradient, weight);
+    multiply(ctx, (rows, input, output), (d_x, input), add, gradient, weight);
 }
 
 /// Computes `dW = x' dy`.
 pub(crate) fn backward_weight(
-    on: (Precision, Threads),
+    ctx: MatmulContext,
     x: &[f32],
     output: usize,
     gradient: &[f32],
     d_weight: &mut [f32],
 ) {
     let (input, rows) = (d_weight.len() / output, gradient.len() / output);
-    let gradient = Shared::new(on, Side::Right, Matrix::rows(gradient, output), output, rows);
-    transposed_product(on, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
+    let gradient = SharedOperand::new(ctx, Side::Right, Matrix::rows(gradient, output), output, rows);
+    transposed_product(ctx, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
 }
 
 /// Maximum columns of an f32 product for which gemm reads a transposed left factor without packing. For more columns it
@@ -132,17 +149,17 @@ const STRIPS: usize = 4;
 
 /// Computes `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns; rows of c are adjacent.
 pub(crate) fn transposed_product(
-    on: (Precision, Threads),
+    ctx: MatmulContext,
     (m, n, k): (usize, usize, usize),
     c: &mut [f32],
     a: Matrix,
-    b: &Shared,
+    b: &SharedOperand,
 ) {
-    if on.0 == Precision::Bf16 || n > STRIPS * STRIP {
-        return multiply(on, (m, n, k), (c, n), false, a.transposed(), b.factor());
+    if ctx.precision == Precision::Bf16 || n > STRIPS * STRIP {
+        return multiply(ctx, (m, n, k), (c, n), false, a.transposed(), b.operand());
     }
     for first in (0..n).step_by(STRIP) {
         let columns = STRIP.min(n - first);
-        multiply(on, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
+        multiply(ctx, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     // The first outputs of SplitMix64 for the seed 1234567, as published on Rosetta Code ("Pseudo-random
     // numbers/Splitmix64").
     #[test]
-    fn the_words_are_those_of_splitmix64() {
+    fn mask_words_match_splitmix64() {
         let mut words = [0; 5];
         fill_words(1_234_567, 0, &mut words);
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn any_part_of_a_mask_is_that_part() {
+    fn mask_parts_equal_the_whole_mask() {
         let dropout = Dropout::new(77, 0.3).unwrap();
         let whole = dropout.mask(40_000);
         for (first, len) in [(0, 1), (1, 1), (3, 17), (127, 129), (16_383, 3), (39_000, 1000)] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_the_probability_within_five_sigma() {
+    fn dropout_rate_is_within_five_sigma() {
         let n = 1_000_000;
         for prob in [0.1, 0.5] {
             let mask = Dropout::new(3, prob).unwrap().mask(n);

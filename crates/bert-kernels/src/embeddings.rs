@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
-use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::extension::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::layer_norm::{self, Statistics, normalize, normalized_backward};
 use crate::rows::{add, rows_per_block};
 use crate::storage::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
@@ -53,8 +53,14 @@ pub fn embeddings(
     assert_shape!(token_type, [_, hidden]);
     assert_shape!(gamma, [hidden]);
     assert_shape!(beta, [hidden]);
-    let places = [place(word), place(token_type), place(position), place(&gamma), place(&beta)];
-    match fused_path(compute, &places) {
+    let backends = [
+        tensor_backend(word),
+        tensor_backend(token_type),
+        tensor_backend(position),
+        tensor_backend(&gamma),
+        tensor_backend(&beta),
+    ];
+    match fused_path(compute, &backends) {
         Some(path) => {
             let (ids, segments) = (indices(input_ids), indices(segment_ids));
             let operation = Embeddings { ids, segments, seq, epsilon: epsilon as f32, dropout };
@@ -132,18 +138,18 @@ impl Fused<5> for Embeddings {
         (tensor(y, shape), (Statistics { h: tensor(h, shape), gamma, rows }, table_rows))
     }
 
-    const ONTO: bool = true;
+    const ACCUMULATES: bool = true;
 
     fn backward(self, saved: Saved, gradient: FlexTensor, wanted: [bool; 5]) -> [Option<FlexTensor>; 5] {
-        self.backward_onto(saved, gradient, wanted, None)
+        self.backward_accumulate(saved, gradient, wanted, None)
     }
 
-    fn backward_onto(
+    fn backward_accumulate(
         self,
         (saved, [words, types, positions]): Saved,
         gradient: FlexTensor,
         wanted: [bool; 5],
-        so_far: Option<FlexTensor>,
+        existing: Option<FlexTensor>,
     ) -> [Option<FlexTensor>; 5] {
         let hidden = width(&saved.h);
         let mut gradient = contiguous(gradient);
@@ -154,16 +160,16 @@ impl Fused<5> for Embeddings {
                 }
             });
         let gradient = slice(&gradient);
-        let places = || (0..self.ids.len()).map(|token| token % self.seq).collect::<Vec<_>>();
+        let positions_of_tokens = || (0..self.ids.len()).map(|token| token % self.seq).collect::<Vec<_>>();
         let scatter = |wanted: bool, table: Option<FlexTensor>, rows: usize, row_of: &[usize]| {
             wanted.then(|| add_to_rows(table, [rows, hidden], gradient, row_of))
         };
         let (word, (token_type, position)) = rayon::join(
-            || scatter(wanted[0], so_far, words, &self.ids),
+            || scatter(wanted[0], existing, words, &self.ids),
             || {
                 (
                     scatter(wanted[1], None, types, &self.segments),
-                    scatter(wanted[2], None, positions, &places()),
+                    scatter(wanted[2], None, positions, &positions_of_tokens()),
                 )
             },
         );

@@ -23,33 +23,35 @@ use crate::compute::{Compute, Kernels, Precision, has_bf16_instructions};
 /// `Flex` with autodiff.
 type Graph = Autodiff<Flex>;
 
-/// The kind of a tensor, which decides whether the kernels can use it.
+/// The backend of a tensor, which decides whether the fused kernels can use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TensorBackend {
     /// An f32 tensor on `Flex`.
     Flex,
     /// The same, with autodiff and without gradient checkpointing.
-    Graph,
+    FlexAutodiff,
     /// Any other tensor.
-    Elsewhere,
+    Other,
 }
 
-/// Returns the kind of `x`.
-pub(crate) fn place<const D: usize>(x: &Tensor<D>) -> Place {
+/// Returns the backend of `x`.
+pub(crate) fn tensor_backend<const D: usize>(x: &Tensor<D>) -> TensorBackend {
     if x.dtype() != DType::F32 {
-        return Place::Elsewhere;
+        return TensorBackend::Other;
     }
     let x = x.clone().into_dispatch();
     match (&x.kind, x.autodiff) {
-        (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => Place::Flex,
+        (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => {
+            TensorBackend::Flex
+        }
         (
             DispatchTensorKind::Autodiff(inner),
             DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled),
         ) => match inner.as_ref() {
-            DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => Place::Graph,
-            _ => Place::Elsewhere,
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => TensorBackend::FlexAutodiff,
+            _ => TensorBackend::Other,
         },
-        _ => Place::Elsewhere,
+        _ => TensorBackend::Other,
     }
 }
 
@@ -63,14 +65,14 @@ pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
 }
 
 /// Returns the fused path for these inputs, or `None` if burn's own operations have to run.
-pub(crate) fn fused_path(compute: Compute, places: &[Place]) -> Option<Place> {
+pub(crate) fn fused_path(compute: Compute, backends: &[TensorBackend]) -> Option<TensorBackend> {
     let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
-    if compute.kernels == Kernels::Plain || no_products || places.contains(&Place::Elsewhere) {
+    if compute.kernels == Kernels::Plain || no_products || backends.contains(&TensorBackend::Other) {
         None
-    } else if places.contains(&Place::Graph) {
-        Some(Place::Graph)
+    } else if backends.contains(&TensorBackend::FlexAutodiff) {
+        Some(TensorBackend::FlexAutodiff)
     } else {
-        Some(Place::Flex)
+        Some(TensorBackend::Flex)
     }
 }
 
@@ -116,8 +118,8 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
     /// Values that the forward pass saves for the backward pass.
     type Saved: Clone + Debug + Send + 'static;
 
-    /// Whether the backward pass adds to the first input's existing gradient, by [`Fused::backward_onto`].
-    const ONTO: bool = false;
+    /// Whether the backward pass adds to the first input's existing gradient, by [`Fused::backward_accumulate`].
+    const ACCUMULATES: bool = false;
 
     /// Returns the output and the saved values, which are dropped if no input is tracked.
     fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
@@ -135,20 +137,20 @@ pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + '
         wanted: [bool; N],
     ) -> [Option<FloatTensor<B>>; N];
 
-    /// Computes [`Fused::backward`] for an operation with [`Fused::ONTO`]: `so_far` is the first input's gradient from
-    /// other operations, and is returned with this operation's share added. A table that is used twice needs one
-    /// gradient of its size, not two and their sum.
-    fn backward_onto(
+    /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
+    /// gradient from other operations, and is returned with this operation's share added. A table that is used twice
+    /// needs one gradient of its size, not two and their sum.
+    fn backward_accumulate(
         self,
         saved: Self::Saved,
         gradient: FloatTensor<B>,
         wanted: [bool; N],
-        so_far: Option<FloatTensor<B>>,
+        existing: Option<FloatTensor<B>>,
     ) -> [Option<FloatTensor<B>>; N]
     where
         Self: Sized,
     {
-        debug_assert!(so_far.is_none(), "an operation without ONTO is given nothing");
+        debug_assert!(existing.is_none(), "only an operation with ACCUMULATES gets a gradient");
         self.backward(saved, gradient, wanted)
     }
 }
@@ -167,8 +169,8 @@ impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let so_far = self.first.and_then(|first| grads.remove::<B>(&first));
-        let gradients = self.operation.backward_onto(ops.state, gradient, wanted, so_far);
+        let existing = self.first.and_then(|first| grads.remove::<B>(&first));
+        let gradients = self.operation.backward_accumulate(ops.state, gradient, wanted, existing);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);
@@ -177,10 +179,10 @@ impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
     }
 }
 
-/// Runs a fused operation, and records a graph on [`Place::Graph`].
+/// Runs a fused operation, and records a graph on [`TensorBackend::FlexAutodiff`].
 pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
-    path: Place,
+    path: TensorBackend,
     inputs: [Input; N],
 ) -> Tensor<D> {
     apply_or(operation, path, inputs, F::value)
@@ -189,11 +191,11 @@ pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
 /// Runs [`apply`] with `value` instead of [`Fused::value`].
 pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
     operation: F,
-    path: Place,
+    path: TensorBackend,
     inputs: [Input; N],
     value: impl FnOnce(&F, [FlexTensor; N]) -> FlexTensor,
 ) -> Tensor<D> {
-    if path == Place::Flex {
+    if path == TensorBackend::Flex {
         return Tensor::from_primitive::<Flex>(value(&operation, inputs.map(Input::into_flex)));
     }
     Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
@@ -207,7 +209,7 @@ pub(crate) fn record<F: Fused<N, B>, B: Backend, const N: usize>(
     let mut guards = Vec::with_capacity(N);
     let mut first = None;
     let inputs = inputs.map(|input| {
-        if F::ONTO && guards.is_empty() {
+        if F::ACCUMULATES && guards.is_empty() {
             first = Some(input.clone());
         }
         let (primitive, guard) = input.into_parts();

@@ -13,11 +13,11 @@ use burn::tensor::{Tensor, assert_shape};
 
 use crate::dense;
 #[cfg(target_arch = "x86_64")]
-use crate::extension::{fused_path, place};
+use crate::extension::{fused_path, tensor_backend};
 use crate::gelu::{Gelu, bias_gelu};
-use crate::packed_weights::Keeping;
+use crate::packed_weights::KernelContext;
 
-/// `gelu(x W1 + b1) W2`.
+/// Returns `gelu(x W1 + b1) W2`.
 ///
 /// # Shapes
 ///
@@ -26,30 +26,37 @@ use crate::packed_weights::Keeping;
 /// - second: `[d_intermediate, d_output]`
 /// - output: `[.., d_output]`
 pub fn feed_forward<'a, const D: usize>(
-    on: impl Into<Keeping<'a>>,
+    ctx: impl Into<KernelContext<'a>>,
     x: Tensor<D>,
     first: (Tensor<2>, Tensor<1>),
     second: Tensor<2>,
     form: Gelu,
 ) -> Tensor<D> {
-    let on = on.into();
+    let ctx = ctx.into();
     let [input, intermediate] = first.0.dims();
     assert_eq!(x.dims()[D - 1], input, "the width of x");
     assert_shape!(first.1, [intermediate]);
     assert_shape!(second, [intermediate, _]);
     #[cfg(target_arch = "x86_64")]
-    if on.compute.precision == crate::Precision::Bf16
-        && let Some(path) =
-            fused_path(on.compute, &[place(&x), place(&first.0), place(&first.1), place(&second)])
+    if ctx.compute.precision == crate::Precision::Bf16
+        && let Some(path) = fused_path(
+            ctx.compute,
+            &[
+                tensor_backend(&x),
+                tensor_backend(&first.0),
+                tensor_backend(&first.1),
+                tensor_backend(&second),
+            ],
+        )
     {
-        return blocks::feed_forward((path, on.packed), x, first, second, form);
+        return bf16_blocks::feed_forward((path, ctx.packed), x, first, second, form);
     }
-    let wide = bias_gelu(on.compute, dense::product(on, x, first.0), first.1, form);
-    dense::product(on, wide, second)
+    let wide = bias_gelu(ctx.compute, dense::product(ctx, x, first.0), first.1, form);
+    dense::product(ctx, wide, second)
 }
 
 #[cfg(target_arch = "x86_64")]
-mod blocks {
+mod bf16_blocks {
     use std::ops::Range;
 
     use burn::backend::flex::FlexTensor;
@@ -57,24 +64,25 @@ mod blocks {
     use rayon::prelude::*;
 
     use crate::bf16::{Factor, Packed, multiply};
-    use crate::extension::{Fused, Place, apply_or};
+    use crate::extension::{Fused, TensorBackend, apply_or};
     use crate::gelu::{Gelu, forward_rows, value_and_gradient_rows};
     use crate::matrix::{Matrix, Side, Threads};
     use crate::packed_weights::{PackedWeights, packed};
     use crate::pool::scratch;
-    use crate::product::both;
+    use crate::product::run_both;
     use crate::rows::add_blocks;
     use crate::storage::{buffer, contiguous, slice, tensor, width};
 
-    /// Rows that a task of the backward pass takes.
+    /// Number of rows per task of the backward pass.
     const ROWS: usize = 128;
-    /// Most rows that one of the forward pass takes, where all threads get a few: each task reads all weights.
-    const MOST_ROWS: usize = 256;
-    /// Intermediate features that a task takes at a time: 1 KiB a row, of which the backward pass needs two.
+    /// Maximum number of rows per task of the forward pass. Each task reads all weights, so larger tasks read less.
+    const MAX_ROWS: usize = 256;
+    /// Number of intermediate features that a task computes at a time: 1 KiB of f32 per row, twice in the backward
+    /// pass.
     const FEATURES: usize = 256;
 
     pub(super) fn feed_forward<const D: usize>(
-        (path, kept): (Place, Option<&PackedWeights>),
+        (path, cache): (TensorBackend, Option<&PackedWeights>),
         x: Tensor<D>,
         (weight, bias): (Tensor<2>, Tensor<1>),
         second: Tensor<2>,
@@ -82,7 +90,7 @@ mod blocks {
     ) -> Tensor<D> {
         let inputs = [x.into(), weight.into(), bias.into(), second.into()];
         apply_or(FeedForward(form), path, inputs, |operation, inputs| {
-            operation.output(inputs.map(contiguous).each_ref(), kept)
+            operation.output(inputs.map(contiguous).each_ref(), cache)
         })
     }
 
@@ -111,23 +119,23 @@ mod blocks {
             }
         }
 
-        /// The parts of the intermediate features.
+        /// Returns the ranges of intermediate features, [`FEATURES`] long except the last.
         fn parts(&self) -> Vec<Range<usize>> {
             let starts = (0..self.wide).step_by(FEATURES);
             starts.map(|start| start..self.wide.min(start + FEATURES)).collect()
         }
 
-        /// `[input, features]` of W1.
+        /// Returns the columns of W1 of a part, `[input, features]`.
         fn first(&self, part: &Range<usize>) -> Matrix<'a> {
             Matrix::rows(&self.first[part.start..], self.wide)
         }
 
-        /// `[features, output]` of W2.
+        /// Returns the rows of W2 of a part, `[features, output]`.
         fn second(&self, part: &Range<usize>) -> Matrix<'a> {
             Matrix::rows(&self.second[part.start * self.output..], self.output)
         }
 
-        /// Of every part W1, W1' and W2'.
+        /// Packs W1, W1' and W2' of a part.
         fn backward_weights(&self, part: &Range<usize>) -> [Packed; 3] {
             [
                 right(self.first(part), (self.input, part.len())),
@@ -141,28 +149,28 @@ mod blocks {
         Packed::whole(Threads::All, Side::Right, matrix, n, k)
     }
 
-    /// A product of one task.
+    /// Computes the product of one task, on one thread.
     fn product(sizes: (usize, usize, usize), c: &mut [f32], add: bool, a: Factor, b: &Packed) {
         multiply(Threads::One, sizes, (c, sizes.1), add, a, Factor::Packed(b));
     }
 
     impl FeedForward {
-        fn output(self, inputs: [&FlexTensor; 4], kept: Option<&PackedWeights>) -> FlexTensor {
+        fn output(self, inputs: [&FlexTensor; 4], cache: Option<&PackedWeights>) -> FlexTensor {
             let layer = Layer::new(inputs);
             let Layer { input, output, .. } = layer;
             let parts = layer.parts();
-            // Every part of W1, then of W2, as right factors.
-            let firsts = packed(kept, inputs[1], || {
+            // All parts of W1 and W2, packed as right factors.
+            let firsts = packed(cache, inputs[1], || {
                 parts.iter().map(|part| right(layer.first(part), (input, part.len()))).collect()
             });
-            let seconds = packed(kept, inputs[3], || {
+            let seconds = packed(cache, inputs[3], || {
                 parts.iter().map(|part| right(layer.second(part), (part.len(), output))).collect()
             });
             let x = slice(inputs[0]);
             let all_rows = x.len() / input;
             let mut y = buffer(all_rows * output);
             let rows =
-                (all_rows / (2 * rayon::current_num_threads())).clamp(ROWS, MOST_ROWS).next_multiple_of(ROWS);
+                (all_rows / (2 * rayon::current_num_threads())).clamp(ROWS, MAX_ROWS).next_multiple_of(ROWS);
             y.par_chunks_mut(rows * output).zip(x.par_chunks(rows * input)).for_each(|(y, x)| {
                 let rows = x.len() / input;
                 let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, input), rows, input);
@@ -212,7 +220,7 @@ mod blocks {
             let mut right_dz = Packed::new(Side::Right, wide, rows, ROWS);
             let mut right_dy = Packed::new(Side::Right, output, rows, ROWS);
             let [(fill_x, all_x), (fill_activated, all_activated), (fill_dz, all_dz), (fill_dy, all_dy)] =
-                [&mut left_x, &mut left_activated, &mut right_dz, &mut right_dy].map(Packed::stretches_mut);
+                [&mut left_x, &mut left_activated, &mut right_dz, &mut right_dy].map(Packed::k_blocks_mut);
             let weights_wanted = wanted[1] || wanted[3];
             dx.par_chunks_mut(ROWS * input)
                 .zip(x.par_chunks(ROWS * input))
@@ -253,7 +261,7 @@ mod blocks {
             let mut d_first = wanted[1].then(|| buffer(input * wide));
             let mut d_second = wanted[3].then(|| buffer(wide * output));
             let factors = |a, b| (Factor::Packed(a), Factor::Packed(b));
-            both(
+            run_both(
                 |threads| {
                     if let Some(d_first) = &mut d_first {
                         let (a, b) = factors(&left_x, &right_dz);
@@ -282,13 +290,13 @@ mod blocks {
 
         use super::*;
         use crate::dense;
-        use crate::extension::{fused_path, place};
+        use crate::extension::{fused_path, tensor_backend};
         use crate::gelu::bias_gelu;
         use crate::{Compute, Precision};
 
         #[test]
         #[ignore = "needs AVX-512 BF16"]
-        fn bf16_bits_are_those_of_the_three_operations() {
+        fn bf16_bits_equal_the_three_operations() {
             assert!(crate::has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
             let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
             let device = Device::flex().autodiff();
@@ -303,8 +311,13 @@ mod blocks {
                         (matrix([rows, input]), matrix([input, wide]), matrix([wide, output]));
                     let bias = Tensor::<1>::random([wide], normal, &device).require_grad();
                     let weights = matrix([rows, output]).detach();
-                    let places = [place(&x), place(&first), place(&bias), place(&second)];
-                    let path = fused_path(compute, &places).expect("a fused path");
+                    let backends = [
+                        tensor_backend(&x),
+                        tensor_backend(&first),
+                        tensor_backend(&bias),
+                        tensor_backend(&second),
+                    ];
+                    let path = fused_path(compute, &backends).expect("a fused path");
                     let at_once = feed_forward(
                         (path, None),
                         x.clone(),

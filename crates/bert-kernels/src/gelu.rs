@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, activation, assert_shape};
 use rayon::prelude::*;
 
 use crate::compute::Compute;
-use crate::extension::{Fused, Input, apply, fused_path, on_flex, place};
+use crate::extension::{Fused, Input, apply, fused_path, on_flex, tensor_backend};
 use crate::math::{
     gelu, gelu_and_derivative, gelu_derivative, gelu_tanh, gelu_tanh_and_derivative, gelu_tanh_derivative,
     vectorized,
@@ -33,7 +33,7 @@ pub enum Gelu {
 /// - bias: `[width]`
 pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     assert_shape!(bias, [x.dims()[D - 1]]);
-    match fused_path(compute, &[place(&x), place(&bias)]) {
+    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&bias)]) {
         Some(path) => apply(BiasGelu(form), path, [Input::from(x), Input::from(bias)]),
         None => {
             #[cfg(feature = "cubecl")]
@@ -57,7 +57,7 @@ pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tenso
     match form {
         Gelu::Erf if on_flex(&x) => activation::gelu(x),
         // On other backends burn differentiates it as if it were the tanh form.
-        Gelu::Erf => by_erf(x),
+        Gelu::Erf => gelu_erf(x),
         Gelu::Tanh => {
             let c = (2.0 / std::f64::consts::PI).sqrt();
             // x (c + c 0.044715 x^2), with products in place of a power function.
@@ -67,7 +67,7 @@ pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tenso
     }
 }
 
-fn by_erf<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+fn gelu_erf<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let erf = x.clone().mul_scalar(std::f64::consts::FRAC_1_SQRT_2).erf();
     (erf.add_scalar(1.0) * x).mul_scalar(0.5)
 }
@@ -197,10 +197,10 @@ mod tests {
     use burn::tensor::Device;
 
     #[test]
-    fn gelu_by_erf_has_the_exact_derivative() {
+    fn gelu_erf_derivative_is_exact() {
         let x: Vec<f32> = (-60..=60).map(|i| i as f32 * 0.1).collect();
         let leaf = Tensor::<1>::from_floats(x.as_slice(), &Device::flex().autodiff()).require_grad();
-        let y = by_erf(leaf.clone());
+        let y = gelu_erf(leaf.clone());
         let slopes = leaf.grad(&y.clone().sum().backward()).expect("it has a gradient");
         let host = |x: Tensor<1>| x.into_data().iter::<f32>().collect::<Vec<_>>();
         for ((x, y), slope) in x.iter().zip(host(y)).zip(host(slopes)) {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::compute::Compute;
 use crate::dropout::{self, Dropout};
-use crate::extension::{Fused, Input, apply, fused_path, place};
+use crate::extension::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::math::{dot, sum, vectorized};
 use crate::rows::{add, add_bias, add_blocks, add_rows, column_sums, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, slice_mut, tensor, width};
@@ -33,7 +33,7 @@ pub fn layer_norm<const D: usize>(
     let width = x.dims()[D - 1];
     assert_shape!(gamma, [width]);
     assert_shape!(beta, [width]);
-    match fused_path(compute, &[place(&x), place(&gamma), place(&beta)]) {
+    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&gamma), tensor_backend(&beta)]) {
         Some(path) => {
             apply(LayerNorm { epsilon: epsilon as f32 }, path, [x.into(), gamma.into(), beta.into()])
         }
@@ -73,7 +73,16 @@ pub fn residual_layer_norm<const D: usize>(
         assert_shape!(vector, [width]);
     }
     assert_eq!(x.dims(), residual.dims(), "the residual has another shape");
-    match fused_path(compute, &[place(&x), place(&bias), place(&residual), place(&gamma), place(&beta)]) {
+    match fused_path(
+        compute,
+        &[
+            tensor_backend(&x),
+            tensor_backend(&bias),
+            tensor_backend(&residual),
+            tensor_backend(&gamma),
+            tensor_backend(&beta),
+        ],
+    ) {
         Some(path) => {
             let operation = ResidualLayerNorm { epsilon: epsilon as f32, dropout };
             let inputs: [Input; 5] = [x.into(), bias.into(), residual.into(), gamma.into(), beta.into()];

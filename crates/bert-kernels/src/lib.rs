@@ -34,12 +34,12 @@
 //! | [`embeddings`] | three tables summed + LayerNorm + dropout |
 //! | [`self_attention`] | three projections, attention |
 //! | [`attention`] | scores, key mask, softmax, dropout, context, heads side by side |
-//! | [`dense`] | the product of a dense layer, as one |
+//! | [`dense`] | the matrix product of a dense layer |
 //! | [`feed_forward`] | two dense layers with GELU between them |
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`gelu`] | bias + GELU, erf and tanh |
 //! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
-//! | [`masked_lm_scores`] | the same projection, loss and right answers, for evaluation |
+//! | [`masked_lm_scores`] | the same projection, loss and accuracy, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //!
 //! The other modules serve the operations and their callers:
@@ -60,7 +60,7 @@
 //! and its results agree.
 //!
 //! With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and AdamW have kernels for GPUs as
-//! well. They are tested on Vulkan in software, not yet on CUDA; no figure from a card exists yet.
+//! well. They are tested on a software Vulkan; CUDA is untested.
 //!
 //! # Promises
 //!
@@ -102,7 +102,7 @@ pub mod sum;
 
 pub use compute::{Compute, Kernels, Precision, has_bf16_instructions};
 pub use dropout::Dropout;
-pub use packed_weights::{Keeping, PackedWeights};
+pub use packed_weights::{KernelContext, PackedWeights};
 
 /// The version of the arithmetic. A change that gives different bits for the same input has to raise it: runs record
 /// it, and a run that is resumed with a different version prints a warning that its bits may differ.

@@ -1,5 +1,5 @@
 //! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
-//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; if logits are equal, the first counts.
+//! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; ties go to the first.
 //!
 //! The inputs and the blocks of vocabulary columns are the same as in [`mod@crate::masked_lm`]. The kernel discards a
 //! block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size `[n,
@@ -10,11 +10,11 @@ use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
 use crate::compute::{Compute, Precision, matmul};
-use crate::extension::{Input, Place, fused_path, place};
-use crate::masked_lm::{self, COLUMNS, by_blocks, log_sum};
+use crate::extension::{Input, TensorBackend, fused_path, tensor_backend};
+use crate::masked_lm::{self, COLUMNS, log_sum, logits_by_blocks};
 use crate::storage::{contiguous, indices, slice, tensor};
 
-/// Returns `-log p(label)` of each row, and 1 if the label has the greatest logit, else 0.
+/// Returns `-log p(label)` of each row, and 1 if the label has the maximum logit, else 0. Ties go to the first.
 ///
 /// # Shapes
 ///
@@ -35,8 +35,9 @@ pub fn masked_lm_scores(
     if n == 0 {
         return [(); 2].map(|()| Tensor::zeros([0], &transformed.device()));
     }
-    match fused_path(compute, &[place(&transformed), place(&table), place(&bias)]) {
-        Some(Place::Flex) => {
+    match fused_path(compute, &[tensor_backend(&transformed), tensor_backend(&table), tensor_backend(&bias)])
+    {
+        Some(TensorBackend::Flex) => {
             let own = |x: Input| contiguous(x.into_flex());
             let inputs = [own(transformed.into()), own(table.into()), own(bias.into())];
             fused(compute.precision, inputs.each_ref().map(slice), &indices(labels))
@@ -65,7 +66,7 @@ pub fn plain(
     [masked_lm::plain(compute, transformed, table, bias, labels), correct]
 }
 
-/// A label's logit, and whether it is the first of the greatest in its block of columns.
+/// A label's logit, and whether it is the first maximum in its block of columns.
 #[derive(Clone, Copy, Default)]
 struct Candidate {
     logit: f32,
@@ -74,17 +75,18 @@ struct Candidate {
 
 fn fused(precision: Precision, inputs: [&[f32]; 3], labels: &[usize]) -> [Vec<f32>; 2] {
     let n = labels.len();
-    let (parts, candidates) = by_blocks(precision, inputs, labels, None, among);
+    let (parts, candidates) = logits_by_blocks(precision, inputs, labels, None, candidate);
     let blocks = parts.len() / n;
     let scored: Vec<(f32, f32)> = labels
         .par_iter()
         .zip(candidates)
         .enumerate()
         .map(|(row, (label, Candidate { logit, first }))| {
-            let home = label / COLUMNS;
-            let top = |block: usize| parts[block * n + row][0];
-            let correct =
-                first && (0..home).all(|b| top(b) < logit) && (home + 1..blocks).all(|b| top(b) <= logit);
+            let label_block = label / COLUMNS;
+            let block_max = |block: usize| parts[block * n + row][0];
+            let correct = first
+                && (0..label_block).all(|b| block_max(b) < logit)
+                && (label_block + 1..blocks).all(|b| block_max(b) <= logit);
             (log_sum(&parts, n, row) - logit, f32::from(u8::from(correct)))
         })
         .collect();
@@ -92,7 +94,7 @@ fn fused(precision: Precision, inputs: [&[f32]; 3], labels: &[usize]) -> [Vec<f3
     [nll, correct]
 }
 
-fn among(row: &[f32], column: usize) -> Candidate {
+fn candidate(row: &[f32], column: usize) -> Candidate {
     let logit = row[column];
     let first = row[..column].iter().all(|z| *z < logit) && row[column..].iter().all(|z| *z <= logit);
     Candidate { logit, first }

@@ -39,17 +39,17 @@ macro_rules! vectorized {
 }
 pub(crate) use vectorized;
 
-/// Whether the processor has the parts of AVX-512 that kernels are compiled for.
+/// Returns whether the processor has the parts of AVX-512 that kernels are compiled for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx512() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")
 }
 
-/// Lanes of every sum.
+/// Number of lanes of every sum, on every processor.
 pub(crate) const LANES: usize = 32;
 
-/// Polynomial by Horner's rule, highest coefficient first.
+/// Evaluates a polynomial by Horner's rule, highest coefficient first.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut value = coefficients[0];
@@ -59,29 +59,30 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
-const LEAST: f32 = -87.336_54;
+/// The natural logarithm of the smallest normal f32.
+const MIN_EXPONENT: f32 = -87.336_54;
 
 /// Returns `e^x`; zero below the logarithm of the smallest normal number.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    const GREATEST: f32 = 88.722_84;
-    let (value, n) = exp_parts(x.clamp(LEAST, GREATEST));
+    const MAX_EXPONENT: f32 = 88.722_84;
+    let (value, n) = exp_parts(x.clamp(MIN_EXPONENT, MAX_EXPONENT));
     // 2^n in two factors, as 2^128 does not fit in f32.
     let half = n >> 1;
     let value = value * power_of_two(half) * power_of_two(n.wrapping_sub(half));
-    let value = if x < LEAST { 0.0 } else { value };
-    if x > GREATEST { f32::INFINITY } else { value }
+    let value = if x < MIN_EXPONENT { 0.0 } else { value };
+    if x > MAX_EXPONENT { f32::INFINITY } else { value }
 }
 
 /// Returns [`exp`] of a number that is at most 88, such as an exponent minus the maximum.
 #[inline(always)]
 pub(crate) fn exp_to_88(x: f32) -> f32 {
-    let (value, n) = exp_parts(max_or_nan(x, LEAST));
+    let (value, n) = exp_parts(max_or_nan(x, MIN_EXPONENT));
     let value = value * power_of_two(n);
-    if x < LEAST { 0.0 } else { value }
+    if x < MIN_EXPONENT { 0.0 } else { value }
 }
 
-/// `e^r` and n with `x = n ln(2) + r` and `|r| <= ln(2) / 2`, as in Cephes' `expf`.
+/// Returns `e^r` and n with `x = n ln(2) + r` and `|r| <= ln(2) / 2`, as in Cephes' `expf`.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
     // Adding this number rounds to an integer, which is then in the low bits.
@@ -101,13 +102,13 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23) as u32)
 }
 
-/// Beyond this the standard normal distribution is 0 or 1 to within 8e-8.
+/// Beyond `-TAIL` and `TAIL` the standard normal distribution is 0 and 1 to within 8e-8.
 const TAIL: f32 = 5.25;
 
-/// The standard normal distribution `P(X <= x)`; 0 below `-TAIL`, 1 above `TAIL`.
+/// Returns the standard normal distribution `P(X <= x)`; 0 below `-TAIL`, 1 above `TAIL`.
 ///
-/// It is `1/2 + x q(x^2)` with a polynomial q in `x^2 2 / TAIL^2 - 1`, fitted for the least `|x q|` off (1.6e-8) on
-/// `0 <= x <= TAIL`: no exponential, and no division.
+/// Computes `1/2 + x q(x^2)` with a polynomial q in `x^2 2 / TAIL^2 - 1`, fitted to minimize the maximum error of `x q`
+/// (1.6e-8) on `0 <= x <= TAIL`. It needs no exponential and no division.
 #[inline(always)]
 pub fn normal(x: f32) -> f32 {
     let bounded = x.clamp(-TAIL, TAIL);
@@ -136,20 +137,20 @@ pub fn normal(x: f32) -> f32 {
     if x > TAIL { 1.0 } else { value }
 }
 
-/// `x P(X <= x)`: GELU.
+/// Returns `x P(X <= x)`, the erf form of GELU.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     // The distribution is zero for very negative x, infinity included.
     max_or_nan(x, -1e4) * normal(x)
 }
 
-/// The derivative of [`gelu`].
+/// Returns the derivative of [`gelu`].
 #[inline(always)]
 pub fn gelu_derivative(x: f32) -> f32 {
     gelu_and_derivative(x).1
 }
 
-/// [`gelu`] and its derivative, which share most of the work.
+/// Returns [`gelu`] and its derivative, which share most of the work.
 #[inline(always)]
 pub fn gelu_and_derivative(x: f32) -> (f32, f32) {
     let bounded = x.clamp(-1e4, 1e4);
@@ -160,19 +161,20 @@ pub fn gelu_and_derivative(x: f32) -> (f32, f32) {
 const SQRT_8_OVER_PI: f32 = 1.595_769_2;
 const CUBIC: f32 = 0.044_715;
 
-/// `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`, written as `x / (1 + e^(-2u))`.
+/// Returns the tanh form of GELU, `0.5 x (1 + tanh(u))` with `u = sqrt(2/pi) (x + 0.044715 x^3)`, computed as
+/// `x / (1 + e^(-2u))`.
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     gelu_tanh_and_derivative(x).0
 }
 
-/// The derivative of [`gelu_tanh`].
+/// Returns the derivative of [`gelu_tanh`].
 #[inline(always)]
 pub fn gelu_tanh_derivative(x: f32) -> f32 {
     gelu_tanh_and_derivative(x).1
 }
 
-/// [`gelu_tanh`] and its derivative, which share most of the work.
+/// Returns [`gelu_tanh`] and its derivative, which share most of the work.
 #[inline(always)]
 pub fn gelu_tanh_and_derivative(x: f32) -> (f32, f32) {
     let bounded = x.clamp(-1e4, 1e4);
@@ -191,13 +193,13 @@ fn sigmoid_of_cubic(x: f32) -> (f32, f32) {
     (s, e * s)
 }
 
-/// A lower bound that lets NaN pass, unlike `f32::max`.
+/// Returns the maximum of both; NaN if x is NaN, unlike `f32::max`.
 #[inline(always)]
-fn max_or_nan(x: f32, least: f32) -> f32 {
-    if x < least { least } else { x }
+fn max_or_nan(x: f32, minimum: f32) -> f32 {
+    if x < minimum { minimum } else { x }
 }
 
-/// Sum in [`LANES`].
+/// Returns the sum, added in [`LANES`] lanes.
 #[inline(always)]
 pub(crate) fn sum(x: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -232,9 +234,9 @@ pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
     fold(lanes)
 }
 
-/// Replaces the first of each pair by `f` of the pair, and returns the maximum, as [`greatest`] does.
+/// Replaces the first of each pair by `f` of the pair, and returns the maximum, as [`max`] does.
 #[inline(always)]
-pub(crate) fn zip_greatest(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
+pub(crate) fn zip_max(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let (mut xs, ys) = (x.chunks_exact_mut(LANES), y.chunks_exact(LANES));
     let y_rest = ys.remainder();
@@ -251,7 +253,7 @@ pub(crate) fn zip_greatest(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32
     pairwise(lanes, |a, b| if b > a { b } else { a })
 }
 
-/// Sum of products in [`LANES`].
+/// Returns the dot product, added in [`LANES`] lanes.
 #[inline(always)]
 pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -270,7 +272,7 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
 
 /// Returns the maximum; NaN is skipped.
 #[inline(always)]
-pub(crate) fn greatest(x: &[f32]) -> f32 {
+pub(crate) fn max(x: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = x.chunks_exact(LANES);
     let rest = chunks.remainder();
@@ -285,7 +287,7 @@ pub(crate) fn greatest(x: &[f32]) -> f32 {
     pairwise(lanes, |a, b| if b > a { b } else { a })
 }
 
-/// Adds up lanes pairwise.
+/// Returns the sum of the lanes, added pairwise.
 #[inline(always)]
 fn fold(lanes: [f32; LANES]) -> f32 {
     pairwise(lanes, |a, b| a + b)
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn exp_is_within_two_units_in_the_last_place() {
+    fn exp_relative_error_is_below_2e_7() {
         let mut worst = 0.0f64;
         for i in -87_000..88_700 {
             let x = i as f32 * 1e-3;
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn exp_without_an_upper_bound_is_the_same() {
+    fn exp_to_88_equals_exp() {
         for i in -104_000..88_000 {
             let x = i as f32 * 1e-3;
             assert_eq!(exp_to_88(x), exp(x), "{x}");
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_is_the_passes_one_by_one() {
+    fn fused_passes_equal_separate_passes() {
         for n in [0, 1, 31, 32, 33, 100] {
             let x: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
             let y: Vec<f32> = (0..n).map(|i| (i as f32 * 1.3).cos()).collect();
@@ -415,7 +417,7 @@ mod tests {
             assert_eq!(in_place, mapped);
             let zipped: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x - y).collect();
             let mut in_place = x;
-            assert_eq!(zip_greatest(&mut in_place, &y, |x, y| x - y), greatest(&zipped));
+            assert_eq!(zip_max(&mut in_place, &y, |x, y| x - y), max(&zipped));
             assert_eq!(in_place, zipped);
         }
     }
@@ -426,7 +428,7 @@ mod tests {
             let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
             assert_eq!(sum(&x), x.iter().sum::<f32>());
             assert_eq!(dot(&x, &x), x.iter().map(|x| x * x).sum::<f32>());
-            assert_eq!(greatest(&x), x.last().copied().unwrap_or(f32::NEG_INFINITY));
+            assert_eq!(max(&x), x.last().copied().unwrap_or(f32::NEG_INFINITY));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, its [`Side`] in the product, and [`Threads`],
-//! the threads to use.
+//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, its [`Side`] in the product, and
+//! [`Threads`], the threads to use.
 
 /// The threads that compute one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

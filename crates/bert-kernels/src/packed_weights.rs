@@ -2,7 +2,7 @@
 //!
 //! A product in bf16 rounds and packs its weight every time, which for BERT-base and a batch of 8 is a fifth of an
 //! evaluation. Weights that no optimizer changes in between need that only once. [`PackedWeights`] belongs to the layer
-//! whose weights it packs, and an operation finds it through [`Compute::keeping`].
+//! whose weights it packs, and an operation finds it through [`Compute::with_packed_weights`].
 //!
 //! An entry holds the weight itself and its packed form. So the weight's buffer cannot be changed or freed, and the
 //! same buffer means the same numbers: an entry is never out of date. A changed weight has a new buffer, without an
@@ -23,11 +23,11 @@ use crate::compute::Compute;
 #[derive(Default)]
 pub struct PackedWeights {
     #[cfg(target_arch = "x86_64")]
-    kept: Mutex<Vec<Kept>>,
+    entries: Mutex<Vec<CacheEntry>>,
 }
 
 #[cfg(target_arch = "x86_64")]
-struct Kept {
+struct CacheEntry {
     weight: FlexTensor,
     parts: Arc<[Packed]>,
 }
@@ -50,57 +50,57 @@ impl PackedWeights {
     /// Returns the packed parts of a contiguous weight, cached or made by `pack`. A weight is always packed the same
     /// way.
     fn get(&self, weight: &FlexTensor, pack: impl FnOnce() -> Vec<Packed>) -> Arc<[Packed]> {
-        let same = |kept: &&Kept| std::ptr::eq(kept.weight.bytes(), weight.bytes());
-        if let Some(kept) = self.lock().iter().find(same) {
-            return kept.parts.clone();
+        let same = |entry: &&CacheEntry| std::ptr::eq(entry.weight.bytes(), weight.bytes());
+        if let Some(entry) = self.lock().iter().find(same) {
+            return entry.parts.clone();
         }
         // Pack without the lock: threads that wait for their parts of this work may take up other work that needs the
         // lock.
         let parts: Arc<[Packed]> = pack().into();
-        let mut kept = self.lock();
-        kept.retain(|kept| !kept.weight.is_unique());
-        kept.push(Kept { weight: weight.clone(), parts: parts.clone() });
+        let mut entries = self.lock();
+        entries.retain(|entry| !entry.weight.is_unique());
+        entries.push(CacheEntry { weight: weight.clone(), parts: parts.clone() });
         parts
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CacheEntry>> {
         // No code that holds the lock leaves the entries half changed.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the packed parts of a contiguous weight: from the cache `kept`, or new ones.
+/// Returns the packed parts of a contiguous weight: from `cache` if given, else newly packed.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn packed(
-    kept: Option<&PackedWeights>,
+    cache: Option<&PackedWeights>,
     weight: &FlexTensor,
     pack: impl FnOnce() -> Vec<Packed>,
 ) -> Arc<[Packed]> {
-    match kept {
-        Some(kept) => kept.get(weight, pack),
+    match cache {
+        Some(cache) => cache.get(weight, pack),
         None => pack().into(),
     }
 }
 
-/// The way an operation computes, and the cache for its packed weights.
+/// The context of an operation: how it computes, and the cache for its packed weights, if any.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeping<'a> {
+pub struct KernelContext<'a> {
     pub(crate) compute: Compute,
     pub(crate) packed: Option<&'a PackedWeights>,
 }
 
-impl From<Compute> for Keeping<'_> {
-    /// Creates a value without a cache.
+impl From<Compute> for KernelContext<'_> {
+    /// Creates a context without a cache.
     fn from(compute: Compute) -> Self {
         Self { compute, packed: None }
     }
 }
 
 impl Compute {
-    /// Lets an operation cache packed weights when it runs without autodiff.
+    /// Returns a context in which an operation caches its packed weights in `packed`, if it runs without autodiff.
     #[must_use]
-    pub fn keeping(self, packed: &PackedWeights) -> Keeping<'_> {
-        Keeping { compute: self, packed: Some(packed) }
+    pub fn with_packed_weights(self, packed: &PackedWeights) -> KernelContext<'_> {
+        KernelContext { compute: self, packed: Some(packed) }
     }
 }
 
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_is_packed_once_and_a_changed_one_again() {
-        let kept = PackedWeights::default();
+    fn only_new_or_changed_weights_are_packed() {
+        let cache = PackedWeights::default();
         let times = std::cell::Cell::new(0);
         let count = |weight: &FlexTensor| {
-            kept.get(weight, || {
+            cache.get(weight, || {
                 times.set(times.get() + 1);
                 Vec::new()
             });
@@ -138,16 +138,16 @@ mod tests {
         slice_mut(&mut changed)[0] += 1.0;
         assert_eq!([count(&changed), count(&changed)], [2, 2]);
         // The first weight has no other owner left.
-        assert_eq!(kept.lock().len(), 1);
+        assert_eq!(cache.lock().len(), 1);
         assert_eq!(count(&flex(&random())), 3);
-        assert_eq!(kept.clone().lock().len(), 0);
+        assert_eq!(cache.clone().lock().len(), 0);
     }
 
     #[test]
-    fn a_kept_weight_is_copied_before_it_changes() {
-        let kept = PackedWeights::default();
+    fn a_cached_weight_is_copied_before_it_changes() {
+        let cache = PackedWeights::default();
         let mut weight = flex(&random());
-        kept.get(&weight, Vec::new);
+        cache.get(&weight, Vec::new);
         let before = slice(&weight).as_ptr();
         slice_mut(&mut weight)[0] += 1.0;
         assert_ne!(slice(&weight).as_ptr(), before);

@@ -26,28 +26,28 @@ const SMALL: usize = 1 << 12;
 const SLACK: usize = 1 << 24;
 
 struct Pool {
-    /// By capacity, in elements.
+    /// Buffers by capacity, in elements.
     sizes: BTreeMap<usize, Buffers>,
     /// Elements in free buffers.
-    kept: usize,
-    /// Elements in tensors' buffers.
+    free: usize,
+    /// Elements in buffers that tensors use.
     live: usize,
-    /// The most that was ever live.
+    /// Maximum of `live` so far.
     peak: usize,
     /// See [`SLACK`].
     slack: usize,
-    /// Buffers that have come back so far: the time.
+    /// Number of buffers returned so far, used as the time.
     returns: u64,
 }
 
 /// The buffers of one capacity.
 #[derive(Default)]
 struct Buffers {
-    /// Each with the time it came back, the last to come at the end.
+    /// Free buffers with the time of their return, the newest last.
     free: Vec<(u64, Vec<f32>)>,
-    /// How many are in tensors.
+    /// Number of buffers in use by tensors.
     live: usize,
-    /// The most that were ever in tensors at once.
+    /// Maximum of `live` so far.
     peak: usize,
 }
 
@@ -60,19 +60,19 @@ fn pool() -> MutexGuard<'static, Pool> {
 
 impl Pool {
     const fn new(slack: usize) -> Self {
-        Self { sizes: BTreeMap::new(), kept: 0, live: 0, peak: 0, slack, returns: 0 }
+        Self { sizes: BTreeMap::new(), free: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
     /// Returns the smallest free buffer that holds `len` elements and at most a quarter more.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
         let mut sizes = self.sizes.range_mut(len..=len + len / 4);
         let (_, mut buffer) = sizes.find_map(|(_, buffers)| buffers.free.pop())?;
-        self.kept -= buffer.capacity();
+        self.free -= buffer.capacity();
         buffer.resize(len, 0.0);
         Some(buffer)
     }
 
-    fn lend(&mut self, capacity: usize) {
+    fn add_live(&mut self, capacity: usize) {
         self.live += capacity;
         self.peak = self.peak.max(self.live);
         let buffers = self.sizes.entry(capacity).or_default();
@@ -80,79 +80,83 @@ impl Pool {
         buffers.peak = buffers.peak.max(buffers.live);
     }
 
-    fn give(&mut self, buffer: Vec<f32>) {
+    fn put_back(&mut self, buffer: Vec<f32>) {
         let capacity = buffer.capacity();
         self.live -= capacity;
         self.returns += 1;
-        let buffers = self.sizes.get_mut(&capacity).expect("what comes back was lent");
+        let buffers = self.sizes.get_mut(&capacity).expect("a returned buffer was counted as live");
         buffers.live -= 1;
         if buffers.free.len() + buffers.live < buffers.peak {
-            self.kept += capacity;
+            self.free += capacity;
             buffers.free.push((self.returns, buffer));
         }
-        while self.kept + self.live > self.peak + self.slack {
+        while self.free + self.live > self.peak + self.slack {
             self.drop_oldest();
         }
     }
 
     fn drop_oldest(&mut self) {
-        let came = |buffers: &Buffers| buffers.free.first().map(|(time, _)| *time);
-        let oldest = self.sizes.values_mut().filter(|b| !b.free.is_empty()).min_by_key(|b| came(b));
-        let (_, buffer) = oldest.expect("what is kept is free").free.remove(0);
-        self.kept -= buffer.capacity();
+        let freed_at = |buffers: &Buffers| buffers.free.first().map(|(time, _)| *time);
+        let oldest = self.sizes.values_mut().filter(|b| !b.free.is_empty()).min_by_key(|b| freed_at(b));
+        let (_, buffer) = oldest.expect("free elements belong to a free buffer").free.remove(0);
+        self.free -= buffer.capacity();
     }
 }
 
-/// Returns a buffer to be overwritten: it holds old contents or zeros.
+/// Returns a buffer of `len` elements with arbitrary contents, to be overwritten.
 pub(crate) fn take(len: usize) -> Vec<f32> {
     let old = if len < SMALL { None } else { pool().take(len) };
     old.unwrap_or_else(|| vec![0.0; len])
 }
 
-/// Returns the buffer as a tensor's storage; it returns to the pool when it is dropped.
-pub(crate) fn lend(buffer: Vec<f32>) -> Bytes {
+/// Wraps the buffer as the storage of a tensor; it returns to the pool when the storage is dropped.
+pub(crate) fn into_storage(buffer: Vec<f32>) -> Bytes {
     let len = buffer.len();
     if len < SMALL {
         return Bytes::from_elems(buffer);
     }
-    pool().lend(buffer.capacity());
+    pool().add_live(buffer.capacity());
     #[expect(unsafe_code, reason = "burn's way to own memory that is not the allocator's")]
     // SAFETY: all bytes of the vector are initialized.
     unsafe {
-        Bytes::from_controller(Box::new(Lent(buffer)), len * size_of::<f32>())
+        Bytes::from_controller(Box::new(PooledBuffer(buffer)), len * size_of::<f32>())
     }
 }
 
 /// Elements of a cache line.
 const LINE: usize = 16;
 /// Maximum elements of a scratch buffer that stays with its thread: 2 MiB.
-const OWN: usize = 1 << 19;
+const MAX_THREAD_BUFFER_LEN: usize = 1 << 19;
 /// Maximum number of buffers that stay with a thread.
-const MOST_OWN: usize = 12;
+const MAX_THREAD_BUFFERS: usize = 12;
 
 thread_local! {
     /// Scratch buffers of this thread, the last used one at the end. They are in the caches of its core; buffers of the
     /// pool, last used by any thread, are not.
-    static OWN_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static THREAD_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns a buffer for one task, with its old contents. It begins at a cache line, because otherwise each 64-byte read
 /// would touch two lines.
 pub(crate) fn scratch(len: usize) -> Scratch {
     let needed = len + LINE - 1;
-    if needed <= OWN { Scratch::of(own(needed), len, true) } else { shared_scratch(len) }
+    if needed <= MAX_THREAD_BUFFER_LEN {
+        Scratch::new(thread_buffer(needed), len, true)
+    } else {
+        shared_scratch(len)
+    }
 }
 
 /// Returns a [`scratch`] buffer that several threads read: it comes from the pool, however short it is.
 pub(crate) fn shared_scratch(len: usize) -> Scratch {
     let buffer = take(len + LINE - 1);
-    pool().lend(buffer.capacity());
-    Scratch::of(buffer, len, false)
+    pool().add_live(buffer.capacity());
+    Scratch::new(buffer, len, false)
 }
 
 /// Returns this thread's smallest free buffer of at least `needed` elements, or a new one.
-fn own(needed: usize) -> Vec<f32> {
-    OWN_BUFFERS.with_borrow_mut(|buffers| {
+fn thread_buffer(needed: usize) -> Vec<f32> {
+    THREAD_BUFFERS.with_borrow_mut(|buffers| {
         let sizes = buffers.iter().enumerate().filter(|(_, buffer)| buffer.len() >= needed);
         match sizes.min_by_key(|(_, buffer)| buffer.len()) {
             Some((index, _)) => buffers.remove(index),
@@ -165,14 +169,14 @@ fn own(needed: usize) -> Vec<f32> {
 pub(crate) struct Scratch {
     buffer: Vec<f32>,
     elements: Range<usize>,
-    /// Whether it stays with the thread that drops it.
-    own: bool,
+    /// Whether the thread that drops it keeps it for its next task.
+    thread_local: bool,
 }
 
 impl Scratch {
-    fn of(buffer: Vec<f32>, len: usize, own: bool) -> Self {
+    fn new(buffer: Vec<f32>, len: usize, thread_local: bool) -> Self {
         let start = buffer.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE - 1);
-        Self { buffer, elements: start..start + len, own }
+        Self { buffer, elements: start..start + len, thread_local }
     }
 }
 
@@ -193,13 +197,13 @@ impl DerefMut for Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        if !self.own {
-            return pool().give(buffer);
+        if !self.thread_local {
+            return pool().put_back(buffer);
         }
-        // A thread that ends takes no more buffers.
-        let _ = OWN_BUFFERS.try_with(|buffers| {
+        // A thread that is ending has no thread-local buffers any more; the buffer is freed.
+        let _ = THREAD_BUFFERS.try_with(|buffers| {
             let mut buffers = buffers.borrow_mut();
-            if buffers.len() == MOST_OWN {
+            if buffers.len() == MAX_THREAD_BUFFERS {
                 buffers.remove(0);
             }
             buffers.push(buffer);
@@ -207,18 +211,18 @@ impl Drop for Scratch {
     }
 }
 
-/// The owner of a tensor's storage.
-struct Lent(Vec<f32>);
+/// A buffer that returns to the pool when it is dropped: the owner of a tensor's storage.
+struct PooledBuffer(Vec<f32>);
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if self.0.len() >= SMALL {
-            pool().give(std::mem::take(&mut self.0));
+            pool().put_back(std::mem::take(&mut self.0));
         }
     }
 }
 
-impl AllocationController for Lent {
+impl AllocationController for PooledBuffer {
     fn alloc_align(&self) -> usize {
         align_of::<f32>()
     }
@@ -234,14 +238,14 @@ impl AllocationController for Lent {
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
         let bytes: &[u8] = bytemuck::cast_slice(&self.0);
         #[expect(unsafe_code, reason = "the interface is in uninitialized bytes")]
-        // SAFETY: initialized bytes are valid as possibly uninitialized ones, for reading.
+        // SAFETY: initialized bytes are valid as possibly uninitialized bytes, for reading.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) })
     }
 
     #[expect(unsafe_code, reason = "the interface is in uninitialized bytes")]
     unsafe fn memory_mut(&mut self, _: AccessPolicy) -> Result<&mut [MaybeUninit<u8>], AccessError> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.0);
-        // SAFETY: the caller promises to write initialized bytes only, and any such are an f32.
+        // SAFETY: the caller promises to write initialized bytes only, and any four initialized bytes are an f32.
         Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) })
     }
 }
@@ -250,28 +254,28 @@ impl AllocationController for Lent {
 mod tests {
     use super::*;
 
-    fn lent(pool: &mut Pool, len: usize) -> Vec<f32> {
+    fn allocate(pool: &mut Pool, len: usize) -> Vec<f32> {
         let buffer = pool.take(len).unwrap_or_else(|| vec![0.0; len]);
         assert_eq!(buffer.len(), len);
-        pool.lend(buffer.capacity());
+        pool.add_live(buffer.capacity());
         buffer
     }
 
     #[test]
-    fn a_buffer_comes_back_and_no_more_is_kept_than_was_in_use() {
+    fn free_buffers_never_exceed_the_peak_use() {
         let mut pool = Pool::new(0);
-        let (a, b) = (lent(&mut pool, 10), lent(&mut pool, 20));
-        pool.give(a);
-        pool.give(b);
-        assert_eq!((pool.kept, pool.live, pool.peak), (30, 0, 30));
-        let a = lent(&mut pool, 10);
-        assert_eq!((pool.kept, pool.live), (20, 10));
-        // Another size: when it comes back, the buffer of 20 makes room.
-        let c = lent(&mut pool, 15);
-        pool.give(c);
-        assert_eq!((pool.kept, pool.live, pool.peak), (15, 10, 30));
-        pool.give(a);
-        assert_eq!((pool.kept, pool.live, pool.peak), (25, 0, 30));
+        let (a, b) = (allocate(&mut pool, 10), allocate(&mut pool, 20));
+        pool.put_back(a);
+        pool.put_back(b);
+        assert_eq!((pool.free, pool.live, pool.peak), (30, 0, 30));
+        let a = allocate(&mut pool, 10);
+        assert_eq!((pool.free, pool.live), (20, 10));
+        // A new size: when it returns, the buffer of 20 is freed.
+        let c = allocate(&mut pool, 15);
+        pool.put_back(c);
+        assert_eq!((pool.free, pool.live, pool.peak), (15, 10, 30));
+        pool.put_back(a);
+        assert_eq!((pool.free, pool.live, pool.peak), (25, 0, 30));
     }
 
     #[test]
@@ -279,51 +283,51 @@ mod tests {
         let mut pool = Pool::new(30);
         for len in [10, 20, 30] {
             assert!(pool.take(len).is_none());
-            pool.lend(len);
-            pool.give(vec![0.0; len]);
+            pool.add_live(len);
+            pool.put_back(vec![0.0; len]);
         }
-        assert_eq!((pool.kept, pool.live, pool.peak), (60, 0, 30));
+        assert_eq!((pool.free, pool.live, pool.peak), (60, 0, 30));
         assert!([10, 20, 30].into_iter().all(|len| pool.take(len).is_some()));
     }
 
     #[test]
-    fn a_buffer_serves_lengths_that_are_a_little_smaller() {
+    fn a_buffer_serves_slightly_smaller_lengths() {
         let mut pool = Pool::new(0);
-        let buffer = lent(&mut pool, 100);
-        pool.give(buffer);
+        let buffer = allocate(&mut pool, 100);
+        pool.put_back(buffer);
         for len in [80, 99, 100] {
-            let buffer = lent(&mut pool, len);
-            assert_eq!((buffer.capacity(), pool.kept, pool.live), (100, 0, 100));
-            pool.give(buffer);
+            let buffer = allocate(&mut pool, len);
+            assert_eq!((buffer.capacity(), pool.free, pool.live), (100, 0, 100));
+            pool.put_back(buffer);
         }
         assert!(pool.take(79).is_none() && pool.take(101).is_none());
     }
 
     #[test]
-    fn what_nobody_takes_does_not_pile_up() {
+    fn unused_sizes_do_not_accumulate() {
         let mut pool = Pool::new(1_000);
         for _ in 0..10 {
-            pool.lend(10);
-            pool.give(vec![0.0; 10]);
+            pool.add_live(10);
+            pool.put_back(vec![0.0; 10]);
         }
-        assert_eq!((pool.kept, pool.live), (10, 0));
+        assert_eq!((pool.free, pool.live), (10, 0));
     }
 
     #[test]
-    fn what_has_lain_longest_goes_first() {
+    fn longest_unused_buffer_is_freed_first() {
         let mut pool = Pool::new(10);
         for len in [20, 10, 40] {
-            let buffer = lent(&mut pool, len);
-            pool.give(buffer);
+            let buffer = allocate(&mut pool, len);
+            pool.put_back(buffer);
         }
-        // 70 would be more than 40 and 10.
-        assert_eq!(pool.kept, 50);
+        // All three buffers hold 70 elements, more than the peak of 40 plus the slack of 10.
+        assert_eq!(pool.free, 50);
         assert!(pool.take(20).is_none() && pool.take(10).is_some() && pool.take(40).is_some());
     }
 
     #[test]
-    fn storage_is_the_buffer() {
-        let mut bytes = lend(vec![1.5; SMALL]);
+    fn storage_reads_and_writes_the_buffer() {
+        let mut bytes = into_storage(vec![1.5; SMALL]);
         assert_eq!(bytemuck::cast_slice::<u8, f32>(&bytes)[SMALL - 1], 1.5);
         bytemuck::cast_slice_mut::<u8, f32>(&mut bytes)[0] = 2.5;
         let copy = bytes.clone();

@@ -10,7 +10,7 @@ use gemm_common::cache::CACHE_INFO;
 
 use crate::compute::{Precision, has_bf16_instructions};
 use crate::matrix::{Matrix, Threads};
-use crate::product::multiply;
+use crate::product::{MatmulContext, multiply};
 
 /// Returns the vector instructions of this processor that products and sums use, in one line.
 pub fn instruction_set() -> String {
@@ -40,7 +40,7 @@ pub fn instruction_set() -> String {
 }
 
 /// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
-pub fn first_cache() -> [usize; 3] {
+pub fn l1_cache() -> [usize; 3] {
     let cache = CACHE_INFO[0];
     // The minimum values that it uses, whatever the system reports.
     [cache.cache_bytes.max(32 << 10), cache.associativity.max(2), cache.cache_line_bytes.max(64)]
@@ -56,15 +56,15 @@ pub struct ProductTimes {
 }
 
 /// Maximum multiplications of a product that is timed: 3 to 15 milliseconds on one core.
-const LARGEST: usize = 1 << 27;
+const MAX_MULTIPLICATIONS: usize = 1 << 27;
 /// Maximum rows of such a product.
-const MOST_ROWS: usize = 512;
+const MAX_ROWS: usize = 512;
 /// After this time no further pair of products is started, if there were enough.
 const BUDGET: Duration = Duration::from_millis(80);
 /// Maximum number of pairs; the first one warms up.
-const PAIRS: usize = 6;
+const MAX_PAIRS: usize = 6;
 /// Minimum number of pairs: if another program takes the core during one product, there is a second one to compare.
-const ENOUGH: usize = 3;
+const MIN_PAIRS: usize = 3;
 
 /// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for a tenth of
 /// a second in all. Large products are cut to fewer rows and features. Returns `None` without bf16 instructions.
@@ -72,27 +72,34 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     if !has_bf16_instructions() {
         return None;
     }
-    let (m, k) = (rows.clamp(1, MOST_ROWS), input.clamp(1, LARGEST / MOST_ROWS));
-    let n = output.clamp(1, (LARGEST / (m * k)).max(1));
+    let (m, k) = (rows.clamp(1, MAX_ROWS), input.clamp(1, MAX_MULTIPLICATIONS / MAX_ROWS));
+    let n = output.clamp(1, (MAX_MULTIPLICATIONS / (m * k)).max(1));
     let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
     Some(fastest(|precision| {
         let started = Instant::now();
         let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-        multiply((precision, Threads::All), (m, n, k), (&mut c, n), false, factors.0, factors.1);
+        multiply(
+            MatmulContext::new(precision, Threads::All),
+            (m, n, k),
+            (&mut c, n),
+            false,
+            factors.0,
+            factors.1,
+        );
         started.elapsed()
     }))
 }
 
-/// Returns the shortest times that `run` reports, alternating the precisions: of [`PAIRS`], or of [`ENOUGH`] and any
-/// more that fit in [`BUDGET`].
+/// Returns the shortest times that `run` reports, alternating the precisions: of [`MAX_PAIRS`], or of [`MIN_PAIRS`] and
+/// any more that fit in [`BUDGET`].
 fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
     let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
     let mut spent = Duration::ZERO;
-    for pairs in 1..=PAIRS {
+    for pairs in 1..=MAX_PAIRS {
         let (f32, bf16) = (run(Precision::F32), run(Precision::Bf16));
         best = ProductTimes { f32: best.f32.min(f32), bf16: best.bf16.min(bf16) };
         spent += f32 + bf16;
-        if spent >= BUDGET && pairs >= ENOUGH {
+        if spent >= BUDGET && pairs >= MIN_PAIRS {
             break;
         }
     }
@@ -104,9 +111,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_ends_the_timing_and_the_best_counts() {
+    fn timing_stops_at_budget_and_returns_the_minimum() {
         let ms = Duration::from_millis;
-        for (each, pairs) in [(ms(1), PAIRS), (ms(10), 3), (ms(500), ENOUGH)] {
+        for (each, pairs) in [(ms(1), MAX_PAIRS), (ms(10), 3), (ms(500), MIN_PAIRS)] {
             let mut runs = 0;
             let times = fastest(|precision| {
                 runs += 1;
@@ -120,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_timed_where_both_precisions_are() {
+    fn products_are_timed_if_bf16_is_available() {
         for (rows, input, output) in [(1, 1, 1), (4096, 256, 1024), (1 << 20, 1024, 4096)] {
             let times = product_times(rows, input, output);
             assert_eq!(times.is_some(), has_bf16_instructions());
@@ -129,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_described() {
+    fn instruction_set_and_l1_cache_are_detected() {
         assert!(instruction_set().starts_with(std::env::consts::ARCH));
-        let [bytes, ways, line] = first_cache();
+        let [bytes, ways, line] = l1_cache();
         assert!(bytes >= 32 << 10 && ways >= 2 && line >= 64);
     }
 }

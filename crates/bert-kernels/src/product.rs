@@ -1,4 +1,4 @@
-//! Matrix products on parts of buffers, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by
+//! Matrix products on strided slices, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by
 //! `crate::bf16`.
 //!
 //! The order in which the terms of one element are added depends on the precision, the sizes and the processor
@@ -16,9 +16,9 @@ use crate::matrix::{Matrix, Side, Threads};
 use crate::packed_weights::PackedWeights;
 use crate::storage::{slice, width};
 
-/// Two independent pieces of work that are mostly products: side by side on two threads, where that
-/// wastes nothing, and otherwise one after the other with all threads.
-pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threads) + Send) {
+/// Runs two independent functions that mostly compute products. On exactly two threads, both run in parallel with one
+/// thread each, which avoids the overhead of splitting each product. Otherwise they run in sequence on all threads.
+pub(crate) fn run_both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threads) + Send) {
     if rayon::current_num_threads() == 2 {
         rayon::join(|| first(Threads::One), || second(Threads::One));
     } else {
@@ -27,15 +27,28 @@ pub(crate) fn both(first: impl FnOnce(Threads) + Send, second: impl FnOnce(Threa
     }
 }
 
-/// One factor of a product: a matrix, and perhaps its packed form for bf16, made for several products.
+/// The precision of the factors of a product, and the threads that compute it.
 #[derive(Clone, Copy)]
-pub(crate) struct Factor<'a> {
+pub(crate) struct MatmulContext {
+    pub(crate) precision: Precision,
+    pub(crate) threads: Threads,
+}
+
+impl MatmulContext {
+    pub(crate) fn new(precision: Precision, threads: Threads) -> Self {
+        Self { precision, threads }
+    }
+}
+
+/// A factor of a product: a matrix, and its packed form for bf16 if several products share it.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
     matrix: Matrix<'a>,
     #[cfg(target_arch = "x86_64")]
     packed: Option<&'a Packed>,
 }
 
-impl<'a> From<Matrix<'a>> for Factor<'a> {
+impl<'a> From<Matrix<'a>> for Operand<'a> {
     fn from(matrix: Matrix<'a>) -> Self {
         Self {
             matrix,
@@ -45,26 +58,22 @@ impl<'a> From<Matrix<'a>> for Factor<'a> {
     }
 }
 
-/// A matrix that is a factor of several products, on the same side of each, over all of k.
-pub(crate) struct Shared<'a> {
+/// A matrix that is a factor of several products, on the same side and over all of k in each. In bf16 it is packed
+/// once.
+pub(crate) struct SharedOperand<'a> {
     matrix: Matrix<'a>,
     #[cfg(target_arch = "x86_64")]
     packed: Option<Arc<[Packed]>>,
 }
 
-impl<'a> Shared<'a> {
-    /// A left factor of `lanes` rows or a right one of `lanes` columns; the product sums over `k`.
-    pub(crate) fn new(
-        on: (Precision, Threads),
-        side: Side,
-        matrix: Matrix<'a>,
-        lanes: usize,
-        k: usize,
-    ) -> Self {
+impl<'a> SharedOperand<'a> {
+    /// Creates a left factor `[lanes, k]` or a right factor `[k, lanes]`.
+    pub(crate) fn new(ctx: MatmulContext, side: Side, matrix: Matrix<'a>, lanes: usize, k: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
-        let packed = (on.0 == Precision::Bf16).then(|| [Packed::whole(on.1, side, matrix, lanes, k)].into());
+        let packed = (ctx.precision == Precision::Bf16)
+            .then(|| [Packed::whole(ctx.threads, side, matrix, lanes, k)].into());
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (on, lanes, k, side);
+        let _ = (ctx, lanes, k, side);
         Self {
             matrix,
             #[cfg(target_arch = "x86_64")]
@@ -72,21 +81,18 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// A contiguous weight as the right factor: packed before, packed now to be `kept`, or left to the product.
-    pub(crate) fn weight(
-        on: (Precision, Threads),
-        kept: Option<&PackedWeights>,
-        weight: &'a FlexTensor,
-    ) -> Self {
+    /// Creates the right factor of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
+    /// or packs and caches the weight. Otherwise the product packs it.
+    pub(crate) fn weight(ctx: MatmulContext, cache: Option<&PackedWeights>, weight: &'a FlexTensor) -> Self {
         let (values, n) = (slice(weight), width(weight));
         let matrix = Matrix::rows(values, n);
         #[cfg(target_arch = "x86_64")]
-        let packed = kept.filter(|_| on.0 == Precision::Bf16).map(|kept| {
-            let whole = || vec![Packed::whole(on.1, Side::Right, matrix, n, values.len() / n)];
-            crate::packed_weights::packed(Some(kept), weight, whole)
+        let packed = cache.filter(|_| ctx.precision == Precision::Bf16).map(|cache| {
+            let whole = || vec![Packed::whole(ctx.threads, Side::Right, matrix, n, values.len() / n)];
+            crate::packed_weights::packed(Some(cache), weight, whole)
         });
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (on, kept);
+        let _ = (ctx, cache);
         Self {
             matrix,
             #[cfg(target_arch = "x86_64")]
@@ -94,14 +100,14 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The columns from `first` on, to be read where they are.
-    pub(crate) fn columns_from(&self, first: usize) -> Factor<'_> {
+    /// Returns the columns from `first` on, unpacked.
+    pub(crate) fn columns_from(&self, first: usize) -> Operand<'_> {
         Matrix { data: &self.matrix.data[first * self.matrix.column..], ..self.matrix }.into()
     }
 
-    /// All of it.
-    pub(crate) fn factor(&self) -> Factor<'_> {
-        Factor {
+    /// Returns the whole factor, packed if there is a packed form.
+    pub(crate) fn operand(&self) -> Operand<'_> {
+        Operand {
             matrix: self.matrix,
             #[cfg(target_arch = "x86_64")]
             packed: self.packed.as_ref().map(|parts| &parts[0]),
@@ -109,29 +115,37 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// `c = a b`, or `c = c + a b` with `add`, on the given threads, where c has `m` rows that are `c_row` apart, and `n`
-/// columns.
+/// Computes `c = a b`, or `c = c + a b` with `add`.
+///
+/// # Shapes
+///
+/// - a: `[m, k]`; b: `[k, n]`
+/// - c: `[m, n]`, with rows that are `c_row` elements apart
+///
+/// # Panics
+///
+/// If a matrix does not fit in its slice, or for bf16 on a processor without AVX-512 BF16.
 pub(crate) fn multiply<'a>(
-    (precision, threads): (Precision, Threads),
+    MatmulContext { precision, threads }: MatmulContext,
     (m, n, k): (usize, usize, usize),
     (c, c_row): (&mut [f32], usize),
     add: bool,
-    a: impl Into<Factor<'a>>,
-    b: impl Into<Factor<'a>>,
+    a: impl Into<Operand<'a>>,
+    b: impl Into<Operand<'a>>,
 ) {
     let (a, b) = (a.into(), b.into());
-    assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the product does not fit");
-    assert!(a.matrix.holds(m, k) && b.matrix.holds(k, n), "a factor is too small");
+    assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the slice of the product is too small");
+    assert!(a.matrix.holds(m, k) && b.matrix.holds(k, n), "the slice of a factor is too small");
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bf16 {
-        let factor = |factor: Factor<'a>| match factor.packed {
+        let factor = |factor: Operand<'a>| match factor.packed {
             Some(packed) => bf16::Factor::Packed(packed),
             None => bf16::Factor::Plain(factor.matrix),
         };
         return bf16::multiply(threads, (m, n, k), (c, c_row), add, factor(a), factor(b));
     }
     #[cfg(not(target_arch = "x86_64"))]
-    assert_eq!(precision, Precision::F32, "there are no bf16 products for this processor");
+    assert_eq!(precision, Precision::F32, "bf16 products need an x86-64 processor with AVX-512 BF16");
     let parallelism = match threads {
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),

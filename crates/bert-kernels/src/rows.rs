@@ -1,14 +1,14 @@
-//! Rows of equal width: additions, and blocks of them for the threads.
+//! Additions on rows of equal width, and the split of rows into blocks, one task each.
 //!
-//! The blocks follow from the shape alone and are the same for any number of threads; partial sums are added in the
-//! order of the blocks.
+//! The blocks depend on the shape only, not on the number of threads, and partial sums are added in the order of the
+//! blocks. So every sum has the same bits on any number of threads.
 
 use rayon::prelude::*;
 
 use crate::math::vectorized;
 
 vectorized! {
-    /// Adds `bias` to every row.
+    /// Adds `bias`, `[width]`, to every row of x, `[rows, width]`.
     pub(crate) fn add_bias(x: &mut [f32], bias: &[f32]) {
         for x in x.chunks_exact_mut(bias.len()) {
             for (x, b) in x.iter_mut().zip(bias) {
@@ -19,7 +19,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Adds elementwise.
+    /// Adds y to x, element by element.
     pub(crate) fn add(x: &mut [f32], y: &[f32]) {
         for (x, y) in x.iter_mut().zip(y) {
             *x += y;
@@ -28,7 +28,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Adds every row to `sum`.
+    /// Adds every row of x, `[rows, width]`, to `sum`, `[width]`.
     pub(crate) fn add_rows(x: &[f32], sum: &mut [f32]) {
         for x in x.chunks_exact(sum.len()) {
             for (sum, x) in sum.iter_mut().zip(x) {
@@ -38,24 +38,24 @@ vectorized! {
     }
 }
 
-/// Elements that one task should have at least, so that handing it out is worth it.
-const ELEMENTS: usize = 1 << 13;
-/// Most blocks that a reduction is split into.
-const BLOCKS: usize = 64;
+/// Minimum number of elements per task; below it, scheduling costs more than the work.
+const MIN_ELEMENTS: usize = 1 << 13;
+/// Maximum number of blocks of a reduction.
+const MAX_BLOCKS: usize = 64;
 
-/// Rows per block; at least one.
+/// Returns the number of rows per block; at least one.
 pub(crate) fn rows_per_block(rows: usize, width: usize) -> usize {
-    ELEMENTS.div_ceil(width.max(1)).max(rows.div_ceil(BLOCKS)).max(1)
+    MIN_ELEMENTS.div_ceil(width.max(1)).max(rows.div_ceil(MAX_BLOCKS)).max(1)
 }
 
-/// Adds up partial sums `[blocks, width]` in the order of the blocks.
+/// Returns the sum of the partial sums `[blocks, width]`, added in the order of the blocks.
 pub(crate) fn add_blocks(partial: &[f32], width: usize) -> Vec<f32> {
     let mut sum = vec![0.0; width];
     add_rows(partial, &mut sum);
     sum
 }
 
-/// The sum of all rows, each `width` long.
+/// Returns the sum of all rows of x, `[rows, width]`.
 pub(crate) fn column_sums(x: &[f32], width: usize) -> Vec<f32> {
     let block = rows_per_block(x.len() / width, width) * width;
     let mut sums = vec![0.0; x.len().div_ceil(block) * width];

@@ -15,17 +15,17 @@ use crate::attention::{self, Attention};
 use crate::compute::linear;
 use crate::dense;
 use crate::dropout::Dropout;
-use crate::extension::{Fused, Input, apply_or, fused_path, place};
+use crate::extension::{Fused, Input, apply_or, fused_path, tensor_backend};
 use crate::matrix::Threads;
-use crate::packed_weights::{Keeping, PackedWeights};
-use crate::product::both;
+use crate::packed_weights::{KernelContext, PackedWeights};
+use crate::product::{MatmulContext, run_both};
 use crate::rows::{add_bias, column_sums, rows_per_block};
 use crate::storage::{buffer, contiguous, slice, tensor, width};
 
 /// Weight and bias of a dense layer.
 pub type Projection = (Tensor<2>, Tensor<1>);
 
-/// Attention of all heads, with queries, keys and values projected from the same hidden states.
+/// Returns the multi-head attention with queries, keys and values projected from the same hidden states.
 ///
 /// # Shapes
 ///
@@ -33,7 +33,7 @@ pub type Projection = (Tensor<2>, Tensor<1>);
 /// - projections: `[hidden, hidden]` and `[hidden]`
 /// - bias: `[batch, 1, 1, seq]`
 pub fn self_attention<'a>(
-    on: impl Into<Keeping<'a>>,
+    ctx: impl Into<KernelContext<'a>>,
     x: Tensor<3>,
     projections: [Projection; 3],
     bias: Tensor<4>,
@@ -41,7 +41,7 @@ pub fn self_attention<'a>(
     scale: f64,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
-    let Keeping { compute, packed } = on.into();
+    let KernelContext { compute, packed } = ctx.into();
     let [batch, seq, hidden] = x.dims();
     for (weight, vector) in &projections {
         assert_shape!(weight, [hidden, hidden]);
@@ -49,9 +49,10 @@ pub fn self_attention<'a>(
     }
     assert_shape!(bias, [batch, 1, 1, seq]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    let mut places = vec![place(&x), place(&bias)];
-    places.extend(projections.iter().flat_map(|(weight, bias)| [place(weight), place(bias)]));
-    match fused_path(compute, &places) {
+    let mut backends = vec![tensor_backend(&x), tensor_backend(&bias)];
+    backends
+        .extend(projections.iter().flat_map(|(weight, bias)| [tensor_backend(weight), tensor_backend(bias)]));
+    match fused_path(compute, &backends) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
             let precision = compute.precision;
@@ -61,7 +62,7 @@ pub fn self_attention<'a>(
                 [x.into(), wq.into(), wk.into(), wv.into(), bq.into(), bk.into(), bv.into()];
             #[cfg(target_arch = "x86_64")]
             if precision == crate::Precision::Bf16 {
-                return apply_or(by_rows::SelfAttention(attention), path, inputs, |operation, inputs| {
+                return apply_or(bf16_rows::SelfAttention(attention), path, inputs, |operation, inputs| {
                     operation.contexts(&inputs.map(contiguous), packed).0
                 });
             }
@@ -81,7 +82,7 @@ pub fn self_attention<'a>(
 struct SelfAttention(Attention);
 
 impl SelfAttention {
-    /// The contexts, and what the attention keeps.
+    /// Returns the contexts and the values that the attention saves.
     fn contexts(
         &self,
         [x, wq, wk, wv, bq, bk, bv]: &[FlexTensor; 7],
@@ -91,7 +92,13 @@ impl SelfAttention {
         let shape = x.layout().shape().clone();
         let projected = [(wq, bq), (wk, bk), (wv, bv)].map(|(weight, bias)| {
             let mut y = buffer(shape.num_elements());
-            dense::forward((self.0.precision, Threads::All), slice(x), weight, packed, &mut y);
+            dense::forward(
+                MatmulContext::new(self.0.precision, Threads::All),
+                slice(x),
+                weight,
+                packed,
+                &mut y,
+            );
             let block = rows_per_block(y.len() / hidden, hidden) * hidden;
             y.par_chunks_mut(block).for_each(|y| add_bias(y, slice(bias)));
             tensor(y, shape.clone())
@@ -101,41 +108,54 @@ impl SelfAttention {
 }
 
 impl Fused<7> for SelfAttention {
-    /// x, the three weights, and what the attention keeps.
+    /// x, the three weights, and the values that the attention saves.
     type Saved = ([FlexTensor; 4], <Attention as Fused<3>>::Saved);
 
     fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
         let inputs = inputs.map(contiguous);
-        let (context, kept) = self.contexts(&inputs, None);
+        let (context, saved) = self.contexts(&inputs, None);
         let [x, wq, wk, wv, ..] = inputs;
-        (context, ([x, wq, wk, wv], kept))
+        (context, ([x, wq, wk, wv], saved))
     }
 
     fn backward(
         self,
-        ([x, wq, wk, wv], kept): Self::Saved,
+        ([x, wq, wk, wv], saved): Self::Saved,
         gradient: FlexTensor,
         wanted: [bool; 7],
     ) -> [Option<FlexTensor>; 7] {
         let (hidden, precision) = (width(&x), self.0.precision);
-        let gradients = self.0.backward(kept, gradient, [true; 3]).map(|g| g.expect("all are wanted"));
+        let gradients = self.0.backward(saved, gradient, [true; 3]).map(|g| g.expect("all are wanted"));
         let gradients = gradients.each_ref().map(slice);
         let (weights, values) = ([&wq, &wk, &wv].map(slice), slice(&x));
         let mut d_x = wanted[0].then(|| buffer(values.len()));
         let mut d_weights: [Option<Vec<f32>>; 3] =
             std::array::from_fn(|i| wanted[1 + i].then(|| buffer(hidden * hidden)));
-        both(
+        run_both(
             |threads| {
                 if let Some(d_x) = &mut d_x {
                     for (i, (weight, gradient)) in weights.into_iter().zip(gradients).enumerate() {
-                        dense::backward_x((precision, threads), weight, hidden, gradient, d_x, i > 0);
+                        dense::backward_x(
+                            MatmulContext::new(precision, threads),
+                            weight,
+                            hidden,
+                            gradient,
+                            d_x,
+                            i > 0,
+                        );
                     }
                 }
             },
             |threads| {
                 for (d_weight, gradient) in d_weights.iter_mut().zip(gradients) {
                     if let Some(d_weight) = d_weight {
-                        dense::backward_weight((precision, threads), values, hidden, gradient, d_weight);
+                        dense::backward_weight(
+                            MatmulContext::new(precision, threads),
+                            values,
+                            hidden,
+                            gradient,
+                            d_weight,
+                        );
                     }
                 }
             },
@@ -149,9 +169,9 @@ impl Fused<7> for SelfAttention {
     }
 }
 
-/// Row of the batch by row.
+/// The bf16 kernel, one row of the batch after another.
 #[cfg(target_arch = "x86_64")]
-mod by_rows {
+mod bf16_rows {
     use burn::backend::flex::FlexTensor;
     use rayon::prelude::*;
 
@@ -171,39 +191,39 @@ mod by_rows {
         Packed::whole(Threads::All, Side::Right, matrix, hidden, hidden)
     }
 
-    /// A product of one row, `[seq, hidden]` times `[hidden, hidden]`.
+    /// Computes a product of one row of the batch, `[seq, hidden]` times `[hidden, hidden]`.
     fn product((threads, sizes): (Threads, Sizes), c: &mut [f32], add: bool, a: Factor, b: &Packed) {
         let Sizes { seq, hidden, .. } = sizes;
         multiply(threads, (seq, hidden, hidden), (c, hidden), add, a, Factor::Packed(b));
     }
 
-    /// Queries, keys and values of a row.
+    /// Computes the queries, keys and values of a row of the batch, `[3, seq, hidden]`.
     fn project(
-        on: (Threads, Sizes),
+        ctx: (Threads, Sizes),
         x: &[f32],
         weights: [&Packed; 3],
         biases: [&[f32]; 3],
         projected: &mut [f32],
     ) {
-        let Sizes { seq, hidden, .. } = on.1;
+        let Sizes { seq, hidden, .. } = ctx.1;
         let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
         for ((y, weight), bias) in projected.chunks_exact_mut(seq * hidden).zip(weights).zip(biases) {
-            product(on, y, false, Factor::Packed(&x), weight);
+            product(ctx, y, false, Factor::Packed(&x), weight);
             add_bias(y, bias);
         }
     }
 
-    fn three(all: &[f32]) -> [&[f32]; 3] {
+    fn thirds(all: &[f32]) -> [&[f32]; 3] {
         let part = all.len() / 3;
         std::array::from_fn(|i| &all[i * part..(i + 1) * part])
     }
 
     impl SelfAttention {
-        /// The contexts, and of each score row the maximum and the inverse sum.
+        /// Returns the contexts, and the maximum and the inverse sum of each row of scores.
         pub(super) fn contexts(
             &self,
             inputs: &[FlexTensor; 7],
-            kept: Option<&PackedWeights>,
+            cache: Option<&PackedWeights>,
         ) -> (FlexTensor, Vec<[f32; 2]>) {
             let [x, _, _, _, bq, bk, bv] = inputs.each_ref().map(slice);
             let shape = inputs[0].layout().shape().clone();
@@ -211,7 +231,7 @@ mod by_rows {
             let threads = if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One };
             let weights: [_; 3] = std::array::from_fn(|i| {
                 let weight = &inputs[1 + i];
-                packed(kept, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
+                packed(cache, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
             });
             let weights = weights.each_ref().map(|parts| &parts[0]);
             let mut context = buffer(x.len());
@@ -225,7 +245,7 @@ mod by_rows {
                     || (RowScratch::new(seq), scratch(3 * seq * hidden)),
                     |(scratch, projected), (batch, ((context, x), rows))| {
                         project((threads, sizes), x, weights, [bq, bk, bv], projected);
-                        self.0.row_forward(sizes, batch, three(projected), rows, context, scratch);
+                        self.0.row_forward(sizes, batch, thirds(projected), rows, context, scratch);
                     },
                 );
             (tensor(context, shape), rows)
@@ -233,7 +253,7 @@ mod by_rows {
     }
 
     impl Fused<7> for SelfAttention {
-        /// The inputs, and of each score row the maximum and the inverse sum.
+        /// The inputs, and the maximum and the inverse sum of each row of scores.
         type Saved = ([FlexTensor; 7], Vec<[f32; 2]>);
 
         fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
@@ -259,12 +279,12 @@ mod by_rows {
             let transposed = matrices.map(|weight| right(weight.transposed(), hidden));
             let mut dx = buffer(x.len());
             let mut sums = vec![0.0; shape[0] * 3 * hidden];
-            // Factors of the sums over all tokens.
+            // Packed factors of the weight gradients, which sum over all tokens.
             let mut left = Packed::new(Side::Left, hidden, tokens, seq);
             let mut rights: [Packed; 3] =
                 std::array::from_fn(|_| Packed::new(Side::Right, hidden, tokens, seq));
-            let (fill_left, all_left) = left.stretches_mut();
-            let [(fill_right, all_q), (_, all_k), (_, all_v)] = rights.each_mut().map(Packed::stretches_mut);
+            let (fill_left, all_left) = left.k_blocks_mut();
+            let [(fill_right, all_q), (_, all_k), (_, all_v)] = rights.each_mut().map(Packed::k_blocks_mut);
             let weights_wanted = wanted[1..4].contains(&true);
             let chunk = seq * hidden;
             dx.par_chunks_mut(chunk)
@@ -284,12 +304,21 @@ mod by_rows {
                             .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
                             .expect("three parts");
                         let outputs = [dq, dk, dv];
-                        self.0.row_backward(sizes, batch, three(projected), rows, gradient, outputs, scratch);
-                        for (gradient, sum) in three(gradients).into_iter().zip(sums.chunks_exact_mut(hidden))
+                        self.0.row_backward(
+                            sizes,
+                            batch,
+                            thirds(projected),
+                            rows,
+                            gradient,
+                            outputs,
+                            scratch,
+                        );
+                        for (gradient, sum) in
+                            thirds(gradients).into_iter().zip(sums.chunks_exact_mut(hidden))
                         {
                             add_rows(gradient, sum);
                         }
-                        let gradients = three(gradients).map(|gradient| Matrix::rows(gradient, hidden));
+                        let gradients = thirds(gradients).map(|gradient| Matrix::rows(gradient, hidden));
                         if wanted[0] {
                             for (i, (gradient, weight)) in gradients.into_iter().zip(&transposed).enumerate()
                             {
@@ -326,13 +355,13 @@ mod by_rows {
         use burn::tensor::{Device, Distribution, Tensor, Tolerance};
 
         use super::*;
-        use crate::extension::{Input, apply, fused_path, place};
+        use crate::extension::{Input, apply, fused_path, tensor_backend};
         use crate::{Compute, Dropout, Precision};
 
         /// Tokens of the batch are summed 32 at a time, so the bits are equal where rows are multiples of that.
         #[test]
         #[ignore = "needs AVX-512 BF16"]
-        fn bf16_row_by_row_is_all_at_once() {
+        fn bf16_rows_equal_the_whole_batch() {
             assert!(crate::has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
             let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
             let device = Device::flex().autodiff();
@@ -346,7 +375,7 @@ mod by_rows {
                 let weights = [matrix(), matrix(), matrix()];
                 let biases = [vector(), vector(), vector()];
                 let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
-                let path = fused_path(compute, &[place(&x)]).expect("a fused path");
+                let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
                 let bias = contiguous(Input::from(mask).into_flex());
                 let precision = Precision::Bf16;
                 let attention =

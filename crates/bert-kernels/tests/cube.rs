@@ -1,7 +1,7 @@
-//! Kernels for GPUs against burn's operations in f64 on the CPU: values and gradients, odd shapes, dropout.
+//! Compares the GPU kernels with burn's operations in f64 on the CPU: values and gradients, odd shapes, dropout.
 //!
-//! With feature `wgpu`, on its default device, and not without one. Mesa's lavapipe, a
-//! Vulkan in software, is enough (Debian: `apt install mesa-vulkan-drivers`).
+//! Needs the feature `wgpu` and a device. Mesa's lavapipe, a software Vulkan, is enough (Debian: `apt install
+//! mesa-vulkan-drivers`).
 #![cfg(feature = "wgpu")]
 
 use bert_kernels::adamw::{self, AdamW, State};
@@ -27,7 +27,7 @@ fn host(x: Tensor<1>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// The output, and the gradients of its product with fixed weights.
+/// Returns the output, and the gradients of the sum of the output times fixed weights.
 fn run(
     compute: Compute,
     operation: Operation,
@@ -116,7 +116,7 @@ fn attentions(gpu: &Device) {
         let inputs = [1, 2, 3].map(|seed| numbers(seed, len).iter().map(|x| 2.0 * x).collect());
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let states: [Tensor<3>; 3] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
-            // The last key of each row is padding, but for rows of one.
+            // The last key of each row is padding, except in rows of one key.
             let bias = (0..batch * seq).map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 });
             let bias = TensorData::new(bias.collect::<Vec<f64>>(), [batch, 1, 1, seq]);
             let bias = Tensor::<4>::from_data(bias, (&x[0].device(), x[0].dtype()));

@@ -1,7 +1,7 @@
-//! bf16 products inside the operations, fused and composed of burn's own: against f64 in values and
-//! gradients, and the same bytes on any number of threads.
+//! Compares operations with bf16 products, fused and composed of burn's own, with f64 in values and gradients, and
+//! checks equal bytes on any number of threads.
 //!
-//! Every factor may have a relative error of 2^-8; the tolerances are a few times that, relative to the greatest
+//! Every factor may have a relative error of 2^-8; the tolerances are a few times 2^-8, relative to the maximum
 //! element.
 
 use bert_kernels::dense;
@@ -9,11 +9,13 @@ use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Compute, Dropout, Keeping, Kernels, PackedWeights, Precision, has_bf16_instructions};
+use bert_kernels::{
+    Compute, Dropout, KernelContext, Kernels, PackedWeights, Precision, has_bf16_instructions,
+};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 const UNIT: f64 = 1.0 / 256.0;
-/// The paths that round: the fused kernels' products, and burn's own.
+/// The two implementations that round: the fused kernels and burn's operations.
 const PATHS: [Kernels; 2] = [Kernels::Fused, Kernels::Plain];
 
 type Operation<'a> = &'a (dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1> + Sync);
@@ -36,7 +38,8 @@ fn host(x: Tensor<1>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// The output, and the gradients of its product with fixed weights; all in the type of the inputs.
+/// Returns the output, and the gradients of the sum of the output times fixed weights, in the element type of the
+/// inputs.
 fn run(compute: Compute, operation: Operation, inputs: &[Vec<f64>], dtype: DType) -> Vec<Vec<f64>> {
     let leaves: Vec<_> = inputs.iter().map(|x| leaf(x, dtype)).collect();
     let output = operation(compute, leaves.clone());
@@ -51,8 +54,8 @@ fn run(compute: Compute, operation: Operation, inputs: &[Vec<f64>], dtype: DType
     std::iter::once(host(output)).chain(leaves.iter().map(gradient)).collect()
 }
 
-/// The greatest difference, in units of the greatest element of what is wanted; or of 1 where all are
-/// smaller (the gradient of the keys' bias is zero in theory).
+/// Returns the maximum difference, relative to the maximum wanted element or 1, whichever is greater (the gradient of
+/// the keys' bias is zero in theory).
 fn error(got: &[f64], want: &[f64]) -> f64 {
     let scale = want.iter().fold(1f64, |scale, x| scale.max(x.abs()));
     assert_eq!(got.len(), want.len());
@@ -63,7 +66,7 @@ fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
     let fused = |precision| Compute { kernels: Kernels::Fused, precision };
     let exact = run(fused(Precision::F32), operation, inputs, DType::F64);
     let full = run(fused(Precision::F32), operation, inputs, DType::F32);
-    // f64 is never rounded.
+    // f64 products are never rounded to bf16.
     assert!(run(fused(Precision::Bf16), operation, inputs, DType::F64) == exact, "{name}");
     for kernels in PATHS {
         let compute = Compute { kernels, precision: Precision::Bf16 };
@@ -80,7 +83,7 @@ fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
             for threads in [1, 2, 3, 16] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let again = pool.install(|| run(compute, operation, inputs, DType::F32));
-                assert!(again == rounded, "{name}: other bytes on {threads} threads");
+                assert!(again == rounded, "{name}: different bytes on {threads} threads");
             }
         }
     }
@@ -154,7 +157,7 @@ fn masked_lm() {
 #[test]
 fn operations_with_bf16_products() {
     if !has_bf16_instructions() {
-        println!("no AVX-512 BF16: the fused kernels give way to burn's own operations");
+        println!("no AVX-512 BF16: burn's own operations run instead of the fused kernels");
     }
     dense_layers();
     attention();
@@ -162,9 +165,9 @@ fn operations_with_bf16_products() {
     masked_lm();
 }
 
-/// One call after another with the same two layers, which take turns; then with the weights of one changed.
+/// Calls two layers in turn with cached weights, then changes the weights of one layer.
 #[test]
-fn kept_weights_change_no_bits() {
+fn cached_weights_do_not_change_bits() {
     let device = Device::flex();
     let tensor = |seed, len: usize| {
         let values: Vec<f32> = numbers(seed, len).iter().map(|x| *x as f32 / 4.0).collect();
@@ -179,14 +182,14 @@ fn kept_weights_change_no_bits() {
             .chain([matrix(seed + 4, [hidden, wide]), matrix(seed + 5, [wide, hidden])])
             .collect()
     };
-    let forward = |on: Keeping, weights: &[Tensor<2>], rows: usize| {
+    let forward = |ctx: KernelContext, weights: &[Tensor<2>], rows: usize| {
         let states = tensor(99, 2 * rows * hidden).reshape([2, rows, hidden]);
         let projections = [0, 1, 2].map(|i: usize| (weights[i].clone(), tensor(50 + i as u64, hidden)));
         let bias = Tensor::zeros([2, 1, 1, rows], &device);
-        let x = self_attention(on, states, projections, bias, 3, 0.25, None);
-        let x = dense::product(on, x, weights[3].clone());
+        let x = self_attention(ctx, states, projections, bias, 3, 0.25, None);
+        let x = dense::product(ctx, x, weights[3].clone());
         let first = (weights[4].clone(), tensor(60, wide));
-        feed_forward(on, x, first, weights[5].clone(), Gelu::Erf).into_data()
+        feed_forward(ctx, x, first, weights[5].clone(), Gelu::Erf).into_data()
     };
     for precision in [Precision::F32, Precision::Bf16] {
         let compute = Compute { kernels: Kernels::Fused, precision };
@@ -194,14 +197,14 @@ fn kept_weights_change_no_bits() {
         let packed = [PackedWeights::default(), PackedWeights::default()];
         for rows in [20, 7, 130] {
             for (weights, packed) in layers.iter().zip(&packed) {
-                let kept = forward(compute.keeping(packed), weights, rows);
+                let kept = forward(compute.with_packed_weights(packed), weights, rows);
                 kept.assert_eq(&forward(compute.into(), weights, rows), true);
             }
             let before = forward(compute.into(), &layers[0], rows);
             layers[0] = layers[0].drain(..).map(|weight| weight.mul_scalar(1.5)).collect();
-            let after = forward(compute.keeping(&packed[0]), &layers[0], rows);
+            let after = forward(compute.with_packed_weights(&packed[0]), &layers[0], rows);
             after.assert_eq(&forward(compute.into(), &layers[0], rows), true);
-            assert!(before != after, "other weights, other output");
+            assert!(before != after, "different weights give a different output");
         }
     }
 }

@@ -70,22 +70,22 @@ impl BertSelfAttention {
         }
     }
 
-    /// Returns the context of every token. If `keep` is given, also stores the attention probabilities before dropout
-    /// there.
+    /// Returns the context of every token. Appends the attention probabilities before dropout to `attentions`, if
+    /// given.
     ///
     /// # Shapes
     ///
     /// - hidden: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - output: `[batch, seq, hidden]`
-    /// - kept probabilities: `[batch, heads, seq, seq]`
+    /// - appended probabilities: `[batch, heads, seq, seq]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
         mode: Mode,
         layer: usize,
-        keep: Option<&mut Vec<Tensor<4>>>,
+        attentions: Option<&mut Vec<Tensor<4>>>,
     ) -> Tensor<3> {
         let [batch, seq, hidden_size] = hidden.dims();
         assert_shape!(bias, [batch, 1, 1, seq]);
@@ -93,11 +93,11 @@ impl BertSelfAttention {
         let head_dim = hidden_size / heads;
         let scale = 1.0 / (head_dim as f64).sqrt();
         let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
-        let Some(keep) = keep else {
+        let Some(attentions) = attentions else {
             let projections = self.projections();
             let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
-            let on = self.compute.keeping(&self.packed);
-            return self_attention(on, hidden, projections, bias, heads, scale, dropout);
+            let ctx = self.compute.with_packed_weights(&self.packed);
+            return self_attention(ctx, hidden, projections, bias, heads, scale, dropout);
         };
         let split = |x: Tensor<3>| {
             x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
@@ -110,7 +110,7 @@ impl BertSelfAttention {
 
         let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
         let probabilities = softmax(scores, 3);
-        keep.push(probabilities.clone());
+        attentions.push(probabilities.clone());
         let probabilities = dropout(probabilities, self.attention_probs_dropout_prob, key_of_masks);
 
         let context = probabilities.matmul(value); // [batch, heads, seq, head_dim]
@@ -124,8 +124,8 @@ impl BertSelfAttention {
         let mut projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
         if let Some(lora) = &self.lora {
             let [(query, _), _, (value, _)] = &mut projections;
-            *query = lora.query.added_to(query.clone());
-            *value = lora.value.added_to(value.clone());
+            *query = lora.query.add_to(query.clone());
+            *value = lora.value.add_to(value.clone());
         }
         projections
     }
@@ -173,8 +173,8 @@ impl BertResidualOutput {
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
         let [batch, seq, _] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
-        let x = dense::product(self.compute.keeping(&self.packed), x, self.dense.weight.val());
-        self.end(x, residual, mode, site).0
+        let x = dense::product(self.compute.with_packed_weights(&self.packed), x, self.dense.weight.val());
+        self.finish(x, residual, mode, site).0
     }
 
     /// Computes the steps after the projection of [`Self::forward`]. Returns the output, and the attention weights of
@@ -184,7 +184,7 @@ impl BertResidualOutput {
     ///
     /// - x, residual and output: `[batch, seq, hidden]`
     /// - shares: `[batch, seq, adapters]`
-    pub(crate) fn end(
+    pub(crate) fn finish(
         &self,
         x: Tensor<3>,
         residual: Tensor<3>,
@@ -199,12 +199,13 @@ impl BertResidualOutput {
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
             let key = mode.site(Site::AdapterFusion(layer));
-            let (hidden, shares) = fusion.end_half(self.compute, h, residual, norm, self.layer_norm_eps, key);
+            let (hidden, shares) =
+                fusion.finish_block(self.compute, h, residual, norm, self.layer_norm_eps, key);
             return (hidden, Some(shares));
         }
         if let Some(adapter) = &self.adapter {
             let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
-            return (adapter.end_half(self.compute, h, residual, norm, self.layer_norm_eps), None);
+            return (adapter.finish_block(self.compute, h, residual, norm, self.layer_norm_eps), None);
         }
         let dropout = key.dropout(self.hidden_dropout_prob, seq * hidden);
         (residual_layer_norm(self.compute, x, bias, residual, norm, self.layer_norm_eps, dropout), None)
@@ -228,19 +229,23 @@ impl BertAttention {
         }
     }
 
+    /// Returns the hidden states after the block. Appends the attention probabilities before dropout to `attentions`,
+    /// if given.
+    ///
     /// # Shapes
     ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
+    /// - appended probabilities: `[batch, heads, seq, seq]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
         mode: Mode,
         layer: usize,
-        keep: Option<&mut Vec<Tensor<4>>>,
+        attentions: Option<&mut Vec<Tensor<4>>>,
     ) -> Tensor<3> {
-        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer, keep);
+        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer, attentions);
         self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
     }
 }

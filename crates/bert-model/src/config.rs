@@ -117,9 +117,9 @@ pub struct BertConfig {
 }
 
 /// The maximum value of any size.
-const LARGEST_SIZE: usize = 1 << 24;
+const MAX_SIZE: usize = 1 << 24;
 /// The maximum number of parameters, a hundred times BERT-large. A damaged or malicious file may ask for more.
-const MOST_PARAMETERS: f64 = 34e9;
+const MAX_PARAMETERS: f64 = 34e9;
 
 impl BertConfig {
     /// Returns the configuration of a released size, for a vocabulary of `vocab_size` words.
@@ -184,30 +184,30 @@ impl BertConfig {
         ];
         for (key, size) in sizes {
             if size == 0 {
-                return Err(wrong(key, "is 0, but must be at least 1"));
+                return Err(config_error(key, "is 0, but must be at least 1"));
             }
         }
         // Checked before any multiplication or allocation.
-        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > LARGEST_SIZE) {
-            return Err(wrong(key, format!("is {size}, but may be {LARGEST_SIZE} at most")));
+        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > MAX_SIZE) {
+            return Err(config_error(key, format!("is {size}, but may be {MAX_SIZE} at most")));
         }
         let [vocabulary, h, inner, layers] =
             [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]
                 .map(|n| n as f64);
         let parameters = vocabulary * h + layers * (4.0 * h * h + 2.0 * h * inner);
-        if parameters > MOST_PARAMETERS {
+        if parameters > MAX_PARAMETERS {
             let reason = format!("is {layers}: the model would have about {parameters:.1e} parameters");
-            return Err(wrong("num_hidden_layers", reason));
+            return Err(config_error("num_hidden_layers", reason));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             let heads = self.num_attention_heads;
-            return Err(wrong(
+            return Err(config_error(
                 "hidden_size",
                 format!("is {}, not a multiple of the {heads} attention heads", self.hidden_size),
             ));
         }
         if self.pad_token_id >= self.vocab_size {
-            return Err(wrong(
+            return Err(config_error(
                 "pad_token_id",
                 format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size),
             ));
@@ -219,23 +219,23 @@ impl BertConfig {
         ];
         for (key, prob) in probabilities {
             if !(0.0..1.0).contains(&prob) {
-                return Err(wrong(key, format!("is {prob}, but must be in [0, 1)")));
+                return Err(config_error(key, format!("is {prob}, but must be in [0, 1)")));
             }
         }
         let positive =
             [("initializer_range", self.initializer_range), ("layer_norm_eps", self.layer_norm_eps)];
         for (key, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(wrong(key, format!("is {value}, but must be above 0")));
+                return Err(config_error(key, format!("is {value}, but must be above 0")));
             }
         }
         match &self.id2label {
-            Some(names) if names.len() != self.num_labels => Err(wrong(
+            Some(names) if names.len() != self.num_labels => Err(config_error(
                 "id2label",
                 format!("names {} labels, but there are {}", names.len(), self.num_labels),
             )),
             Some(names) if !names.keys().copied().eq(0..self.num_labels) => {
-                Err(wrong("id2label", "must number the labels from 0 without gaps"))
+                Err(config_error("id2label", "must number the labels from 0 without gaps"))
             }
             _ => Ok(()),
         }
@@ -284,6 +284,6 @@ impl BertConfig {
     }
 }
 
-pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
+pub(crate) fn config_error(key: &str, reason: impl Into<String>) -> Error {
     Error::Config { key: key.into(), reason: reason.into() }
 }

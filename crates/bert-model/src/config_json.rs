@@ -11,7 +11,7 @@ use bert_kernels::gelu::Gelu;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::config::{BertConfig, Preset, wrong};
+use crate::config::{BertConfig, Preset, config_error};
 use crate::error::Error;
 
 impl BertConfig {
@@ -57,7 +57,7 @@ impl BertConfig {
             Some("gelu_new" | "gelu_pytorch_tanh") => Gelu::Tanh,
             Some(name) => {
                 let reason = format!("is `{name}`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported");
-                return Err(wrong("hidden_act", reason));
+                return Err(config_error("hidden_act", reason));
             }
         };
         or_default(json, "hidden_dropout_prob", &mut config.hidden_dropout_prob)?;
@@ -141,7 +141,7 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
 fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     let refuse = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
         Some(value) if !value.is_null() && !fine(value) => {
-            Err(wrong(key, format!("is {value}; only {supported} is supported")))
+            Err(config_error(key, format!("is {value}; only {supported} is supported")))
         }
         _ => Ok(()),
     };
@@ -156,12 +156,14 @@ fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
 fn optional<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<Option<T>, Error> {
     match json.remove(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => T::deserialize(&value).map(Some).map_err(|e| wrong(key, format!("is {value}: {e}"))),
+        Some(value) => {
+            T::deserialize(&value).map(Some).map_err(|e| config_error(key, format!("is {value}: {e}")))
+        }
     }
 }
 
 fn required<T: DeserializeOwned>(json: &mut Map<String, Value>, key: &str) -> Result<T, Error> {
-    optional(json, key)?.ok_or_else(|| wrong(key, "is missing"))
+    optional(json, key)?.ok_or_else(|| config_error(key, "is missing"))
 }
 
 fn or_default<T: DeserializeOwned>(

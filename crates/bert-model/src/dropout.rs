@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_the_probability_within_five_sigma() {
+    fn dropout_rate_is_within_five_sigma() {
         let n = 1_000_000;
         for prob in [0.1, 0.5, 0.02] {
             let mask = mask(TRAIN, Site::Embeddings, prob, n);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_and_sites_are_independent_within_five_sigma() {
+    fn masks_of_sites_and_lags_are_independent() {
         let n = 1_000_000;
         let mask = |mode, site| mask(mode, site, 0.5, n);
         let agreement = |a: &[f32], b: &[f32]| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_site_of_a_deep_network_has_its_own_number() {
+    fn site_numbers_are_unique() {
         let mut numbers: Vec<u64> = (0..48)
             .flat_map(|layer| {
                 [
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_a_mask_is_the_mask_of_the_prefix_and_threads_do_not_matter() {
+    fn mask_prefix_is_independent_of_length_and_threads() {
         let mask = |len| mask(TRAIN, Site::AttentionOutput(3), 0.1, len);
         let long = mask(3 * CHUNK + 5);
         let short = mask(CHUNK + 3);
@@ -188,13 +188,13 @@ mod tests {
 
     /// 2 heads of 31 tokens have 1922 probabilities, not a multiple of 4; four elements share one random word.
     #[test]
-    fn micro_batches_drop_what_the_whole_batch_drops() {
+    fn micro_batches_use_the_masks_of_the_batch() {
         for per_sequence in [24, 1, 7, 2 * 31 * 31] {
-            drops_the_same_in_parts(7, per_sequence);
+            check_masks_of_parts(7, per_sequence);
         }
     }
 
-    fn drops_the_same_in_parts(sequences: usize, per_sequence: usize) {
+    fn check_masks_of_parts(sequences: usize, per_sequence: usize) {
         let site = Site::AttentionProbabilities(1);
         let part = |from: usize, to: usize| {
             let key = TRAIN.from_sequence(from as u64).site(site);
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn evaluation_and_probability_zero_drop_nothing() {
+    fn eval_and_zero_probability_disable_dropout() {
         assert!(Mode::Eval.site(Site::Embeddings).dropout(0.1, 10).is_none());
         assert!(Mode::Eval.from_sequence(3).site(Site::Embeddings).dropout(0.1, 10).is_none());
         assert!(TRAIN.site(Site::Embeddings).dropout(0.0, 10).is_none());
     }
 
     #[test]
-    fn the_gradient_is_the_mask() {
+    fn dropout_gradient_is_the_mask() {
         let device = burn::tensor::Device::flex().autodiff();
         let key = TRAIN.site(Site::Embeddings);
         let x = Tensor::<2>::ones([8, 50], &device).require_grad();

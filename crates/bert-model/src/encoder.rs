@@ -1,7 +1,7 @@
-//! The encoder: a stack of layers, each self-attention and a feed-forward network.
+//! The encoder: a stack of layers, each with a self-attention block and a feed-forward block.
 //!
-//! Ports `transformer_model` of the reference's `modeling.py`. Unlike burn's ready-made layer, it has no dropout
-//! between the activation and the second projection.
+//! Ports `transformer_model` of the reference's `modeling.py` (`BertEncoder` of `transformers`). Unlike burn's
+//! `TransformerEncoderLayer`, it applies no dropout between the activation and the second projection.
 
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
@@ -23,19 +23,19 @@ pub struct BertIntermediate {
     hidden_act: Gelu,
     #[module(skip)]
     compute: Compute,
-    /// Those of both projections.
+    /// Packed weights of both feed-forward projections.
     #[module(skip)]
     packed: PackedWeights,
 }
 
-/// One layer.
+/// One layer: self-attention block, then feed-forward block.
 #[derive(Module, Debug)]
 pub struct BertLayer {
-    /// The first half.
+    /// The self-attention block.
     pub attention: BertAttention,
-    /// The second half's wide projection.
+    /// The first projection of the feed-forward block.
     pub intermediate: BertIntermediate,
-    /// The second half's narrow projection, `intermediate -> hidden`.
+    /// The end of the feed-forward block: the projection `intermediate -> hidden`, dropout, residual and LayerNorm.
     pub output: BertResidualOutput,
 }
 
@@ -53,33 +53,35 @@ impl BertLayer {
         }
     }
 
-    /// The hidden states, and how much every token takes of each fused adapter.
+    /// Returns the hidden states, and the attention weights of fused adapters, if there are any. Appends the attention
+    /// probabilities before dropout to `attentions`, if given.
     ///
     /// # Shapes
     ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
-    /// - shares: `[batch, seq, adapters]`
+    /// - attention weights of fused adapters: `[batch, seq, adapters]`
+    /// - appended probabilities: `[batch, heads, seq, seq]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
         mode: Mode,
         layer: usize,
-        keep: Option<&mut Vec<Tensor<4>>>,
+        attentions: Option<&mut Vec<Tensor<4>>>,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
-        let attended = self.attention.forward(hidden, bias, mode, layer, keep);
+        let attended = self.attention.forward(hidden, bias, mode, layer, attentions);
         let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
-        let (on, second) = (compute.keeping(packed), self.output.dense.weight.val());
-        let narrow = feed_forward(on, attended.clone(), weight_and_bias(dense), second, *hidden_act);
-        self.output.end(narrow, attended, mode, Site::FeedForwardOutput(layer))
+        let (ctx, second) = (compute.with_packed_weights(packed), self.output.dense.weight.val());
+        let narrow = feed_forward(ctx, attended.clone(), weight_and_bias(dense), second, *hidden_act);
+        self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer))
     }
 }
 
-/// All layers.
+/// All layers of the encoder.
 #[derive(Module, Debug)]
 pub struct BertEncoder {
-    /// From the first to the last.
+    /// The layers, from the first to the last.
     pub layer: Vec<BertLayer>,
 }
 
@@ -89,7 +91,7 @@ impl BertEncoder {
         Self { layer }
     }
 
-    /// The last layer's hidden states.
+    /// Returns the hidden states of the last layer.
     ///
     /// # Shapes
     ///
@@ -104,7 +106,8 @@ impl BertEncoder {
             .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None).0)
     }
 
-    /// How much every token takes of each fused adapter, without dropout: `[batch, seq, adapters]` of each layer.
+    /// Returns the attention weights of the fused adapters without dropout, `[batch, seq, adapters]` for each layer.
+    /// The list is empty without fused adapters.
     pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
@@ -115,7 +118,8 @@ impl BertEncoder {
         all
     }
 
-    /// Every layer's hidden states, the input first, and every layer's attention probabilities in `attentions`.
+    /// Returns the input and the hidden states of every layer. Appends the attention probabilities before dropout of
+    /// every layer to `attentions`, if given.
     ///
     /// # Shapes
     ///
@@ -130,8 +134,8 @@ impl BertEncoder {
     ) -> Vec<Tensor<3>> {
         let mut states = vec![hidden];
         for (index, layer) in self.layer.iter().enumerate() {
-            let (hidden, keep) = (states[index].clone(), attentions.as_deref_mut());
-            states.push(layer.forward(hidden, bias.clone(), mode, index, keep).0);
+            let (hidden, attentions) = (states[index].clone(), attentions.as_deref_mut());
+            states.push(layer.forward(hidden, bias.clone(), mode, index, attentions).0);
         }
         states
     }

@@ -44,7 +44,7 @@ pub enum Error {
     UnknownPreset(String),
 
     /// A safetensors file is truncated, or its header is damaged.
-    #[error("{}: damaged safetensors file: {reason}", path.display())]
+    #[error("{}: damaged safetensors file: {reason}; copy or download it again", path.display())]
     CorruptSafetensors {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum Error {
     },
 
     /// A tensor's element type is not a float.
-    #[error("tensor `{name}` has element type {dtype}; f32, f16 and bf16 are read")]
+    #[error("tensor `{name}` has element type {dtype}; save it as f32, f16 or bf16")]
     UnsupportedDtype {
         /// The tensor.
         name: String,
@@ -62,7 +62,7 @@ pub enum Error {
     },
 
     /// A tensor of a checkpoint holds NaN or infinity.
-    #[error("tensor `{name}` holds {value}, which is not a finite number")]
+    #[error("tensor `{name}` contains {value}, which is not finite; use an earlier checkpoint")]
     WeightNotFinite {
         /// The tensor.
         name: String,
@@ -71,7 +71,10 @@ pub enum Error {
     },
 
     /// A parameter of the model to be saved is NaN or infinite.
-    #[error("parameter `{name}` has become {value}; a model that is not finite is not saved")]
+    #[error(
+        "parameter `{name}` contains {value}, so the model was not saved; resume from an earlier checkpoint with a \
+         lower learning rate"
+    )]
     ParameterNotFinite {
         /// The parameter.
         name: String,
@@ -80,11 +83,11 @@ pub enum Error {
     },
 
     /// The checkpoint's tensors do not match the model: lists every missing, unexpected and misshapen tensor.
-    #[error("the checkpoint does not fit the model: {0}")]
+    #[error("the checkpoint does not match the model: {0}")]
     TensorMismatch(LoadReport),
 
     /// A second copy of a tied tensor differs from the first.
-    #[error("tensor `{name}` must equal `{tied_to}` (they are one parameter), but differs")]
+    #[error("tensor `{name}` differs from `{tied_to}`, but BERT ties both; untied weights are not supported")]
     TiedTensorDiffers {
         /// The copy.
         name: String,
@@ -93,13 +96,13 @@ pub enum Error {
     },
 
     /// Two names in the file refer to one parameter. Holds the current name.
-    #[error("tensor `{0}` occurs twice, under its present and its old name")]
+    #[error("tensor `{0}` occurs twice, under its current and its old name; remove one of them")]
     DuplicateTensor(String),
 
     /// The folder has weights only as this pickle, which can run code when it is loaded.
     #[error(
-        "{}: only pickled weights here, and pickles are not read because they can run code. \
-         Convert them once in Python: \
+        "{}: the weights are a pickle, which is not loaded because it can run code. \
+         Convert it once in Python: \
          `from transformers import AutoModelForPreTraining as M; \
          M.from_pretrained(\"DIR\").save_pretrained(\"NEW_DIR\")` writes model.safetensors",
         .0.display()
@@ -107,7 +110,7 @@ pub enum Error {
     PickledWeights(PathBuf),
 
     /// The only weights in the folder are in this file of another framework.
-    #[error("{}: weights of {framework}, which are not read. {how}", path.display())]
+    #[error("{}: weights of {framework} are not supported. {how}", path.display())]
     ForeignWeights {
         /// The file.
         path: PathBuf,
@@ -118,19 +121,19 @@ pub enum Error {
     },
 
     /// A file was given where a model's folder is expected.
-    #[error("{}: a file; name the folder that holds config.json and model.safetensors", .0.display())]
+    #[error("{}: this is a file; give the folder that contains config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
 
     /// The checkpoint is sharded; this is its index file.
     #[error(
-        "{}: the weights are split over several files, which is not read; write one model.safetensors \
+        "{}: sharded weights are not supported; save one model.safetensors in Python \
          (`save_pretrained(dir, max_shard_size=\"100GB\")`)",
         .0.display()
     )]
     ShardedWeights(PathBuf),
 
     /// A file that every checkpoint folder needs is missing.
-    #[error("{}: no {file} in this folder, so it is not a checkpoint", path.display())]
+    #[error("{}: no {file} in this folder; give a folder that `save_pretrained` or a run wrote", path.display())]
     MissingFile {
         /// The folder.
         path: PathBuf,
@@ -139,7 +142,10 @@ pub enum Error {
     },
 
     /// The vocabulary has more words than the table has rows.
-    #[error("the vocabulary has {words} words, but the model's `vocab_size` is {vocab_size}")]
+    #[error(
+        "the vocabulary has {words} words, more than the model's `vocab_size` of {vocab_size}; use the vocabulary of \
+         the model"
+    )]
     VocabularySize {
         /// Lines of `vocab.txt`.
         words: usize,
@@ -149,7 +155,8 @@ pub enum Error {
 
     /// The log-bilinear model does not match this BERT model.
     #[error(
-        "the counts were fitted for another model: they have {found} tokens, this one has {expected} or another shape"
+        "the log-bilinear model does not match this BERT model: it has {found} tokens and `vocab_size` is {expected}, \
+         or the hidden size or the heads differ; fit it for this configuration"
     )]
     LogBilinear {
         /// Number of counted tokens.
@@ -168,7 +175,10 @@ pub enum Error {
     },
 
     /// The adapter was made for an encoder of another width.
-    #[error("{}: the adapter is for a hidden size of {adapter}, the model's is {model}", path.display())]
+    #[error(
+        "{}: the adapter has hidden size {adapter}, but the model has {model}; use the encoder that it was trained on",
+        path.display()
+    )]
     AdapterWidth {
         /// The adapter's folder.
         path: PathBuf,
@@ -180,22 +190,23 @@ pub enum Error {
 
     /// This adapter's folder was given where a whole model's folder is needed.
     #[error(
-        "{}: an adapter without its encoder, so not a model by itself. Name the checkpoint that it was trained on, or \
-         make a whole model of a LoRA by `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` take it as it is",
+        "{}: this is an adapter without its encoder. Give the checkpoint that it was trained on, or merge a LoRA into \
+         a whole model with `finetune --adapter lora --merge-lora`; `bert predict` and `bert probe` accept the \
+         adapter folder",
         .0.display()
     )]
     AdapterWithoutEncoder(PathBuf),
 
     /// The only weights of an adapter are in this pickle, which can run code when it is loaded.
     #[error(
-        "{}: only pickled weights here, and pickles are not read because they can run code. Save them again in Python \
+        "{}: the weights are a pickle, which is not loaded because it can run code. Save them again in Python \
          as safetensors: `model.save_adapter(DIR, NAME, use_safetensors=True)`, with PEFT `model.save_pretrained(DIR)`",
         .0.display()
     )]
     PickledAdapter(PathBuf),
 
     /// The vocabulary lacks this token, which BERT needs.
-    #[error("the vocabulary has no {0}")]
+    #[error("the vocabulary has no {0}, which BERT needs; use a WordPiece vocabulary of BERT")]
     MissingSpecialToken(&'static str),
 }
 

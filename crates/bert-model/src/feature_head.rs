@@ -1,8 +1,8 @@
 //! Classifiers on the features of a frozen encoder: the mean of the tokens, one more dense layer on the pooled output,
 //! or a recurrent network over the tokens.
 //!
-//! The encoder drops nothing and gets no gradient. `transformers` has no class for these heads; `classifier_head` in
-//! `config.json` says which one a folder has.
+//! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads; the key
+//! `classifier_head` in `config.json` names the head of a folder.
 //!
 //! | head | features | then |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::architecture::Architecture;
 use crate::attention::linear;
-use crate::config::{BertConfig, wrong};
+use crate::config::{BertConfig, config_error};
 use crate::dropout::{Mode, Site, dropout};
 use crate::error::Error;
 use crate::model::{BertInput, BertModel};
@@ -41,7 +41,7 @@ pub enum FeatureHeadKind {
 }
 
 impl FeatureHeadKind {
-    /// The name in `config.json`.
+    /// Returns the name in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -57,36 +57,36 @@ impl FromStr for FeatureHeadKind {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         let all = [Self::Mean, Self::Mlp, Self::Gru, Self::BiLstm];
-        let unknown = || wrong(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
+        let unknown = || config_error(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
         all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
     }
 }
 
 impl BertConfig {
-    /// The same model with a head on frozen features.
+    /// Returns this configuration with a head on frozen features.
     #[must_use]
     pub fn with_feature_head(mut self, kind: FeatureHeadKind) -> Self {
         self.extra.insert(KEY.to_string(), Value::from(kind.name()));
         self
     }
 
-    /// The same model with a plain classifier.
+    /// Returns this configuration with a plain classifier.
     #[must_use]
     pub fn without_feature_head(mut self) -> Self {
         self.extra.remove(KEY);
         self
     }
 
-    /// The head on frozen features that the folder has.
+    /// Returns the head on frozen features; `None` for a plain classifier.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when its name is unknown.
+    /// [`Error::Config`] if its name is unknown.
     pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
         match self.extra.get(KEY) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(name)) => name.parse().map(Some),
-            Some(other) => Err(wrong(KEY, format!("is {other}, not a name"))),
+            Some(other) => Err(config_error(KEY, format!("is {other}, not a name"))),
         }
     }
 }
@@ -107,7 +107,7 @@ pub struct FeatureHead {
 pub struct BertWithFeatureHead {
     /// The encoder.
     pub bert: BertModel,
-    /// On its features.
+    /// The layers between the encoder and the classifier.
     pub head: FeatureHead,
     /// `features -> labels`.
     pub classifier: Linear,
@@ -117,7 +117,7 @@ pub struct BertWithFeatureHead {
 impl Architecture for BertWithFeatureHead {
     const NAME: &'static str = "BertWithFeatureHead";
 
-    /// A configuration without a head on features gets the MLP.
+    /// Returns the modules with zeros; a configuration without a feature head gets the MLP.
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
         let kind = config.feature_head().ok().flatten().unwrap_or(FeatureHeadKind::Mlp);
         let hidden = config.hidden_size;
@@ -142,7 +142,7 @@ impl Architecture for BertWithFeatureHead {
 }
 
 impl BertWithFeatureHead {
-    /// Whether nothing of [`Self::features`] is trained, so that they are the same every time.
+    /// Returns whether [`Self::features`] has no trained layers, so that its outputs can be cached.
     pub fn has_fixed_features(&self) -> bool {
         self.head.gru.is_none() && self.head.lstm.is_none()
     }
@@ -159,22 +159,22 @@ impl BertWithFeatureHead {
         let output = self.bert.forward(input, Mode::Eval);
         let tokens = output.sequence_output.detach();
         match &self.head {
-            FeatureHead { gru: Some(gru), .. } => last_of(gru.forward(tokens, None), &mask),
+            FeatureHead { gru: Some(gru), .. } => last_states(gru.forward(tokens, None), &mask),
             FeatureHead { lstm: Some([forward, backward]), .. } => {
                 let ahead = forward.forward(tokens.clone(), None).0;
-                let behind = backward.forward(reversed(tokens, &mask), None).0;
-                Tensor::cat(vec![last_of(ahead, &mask), last_of(behind, &mask)], 1)
+                let behind = backward.forward(reverse_tokens(tokens, &mask), None).0;
+                Tensor::cat(vec![last_states(ahead, &mask), last_states(behind, &mask)], 1)
             }
             FeatureHead { dense: Some(_), .. } => output.pooled_output.detach(),
-            FeatureHead { .. } => mean_of(tokens, &mask),
+            FeatureHead { .. } => token_mean(tokens, &mask),
         }
     }
 
-    /// Logits from the features.
+    /// Returns the logits of features.
     ///
     /// # Shapes
     ///
-    /// - features: as [`Self::features`] gives them
+    /// - features: as returned by [`Self::features`]
     /// - output: `[batch, labels]`
     pub fn classify(&self, features: Tensor<2>, mode: Mode) -> Tensor<2> {
         let features = match &self.head.dense {
@@ -186,34 +186,34 @@ impl BertWithFeatureHead {
     }
 }
 
-/// Tokens of each row, `[batch, 1]`.
+/// Returns the number of tokens of each row, `[batch, 1]`.
 fn lengths(mask: &Tensor<2, Int>) -> Tensor<2, Int> {
     mask.clone().sum_dim(1)
 }
 
-/// `row * seq`, `[batch, 1]`.
+/// Returns `row * seq`, `[batch, 1]`.
 fn row_starts(mask: &Tensor<2, Int>) -> Tensor<2, Int> {
     let [batch, seq] = mask.dims();
     let rows = Tensor::<1, Int>::arange(0..batch as i64, &mask.device());
     rows.mul_scalar(seq as i64).reshape([batch, 1])
 }
 
-/// The state at each row's last token, `[batch, width]`.
-fn last_of(states: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
+/// Returns the state at the last token of each row, `[batch, width]`.
+fn last_states(states: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
     let [batch, seq, width] = states.dims();
     let last = (row_starts(mask) + lengths(mask)).sub_scalar(1).reshape([batch]);
     states.reshape([batch * seq, width]).select(0, last)
 }
 
-/// The mean of each row's tokens.
-fn mean_of(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
+/// Returns the mean over the tokens of each row, `[batch, width]`.
+fn token_mean(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<2> {
     let [batch, _, width] = tokens.dims();
-    let of_text = mask.clone().float().unsqueeze_dim::<3>(2);
-    (tokens * of_text).sum_dim(1).reshape([batch, width]) / lengths(mask).float()
+    let mask_weights = mask.clone().float().unsqueeze_dim::<3>(2);
+    (tokens * mask_weights).sum_dim(1).reshape([batch, width]) / lengths(mask).float()
 }
 
-/// Each row's tokens in reverse, the padding left where it is.
-fn reversed(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<3> {
+/// Returns the tokens of each row in reverse order; the padding stays at the end.
+fn reverse_tokens(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<3> {
     let [batch, seq, width] = tokens.dims();
     let places =
         Tensor::<1, Int>::arange(0..seq as i64, &mask.device()).reshape([1, seq]).repeat_dim(0, batch);
@@ -250,7 +250,7 @@ mod tests {
         tensor.into_data().try_to_vec().unwrap()
     }
 
-    /// Neither the other rows nor the padding reach a row's features.
+    /// The features of a row do not depend on other rows or on padding.
     #[test]
     fn padding_does_not_matter() {
         use FeatureHeadKind::{BiLstm, Gru, Mean, Mlp};
@@ -268,28 +268,28 @@ mod tests {
     }
 
     #[test]
-    fn reversed_last_and_mean_stay_within_their_row() {
+    fn reversed_last_and_mean_ignore_padding() {
         let mask = input(&[&[1, 1, 1], &[1, 1, 1, 1]], 5).input_mask;
         let device = Device::flex();
         let tokens =
             Tensor::<1>::from_data([0., 1., 2., 3., 4., 5., 6., 7., 8., 9.], &device).reshape([2, 5, 1]);
-        let back: Vec<f32> = reversed(tokens.clone(), &mask).into_data().try_to_vec().unwrap();
+        let back: Vec<f32> = reverse_tokens(tokens.clone(), &mask).into_data().try_to_vec().unwrap();
         assert_eq!(back, [2., 1., 0., 3., 4., 8., 7., 6., 5., 9.]);
-        assert_eq!(values(last_of(tokens.clone(), &mask)), [2., 8.]);
-        assert_eq!(values(mean_of(tokens, &mask)), [1., 6.5]);
+        assert_eq!(values(last_states(tokens.clone(), &mask)), [2., 8.]);
+        assert_eq!(values(token_mean(tokens, &mask)), [1., 6.5]);
     }
 
     #[test]
-    fn the_order_of_tokens_matters_to_recurrent_heads() {
+    fn recurrent_heads_depend_on_token_order() {
         let model = BertWithFeatureHead::new(&config(FeatureHeadKind::BiLstm), 3, &Device::flex());
         let features = values(model.features(input(&[&[2, 7, 9, 3]], 4)));
         assert_eq!(features.len(), 16);
-        // The two directions have weights of their own.
+        // The two directions have different weights.
         assert!(features[..8].iter().zip(&features[8..]).any(|(a, b)| (a - b).abs() > 1e-3));
     }
 
     #[test]
-    fn the_configuration_says_which_head() {
+    fn config_names_the_feature_head() {
         let config = config(FeatureHeadKind::Gru);
         assert_eq!(config.feature_head().unwrap(), Some(FeatureHeadKind::Gru));
         let mut other = config;

@@ -1,10 +1,10 @@
-//! Recognizes weights in files that are not read: pickles, split weights, and formats of other frameworks.
+//! Recognizes weights in unsupported files: pickles, sharded weights, and formats of other frameworks.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// A framework's files, recognized by the end of their names.
+/// A framework, whose files are recognized by the end of their names.
 struct Framework {
     name: &'static str,
     ends: &'static [&'static str],
@@ -16,21 +16,24 @@ const FRAMEWORKS: [Framework; 4] = [
         name: "TensorFlow",
         ends: &["tf_model.h5", ".ckpt.index", ".ckpt.meta", "saved_model.pb"],
         how: "Convert them once in Python with transformers 4 and tensorflow: \
-              `from transformers import BertForPreTraining as M; M.from_pretrained(\"DIR\", from_tf=True).save_pretrained(\"NEW_DIR\")` \
-              writes model.safetensors; for a checkpoint of the reference (bert_model.ckpt.index) name that file instead of \
-              DIR and give `config=BertConfig.from_json_file(\"bert_config.json\")`",
+              `from transformers import BertForPreTraining as M; \
+              M.from_pretrained(\"DIR\", from_tf=True).save_pretrained(\"NEW_DIR\")` \
+              writes model.safetensors; for a checkpoint of the reference (bert_model.ckpt.index) give that file instead \
+              of DIR and add `config=BertConfig.from_json_file(\"bert_config.json\")`",
     },
     Framework {
         name: "Flax",
         ends: &["flax_model.msgpack"],
         how: "Convert them once in Python with transformers 4 and flax: \
-              `from transformers import BertForPreTraining as M; M.from_pretrained(\"DIR\", from_flax=True).save_pretrained(\"NEW_DIR\")` \
+              `from transformers import BertForPreTraining as M; \
+              M.from_pretrained(\"DIR\", from_flax=True).save_pretrained(\"NEW_DIR\")` \
               writes model.safetensors",
     },
     Framework {
         name: "ONNX or OpenVINO",
         ends: &[".onnx", "openvino_model.bin", "openvino_model.xml"],
-        how: "An exported graph cannot be converted back: take the model.safetensors of the model that it was exported from",
+        how: "An exported graph cannot be converted back: use the model.safetensors of the model that it was exported \
+              from",
     },
     Framework {
         name: "llama.cpp, rust-bert or Core ML",
@@ -39,7 +42,7 @@ const FRAMEWORKS: [Framework; 4] = [
     },
 ];
 
-/// Refuses a file of another framework, by its name.
+/// Rejects a file of another framework, recognized by its name.
 ///
 /// # Errors
 ///
@@ -55,8 +58,8 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a folder whose weights are in other files than `model.safetensors`; `path` may also be the common beginning of
-/// the names of a checkpoint of TensorFlow. Nothing is refused where there are no weights at all.
+/// Rejects a folder whose weights are in files other than `model.safetensors`. `path` may also be the common prefix of
+/// the files of a TensorFlow checkpoint. Accepts a folder without weights.
 ///
 /// # Errors
 ///
@@ -81,7 +84,7 @@ pub fn refuse_other_weights(path: &Path) -> Result<(), Error> {
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
         .collect();
-    // The same file is named every time.
+    // Sorted, so that the error names the same file every time.
     files.sort();
     files.iter().try_for_each(|file| refuse_foreign(file))
 }

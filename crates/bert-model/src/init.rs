@@ -1,9 +1,8 @@
-//! Initial values: the reference's, or those from which small runs learn at once.
+//! Initial values of the parameters: the reference's, or values with which short runs learn faster.
 //!
-//! [`Initialization`] says which; [`initialize`] gives a module its values. Every parameter is a pure function of
-//! (seed, its published name, the initialization); the draws come from `bert_random`. So neither the order of
-//! creation nor the number of threads nor burn's own random state matters, and two models share the values of the
-//! parameters that they share.
+//! [`Initialization`] selects the method; [`initialize`] fills a module. Every parameter is a pure function of (seed,
+//! published name, initialization), with random numbers from `bert_random`. It does not depend on the order of
+//! creation, the number of threads or burn's random state, and parameters of the same name are equal in all models.
 
 mod comparison;
 mod counts;
@@ -16,22 +15,23 @@ use crate::config::BertConfig;
 use crate::error::Error;
 use crate::parameters::{canonical, map_parameters};
 
-use counts::Counts;
-use neighbours::Neighbours;
+use counts::BigramWeights;
+use neighbours::PreviousNextWeights;
 
-/// How fresh weights begin.
+/// The method of initialization.
 #[derive(Clone, Copy, Debug)]
 pub enum Initialization<'a> {
-    /// A truncated normal of standard deviation `initializer_range`, as in the reference.
+    /// Truncated normal distribution with standard deviation `initializer_range`, as in the reference.
     Reference,
-    /// Heads of the first layer look at the previous and at the next token, and where there are four at those beyond.
-    Neighbours,
-    /// The same, word embeddings and the bias of the masked-LM head begin with what counting the text gives, and
-    /// `[CLS]` compares the segments.
-    Counts(&'a LogBilinear),
+    /// Two heads of the first layer attend to the previous and to the next token. With at least four heads, two more
+    /// attend to the tokens at distance 2.
+    PreviousNext,
+    /// Same heads as [`Self::PreviousNext`], with word embeddings and masked-LM bias from a log-bilinear model of
+    /// bigram counts. `[CLS]` compares the two segments.
+    Bigram(&'a LogBilinear),
 }
 
-/// A log-bilinear model of a token and its neighbours, fitted to the counts of a text.
+/// A log-bilinear model of a token given its neighbours (Mnih and Hinton, 2007), fitted to the bigram counts of a text.
 ///
 /// The probability of a token at an offset from the neighbour `c` is `softmax_t(bias[t] + table[t] . O V x)`, where `x`
 /// is `table[c]` scaled to the length `sqrt(width)`.
@@ -41,7 +41,7 @@ pub struct LogBilinear {
     pub table: Vec<f32>,
     /// `[vocabulary]`
     pub bias: Vec<f32>,
-    /// One for each offset of its shape.
+    /// One side per offset of [`LogBilinearShape::offsets`].
     pub sides: Vec<LogBilinearSide>,
     /// Ids of the special tokens, which are not words and have no neighbours.
     pub special: Vec<usize>,
@@ -54,22 +54,22 @@ pub struct LogBilinear {
 /// The matrices O and V of one offset, as `rank` pairs of directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBilinearSide {
-    /// `[rank, width]`, V: the directions in which a neighbour is looked at.
+    /// `[rank, width]`, V: the directions onto which a neighbour's embedding is projected.
     pub inputs: Vec<f32>,
-    /// `[rank, width]`, O transposed: what each of them adds.
+    /// `[rank, width]`, O transposed: the vector that each projection contributes.
     pub outputs: Vec<f32>,
-    /// The root of the mean square length of `O V x` over running text.
+    /// The root mean square length of `O V x` over the tokens of the text.
     pub size: f64,
 }
 
-/// The log-bilinear model that a BERT has room for.
+/// The shape of the log-bilinear model that fits into a BERT model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogBilinearShape {
-    /// Columns of the table: the dimensions that do not belong to positions and marks.
+    /// Columns of the table: the hidden size minus the dimensions of positions and marks.
     pub width: usize,
-    /// Directions of a side: those that a head has.
+    /// Directions per side: the size of a head, at most `width`.
     pub rank: usize,
-    /// Where the neighbours stand, a head for each.
+    /// Offsets of the neighbours in tokens; one head per offset.
     pub offsets: Vec<i64>,
 }
 
@@ -78,7 +78,7 @@ impl LogBilinear {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the shape has no room for neighbour heads.
+    /// [`Error::Config`] if the model has fewer than two heads, or heads that are too narrow.
     pub fn shape(config: &BertConfig) -> Result<LogBilinearShape, Error> {
         let offsets = neighbours::offsets(config)?.to_vec();
         let width = config.hidden_size - neighbours::position_width(config) - neighbours::MARKS;
@@ -91,26 +91,27 @@ impl LogBilinear {
 ///
 /// # Errors
 ///
-/// [`Error::Config`] when the shape has no room for neighbour heads; [`Error::LogBilinear`] when the counts have
-/// another vocabulary or shape.
+/// Except with [`Initialization::Reference`]: [`Error::Config`] if the model has fewer than two heads, or heads that
+/// are too narrow. With [`Initialization::Bigram`]: [`Error::LogBilinear`] if the log-bilinear model has another shape,
+/// or more tokens than the vocabulary.
 pub fn initialize<M: Module>(
     model: M,
     config: &BertConfig,
     initialization: Initialization<'_>,
     seed: u64,
 ) -> Result<M, Error> {
-    let (neighbours, counts) = match initialization {
+    let (previous_next, bigram) = match initialization {
         Initialization::Reference => (None, None),
-        Initialization::Neighbours => (Some(Neighbours::new(config, seed)?), None),
-        Initialization::Counts(fitted) => (None, Some(Counts::new(config, fitted, seed)?)),
+        Initialization::PreviousNext => (Some(PreviousNextWeights::new(config, seed)?), None),
+        Initialization::Bigram(fitted) => (None, Some(BigramWeights::new(config, fitted, seed)?)),
     };
     Ok(map_parameters(model, |name, shape| {
         let name = canonical(name);
-        let neighbours = neighbours.as_ref().and_then(|neighbours| neighbours.values(&name, shape));
-        let counted = counts.as_ref().and_then(|counts| counts.values(&name, shape));
+        let previous_next = previous_next.as_ref().and_then(|weights| weights.values(&name, shape));
+        let from_bigrams = bigram.as_ref().and_then(|weights| weights.values(&name, shape));
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);
-        let mut values = neighbours.or(counted).unwrap_or_else(reference);
-        if let Some(comparison) = counts.as_ref().and_then(|counts| counts.comparison.as_ref()) {
+        let mut values = previous_next.or(from_bigrams).unwrap_or_else(reference);
+        if let Some(comparison) = bigram.as_ref().and_then(|weights| weights.comparison.as_ref()) {
             comparison.change(&name, &mut values);
         }
         Some(values)

@@ -27,14 +27,14 @@
 //! # Tour
 //!
 //! 1. [`BertConfig`] holds the sizes of a model. It comes from a [`Preset`] or from a `config.json`. Its field
-//!    [`compute`](BertConfig::compute) says how the model computes: fused or plain kernels, products in f32 or bf16.
-//! 2. [`Architecture`] makes a model of it: [`BertModel`] without a head, or one of the classes with heads below.
-//!    [`Initialization`] says how fresh weights begin.
-//! 3. [`BertInput`] is a batch; [`Mode`] says whether a forward pass drops, and with which masks.
-//! 4. [`BertForPreTraining::loss`], [`classification_loss`] and the other losses are sums over rows, divided once by the
-//!    number of real targets of the whole batch.
-//! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`] says
-//!    which differences between a checkpoint and a model are accepted, [`LoadReport`] which there were.
+//!    [`compute`](BertConfig::compute) selects fused or plain kernels, and products in f32 or bf16.
+//! 2. [`Architecture`] builds a model from it: [`BertModel`] without a head, or one of the classes with heads below.
+//!    [`Initialization`] selects the initial weights.
+//! 3. [`BertInput`] is a batch; [`Mode`] enables or disables dropout and selects the masks.
+//! 4. [`BertForPreTraining::loss`], [`classification_loss`] and the other losses are sums over rows, divided once by
+//! the number of real targets of the whole batch.
+//! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`]
+//!    selects the accepted differences between a checkpoint and a model, [`LoadReport`] lists the differences.
 //! 6. [`AdapterConfig`] adds an adapter or LoRA to a model whose encoder stays frozen.
 //!
 //! The modules, in the order of the data:
@@ -42,25 +42,25 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`] | the sizes: `config.json`, the released presets, parameter and FLOP counts |
-//! | [`mod@dropout`] | dropout from a counter, and whether a forward pass drops at all ([`Mode`]) |
+//! | [`mod@dropout`] | counter-based dropout, and the mode of a forward pass ([`Mode`]) |
 //! | [`embeddings`] | words + segments + positions |
 //! | [`attention`] | multi-head self-attention |
 //! | [`encoder`] | the layers |
-//! | [`architecture`] | how a model is made from a configuration |
+//! | [`architecture`] | building a model from a configuration |
 //! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
 //! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
-//! | [`classification`] | classifiers for sequences, tokens, choices and several tasks: [`BertForSequenceClassification`], .. |
+//! | [`classification`] | classifiers for sequences, tokens, choices and several tasks |
 //! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder: [`BertWithFeatureHead`] |
-//! | [`question_answering`] | start and end of the answer in a text: [`BertForQuestionAnswering`] |
-//! | [`adapter`] | adapters and LoRA: a few weights that learn while the encoder stays |
+//! | [`question_answering`] | start and end position of an answer: [`BertForQuestionAnswering`] |
+//! | [`adapter`] | adapters and LoRA: a few trained weights in a frozen encoder |
 //! | [`loss`] | the losses |
-//! | [`init`] | initial values: the reference's, neighbour heads, counts |
+//! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
 //! | [`parameters`] | parameters by their published names |
-//! | [`loading`] | those parameters out of a checkpoint, with an account of what did not fit |
-//! | [`weights`] | those parameters as bytes |
-//! | [`pretrained`] | a whole Hugging Face folder, in and out |
+//! | [`loading`] | loading a checkpoint's tensors, with a report of the differences |
+//! | [`weights`] | the safetensors format |
+//! | [`pretrained`] | reading and writing a Hugging Face folder |
 //! | [`tokenizer_files`] | the tokenizer files of such a folder |
-//! | [`error`] | what can be wrong with a configuration, a checkpoint or its files |
+//! | [`error`] | errors in a configuration, a checkpoint or its files |
 //!
 //! # Promises
 //!
@@ -69,9 +69,8 @@
 //!   that the tests compare with.
 //! - **No hidden random state.** Initial values are a pure function of the seed, the parameter's name and the
 //!   [`Initialization`], dropout masks of the seed and the place in the network.
-//! - **Unsupported means refused.** A configuration of another model, weights that do not fit and pickles are errors
-//!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and
-//!   panic.
+//! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles are errors
+//!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
 
 pub mod adapter;
 pub mod architecture;
@@ -100,7 +99,7 @@ pub mod tokenizer_files;
 pub mod weights;
 
 pub use adapter::{
-    AdapterConfig, AdapterFolder, AdapterOrigin, BottleneckForm, FusionFolder, is_adapter_folder,
+    AdapterConfig, AdapterFolder, AdapterMetadata, BottleneckForm, FusionFolder, is_adapter_folder,
     is_adapter_parameter, is_fusion_folder, is_fusion_parameter, read_adapter, read_fusion, save_adapter,
     save_fusion,
 };
@@ -125,12 +124,12 @@ pub use loss::{
 pub use model::{BertInput, BertModel, BertOutput, BertStates};
 pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters};
 pub use pretrained::{
-    Sink, WEIGHTS, files_beside_weights, folder_sink, load_pretrained, load_pretrained_weights,
+    Sink, WEIGHTS, files_except_weights, folder_sink, load_pretrained, load_pretrained_weights,
     read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
 };
 pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
 pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
-pub use recompute::Kept;
+pub use recompute::RecomputeState;
 pub use snapshot::{OnRelease, Snapshot, to_named_tensors};
 pub use tokenizer_files::Vocabulary;
 pub use weights::{

@@ -7,19 +7,19 @@ use burn::module::ParamId;
 
 use crate::parameters::NamedTensors;
 
-/// How a checkpoint's tensors and a model's parameters differ.
+/// The differences between a checkpoint's tensors and a model's parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Parameters of the model that the checkpoint does not have.
+    /// Names of parameters that the checkpoint lacks.
     pub missing: Vec<String>,
-    /// Tensors of the checkpoint that the model does not have.
+    /// Names of tensors that the model lacks.
     pub unexpected: Vec<String>,
-    /// Name, shape in the model, shape in the checkpoint.
+    /// Name, shape in the model and shape in the checkpoint of tensors whose shapes differ.
     pub misshapen: Vec<(String, Vec<usize>, Vec<usize>)>,
 }
 
 impl LoadReport {
-    /// How these tensors differ from these parameters.
+    /// Compares tensors with parameters.
     pub(crate) fn new(parameters: &[(String, ParamId, Vec<usize>)], tensors: &NamedTensors) -> Self {
         let mut report = Self::default();
         for (name, _, shape) in parameters {
@@ -46,21 +46,21 @@ impl fmt::Display for LoadReport {
         if !self.unexpected.is_empty() {
             parts.push(format!("unexpected: {}", listed(&self.unexpected)));
         }
-        for (name, model, checkpoint) in self.misshapen.iter().take(MOST_LISTED) {
+        for (name, model, checkpoint) in self.misshapen.iter().take(MAX_LISTED) {
             parts.push(format!("{name} has shape {checkpoint:?}, but the model has {model:?}"));
         }
-        if self.misshapen.len() > MOST_LISTED {
-            parts.push(format!("and {} more of another shape", self.misshapen.len() - MOST_LISTED));
+        if self.misshapen.len() > MAX_LISTED {
+            parts.push(format!("and {} more with a different shape", self.misshapen.len() - MAX_LISTED));
         }
         f.write_str(&parts.join("; "))
     }
 }
 
-/// How many names a message lists before it only counts.
-const MOST_LISTED: usize = 20;
+/// Maximum number of names in a message; the rest are counted.
+const MAX_LISTED: usize = 20;
 
 fn listed(names: &[String]) -> String {
-    let shown = names.len().min(MOST_LISTED);
+    let shown = names.len().min(MAX_LISTED);
     let more = match names.len() - shown {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -1,27 +1,27 @@
-//! Puts a checkpoint's tensors into a model, with an account of what did not fit.
+//! Loads a checkpoint's tensors into a model and reports missing and unexpected tensors.
 //!
-//! [`load_named_tensors`] takes the names of present and older versions of `transformers`. It gives the model with
-//! those values and a [`LoadReport`], or an error that names every tensor that is missing, unexpected or misshapen.
+//! [`load_named_tensors`] accepts the tensor names of current and older versions of `transformers`. It returns the
+//! model with the loaded values and a [`LoadReport`], or an error that names every missing, unexpected and misshapen
+//! tensor.
 
 use burn::module::{Module, ParamId};
 
 use crate::error::Error;
 use crate::load_report::LoadReport;
-use crate::parameters::{NamedTensors, canonical, map_parameters, named_parameters, renamed};
+use crate::parameters::{NamedTensors, canonical, map_parameters, named_parameters, rename_tensors};
 
-/// Differences between a checkpoint and a model that are accepted.
+/// The differences between a checkpoint and a model that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPolicy {
-    /// None.
+    /// No difference.
     Exact,
-    /// The encoder must be there; heads and pooler may be missing (and stay as they are in the model) or
-    /// may be there without use. This is how a pre-trained checkpoint becomes a classifier.
+    /// Heads and pooler may be missing, then the model keeps its values, or unexpected, then they are ignored. The
+    /// encoder must be complete. Used to fine-tune a pre-trained checkpoint.
     FreshHeads,
-    /// The pooler may be missing: the model does not use it. `transformers` writes question answering and token
-    /// classification without one.
+    /// The pooler may be missing or unexpected, because the model does not use it. `transformers` saves models for
+    /// question answering and token classification without a pooler.
     WithoutPooler,
-    /// Everything that the masked LM does not use may be missing, as in `BertForMaskedLM` of `transformers`: the pooler
-    /// and the next-sentence head.
+    /// The pooler and the next-sentence head may be missing or unexpected, as in `BertForMaskedLM` of `transformers`.
     MaskedLm,
 }
 
@@ -38,22 +38,23 @@ impl LoadPolicy {
     }
 }
 
-/// Puts a checkpoint's tensors into a model.
+/// Loads a checkpoint's tensors into a model. Returns the model, and a report of the parameters that kept their values
+/// (`missing`) and the tensors that were ignored (`unexpected`).
 ///
-/// Names may be old (`gamma`, `beta`) and may lack or have the prefix `bert.`; copies of the tied table
-/// are checked and dropped. The report says which parameters stayed fresh and which tensors were not used.
+/// Accepts the old names of LayerNorm's parameters (`gamma`, `beta`), and names with or without the prefix `bert.`.
+/// Copies of the tied word embedding table and of the output bias must equal the original and are then ignored.
 ///
 /// # Errors
 ///
-/// [`Error::TensorMismatch`] names every tensor that is missing, unexpected or misshapen under the
-/// policy; a wrong shape is never accepted. [`Error::TiedTensorDiffers`], [`Error::DuplicateTensor`].
+/// [`Error::TensorMismatch`] with every tensor that is misshapen, or missing or unexpected and not accepted by the
+/// policy; [`Error::TiedTensorDiffers`]; [`Error::DuplicateTensor`].
 pub fn load_named_tensors<M: Module>(
     model: M,
     tensors: NamedTensors,
     policy: LoadPolicy,
 ) -> Result<(M, LoadReport), Error> {
     let parameters = named_parameters(&model);
-    let mut tensors = align_prefix(present_names(tensors)?, &parameters);
+    let mut tensors = align_prefix(current_names(tensors)?, &parameters);
 
     let report = LoadReport::new(&parameters, &tensors);
     let refused = LoadReport {
@@ -68,13 +69,14 @@ pub fn load_named_tensors<M: Module>(
     Ok((model, report))
 }
 
+/// Returns the names that the policy does not accept.
 fn rejected(names: &[String], policy: LoadPolicy) -> Vec<String> {
     let rejected = names.iter().filter(|name| !policy.accepts(name));
     rejected.cloned().collect()
 }
 
-/// Old names made new; buffers and tied copies dropped.
-fn present_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
+/// Renames old names to current names, and removes buffers and tied copies.
+fn current_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {
         // A buffer of older versions of `transformers`, not a parameter.
@@ -109,11 +111,11 @@ fn present_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
     Ok(present)
 }
 
-/// `BertModel` is published without the prefix `bert.`, models with heads have it: the checkpoint's names
-/// take the model's side.
+/// Adds or removes the prefix `bert.` so that the names match the model: `BertModel` is published without it, models
+/// with heads have it.
 fn align_prefix(tensors: NamedTensors, parameters: &[(String, ParamId, Vec<usize>)]) -> NamedTensors {
     let with_prefix = parameters.iter().any(|(name, ..)| name.starts_with("bert."));
-    renamed(tensors, |name| match with_prefix {
+    rename_tensors(tensors, |name| match with_prefix {
         true => canonical(name),
         false => name.strip_prefix("bert.").unwrap_or(name).to_string(),
     })

@@ -1,4 +1,4 @@
-//! Losses.
+//! Losses, in nats.
 //!
 //! Every loss is a sum over rows, divided once by the number of real targets of the whole global batch, so that the
 //! losses and gradients of micro-batches or devices simply add up. Ports `get_masked_lm_output` and
@@ -24,7 +24,7 @@ pub struct PretrainingTargets {
 pub struct LossNormalizer {
     /// Real masked positions in the global batch: the sum of `masked_lm_weights`.
     pub masked_lm: f64,
-    /// Rows in the global batch; `None` where the next-sentence labels mean nothing, and their loss has no weight.
+    /// Rows in the global batch; `None` for data without next-sentence labels, which sets that loss to 0.
     pub next_sentence: Option<f64>,
 }
 
@@ -54,7 +54,7 @@ impl PretrainingLoss {
     }
 }
 
-/// `-log p(label)` of each row.
+/// Returns `-log p(label)` of each row.
 ///
 /// # Shapes
 ///
@@ -70,7 +70,7 @@ pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     log_sum_exp(logits) - picked
 }
 
-/// The sum of `-log p(label)` over the rows.
+/// Returns the sum of `-log p(label)` over the rows.
 ///
 /// # Shapes
 ///
@@ -80,7 +80,7 @@ pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1>
     sum(cross_entropy(logits, labels))
 }
 
-/// Cross-entropy of a classifier, divided by the rows of the global batch.
+/// Returns the summed cross-entropy of a classifier, divided by `rows`, the number of rows of the global batch.
 ///
 /// # Shapes
 ///
@@ -90,7 +90,7 @@ pub fn classification_loss(logits: Tensor<2>, labels: Tensor<1, Int>, rows: f64)
     cross_entropy_sum(logits, labels).div_scalar(rows)
 }
 
-/// Squared error of a regression, divided by the rows of the global batch.
+/// Returns the summed squared error of a regression, divided by `rows`, the number of rows of the global batch.
 ///
 /// # Shapes
 ///

@@ -34,10 +34,10 @@ pub struct BertOutput {
     pub pooled_output: Tensor<2>,
 }
 
-/// Everything on the way, without dropout.
+/// Output, hidden states and attention probabilities of a batch, without dropout.
 #[derive(Debug, Clone)]
 pub struct BertStates {
-    /// What [`BertModel::forward`] gives.
+    /// The output of [`BertModel::forward`].
     pub output: BertOutput,
     /// `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer.
     pub hidden_states: Vec<Tensor<3>>,
@@ -53,6 +53,8 @@ pub struct BertPooler {
 }
 
 impl BertPooler {
+    /// Returns `tanh(dense(first token))`.
+    ///
     /// # Shapes
     ///
     /// - sequence_output: `[batch, seq, hidden]`
@@ -67,11 +69,11 @@ impl BertPooler {
 /// BERT without a head.
 #[derive(Module, Debug)]
 pub struct BertModel {
-    /// Ids to the first hidden states.
+    /// Maps ids to the first hidden states.
     pub embeddings: BertEmbeddings,
     /// The layers.
     pub encoder: BertEncoder,
-    /// The first token's hidden state to the pooled output.
+    /// Maps the hidden state of the first token to the pooled output.
     pub pooler: BertPooler,
 }
 
@@ -92,7 +94,7 @@ impl Architecture for BertModel {
 }
 
 impl BertModel {
-    /// The same model with gradients for the pooler and the last `layers` layers only.
+    /// Returns the model with gradients for the pooler and the last `layers` layers only.
     #[must_use]
     pub fn with_top_layers_trained(mut self, layers: usize) -> Self {
         self.embeddings = self.embeddings.no_grad();
@@ -102,7 +104,7 @@ impl BertModel {
         self
     }
 
-    /// Hidden states and pooled output.
+    /// Returns the hidden states and the pooled output.
     ///
     /// # Shapes
     ///
@@ -114,7 +116,7 @@ impl BertModel {
         BertOutput { sequence_output, pooled_output }
     }
 
-    /// Hidden states only.
+    /// Returns the hidden states of the last layer.
     ///
     /// # Shapes
     ///
@@ -125,7 +127,7 @@ impl BertModel {
         self.encoder.forward(hidden, bias, mode)
     }
 
-    /// Every hidden state and attention, without dropout.
+    /// Returns all hidden states and attention probabilities, without dropout.
     ///
     /// # Shapes
     ///
@@ -140,7 +142,7 @@ impl BertModel {
         BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
     }
 
-    /// How much every token takes of each fused adapter, without dropout; nothing without fusion.
+    /// Returns the attention weights of the fused adapters, without dropout; an empty list without fused adapters.
     ///
     /// # Shapes
     ///
@@ -151,7 +153,7 @@ impl BertModel {
         self.encoder.fusion_shares(hidden, bias)
     }
 
-    /// Every hidden state, without dropout and without keeping the attentions.
+    /// Returns all hidden states, without dropout and without storing the attention probabilities.
     ///
     /// # Shapes
     ///
@@ -162,6 +164,12 @@ impl BertModel {
         self.encoder.states(hidden, bias, Mode::Eval, None)
     }
 
+    /// Returns the embeddings and the attention bias.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq, hidden]` and `[batch, 1, 1, seq]`
     pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
         let [batch, seq] = input.input_ids.dims();
         assert_shape!(input.input_mask, [batch, seq]);
@@ -185,7 +193,7 @@ mod tests {
         BertInput { input_mask: ids.ones_like(), segment_ids: ids.zeros_like(), input_ids: ids }
     }
 
-    /// A model whose every dropout is off, and the same with each one alone on.
+    /// Returns a model without dropout, and one model per dropout site with dropout at that site only.
     fn one_site_each(device: &Device) -> (BertForPreTraining, Vec<(String, BertForPreTraining)>) {
         let mut config = BertConfig::preset(Preset::Tiny, 50);
         (config.hidden_size, config.num_attention_heads) = (16, 2);
@@ -219,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_site_drops_and_nothing_else_does() {
+    fn dropout_applies_at_every_site_only() {
         let device = Device::flex();
         let (none, some) = one_site_each(&device);
         let run = |model: &BertForPreTraining, mode| {
@@ -230,7 +238,7 @@ mod tests {
         };
         let train = Mode::train(11);
         let expected = run(&none, Mode::Eval);
-        // With all four kinds off nothing is left that could drop: not after the GELU, not in the heads.
+        // With all four kinds disabled no dropout is left: not after the GELU, not in the heads.
         assert_eq!(run(&none, train), expected);
         for (name, model) in some {
             assert_eq!(run(&model, Mode::Eval), expected, "{name}");

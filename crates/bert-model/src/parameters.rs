@@ -1,17 +1,17 @@
 //! Reads and replaces a module's parameters by the names, shapes and layout of Hugging Face's checkpoints.
 //!
-//! Field names are chosen so that a module's path is the published name but for a handful of substitutions
-//! ([`hf_name`]). Dense weights are the one difference in layout: `[out, in]` in a checkpoint, `[in, out]` in burn.
+//! A module's path is the published name except for six substitutions ([`hf_name`]). The only difference in layout is
+//! the dense weight: `[out, in]` in a checkpoint, `[in, out]` in burn.
 
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 
-/// Shape and values of each tensor by its published name, in the published layout.
+/// The shape and values of each tensor in the published layout, by published name.
 pub type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// The published name of the parameter at a module path:
+/// Returns the published name of the parameter at a module path:
 /// `bert.encoder.layer.0.attention.self_attention.query.weight` is
 /// `bert.encoder.layer.0.attention.self.query.weight`, and `layer_norm.gamma` is `LayerNorm.weight`.
 pub fn hf_name(path: &str) -> String {
@@ -30,7 +30,7 @@ pub fn hf_name(path: &str) -> String {
     parts.join(".")
 }
 
-/// The name inside a model with heads, where the encoder is `bert.`.
+/// Returns the name that a parameter has in a model with heads, where names of the encoder begin with `bert.`.
 pub(crate) fn canonical(name: &str) -> String {
     let bare = ["embeddings.", "encoder.", "pooler."];
     match bare.iter().any(|prefix| name.starts_with(prefix)) {
@@ -39,24 +39,25 @@ pub(crate) fn canonical(name: &str) -> String {
     }
 }
 
-/// The same tensors under other names.
-pub(crate) fn renamed(tensors: NamedTensors, name: impl Fn(&str) -> String) -> NamedTensors {
+/// Renames every tensor.
+pub(crate) fn rename_tensors(tensors: NamedTensors, name: impl Fn(&str) -> String) -> NamedTensors {
     tensors.into_iter().map(|(old, tensor)| (name(&old), tensor)).collect()
 }
 
-/// Whether burn holds this tensor transposed: every dense weight, and no table.
+/// Returns whether burn stores this tensor transposed: true for dense weights, false for embedding tables and vectors.
 pub fn is_transposed(name: &str, rank: usize) -> bool {
     rank == 2 && !name.ends_with("_embeddings.weight")
 }
 
-/// Name, id and published shape of every parameter, in the order of the module's fields.
+/// Returns the published name, id and published shape of every parameter, in the order of the module's fields.
 pub fn named_parameters<M: Module>(model: &M) -> Vec<(String, ParamId, Vec<usize>)> {
     let mut found = Vec::new();
     visit_parameters(model, |name, id, shape, _| found.push((name, id, shape)));
     found
 }
 
-/// Hands out name, id and published shape of every parameter, and how to get its values, row by row as burn holds them.
+/// Calls `f` with the published name, id and published shape of every parameter, and a function that returns its values
+/// flattened in burn's layout.
 pub(crate) fn visit_parameters<M: Module>(
     model: &M,
     f: impl FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>),
@@ -64,21 +65,21 @@ pub(crate) fn visit_parameters<M: Module>(
     model.visit(&mut Walk { path: vec![], f });
 }
 
-/// The module with other values: `f` is given each parameter's published name and shape, and gives its
-/// values in the published layout, or `None` to leave it as it is.
+/// Returns the module with new parameter values. `f` gets the published name and shape of each parameter and returns
+/// its values in the published layout, or `None` to keep them.
 ///
-/// Ids, devices and whether gradients are tracked stay as they are.
+/// Ids, devices and gradient tracking do not change.
 ///
 /// # Panics
 ///
-/// If `f` gives another number of values than the shape has.
+/// If the number of values that `f` returns differs from the number of elements of the shape.
 pub fn map_parameters<M: Module>(model: M, f: impl FnMut(&str, &[usize]) -> Option<Vec<f32>>) -> M {
     model.map(&mut Walk { path: vec![], f })
 }
 
-/// Rows become columns.
+/// Transposes a matrix `[rows, columns]` in row-major order.
 pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    // In square blocks, so that reads and writes both stay within the cache.
+    // Square blocks keep both reads and writes in the L1 cache.
     const BLOCK: usize = 32;
     let mut out = vec![0f32; values.len()];
     for row in (0..rows).step_by(BLOCK) {
@@ -93,8 +94,8 @@ pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32>
     out
 }
 
-/// Published name and shape of a parameter.
-fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
+/// Returns the published name and shape of a parameter.
+fn published_name_and_shape(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
     let name = hf_name(&path.join("."));
     let mut shape = shape.to_vec();
     if is_transposed(&name, shape.len()) {
@@ -103,8 +104,9 @@ fn published(path: &[String], shape: &[usize]) -> (String, Vec<usize>) {
     (name, shape)
 }
 
-/// A way through a module: the path to where it is, and what it does with each parameter.
+/// A traversal of a module that calls `f` for each parameter.
 struct Walk<F> {
+    /// Field names from the root to the current module.
     path: Vec<String>,
     f: F,
 }
@@ -119,7 +121,7 @@ impl<F: FnMut(String, ParamId, Vec<usize>, &dyn Fn() -> Tensor<1>)> ModuleVisito
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let (name, shape) = published(&self.path, &param.lazy_shape());
+        let (name, shape) = published_name_and_shape(&self.path, &param.lazy_shape());
         let values = || -> Tensor<1> { param.val().reshape([-1]) };
         (self.f)(name, param.id, shape, &values);
     }
@@ -135,7 +137,7 @@ impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Walk<F> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let (name, shape) = published(&self.path, &param.lazy_shape());
+        let (name, shape) = published_name_and_shape(&self.path, &param.lazy_shape());
         let Some(values) = (self.f)(&name, &shape) else {
             return param;
         };
@@ -144,7 +146,7 @@ impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Walk<F> {
             true => transpose(&values, shape[0], shape[1]),
             false => values,
         };
-        // Nothing here asks for the parameter's value: a fresh one has none yet, and need not be made.
+        // This code never reads the parameter's value, so a lazy parameter is not initialized first.
         let data = TensorData::new(values, param.lazy_shape());
         let tensor = Tensor::from_data(data, &param.lazy_device());
         let id = param.id;

@@ -1,8 +1,8 @@
 //! Reads and writes a whole Hugging Face folder: configuration, weights and tokenizer files.
 //!
-//! Folders are read as `transformers` or [`save_pretrained`] writes them: `config.json` and `model.safetensors`.
-//! [`save_pretrained`] hands the files one by one to a sink that decides how they reach the disk. Checkpoints of a
-//! training run also hold moments and counters, which are `bert-trainer`'s.
+//! Reads folders that `transformers` or [`save_pretrained`] wrote: `config.json` and `model.safetensors`.
+//! [`save_pretrained`] passes the files one by one to a [`Sink`], which stores them. The optimizer state and counters
+//! of a training checkpoint are files of `bert-trainer`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,46 +21,48 @@ use crate::snapshot::Snapshot;
 use crate::tokenizer_files::Vocabulary;
 use crate::weights::{is_pickle, read_safetensors};
 
-/// Takes a file's name and bytes.
+/// A function that stores a file, given its name and bytes.
 pub type Sink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
 
-/// Hands out every file of a folder: the tokenizer's, `model.safetensors`, and `config.json` last.
+/// Passes every file of a Hugging Face folder to `sink`: the tokenizer files, `model.safetensors`, and `config.json`
+/// last.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] with the file's name; [`Error::VocabularySize`], [`Error::MissingSpecialToken`] and
-/// [`Error::ParameterNotFinite`] before anything is handed out.
+/// [`Error::Io`] with the file's name, if the sink fails. Before the first file: [`Error::VocabularySize`],
+/// [`Error::MissingSpecialToken`] and [`Error::ParameterNotFinite`].
 pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
     config: &BertConfig,
     vocabulary: Option<Vocabulary<'_>>,
 ) -> Result<(), Error> {
-    let mut files = files_beside_weights::<M>(config, vocabulary)?;
+    let mut files = files_except_weights::<M>(config, vocabulary)?;
     let snapshot = Snapshot::of(model);
     snapshot.check_finite()?;
     let mut bytes = Vec::with_capacity(snapshot.file_bytes() as usize);
-    snapshot.write(&mut bytes).expect("memory takes all");
+    snapshot.write(&mut bytes).expect("writing to memory cannot fail");
     files.insert(files.len() - 1, (WEIGHTS, bytes));
-    hand_out(sink, files)
+    pass_to_sink(sink, files)
 }
 
-/// The weights' name in a folder.
+/// The file name of the weights in a folder.
 pub const WEIGHTS: &str = "model.safetensors";
 
-/// Every file of a folder but the weights: the tokenizer's, and `config.json` last.
+/// Returns the name and bytes of every file of a folder except the weights: the tokenizer files, and `config.json`
+/// last.
 ///
 /// # Errors
 ///
 /// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
-pub fn files_beside_weights<M: Architecture>(
+pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,
     vocabulary: Option<Vocabulary<'_>>,
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     let mut files = Vec::new();
     if let Some(vocabulary) = vocabulary {
         let words = vocabulary.words.len();
-        // The table may be padded to a round number of rows, but each word needs one.
+        // The table may have more rows than the vocabulary has words, for example to pad it to a multiple of 8.
         if words > config.vocab_size {
             let vocab_size = config.vocab_size;
             return Err(Error::VocabularySize { words, vocab_size });
@@ -71,15 +73,15 @@ pub fn files_beside_weights<M: Architecture>(
     Ok(files)
 }
 
-/// Hands out files in their order.
-pub(crate) fn hand_out(sink: &mut Sink<'_>, files: Vec<(&'static str, Vec<u8>)>) -> Result<(), Error> {
+/// Passes files to the sink in order.
+pub(crate) fn pass_to_sink(sink: &mut Sink<'_>, files: Vec<(&'static str, Vec<u8>)>) -> Result<(), Error> {
     for (name, bytes) in files {
         sink(name, &bytes).map_err(|source| Error::Io { path: name.into(), source })?;
     }
     Ok(())
 }
 
-/// A sink that creates the folder and writes plain files into it.
+/// Returns a sink that creates the folder and writes plain files into it.
 pub fn folder_sink(dir: impl Into<PathBuf>) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
     let dir = dir.into();
     move |name, bytes| {
@@ -88,7 +90,7 @@ pub fn folder_sink(dir: impl Into<PathBuf>) -> impl FnMut(&str, &[u8]) -> io::Re
     }
 }
 
-/// The folder's `config.json`.
+/// Reads the `config.json` of a folder.
 ///
 /// # Errors
 ///
@@ -101,13 +103,13 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     BertConfig::read(path)
 }
 
-/// The folder's weights.
+/// Reads the `model.safetensors` of a folder.
 ///
 /// # Errors
 ///
-/// [`Error::PickledWeights`], [`Error::ShardedWeights`] and [`Error::ForeignWeights`] if they are there but not in one
-/// safetensors file, [`Error::AdapterWithoutEncoder`] and [`Error::MissingFile`] if they are not there; otherwise as
-/// [`read_safetensors`].
+/// If there is no such file: [`Error::PickledWeights`], [`Error::ShardedWeights`] or [`Error::ForeignWeights`] for
+/// weights in another format, [`Error::AdapterWithoutEncoder`] for an adapter, else [`Error::MissingFile`]. Otherwise
+/// as [`read_safetensors`].
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     let path = dir.join(WEIGHTS);
     if path.is_file() {
@@ -118,7 +120,7 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     Err(Error::MissingFile { path: dir.into(), file: WEIGHTS })
 }
 
-/// Refuses a folder that holds an adapter and no model.
+/// Rejects a folder that holds an adapter and no model.
 ///
 /// # Errors
 ///
@@ -130,12 +132,13 @@ pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a file where a folder is expected; a pickle, by its name or its first bytes, and a file of another framework
-/// with how to convert it.
+/// Rejects a file where a model folder is expected. The error for a pickle (recognized by its name or its first bytes)
+/// or for the weights of another framework explains the conversion. Accepts any path that is not a file.
 ///
 /// # Errors
 ///
-/// [`Error::PickledWeights`], [`Error::ForeignWeights`], [`Error::NotAFolder`]; [`Error::Io`] when it cannot be read.
+/// [`Error::PickledWeights`], [`Error::ForeignWeights`], [`Error::NotAFolder`]; [`Error::Io`] if the file cannot be
+/// read.
 pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());
@@ -153,7 +156,8 @@ pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Puts the folder's weights into a model; `FreshHeads` leaves heads that are not there as they are.
+/// Loads the weights of a folder into a model. With [`LoadPolicy::FreshHeads`], heads that the folder lacks keep the
+/// model's values.
 ///
 /// # Errors
 ///
@@ -166,13 +170,14 @@ pub fn load_pretrained_weights<M: Module>(
     load_named_tensors(model, read_pretrained_tensors(dir)?, policy)
 }
 
-/// A model from a folder; `labels` turns the folder's configuration into the model's
-/// ([`BertConfig::with_labels`], or the identity). Under `FreshHeads`, heads that are not there are drawn from
-/// `seed`.
+/// Loads a model from a folder. Returns the model, its configuration and the report of its weights.
+///
+/// `labels` maps the configuration of the folder to the configuration of the model: [`BertConfig::with_labels`], or the
+/// identity. With [`LoadPolicy::FreshHeads`], heads that the folder lacks are initialized from `seed`.
 ///
 /// # Errors
 ///
-/// As [`read_pretrained_config`] and [`load_pretrained_weights`].
+/// As [`read_pretrained_config`], [`BertConfig::validate`] and [`load_pretrained_weights`].
 pub fn load_pretrained<M: Architecture>(
     dir: &Path,
     labels: impl FnOnce(BertConfig) -> BertConfig,

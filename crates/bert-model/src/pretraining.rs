@@ -1,4 +1,4 @@
-//! BERT with the two pre-training heads: masked words and next sentence.
+//! BERT with the two pre-training heads: masked LM and next-sentence prediction.
 //!
 //! Ports `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
@@ -21,7 +21,7 @@ use crate::dropout::Mode;
 use crate::embeddings::{affine, layer_norm};
 use crate::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, cross_entropy_sum};
 use crate::model::{BertInput, BertModel, BertOutput};
-use crate::recompute::Kept;
+use crate::recompute::RecomputeState;
 
 /// One micro-batch of pre-training.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct PretrainingInput {
 pub struct PretrainingOutput {
     /// `[n, vocab]`
     pub prediction_logits: Tensor<2>,
-    /// `[batch, 2]`: the second text follows, or is random.
+    /// `[batch, 2]`: logit of a following second text, logit of a random one.
     pub seq_relationship_logits: Tensor<2>,
 }
 
@@ -46,7 +46,7 @@ pub struct PretrainingOutput {
 pub struct PretrainingScores {
     /// `[n]`: `-log p` of the words that were at the masked positions.
     pub masked_lm_nll: Tensor<1>,
-    /// `[n]`: 1 where that word has the greatest logit, else 0.
+    /// `[n]`: 1 where that word has the maximum logit, else 0.
     pub masked_lm_correct: Tensor<1>,
     /// `[batch, 2]`
     pub seq_relationship_logits: Tensor<2>,
@@ -66,17 +66,17 @@ pub struct BertPredictionHeadTransform {
     compute: Compute,
 }
 
-/// The masked-LM head. Its projection is the word embedding table and is not held here.
+/// The masked-LM head. Its projection is the word embedding table, which belongs to the encoder.
 #[derive(Module, Debug)]
 pub struct BertPredictionHead {
-    /// Before the projection.
+    /// The layers before the projection.
     pub transform: BertPredictionHeadTransform,
     /// `[vocab]`: the reference's `output_bias`.
     pub bias: Param<Tensor<1>>,
 }
 
 impl BertPredictionHead {
-    /// The transformed hidden states at the masked places.
+    /// Returns the transformed hidden states at the masked positions.
     ///
     /// # Shapes
     ///
@@ -100,9 +100,9 @@ impl BertPredictionHead {
 /// Both heads.
 #[derive(Module, Debug)]
 pub struct BertPretrainingHeads {
-    /// Masked words.
+    /// The masked-LM head.
     pub predictions: BertPredictionHead,
-    /// Next sentence: `hidden -> 2`.
+    /// The next-sentence classifier: `hidden -> 2`.
     pub seq_relationship: Linear,
 }
 
@@ -143,7 +143,7 @@ impl Architecture for BertForPreTraining {
 }
 
 impl BertForPreTraining {
-    /// Both heads' logits.
+    /// Returns the logits of both heads.
     ///
     /// # Shapes
     ///
@@ -176,7 +176,7 @@ impl BertForPreTraining {
         dense::product(predictions.transform.compute, transformed, table) + bias
     }
 
-    /// Both losses, without picking from the logits.
+    /// Returns both losses. The logits of the labels are computed directly, not gathered from `[n, vocab]` logits.
     ///
     /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, where the
     /// composition of burn's operations keeps several.
@@ -197,21 +197,21 @@ impl BertForPreTraining {
         self.loss_of(output, input.masked_lm_positions, targets, normalizer)
     }
 
-    /// [`Self::loss`] in less memory: the pass keeps the input of each layer, and gradients of the layers come from
-    /// [`Kept::backward`].
+    /// Same as [`Self::loss`] with gradient checkpointing: the pass saves the input of each layer only, and
+    /// [`RecomputeState::backward`] computes the gradients of the layers.
     ///
     /// # Shapes
     ///
-    /// - as for [`Self::loss`]
+    /// - same as [`Self::loss`]
     pub fn loss_recomputing(
         &self,
         input: PretrainingInput,
         targets: PretrainingTargets,
         normalizer: LossNormalizer,
         mode: Mode,
-    ) -> (PretrainingLoss, Kept) {
-        let (output, kept) = self.bert.forward_recomputing(input.bert, mode);
-        (self.loss_of(output, input.masked_lm_positions, targets, normalizer), kept)
+    ) -> (PretrainingLoss, RecomputeState) {
+        let (output, state) = self.bert.forward_recomputing(input.bert, mode);
+        (self.loss_of(output, input.masked_lm_positions, targets, normalizer), state)
     }
 
     fn loss_of(
@@ -228,7 +228,7 @@ impl BertForPreTraining {
         let next_sentence = cross_entropy_sum(logits, targets.next_sentence_labels); // [1]
         let next_sentence = match normalizer.next_sentence {
             Some(rows) => next_sentence.div_scalar(rows),
-            // Not left out: the pooler and the head keep their zero gradients, and so their weight decay.
+            // The factor 0 keeps zero gradients for the pooler and the head, so that weight decay applies to them.
             None => next_sentence.mul_scalar(0.0),
         };
         if n == 0 {
@@ -265,7 +265,7 @@ impl BertForPreTraining {
         PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
     }
 
-    /// Returns the loss of each masked word, and 1 where that word has the greatest logit.
+    /// Returns the loss of each masked word, and 1 where that word has the maximum logit, else 0.
     ///
     /// # Shapes
     ///
@@ -291,7 +291,7 @@ impl BertForPreTraining {
         )
     }
 
-    /// The tied table, `[vocab, hidden]`.
+    /// Returns the tied table, `[vocab, hidden]`.
     fn word_embeddings(&self) -> Tensor<2> {
         self.bert.embeddings.word_embeddings.weight.val()
     }

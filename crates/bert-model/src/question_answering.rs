@@ -1,7 +1,7 @@
-//! Extractive question answering: where in a text the answer begins and ends.
+//! Extractive question answering: scores the start and end positions of an answer in a text.
 //!
-//! Ports `create_model` of the reference's `run_squad.py`: one dense layer with two outputs on every token, no
-//! dropout of its own, no pooler.
+//! Ports `create_model` of the reference's `run_squad.py` (`BertForQuestionAnswering` of `transformers`): one dense
+//! layer with two outputs per token, without dropout and without the pooler.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -19,16 +19,16 @@ use crate::model::{BertInput, BertModel};
 pub struct BertForQuestionAnswering {
     /// The encoder.
     pub bert: BertModel,
-    /// `hidden -> 2`: start, end.
+    /// `hidden -> 2`: start and end score.
     pub qa_outputs: Linear,
 }
 
-/// Scores of every token of a batch.
+/// Start and end logits of every token of a batch.
 #[derive(Debug, Clone)]
 pub struct SpanLogits {
-    /// `[batch, seq]`: that the answer begins here.
+    /// `[batch, seq]`: logits of the first token of the answer.
     pub start: Tensor<2>,
-    /// `[batch, seq]`: that it ends here, inclusive.
+    /// `[batch, seq]`: logits of the last token of the answer.
     pub end: Tensor<2>,
 }
 
@@ -45,7 +45,7 @@ impl Architecture for BertForQuestionAnswering {
 }
 
 impl BertForQuestionAnswering {
-    /// Scores of a batch; padding has some too.
+    /// Returns the logits of a batch, including the padding.
     ///
     /// # Shapes
     ///
@@ -55,7 +55,7 @@ impl BertForQuestionAnswering {
         self.spans(self.bert.sequence_output(input, mode))
     }
 
-    /// [`Self::forward`] with the encoder frozen: no gradient reaches it and nothing is dropped in it.
+    /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
     pub fn forward_frozen(&self, input: BertInput) -> SpanLogits {
         self.spans(self.bert.sequence_output(input, Mode::Eval).detach())
     }
@@ -68,12 +68,13 @@ impl BertForQuestionAnswering {
     }
 }
 
-/// The mean of both cross-entropies over the positions, divided by the rows of the global batch.
+/// Returns the sum over the rows of `(CE(start) + CE(end)) / 2`, divided by `rows`, the number of rows of the global
+/// batch. CE is the cross-entropy over the positions of the sequence, in nats.
 ///
 /// # Shapes
 ///
 /// - logits: `[batch, seq]` each
-/// - start, end: `[batch]`, places in the sequence; 0, the place of `[CLS]`, where the text has no answer
+/// - start, end: `[batch]`, positions in the sequence; 0, the position of `[CLS]`, if the text has no answer
 /// - output: `[1]`
 pub fn span_loss(logits: SpanLogits, start: Tensor<1, Int>, end: Tensor<1, Int>, rows: f64) -> Tensor<1> {
     let both = cross_entropy_sum(logits.start, start) + cross_entropy_sum(logits.end, end);

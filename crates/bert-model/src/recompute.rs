@@ -1,8 +1,8 @@
-//! A pass through the encoder that keeps the input of each layer only, and computes the layer once more for its
-//! gradients ("Training deep nets with sublinear memory cost", Chen, Xu, Zhang and Guestrin, 2016).
+//! Gradient checkpointing: the forward pass saves only the input of each layer, and the backward pass computes each
+//! layer again ("Training deep nets with sublinear memory cost", Chen, Xu, Zhang and Guestrin, 2016).
 //!
-//! Dropout is a function of seed and place, so the second pass drops what the first did, and every gradient has the
-//! bits of [`BertModel::forward`]'s. A step takes a forward pass more.
+//! Dropout masks depend on seed and position only, so both passes use the same masks, and every gradient has the same
+//! bits as with [`BertModel::forward`]. A step costs one additional forward pass of the layers.
 
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
@@ -11,8 +11,8 @@ use crate::dropout::Mode;
 use crate::model::{BertInput, BertModel, BertOutput};
 
 /// State of a forward pass that the backward pass needs.
-pub struct Kept {
-    /// Shares its parameters with the model of the pass.
+pub struct RecomputeState {
+    /// The model of the pass; shares its parameters.
     model: BertModel,
     input: BertInput,
     mode: Mode,
@@ -20,17 +20,18 @@ pub struct Kept {
     bias: Tensor<4>,
     /// `layers` times `[batch, seq, hidden]`: the input of each layer, without autodiff.
     inputs: Vec<Tensor<3>>,
-    /// The heads' input.
+    /// The input of the heads, `[batch, seq, hidden]`: a leaf of the graph of the loss.
     output: Tensor<3>,
 }
 
 impl BertModel {
-    /// [`Self::forward`]; gradients reach the pooler and stop at the hidden states, for [`Kept::backward`].
+    /// Same as [`Self::forward`], but the graph of the output contains the pooler only. [`RecomputeState::backward`]
+    /// computes the gradients of layers and embeddings.
     ///
     /// # Shapes
     ///
-    /// - as for [`Self::forward`]
-    pub fn forward_recomputing(&self, input: BertInput, mode: Mode) -> (BertOutput, Kept) {
+    /// - same as [`Self::forward`]
+    pub fn forward_recomputing(&self, input: BertInput, mode: Mode) -> (BertOutput, RecomputeState) {
         let inner = self.clone().valid();
         let BertInput { input_ids, input_mask, segment_ids } = input.clone();
         let without = BertInput {
@@ -43,41 +44,42 @@ impl BertModel {
         let output = inputs.pop().expect("the input at least").autodiff().require_grad();
         let pooled_output = self.pooler.forward(output.clone());
         let bias = crate::attention::attention_bias(input.input_mask.clone());
-        let kept = Kept { model: self.clone(), input, mode, bias, inputs, output: output.clone() };
-        (BertOutput { sequence_output: output, pooled_output }, kept)
+        let state = RecomputeState { model: self.clone(), input, mode, bias, inputs, output: output.clone() };
+        (BertOutput { sequence_output: output, pooled_output }, state)
     }
 }
 
-impl Kept {
-    /// Returns the gradients of layers (the last layer's first) and embeddings, given the gradients of a loss of the
-    /// output.
+impl RecomputeState {
+    /// Returns the gradients of the layers, from the last to the first, and of the embeddings. `loss_gradients` holds
+    /// the gradients of a loss of the output; the gradients of the hidden states and of the word embeddings are removed
+    /// from it.
     ///
     /// Returns an empty list if the loss has no gradient for the hidden states.
-    pub fn backward(self, of_loss: &mut Gradients) -> Vec<Gradients> {
+    pub fn backward(self, loss_gradients: &mut Gradients) -> Vec<Gradients> {
         let Self { model, input, mode, bias, inputs, output } = self;
-        let Some(mut gradient) = output.grad_remove(of_loss) else { return Vec::new() };
+        let Some(mut gradient) = output.grad_remove(loss_gradients) else { return Vec::new() };
         let mut all = Vec::with_capacity(inputs.len() + 1);
         let layers = model.encoder.layer.iter().enumerate().rev();
         for ((index, layer), hidden) in layers.zip(inputs.into_iter().rev()) {
             let hidden = hidden.autodiff().require_grad();
-            let (again, _) = layer.forward(hidden.clone(), bias.clone(), mode, index, None);
-            let mut gradients = weighted(again, gradient).backward();
+            let (recomputed, _) = layer.forward(hidden.clone(), bias.clone(), mode, index, None);
+            let mut gradients = weighted(recomputed, gradient).backward();
             gradient = hidden.grad_remove(&mut gradients).expect("a layer's output depends on its input");
             all.push(gradients);
         }
-        let mut of_embeddings = weighted(model.embed(input, mode).0, gradient);
-        // Each word's gradient is added to the table's from the masked-LM head, in the order of a pass that keeps
-        // everything: of two terms burn goes down the second first.
+        let mut embedding_loss = weighted(model.embed(input, mode).0, gradient);
+        // Adds the gradient of the embedding lookup to the table's gradient from the masked-LM head. The order is the
+        // order of a pass without recomputation, because burn computes the second term's gradients first.
         let table = model.embeddings.word_embeddings.weight.val();
-        if let Some(of_table) = table.grad_remove(of_loss) {
-            of_embeddings = of_embeddings + weighted(table, of_table);
+        if let Some(table_gradient) = table.grad_remove(loss_gradients) {
+            embedding_loss = embedding_loss + weighted(table, table_gradient);
         }
-        all.push(of_embeddings.backward());
+        all.push(embedding_loss.backward());
         all
     }
 }
 
-/// A number whose gradient with regard to `x` is `gradient`.
+/// Returns a scalar whose gradient with respect to `x` is `gradient`.
 fn weighted<const D: usize>(x: Tensor<D>, gradient: Tensor<D>) -> Tensor<1> {
     (x * gradient.autodiff()).sum()
 }

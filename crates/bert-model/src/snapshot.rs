@@ -1,4 +1,4 @@
-//! Tensors as they are at one moment, which reach a safetensors file one after the other.
+//! A snapshot of a module's parameters, which is written to a safetensors file tensor by tensor.
 //!
 //! A [`Snapshot`] shares the memory of a module's parameters. Training may continue: a changed parameter gets new
 //! memory, and the snapshot's memory is freed when its tensor is written. So saving needs no second copy of the model.
@@ -15,22 +15,22 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use crate::error::Error;
 use crate::parameters::{NamedTensors, is_transposed, transpose, visit_parameters};
 
-/// Called with a tensor's bytes when a snapshot does not hold it any longer.
+/// A callback that gets the number of bytes of a tensor when a snapshot has freed it.
 pub type OnRelease = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Tensors by name, in the published layout once they are values.
+/// The tensors of a module or of an optimizer at one point in time, sorted by name.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     tensors: Vec<SavedTensor>,
-    /// Whether the file says `format: pt`, which `transformers` insists on.
-    of_model: bool,
+    /// Whether the metadata of the file contains `format: pt`, which `transformers` requires.
+    is_model: bool,
 }
 
 struct SavedTensor {
     name: String,
-    /// As published.
+    /// Shape in the published layout.
     shape: Vec<usize>,
-    /// Row by row, as burn holds them.
+    /// Values flattened in burn's layout.
     values: Tensor<1>,
     transposed: bool,
     on_release: Option<OnRelease>,
@@ -52,7 +52,7 @@ impl SavedTensor {
         data.try_into_vec().expect("data converted to f32 holds f32")
     }
 
-    /// As published.
+    /// Returns the values in the published layout.
     fn values(&self) -> Vec<f32> {
         let values = self.row_by_row();
         if self.transposed { transpose(&values, self.shape[1], self.shape[0]) } else { values }
@@ -61,7 +61,7 @@ impl SavedTensor {
 
 impl Drop for SavedTensor {
     fn drop(&mut self) {
-        // The memory goes first.
+        // Frees the memory before the call.
         if let Some(released) = self.on_release.take() {
             self.values = Tensor::empty([0], &self.values.device());
             released(self.bytes());
@@ -70,13 +70,13 @@ impl Drop for SavedTensor {
 }
 
 impl Snapshot {
-    /// A module's parameters.
+    /// Returns a snapshot of a module's parameters.
     pub fn of<M: Module>(model: &M) -> Self {
-        Self::of_those(model, |_| true)
+        Self::of_named(model, |_| true)
     }
 
-    /// The parameters with names that are `wanted`; of the others nothing but the name is looked at.
-    pub(crate) fn of_those<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
+    /// Returns a snapshot of the parameters whose name is `wanted`. The values of other parameters are not read.
+    pub(crate) fn of_named<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
         let mut found = Vec::new();
         visit_parameters(model, |name, _, shape, values| {
             if wanted(&name) {
@@ -84,10 +84,10 @@ impl Snapshot {
                 found.push(SavedTensor { name, shape, values: values(), transposed, on_release: None });
             }
         });
-        Self { of_model: true, ..Self::sorted(found) }
+        Self { is_model: true, ..Self::sorted(found) }
     }
 
-    /// Flat tensors by name.
+    /// Returns a snapshot of flat tensors.
     pub fn of_tensors(tensors: impl IntoIterator<Item = (String, Tensor<1>)>) -> Self {
         let saved = |(name, values): (String, Tensor<1>)| {
             let shape = values.dims().to_vec();
@@ -97,9 +97,9 @@ impl Snapshot {
     }
 
     fn sorted(mut tensors: Vec<SavedTensor>) -> Self {
-        // The order of the format's own writer.
+        // The order of the safetensors crate's writer.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { tensors, of_model: false }
+        Self { tensors, is_model: false }
     }
 
     /// Sets the callback `released`, called when the snapshot releases a tensor.
@@ -111,19 +111,20 @@ impl Snapshot {
         self
     }
 
-    /// Bytes of all tensors in f32.
+    /// Returns the size of all tensors in bytes, in f32.
     pub fn bytes(&self) -> u64 {
         self.tensors.iter().map(SavedTensor::bytes).sum()
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         8 + self.header().len() as u64 + self.bytes()
     }
 
-    /// Refuses NaN and infinity.
+    /// Checks that no tensor contains NaN or infinity.
     ///
     /// # Errors
+    ///
     /// [`Error::ParameterNotFinite`].
     pub fn check_finite(&self) -> Result<(), Error> {
         for tensor in &self.tensors {
@@ -134,15 +135,16 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The values, on the host.
+    /// Copies the values to the host, in the published layout.
     pub fn to_named_tensors(&self) -> NamedTensors {
         let named = |tensor: &SavedTensor| (tensor.name.clone(), (tensor.shape.clone(), tensor.values()));
         self.tensors.iter().map(named).collect()
     }
 
-    /// Writes a safetensors file, and lets go of each tensor when it is written. Equal values give equal bytes.
+    /// Writes a safetensors file and frees each tensor after it is written. Equal values give equal bytes.
     ///
     /// # Errors
+    ///
     /// Any I/O error of the writer.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         let header = self.header();
@@ -169,15 +171,15 @@ impl Snapshot {
             let (shape, data_offsets) = (tensor.shape.clone(), (start, end));
             (tensor.name.clone(), TensorInfo { dtype: Dtype::F32, shape, data_offsets })
         });
-        let about = self.of_model.then(|| HashMap::from([("format".to_string(), "pt".to_string())]));
-        let metadata = Metadata::new(about, infos.collect()).expect("shapes and offsets agree");
-        let mut header = serde_json::to_vec(&metadata).expect("plain data");
+        let metadata = self.is_model.then(|| HashMap::from([("format".to_string(), "pt".to_string())]));
+        let metadata = Metadata::new(metadata, infos.collect()).expect("shapes and offsets agree");
+        let mut header = serde_json::to_vec(&metadata).expect("metadata is valid JSON");
         header.resize(header.len().next_multiple_of(8), b' ');
         header
     }
 }
 
-/// The values of every parameter, on the host.
+/// Copies the values of every parameter to the host, in the published layout.
 pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
     Snapshot::of(model).to_named_tensors()
 }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_that_of_the_format_s_own_writer() {
+    fn file_equals_the_safetensors_crate_output() {
         let config = BertConfig::preset(Preset::Tiny, 50);
         let model = BertForPreTraining::new(&config, 1, &Device::flex());
         let snapshot = Snapshot::of(&model);
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tensor_is_released_when_it_is_written() {
+    fn written_tensors_are_released() {
         let device = Device::flex();
         let tensors = [("b", 3), ("a", 5)].map(|(name, n)| (name.to_string(), Tensor::ones([n], &device)));
         let released = Arc::new(Mutex::new(Vec::new()));

@@ -1,32 +1,32 @@
 //! The tokenizer files of a Hugging Face folder, made from a vocabulary.
 //!
-//! [`Vocabulary::files`] gives `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
-//! from which `AutoTokenizer` makes BERT's tokenizer without converting anything.
+//! [`Vocabulary::files`] returns `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
+//! which `AutoTokenizer` loads without conversion.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 
-/// A word longer than this is `[UNK]`, as in the reference's `tokenization.py`.
+/// Maximum number of characters of a word; longer words are `[UNK]`, as in the reference's `tokenization.py`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
 /// Vocabulary and tokenizer settings of a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocabulary<'a> {
-    /// The words; a word's place is its id.
+    /// The words; the index of a word is its id.
     pub words: &'a [String],
     /// Whether text is lower-cased.
     pub do_lower_case: bool,
-    /// Whether accents are removed; `None` means as `do_lower_case` says.
+    /// Whether accents are removed; `None` for the value of `do_lower_case`.
     pub strip_accents: Option<bool>,
-    /// Whether each ideograph is a word of its own.
+    /// Whether each ideograph is a separate word.
     pub tokenize_chinese_chars: bool,
-    /// The longest sequence.
+    /// Maximum sequence length in tokens.
     pub max_length: usize,
 }
 
 impl<'a> Vocabulary<'a> {
-    /// These words with the settings of the reference's uncased models.
+    /// Returns a vocabulary with the settings of the reference's uncased models.
     #[must_use]
     pub fn uncased(words: &'a [String], max_length: usize) -> Self {
         Self { words, do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true, max_length }
@@ -34,11 +34,11 @@ impl<'a> Vocabulary<'a> {
 }
 
 impl Vocabulary<'_> {
-    /// Every file with its name and bytes.
+    /// Returns the name and bytes of every tokenizer file.
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSpecialToken`] if one of the five is not a word.
+    /// [`Error::MissingSpecialToken`] if the vocabulary lacks one of the five special tokens.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
         Ok(vec![
@@ -65,7 +65,7 @@ impl Vocabulary<'_> {
         config
     }
 
-    /// The format of the `tokenizers` library.
+    /// Returns `tokenizer.json`, the format of the `tokenizers` library.
     fn tokenizer(&self) -> Result<Value, Error> {
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
         let special = special.into_iter().map(|token| self.id(token).map(|id| (id, token)));

@@ -1,7 +1,7 @@
-//! Parameters as the bytes of a safetensors file, and back.
+//! Converts parameters to and from the bytes of a safetensors file.
 //!
-//! Tensors are written in f32 or bf16; f16 and bf16 are widened when read. The file's metadata says `format: pt`, which
-//! `transformers` insists on. Pickles are refused, because they can run code.
+//! Tensors are written in f32 or bf16; f16 and bf16 are widened when read. The file's metadata
+//! contains `format: pt`, which `transformers` requires. Pickles are rejected, because they can run code.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,19 +16,19 @@ use crate::error::Error;
 use crate::parameters::NamedTensors;
 use crate::snapshot::Snapshot;
 
-/// The bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
+/// Returns the bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
 pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Snapshot::of(model).write(&mut bytes).expect("memory takes all");
+    Snapshot::of(model).write(&mut bytes).expect("writing to memory cannot fail");
     bytes
 }
 
-/// The bytes of a safetensors file with these tensors, in f32.
+/// Returns the bytes of a safetensors file with these tensors, in f32.
 pub fn named_tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::F32, tensors)
 }
 
-/// [`named_tensors_to_bytes`] in half the room: each value is rounded to the nearest bf16, ties to the even one.
+/// Same as [`named_tensors_to_bytes`] in bf16: each value is rounded to nearest, ties to even.
 pub fn named_tensors_to_bf16_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::BF16, tensors)
 }
@@ -39,7 +39,7 @@ fn bytes_in(dtype: Dtype, tensors: &NamedTensors) -> Vec<u8> {
     serialize(views, Some(metadata)).expect("the header of a model's tensors is small")
 }
 
-/// Values that become bytes one tensor at a time, so that the file's bytes are the only copy.
+/// The values of a tensor, converted to bytes one tensor at a time, so that the bytes of the file are the only copy.
 struct Floats<'a> {
     dtype: Dtype,
     shape: &'a [usize],
@@ -71,22 +71,22 @@ impl View for Floats<'_> {
     }
 }
 
-/// The largest file that is read into memory: four bytes for each of the most parameters a model may have.
-const LARGEST: u64 = 4 * 34_000_000_000;
+/// Maximum size of a weights file in bytes: f32 for the maximum number of parameters.
+const MAX_FILE_BYTES: u64 = 4 * 34_000_000_000;
 
-/// The maximum header size: a hundred times BERT-large's. In memory it takes ten times as much.
-const LARGEST_HEADER: u64 = 4 << 20;
+/// Maximum size of a header in bytes: a hundred times BERT-large's. The parsed header takes ten times as much memory.
+const MAX_HEADER_BYTES: u64 = 4 << 20;
 
 /// Reads a safetensors file.
 ///
 /// # Errors
 ///
-/// [`Error::Io`], [`Error::PickledWeights`] whatever the file's name is; otherwise as
+/// [`Error::Io`]; [`Error::PickledWeights`] for a pickle of any name; otherwise as
 /// [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     let io = |source| Error::Io { path: path.into(), source };
-    if std::fs::metadata(path).map_err(io)?.len() > LARGEST {
-        let reason = format!("larger than {LARGEST} bytes");
+    if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
+        let reason = format!("larger than {MAX_FILE_BYTES} bytes");
         return Err(Error::CorruptSafetensors { path: path.into(), reason });
     }
     let bytes = std::fs::read(path).map_err(io)?;
@@ -96,17 +96,17 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     named_tensors_from_bytes(&bytes, path)
 }
 
-/// The tensors in the bytes of a safetensors file; `path` is for messages.
+/// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
 ///
 /// # Errors
 ///
-/// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for numbers that are not
-/// floats (a buffer of positions is left out instead), [`Error::WeightNotFinite`].
+/// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for an element type
+/// other than f32, f16 and bf16, [`Error::WeightNotFinite`]. The buffer `embeddings.position_ids` is skipped.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
     let corrupt = |reason: String| Error::CorruptSafetensors { path: path.into(), reason };
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
-    if header > LARGEST_HEADER {
-        return Err(corrupt(format!("its header has {header} bytes, more than {LARGEST_HEADER}")));
+    if header > MAX_HEADER_BYTES {
+        return Err(corrupt(format!("its header has {header} bytes, more than {MAX_HEADER_BYTES}")));
     }
     let file = SafeTensors::deserialize(bytes).map_err(|e| corrupt(e.to_string()))?;
     refuse_repeated_names(bytes).map_err(|e| corrupt(e.to_string()))?;
@@ -128,17 +128,17 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
     Ok(tensors)
 }
 
-/// Rejects duplicate tensor names. The format's reader would silently take the last of them.
+/// Rejects duplicate tensor names. The safetensors crate would silently use the last of them.
 fn refuse_repeated_names(bytes: &[u8]) -> Result<(), serde_json::Error> {
     let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
     let header = rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or_default();
-    serde_json::Deserializer::from_slice(header).deserialize_map(DistinctNames)
+    serde_json::Deserializer::from_slice(header).deserialize_map(UniqueKeys)
 }
 
-/// A JSON object without duplicate names.
-struct DistinctNames;
+/// A visitor that rejects a JSON object with duplicate keys.
+struct UniqueKeys;
 
-impl<'de> Visitor<'de> for DistinctNames {
+impl<'de> Visitor<'de> for UniqueKeys {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,8 +157,8 @@ impl<'de> Visitor<'de> for DistinctNames {
     }
 }
 
-/// Whether a file begins as PyTorch's do: a zip archive, or a bare pickle. As a length of a safetensors
-/// header both would be petabytes.
+/// Returns whether a file begins like a PyTorch file: a zip archive, or a bare pickle. Read as the header length of a
+/// safetensors file, both would be petabytes.
 pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
     let Some(start) = bytes.first_chunk::<8>() else { return false };
     let zip = start.starts_with(b"PK\x03\x04");
@@ -166,7 +166,7 @@ pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
     zip || pickle
 }
 
-/// Little-endian floats as f32.
+/// Converts little-endian floats to f32; `None` for other element types.
 fn widen(dtype: Dtype, data: &[u8]) -> Option<Vec<f32>> {
     let halves = || data.chunks_exact(2).map(|b| [b[0], b[1]]);
     Some(match dtype {

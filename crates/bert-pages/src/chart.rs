@@ -23,7 +23,7 @@ pub enum Line {
     /// A line with a mark at every point, which shows its value on hover.
     Marked,
     /// A dashed line, for a curve to compare with.
-    Broken,
+    Dashed,
 }
 
 /// One line of a [`chart`].
@@ -48,7 +48,7 @@ impl Curve {
         match self.line {
             Line::Plain | Line::Marked => None,
             Line::Pale => Some("pale"),
-            Line::Broken => Some("broken"),
+            Line::Dashed => Some("dashed"),
         }
     }
 }
@@ -142,19 +142,19 @@ fn tick_text(value: f64, step: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns at most `most` points: means over segments of equal length, so that a long curve stays small.
+/// Returns at most `max_points` points: means over segments of equal length, so that a long curve stays small.
 #[must_use]
-pub fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
-    let stretch = points.len().div_ceil(most.max(1)).max(1);
-    points.chunks(stretch).map(mean).collect()
+pub fn downsample(points: &[(f64, f64)], max_points: usize) -> Vec<(f64, f64)> {
+    let segment = points.len().div_ceil(max_points.max(1)).max(1);
+    points.chunks(segment).map(mean).collect()
 }
 
 /// Returns the mean over the `window` points around each point, fewer at both ends.
 #[must_use]
 pub fn smooth(points: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
     let half = window / 2;
-    let around = |at: usize| &points[at.saturating_sub(half)..points.len().min(at + half + 1)];
-    points.iter().enumerate().map(|(at, point)| (point.0, mean(around(at)).1)).collect()
+    let window_at = |index: usize| &points[index.saturating_sub(half)..points.len().min(index + half + 1)];
+    points.iter().enumerate().map(|(index, point)| (point.0, mean(window_at(index)).1)).collect()
 }
 
 fn mean(points: &[(f64, f64)]) -> (f64, f64) {
@@ -194,18 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_and_nothing_is_said_without_points() {
+    fn names_are_escaped_and_empty_charts_are_noted() {
         assert!(drawn(vec![(0.0, 1.0)], "<script>").contains("&lt;script&gt;"));
         assert!(!drawn(vec![(0.0, 1.0)], "<script>").contains("<script>"));
         assert!(drawn(vec![(0.0, f64::NAN)], "x").contains("No points"));
     }
 
     #[test]
-    fn thinning_and_smoothing_keep_means() {
+    fn downsampling_and_smoothing_keep_means() {
         let points: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i), f64::from(i))).collect();
-        assert_eq!(thin(&points, 5), [(0.5, 0.5), (2.5, 2.5), (4.5, 4.5), (6.5, 6.5), (8.5, 8.5)]);
-        assert_eq!(thin(&points, 100), points);
-        assert!(thin(&[], 5).is_empty());
+        assert_eq!(downsample(&points, 5), [(0.5, 0.5), (2.5, 2.5), (4.5, 4.5), (6.5, 6.5), (8.5, 8.5)]);
+        assert_eq!(downsample(&points, 100), points);
+        assert!(downsample(&[], 5).is_empty());
         let smoothed = smooth(&points, 3);
         assert_eq!((smoothed[0].1, smoothed[5].1, smoothed[9].1), (0.5, 5.0, 8.5));
         assert_eq!(smooth(&points, 1), points);

@@ -3,12 +3,12 @@
 //! Templates are written with the crate `maud`, which escapes all text. This crate is independent of the content of its
 //! pages.
 //!
-//! | what | with |
+//! | element | item |
 //! |---|---|
-//! | a whole page, light or dark as the reader likes | [`page`] |
-//! | the figures to see first | [`tiles`] |
-//! | rows of words, figures, bars and shades | [`table()`], [`Cell`], [`bars`] |
-//! | curves over an axis | [`chart()`], [`Curve`], [`thin`], [`smooth`] |
+//! | a whole page, in light or dark mode by the reader's setting | [`page`] |
+//! | the key figures at the top of a page | [`tiles`] |
+//! | tables of text, numbers, bars and shaded cells | [`table()`], [`Cell`], [`bars`] |
+//! | curves over an axis | [`chart()`], [`Curve`], [`downsample`], [`smooth`] |
 //! | tables and names in Markdown | [`markdown`] |
 //!
 //! ```
@@ -30,7 +30,7 @@ mod table;
 
 use maud::{Markup, PreEscaped, html};
 
-pub use chart::{Curve, Line, chart, smooth, thin};
+pub use chart::{Curve, Line, chart, downsample, smooth};
 pub use table::{Cell, bars, figures, shade, table};
 
 /// Renders a whole page; the title is plain text.

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_is_taken_from_text() {
+    fn special_characters_are_escaped() {
         assert_eq!(plain("a|b\n<c> & `d`"), "a\\|b &lt;c&gt; &amp; \\`d\\`");
         assert_eq!(rows([["a", "1"], ["b", "2"]]), "| a | 1 |\n| b | 2 |\n");
     }

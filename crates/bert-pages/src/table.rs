@@ -5,7 +5,7 @@ use maud::{Markup, Render, html};
 use crate::grouped;
 
 /// A column with a text longer than this many characters gets a minimum width.
-const LONG: usize = 60;
+const LONG_TEXT: usize = 60;
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ impl Render for Cell {
     fn render(&self) -> Markup {
         html! {
             @match self {
-                Cell::Text(text) => td class=[(text.chars().count() > LONG).then_some("long")] { (text) },
+                Cell::Text(text) => td class=[(text.chars().count() > LONG_TEXT).then_some("long")] { (text) },
                 Cell::Figure(figure) => td.n { (figure) },
                 Cell::Shaded(figure, color, strength) => {
                     td.n style={ "background:" (shade(color, *strength)) } { (figure) }
@@ -75,16 +75,16 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
 
 /// Renders counts as a table: a name, a count, its share, and a bar for each.
 #[must_use]
-pub fn bars(what: &str, counts: &[(String, u64)]) -> Markup {
-    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;
-    let all = counts.iter().map(|(_, count)| *count).sum::<u64>().max(1) as f64;
+pub fn bars(unit: &str, counts: &[(String, u64)]) -> Markup {
+    let max = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;
+    let total = counts.iter().map(|(_, count)| *count).sum::<u64>().max(1) as f64;
     let row = |(name, count): &(String, u64)| {
-        let share = format!("{:.1} %", 100.0 * *count as f64 / all);
+        let share = format!("{:.1} %", 100.0 * *count as f64 / total);
         let mut row = figures(name, [grouped(*count), share]);
-        row.push(Cell::Bar(*count as f64 / most));
+        row.push(Cell::Bar(*count as f64 / max));
         row
     };
-    table(&["", what, "share", ""], counts.iter().map(row))
+    table(&["", unit, "share", ""], counts.iter().map(row))
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_and_their_names_are_set_right() {
+    fn numbers_and_their_headers_are_right_aligned() {
         let rows = [figures("a", ["1"]), vec!["b".into(), Cell::Shaded("2".into(), "red", 0.25)]];
         let html = table(&["name", "count"], rows).into_string();
         assert!(html.contains("<tr><th>name</th><th class=\"n\">count</th></tr>"), "{html}");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_bar_is_of_the_most() {
+    fn the_largest_count_has_the_longest_bar() {
         let html = bars("rows", &[("a".into(), 3000), ("b".into(), 1000)]).into_string();
         assert!(html.contains("<td class=\"n\">3,000</td><td class=\"n\">75.0 %</td>"), "{html}");
         assert!(html.contains("--share: 1.000\"") && html.contains("--share: 0.333\""), "{html}");

@@ -1,11 +1,11 @@
 //! All random numbers of the workspace, each a pure function of a seed and an address.
 //!
-//! | what is drawn | with |
+//! | draws | item |
 //! |---|---|
 //! | pairs, masks, orders of examples, dropout seeds | [`Stream`], ChaCha addressed by seed, [`Domain`] and indices |
-//! | an order of a billion things, without a table | [`Permutation`] |
+//! | a permutation of a billion numbers, computed without a table | [`Permutation`] |
 //! | initial weights, addressed by seed and the parameter's name | [`normal`], [`normal_within`], [`uniform`] |
-//! | the instances of Google's script, draw by draw | [`PythonRandom`], CPython's Mersenne Twister |
+//! | the draws of Google's script, one by one | [`PythonRandom`], CPython's Mersenne Twister |
 //!
 //! ```
 //! use bert_random::{Domain, Random, Stream};

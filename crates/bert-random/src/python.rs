@@ -106,7 +106,7 @@ mod tests {
     // `r.randint(2, 125)`, `r.shuffle(list(range(20)))`, `r.random()`; and `random.Random(seed).random()` for the seeds
     // 0 and 2**40. They must be exactly equal.
     #[test]
-    fn python_random_draws_what_cpython_draws() {
+    fn draws_equal_cpython() {
         let mut random = PythonRandom::new(12345);
         let units = [
             0.41661987254534116,

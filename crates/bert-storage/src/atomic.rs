@@ -12,7 +12,7 @@ use crate::system::{Disk, Durable, FileSystem, folder_of};
 
 /// Size and digest of a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct FileDigest {
     /// Size in bytes.
     pub bytes: u64,
     /// BLAKE3 digest in hex.
@@ -30,7 +30,7 @@ pub struct AtomicFile<'a> {
     hasher: blake3::Hasher,
     bytes: u64,
     /// Size of the file including the last write, even if that write failed.
-    tried: u64,
+    attempted: u64,
 }
 
 impl<'a> AtomicFile<'a> {
@@ -51,7 +51,7 @@ impl<'a> AtomicFile<'a> {
             out: Some(BufWriter::with_capacity(1 << 16, file)),
             hasher: blake3::Hasher::new(),
             bytes: 0,
-            tried: 0,
+            attempted: 0,
         })
     }
 
@@ -60,7 +60,7 @@ impl<'a> AtomicFile<'a> {
     /// # Errors
     /// [`Error::Io`], or [`Error::DiskFull`] with the size of the file. The old file, if any, is then unchanged, unless
     /// only the last step, the fsync of the folder, failed.
-    pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+    pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<FileDigest> {
         self.add(write)?;
         self.commit()
     }
@@ -74,7 +74,7 @@ impl<'a> AtomicFile<'a> {
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        Error::write(&self.path, self.tried, source)
+        Error::write(&self.path, self.attempted, source)
     }
 
     /// Commits the file: flush, fsync, rename, fsync of the folder.
@@ -82,7 +82,7 @@ impl<'a> AtomicFile<'a> {
     /// # Errors
     /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then still there, unless only the last step, the
     /// fsync of the folder, failed.
-    pub fn commit(mut self) -> Result<Written> {
+    pub fn commit(mut self) -> Result<FileDigest> {
         if let Some(mut out) = self.out.take() {
             let synced = out.flush().and_then(|()| out.get_mut().sync());
             if let Err(source) = synced {
@@ -97,14 +97,14 @@ impl<'a> AtomicFile<'a> {
         }
         let folder = folder_of(&self.path);
         self.files.sync_folder(folder).map_err(Error::io("sync", folder))?;
-        Ok(Written { bytes: self.bytes, blake3: self.hasher.finalize().to_hex().to_string() })
+        Ok(FileDigest { bytes: self.bytes, blake3: self.hasher.finalize().to_hex().to_string() })
     }
 }
 
 impl Write for AtomicFile<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let out = self.out.as_mut().ok_or_else(|| io::Error::other("written after commit"))?;
-        self.tried = self.bytes + buffer.len() as u64;
+        self.attempted = self.bytes + buffer.len() as u64;
         let written = match out.write(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             // Callers that write into the file know neither its name nor its size.
@@ -136,7 +136,7 @@ impl Drop for AtomicFile<'_> {
 /// # Errors
 /// [`Error::Io`] or [`Error::DiskFull`]. The old file, if any, is then unchanged, unless only the last step, the fsync
 /// of the folder, failed.
-pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<FileDigest> {
     AtomicFile::create(&Disk, path)?.fill(write)
 }
 
@@ -144,7 +144,7 @@ pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
 ///
 /// # Errors
 /// As [`write_atomic`].
-pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<Written> {
+pub fn write_json_atomic<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<FileDigest> {
     write_atomic(path, json(value))
 }
 
@@ -171,12 +171,12 @@ mod tests {
     use crate::source::{digest_bytes, digest_file};
     use crate::staged::StagedFolder;
 
-    fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<Written> {
+    fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<FileDigest> {
         AtomicFile::create(files, path)?.fill(|out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
     }
 
     #[test]
-    fn a_failure_leaves_the_old_file_or_the_new_and_nothing_else() {
+    fn a_failure_leaves_the_old_or_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.json");
         let new = vec![b'n'; 200_000];
@@ -201,7 +201,7 @@ mod tests {
                         assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
                     }
                 }
-                if !files.struck() {
+                if !files.triggered() {
                     break;
                 }
             }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_cut_leaves_the_old_file_or_the_new() {
+    fn a_power_cut_leaves_the_old_or_new_file() {
         let new = vec![b'n'; 200_000];
         for cut in 1.. {
             let mut done = false;
@@ -227,7 +227,7 @@ mod tests {
                 files.restart(survival).unwrap();
                 let found = std::fs::read(&path).unwrap();
                 assert!(found == b"old" || found == new, "cut {cut}, {survival:?}: {} bytes", found.len());
-                assert!(result.is_err() || found == new, "what was committed is there");
+                assert!(result.is_err() || found == new, "the committed file exists");
                 StagedFolder::new(&Disk, folder.path()).remove_temporaries().unwrap();
                 assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
                 write_new(&Disk, &path, &new).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_names_and_no_others() {
+    fn only_temporary_names_are_recognized() {
         for (name, expected) in [
             (".file.json.123.tmp", true),
             (".a.1.tmp", true),

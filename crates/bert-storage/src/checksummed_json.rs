@@ -1,7 +1,8 @@
 //! Checksummed JSON files: each contains its own digest, so that a flipped bit or a manual edit is detected on reading.
 //!
-//! The first entry of the file is `"seal"`: the BLAKE3 digest of the whole file with the digits of the seal set to
-//! zero. Files whose digest is stored in another file (shards, the files of a checkpoint) do not need a seal.
+//! The first member of the file, `"seal"`, is the checksum: the BLAKE3 digest of the whole file with the 64 digits of
+//! the checksum set to zero. Files whose digest is stored in another file (shards, the files of a checkpoint) need no
+//! checksum.
 
 use std::path::Path;
 
@@ -12,80 +13,83 @@ use crate::source::{digest_bytes, read_limited};
 const START: &str = "{\n  \"seal\": \"";
 const END: &str = "\",\n";
 const DIGITS: usize = 64;
-/// Maximum size of a sealed file in bytes; the manifest of 99,999 shards has about 20 MB.
-pub const LARGEST: u64 = 256 << 20;
+/// Maximum size of a checksummed file in bytes; the manifest of 99,999 shards has about 20 MB.
+pub const MAX_BYTES: u64 = 256 << 20;
 
-/// Error of a sealed file.
+/// Error of a checksummed file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SealError {
+pub enum ChecksumError {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The file does not begin with a seal.
-    #[error("it does not begin with a seal: cut off, of another version, or not ours")]
-    NoSeal,
-    /// The contents do not match the seal.
-    #[error("its seal does not match: a bit was flipped, or it was edited")]
-    Broken,
+    /// The file does not begin with a checksum.
+    #[error("it has no checksum (member `seal`): it is truncated, or another program or version wrote it")]
+    Missing,
+    /// The contents do not match the checksum.
+    #[error("its checksum (member `seal`) does not match: it is corrupt or was edited")]
+    Mismatch,
 }
 
-/// Returns the sealed JSON text of a value.
+/// Returns the JSON text of a value, with a checksum.
 ///
 /// # Panics
 /// If the value is not a JSON object or is empty.
 #[must_use]
-pub fn sealed<T: Serialize + ?Sized>(value: &T) -> String {
+pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");
     assert!(text.starts_with("{\n"), "a JSON object with entries");
     // In place, because the list of a million inputs is long.
     text.replace_range(..2, &format!("{START}{}{END}", "0".repeat(DIGITS)));
     text.push('\n');
-    let seal = digest_bytes(text.as_bytes());
-    text.replace_range(START.len()..START.len() + DIGITS, &seal);
+    let checksum = digest_bytes(text.as_bytes());
+    text.replace_range(START.len()..START.len() + DIGITS, &checksum);
     text
 }
 
-/// Returns the sealed JSON text of a value, with at most `most` bytes. A larger file could be written, but never read
-/// again.
+/// Returns the JSON text of a value, with a checksum and at most `max_bytes` bytes. A larger file could be written, but
+/// never read again.
 ///
 /// # Errors
 /// [`std::io::ErrorKind::FileTooLarge`].
 ///
 /// # Panics
-/// As [`sealed`].
-pub(crate) fn sealed_within<T: Serialize + ?Sized>(value: &T, most: u64) -> std::io::Result<String> {
-    let text = sealed(value);
-    if text.len() as u64 <= most {
+/// As [`checksummed_json`].
+pub(crate) fn checksummed_json_within<T: Serialize + ?Sized>(
+    value: &T,
+    max_bytes: u64,
+) -> std::io::Result<String> {
+    let text = checksummed_json(value);
+    if text.len() as u64 <= max_bytes {
         return Ok(text);
     }
-    let said = format!("it would have {} bytes, and at most {most} are read", text.len());
-    Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, said))
+    let message = format!("it would have {} bytes, but at most {max_bytes} can be read back", text.len());
+    Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message))
 }
 
-/// Reads a sealed file and returns its JSON without the seal.
+/// Reads a checksummed file and returns its JSON without the checksum.
 ///
 /// # Errors
-/// [`SealError`].
-pub fn read_sealed(path: &Path) -> Result<Vec<u8>, SealError> {
-    unsealed(read_limited(path, LARGEST)?)
+/// [`ChecksumError`].
+pub fn read_checksummed(path: &Path) -> Result<Vec<u8>, ChecksumError> {
+    verify_checksum(read_limited(path, MAX_BYTES)?)
 }
 
-/// Checks a sealed text and returns its JSON without the seal.
+/// Checks a checksummed text and returns its JSON without the checksum.
 ///
 /// # Errors
-/// [`SealError::NoSeal`], [`SealError::Broken`].
-pub fn unsealed(mut bytes: Vec<u8>) -> Result<Vec<u8>, SealError> {
+/// [`ChecksumError::Missing`], [`ChecksumError::Mismatch`].
+pub fn verify_checksum(mut bytes: Vec<u8>) -> Result<Vec<u8>, ChecksumError> {
     let digits = START.len()..START.len() + DIGITS;
     let begins = bytes.starts_with(START.as_bytes())
         && bytes.get(digits.end..).is_some_and(|rest| rest.starts_with(END.as_bytes()));
     if !begins {
-        return Err(SealError::NoSeal);
+        return Err(ChecksumError::Missing);
     }
-    let seal = bytes[digits.clone()].to_vec();
+    let checksum = bytes[digits.clone()].to_vec();
     bytes[digits.clone()].fill(b'0');
-    if digest_bytes(&bytes).as_bytes() != seal {
-        return Err(SealError::Broken);
+    if digest_bytes(&bytes).as_bytes() != checksum {
+        return Err(ChecksumError::Mismatch);
     }
     bytes.splice(1..digits.end + END.len(), *b"\n");
     Ok(bytes)
@@ -96,36 +100,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_comes_back_and_any_flip_or_cut_is_found() {
+    fn any_flipped_bit_or_truncation_is_detected() {
         let value = serde_json::json!({ "numbers": [1, 2.5], "text": "\u{e4}\"", "zeros": "0".repeat(70) });
-        let text = sealed(&value);
+        let text = checksummed_json(&value);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["text"], value["text"]);
-        let json = unsealed(text.clone().into_bytes()).unwrap();
+        let json = verify_checksum(text.clone().into_bytes()).unwrap();
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap(), value);
         let bytes = text.into_bytes();
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 1 << bit;
-                assert!(unsealed(flipped).is_err(), "bit {bit} of byte {at}");
+                assert!(verify_checksum(flipped).is_err(), "bit {bit} of byte {at}");
             }
-            assert!(unsealed(bytes[..at].to_vec()).is_err(), "cut off after {at} bytes");
+            assert!(verify_checksum(bytes[..at].to_vec()).is_err(), "cut off after {at} bytes");
         }
     }
 
     #[test]
-    fn larger_files_than_are_read_are_not_written() {
+    fn files_too_large_to_read_are_not_written() {
         let value = serde_json::json!({ "text": "word" });
-        let length = sealed(&value).len() as u64;
-        assert!(sealed_within(&value, length).is_ok());
-        let error = sealed_within(&value, length - 1).unwrap_err();
-        assert!(error.to_string().contains(&format!("at most {} are read", length - 1)), "{error}");
+        let length = checksummed_json(&value).len() as u64;
+        assert!(checksummed_json_within(&value, length).is_ok());
+        let error = checksummed_json_within(&value, length - 1).unwrap_err();
+        assert!(error.to_string().contains(&format!("at most {} can be read", length - 1)), "{error}");
     }
 
     #[test]
-    fn what_is_no_regular_file_is_not_read() {
+    fn only_regular_files_are_read() {
         if Path::new("/dev/zero").exists() {
-            assert!(matches!(read_sealed(Path::new("/dev/zero")), Err(SealError::Io(_))));
+            assert!(matches!(read_checksummed(Path::new("/dev/zero")), Err(ChecksumError::Io(_))));
         }
     }
 }

@@ -24,7 +24,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The disk is full.
-    #[error("no room on the disk for {}: it needs {needed} bytes or more", shown(path))]
+    #[error(
+        "the disk is full: {} needs at least {needed} bytes; free space, then run the same command again",
+        shown(path)
+    )]
     DiskFull {
         /// Path of the file.
         path: PathBuf,
@@ -34,7 +37,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The contents of an object differ from the expected contents.
-    #[error("{}: BLAKE3 {found}, expected {expected}", shown(path))]
+    #[error("{}: its BLAKE3 digest is {found}, expected {expected}", shown(path))]
     Differs {
         /// URL of the object.
         path: PathBuf,
@@ -45,7 +48,7 @@ pub enum Error {
     },
     /// A lock file cannot be locked.
     #[error(
-        "cannot lock {}: its file system may have no locks: mount it with them (NFS with lockd, Lustre with -o flock), or \
+        "cannot lock {}: its file system may not support locks; mount it with locks (NFS: lockd, Lustre: -o flock), or \
          choose a folder on another file system",
         path.display()
     )]
@@ -56,7 +59,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Another process is writing to the folder.
-    #[error("{} is in use by another process", shown(path))]
+    #[error("{} is in use by another process: wait until it ends, or choose another folder", shown(path))]
     InUse {
         /// Path of the folder.
         path: PathBuf,
@@ -118,12 +121,12 @@ impl Error {
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     // The error wrapped in an `io::Error` is not in its chain of sources.
-    let says_so = |io: &std::io::Error| {
+    let is_full = |io: &std::io::Error| {
         matches!(io.kind(), StorageFull | QuotaExceeded)
             || io.get_ref().is_some_and(|inner| is_disk_full(inner))
     };
     std::iter::successors(Some(error), |error| error.source())
-        .any(|error| error.downcast_ref::<std::io::Error>().is_some_and(says_so))
+        .any(|error| error.downcast_ref::<std::io::Error>().is_some_and(is_full))
 }
 
 /// A problem with its location, which begins the message: `train.tsv:3: the line is empty, expected a text`.
@@ -156,16 +159,16 @@ impl<P: std::error::Error> std::error::Error for Located<P> {
 /// Adds a location to a problem.
 pub trait Locate: Sized {
     /// Returns the problem with the path of a whole file or folder.
-    fn at(self, path: impl Into<PathBuf>) -> Located<Self>;
+    fn located(self, path: impl Into<PathBuf>) -> Located<Self>;
 
     /// Returns the problem with the path of a file and a line, counted from 1.
     fn at_line(self, path: impl Into<PathBuf>, line: u64) -> Located<Self> {
-        Located { line: Some(line), ..self.at(path) }
+        Located { line: Some(line), ..self.located(path) }
     }
 }
 
 impl<P: std::error::Error> Locate for P {
-    fn at(self, path: impl Into<PathBuf>) -> Located<Self> {
+    fn located(self, path: impl Into<PathBuf>) -> Located<Self> {
         Located { path: path.into().into(), line: None, problem: self }
     }
 }
@@ -177,7 +180,7 @@ mod tests {
     use super::{Path, is_disk_full};
 
     #[test]
-    fn it_is_found_wherever_it_was_said() {
+    fn disk_full_is_found_in_nested_errors() {
         let full = || Error::from(ErrorKind::StorageFull);
         let wrapped = super::Error::io("write", Path::new("shard"))(full());
         assert!(is_disk_full(&full()) && is_disk_full(&Error::from(ErrorKind::QuotaExceeded)));

@@ -5,7 +5,7 @@
 //! | write a complete file, or change nothing | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
 //! | write a folder that is complete once its last file exists | [`StagedFolder`] |
 //! | allow one writer per folder | [`OutputLock`] |
-//! | store JSON with its own digest | [`sealed`] |
+//! | store JSON with a checksum of its own | [`checksummed_json`] |
 //! | report an error with its location in a file | [`Located`] |
 //! | print text from a file safely on a terminal | [`visible`](fn@visible) |
 //! | write scratch data with a digest | [`scratch`] |
@@ -27,6 +27,7 @@
 //! All write operations use the small trait [`FileSystem`], so that a test can make any of them fail.
 
 mod atomic;
+pub mod checksummed_json;
 mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -37,14 +38,13 @@ pub mod objects;
 #[path = "no_objects.rs"]
 pub mod objects;
 pub mod scratch;
-pub mod sealed;
 mod source;
 mod staged;
 mod system;
 mod url;
 mod visible;
 
-pub use atomic::{AtomicFile, Written, is_temporary, write_atomic, write_json_atomic};
+pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
 pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};

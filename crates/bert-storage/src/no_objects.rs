@@ -4,8 +4,8 @@ use std::io::{self, Empty};
 use std::path::{Path, PathBuf};
 
 fn unsupported<T>() -> io::Result<T> {
-    let said = "it is a URL, and this program was built without the feature `object-stores`";
-    Err(io::Error::new(io::ErrorKind::Unsupported, said))
+    let message = "this program was built without the feature `object-stores`: URLs need it";
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
 /// Returns false: without a store, errors are never transient.
@@ -14,9 +14,9 @@ pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 
-/// Returns false: without a store, requests are never refused by one.
+/// Returns false: without a store, requests are never rejected by one.
 #[must_use]
-pub fn is_refusal(_: &io::Error) -> bool {
+pub fn is_rejection(_: &io::Error) -> bool {
     false
 }
 

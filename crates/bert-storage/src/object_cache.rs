@@ -24,26 +24,26 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug)]
 pub struct ObjectCache {
     folder: PathBuf,
-    most: u64,
-    /// Names of the copies whose digests this process has checked.
-    compared: Arc<Mutex<BTreeSet<String>>>,
+    max_bytes: u64,
+    /// Names of the copies whose digests this process has verified.
+    verified: Arc<Mutex<BTreeSet<String>>>,
     _temporary: Option<Arc<TempDir>>,
 }
 
 impl ObjectCache {
-    /// Creates a cache of at most `most` bytes in a folder, which need not exist yet.
+    /// Creates a cache of at most `max_bytes` bytes in a folder, which need not exist yet.
     #[must_use]
-    pub fn new(folder: &Path, most: u64) -> Self {
-        Self { folder: folder.to_owned(), most, compared: Arc::default(), _temporary: None }
+    pub fn new(folder: &Path, max_bytes: u64) -> Self {
+        Self { folder: folder.to_owned(), max_bytes, verified: Arc::default(), _temporary: None }
     }
 
     /// Creates a cache in a temporary folder that is removed with the last clone.
     ///
     /// # Errors
     /// Fails if the folder cannot be created.
-    pub fn temporary(most: u64) -> io::Result<Self> {
+    pub fn temporary(max_bytes: u64) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let cache = Self::new(folder.path(), most);
+        let cache = Self::new(folder.path(), max_bytes);
         Ok(Self { _temporary: Some(Arc::new(folder)), ..cache })
     }
 
@@ -64,14 +64,14 @@ impl ObjectCache {
     /// [`Error::Io`], [`Error::DiskFull`]; [`Error::Differs`] if the object has another digest.
     pub fn open(&self, url: &Path, bytes: u64, blake3: &str) -> Result<File> {
         let path = self.folder.join(blake3);
-        if let Some(file) = self.kept(&path, bytes, blake3)? {
+        if let Some(file) = self.valid_copy(&path, bytes, blake3)? {
             // If the folder belongs to another user, this fails, and the copy only seems older.
             let _ = file.set_modified(SystemTime::now());
             return Ok(file);
         }
-        if bytes > self.most {
-            let said = format!("it has {bytes} bytes, more than the {} of the cache", self.most);
-            return Err(Error::io("keep a copy of", url)(io::Error::other(said)));
+        if bytes > self.max_bytes {
+            let message = format!("it has {bytes} bytes, but the cache holds at most {}", self.max_bytes);
+            return Err(Error::io("cache", url)(io::Error::other(message)));
         }
         self.make_room(bytes).map_err(Error::io("write to", &self.folder))?;
         let copy = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder);
@@ -84,12 +84,12 @@ impl ObjectCache {
         copy.as_file().sync_all().map_err(|source| Error::write(&path, bytes, source))?;
         let mut file = copy.persist(&path).map_err(|error| Error::io("write", &path)(error.error))?;
         file.rewind().map_err(Error::io("read", &path))?;
-        self.note_compared(blake3);
+        self.mark_verified(blake3);
         Ok(file)
     }
 
     /// Returns the copy with this name if it exists and matches its digest. Removes a corrupt copy.
-    fn kept(&self, path: &Path, bytes: u64, blake3: &str) -> Result<Option<File>> {
+    fn valid_copy(&self, path: &Path, bytes: u64, blake3: &str) -> Result<Option<File>> {
         let mut file = match File::open(path) {
             // A copy that another user does not share counts as missing.
             Err(error)
@@ -100,8 +100,8 @@ impl ObjectCache {
             file => file.map_err(Error::io("open", path))?,
         };
         let length = file.metadata().map_err(Error::io("read", path))?.len();
-        let is_compared = || self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(blake3);
-        if length == bytes && is_compared() {
+        let is_verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner).contains(blake3);
+        if length == bytes && is_verified() {
             return Ok(Some(file));
         }
         if length == bytes {
@@ -109,7 +109,7 @@ impl ObjectCache {
             hasher.update_reader(&mut file).map_err(Error::io("read", path))?;
             if hasher.finalize().to_hex().as_str() == blake3 {
                 file.rewind().map_err(Error::io("read", path))?;
-                self.note_compared(blake3);
+                self.mark_verified(blake3);
                 return Ok(Some(file));
             }
         }
@@ -117,8 +117,8 @@ impl ObjectCache {
         Ok(None)
     }
 
-    fn note_compared(&self, blake3: &str) {
-        self.compared.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
+    fn mark_verified(&self, blake3: &str) {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
     }
 
     /// Removes the least recently used copies until there is room for `bytes` bytes, and incomplete copies of killed
@@ -141,13 +141,13 @@ impl ObjectCache {
             }
         }
         copies.sort_unstable();
-        let mut held: u64 = copies.iter().map(|(_, length, _)| length).sum();
+        let mut cached: u64 = copies.iter().map(|(_, length, _)| length).sum();
         for (_, length, path) in copies {
-            if held + bytes <= self.most {
+            if cached + bytes <= self.max_bytes {
                 break;
             }
             let _ = fs::remove_file(path);
-            held -= length;
+            cached -= length;
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_copy_is_fetched_again() {
+    fn a_corrupt_copy_is_downloaded_again() {
         let folder = tempfile::tempdir().unwrap();
         let (object, bytes, digest, _) = with_a_copy(folder.path());
         let path = folder.path().join("cache").join(&digest);
@@ -206,11 +206,11 @@ mod tests {
         let cache = ObjectCache::new(&folder.path().join("cache"), 15);
         let mut text = String::new();
         cache.open(&object, bytes, &digest).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!(text, "some bytes", "a compared copy is read from its beginning");
+        assert_eq!(text, "some bytes", "a verified copy is read from its beginning");
     }
 
     #[test]
-    fn files_that_are_no_copies_stay() {
+    fn foreign_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (_, _, digest, cache) = with_a_copy(folder.path());
         let at = |name: &str| folder.path().join("cache").join(name);

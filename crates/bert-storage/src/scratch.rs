@@ -150,7 +150,7 @@ mod tests {
     use crate::system::Disk;
 
     #[test]
-    fn what_was_written_is_known_again_and_read_anywhere() {
+    fn scratch_files_are_recognized_and_readable_anywhere() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scratch");
         let bytes: Vec<u8> = (0..300_000u32).map(|n| (n * 7 % 251) as u8).collect();

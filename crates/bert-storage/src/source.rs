@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_the_limit_and_of_files_only() {
+    fn reading_is_limited_to_regular_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "123").unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_of_all_bytes_and_errors_end() {
+    fn digests_cover_all_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();

@@ -5,7 +5,7 @@
 //! 1. [`StagedFolder::create`] creates the folder and [`StagedFolder::lock`] locks it for one process, which then
 //!    removes the leftovers of killed processes.
 //! 2. Files appear complete under their names ([`StagedFolder::write`]), or are written in a hidden folder next to them
-//!    and then moved ([`StagedFolder::take`]).
+//!    and then moved ([`StagedFolder::move_into`]).
 //! 3. The last file marks the folder as complete. A folder is renamed before it is removed ([`StagedFolder::discard`]),
 //!    so that a half-removed folder is never taken for a complete one.
 
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::atomic::{AtomicFile, Written, is_temporary, json};
+use crate::atomic::{AtomicFile, FileDigest, is_temporary, json};
+use crate::checksummed_json::{MAX_BYTES, checksummed_json_within, verify_checksum};
 use crate::error::{Error, Result};
-use crate::sealed::{LARGEST, sealed_within, unsealed};
 use crate::system::{FileSystem, folder_of};
 
 /// Name of the lock file in an output folder.
@@ -50,7 +50,7 @@ impl<'a> StagedFolder<'a> {
     /// Returns a handle for a subfolder.
     #[must_use]
     pub fn inside(&self, name: &str) -> Self {
-        Self { files: self.files, path: self.at(name) }
+        Self { files: self.files, path: self.path_of(name) }
     }
 
     /// Returns the file system used to write the folder.
@@ -67,7 +67,7 @@ impl<'a> StagedFolder<'a> {
 
     /// Returns the path of a name in the folder.
     #[must_use]
-    pub fn at(&self, name: &str) -> PathBuf {
+    pub fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
@@ -76,18 +76,18 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// [`Error::Io`] if the file system returns an error.
     pub fn has(&self, name: &str) -> Result<bool> {
-        self.exists(&self.at(name))
+        self.path_exists(&self.path_of(name))
     }
 
     /// Returns whether the folder exists.
     ///
     /// # Errors
     /// [`Error::Io`] if the file system returns an error.
-    pub fn is_there(&self) -> Result<bool> {
-        self.exists(&self.path)
+    pub fn exists(&self) -> Result<bool> {
+        self.path_exists(&self.path)
     }
 
-    fn exists(&self, path: &Path) -> Result<bool> {
+    fn path_exists(&self, path: &Path) -> Result<bool> {
         match self.files.metadata(path) {
             Ok(_) => Ok(true),
             Err(error) if is_absent(&error) => Ok(false),
@@ -141,12 +141,12 @@ impl<'a> StagedFolder<'a> {
     ///
     /// # Errors
     /// As [`StagedFolder::lock`].
-    pub fn share(&self) -> Result<OutputLock> {
+    pub fn lock_shared(&self) -> Result<OutputLock> {
         self.lock_by(File::try_lock_shared, LOCK)
     }
 
     fn lock_by(&self, lock: fn(&File) -> Result<(), TryLockError>, name: &str) -> Result<OutputLock> {
-        let path = self.at(name);
+        let path = self.path_of(name);
         loop {
             let file = self.files.open_lock(&path).map_err(Error::io("create", &path))?;
             let locked = loop {
@@ -170,7 +170,7 @@ impl<'a> StagedFolder<'a> {
     ///
     /// # Errors
     /// As [`StagedFolder::lock`].
-    pub fn refuse_if_in_use(&self) -> Result<()> {
+    pub fn check_not_in_use(&self) -> Result<()> {
         if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
     }
 
@@ -180,14 +180,18 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_temporaries(&self) -> Result<()> {
-        self.clear(|name| is_temporary(name) && !self.at(name).is_dir())
+        self.clear(|name| is_temporary(name) && !self.path_of(name).is_dir())
     }
 
     /// Writes a file atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
-    pub fn write(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+    pub fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<FileDigest> {
         self.begin(name)?.fill(write)
     }
 
@@ -196,14 +200,14 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// As [`AtomicFile::create`].
     pub fn begin(&self, name: &str) -> Result<AtomicFile<'a>> {
-        AtomicFile::create(self.files, &self.at(name))
+        AtomicFile::create(self.files, &self.path_of(name))
     }
 
     /// Writes bytes to a file atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
-    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<Written> {
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<FileDigest> {
         self.write(name, |out| out.write_all(bytes))
     }
 
@@ -211,50 +215,51 @@ impl<'a> StagedFolder<'a> {
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
-    pub fn write_json<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<Written> {
+    pub fn write_json<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<FileDigest> {
         self.write(name, json(value))
     }
 
-    /// Writes a value with its [seal](crate::sealed), atomically.
+    /// Writes a value as [checksummed JSON](mod@crate::checksummed_json), atomically.
     ///
     /// # Errors
     /// As [`AtomicFile::fill`].
     ///
     /// # Panics
-    /// As [`crate::sealed::sealed`].
-    pub fn write_sealed<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<Written> {
-        let text = sealed_within(value, LARGEST).map_err(Error::io("write", &self.at(name)))?;
+    /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
+    pub fn write_checksummed<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<FileDigest> {
+        let text =
+            checksummed_json_within(value, MAX_BYTES).map_err(Error::io("write", &self.path_of(name)))?;
         self.write_bytes(name, text.as_bytes())
     }
 
-    /// Writes a value with its seal, atomically but without an fsync: a power cut may lose it.
+    /// Writes a value as checksummed JSON, atomically but without an fsync: a power cut may lose it.
     ///
     /// # Errors
     /// [`Error::Io`].
     ///
     /// # Panics
-    /// As [`crate::sealed::sealed`].
-    pub fn note<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
-        let (path, temporary) = (self.at(name), self.at(&format!("{name}.new")));
-        let text = sealed_within(value, LARGEST).map_err(Error::io("write", &path))?;
+    /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
+    pub fn write_checksummed_unsynced<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
+        let (path, temporary) = (self.path_of(name), self.path_of(&format!("{name}.new")));
+        let text = checksummed_json_within(value, MAX_BYTES).map_err(Error::io("write", &path))?;
         let write = || {
             let mut file = self.files.create(&temporary)?;
             file.write_all(text.as_bytes())?;
             file.flush()
         };
         write().map_err(|source| Error::write(&path, text.len() as u64, source))?;
-        self.take(&temporary, name)
+        self.move_into(&temporary, name)
     }
 
-    /// Reads a value that was written with a seal. Returns `None` if the name does not exist, or if the file is corrupt
-    /// or has another format.
+    /// Reads a value from checksummed JSON. Returns `None` if the name does not exist, or if the file is corrupt or has
+    /// another format.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read.
-    pub fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.at(name);
-        match self.files.read(&path, LARGEST) {
-            Ok(bytes) => Ok(unsealed(bytes).ok().and_then(|json| serde_json::from_slice(&json).ok())),
+    pub fn read_checksummed<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.path_of(name);
+        match self.files.read(&path, MAX_BYTES) {
+            Ok(bytes) => Ok(verify_checksum(bytes).ok().and_then(|json| serde_json::from_slice(&json).ok())),
             Err(error) if is_absent(&error) => Ok(None),
             Err(source) => Err(Error::io("read", &path)(source)),
         }
@@ -264,8 +269,8 @@ impl<'a> StagedFolder<'a> {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn take(&self, from: &Path, name: &str) -> Result<()> {
-        let to = self.at(name);
+    pub fn move_into(&self, from: &Path, name: &str) -> Result<()> {
+        let to = self.path_of(name);
         self.files.rename(from, &to).map_err(Error::io("rename to", &to))
     }
 
@@ -282,7 +287,7 @@ impl<'a> StagedFolder<'a> {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove(&self, name: &str) -> Result<bool> {
-        let path = self.at(name);
+        let path = self.path_of(name);
         let removed = match self.files.symlink_metadata(&path) {
             Err(error) if is_absent(&error) => return Ok(false),
             Err(source) => return Err(Error::io("read", &path)(source)),
@@ -300,19 +305,19 @@ impl<'a> StagedFolder<'a> {
     pub fn discard(&self, name: &str, hidden: &str) -> Result<()> {
         self.remove(hidden)?;
         if self.has(name)? {
-            self.take(&self.at(name), hidden)?;
+            self.move_into(&self.path_of(name), hidden)?;
             self.sync()?;
             self.remove(hidden)?;
         }
         Ok(())
     }
 
-    /// Removes all names in the folder for which `goes` returns true.
+    /// Removes all names in the folder for which `is_removed` returns true.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn clear(&self, goes: impl Fn(&str) -> bool) -> Result<()> {
-        self.names()?.iter().filter(|name| goes(name)).try_for_each(|name| self.remove(name).map(drop))
+    pub fn clear(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
+        self.names()?.iter().filter(|name| is_removed(name)).try_for_each(|name| self.remove(name).map(drop))
     }
 
     /// Removes the folder with its contents.
@@ -361,9 +366,9 @@ fn is_absent(error: &io::Error) -> bool {
 #[cfg(unix)]
 fn still_has_its_name(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let inode = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(file), Ok(named)) => place(file) == place(named),
+        (Ok(file), Ok(named)) => inode(file) == inode(named),
         (Ok(_), Err(error)) => !is_absent(&error),
         _ => true,
     }
@@ -381,7 +386,7 @@ mod tests {
     use crate::system::Disk;
 
     #[test]
-    fn folders_are_made_durably_or_not_at_all() {
+    fn folders_are_created_durably() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("a/b/c");
         let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
@@ -407,9 +412,10 @@ mod tests {
     #[test]
     fn a_failed_read_is_never_taken_for_absence() {
         let folder = tempfile::tempdir().unwrap();
-        StagedFolder::new(&Disk, folder.path()).note("a", &serde_json::json!({ "b": 1 })).unwrap();
+        let value = serde_json::json!({ "b": 1 });
+        StagedFolder::new(&Disk, folder.path()).write_checksummed_unsynced("a", &value).unwrap();
         let reads: [fn(&StagedFolder<'_>) -> Result<bool>; 4] = [
-            |staged| staged.noted::<serde_json::Value>("a").map(|found| found.is_some()),
+            |staged| staged.read_checksummed::<serde_json::Value>("a").map(|found| found.is_some()),
             |staged| staged.has("a"),
             |staged| staged.names().map(|names| !names.is_empty()),
             |staged| staged.remove("a"),
@@ -424,19 +430,19 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_folder_goes_with_its_lock() {
+    fn a_locked_folder_is_removed_with_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let staged = StagedFolder::new(&Disk, &folder.path().join("a"));
         staged.create().unwrap();
-        let locks = vec![staged.share().unwrap(), staged.lock("other").unwrap()];
+        let locks = vec![staged.lock_shared().unwrap(), staged.lock("other").unwrap()];
         staged.write_bytes("file", b"x").unwrap();
         staged.remove_unlocking(locks).unwrap();
-        assert!(!staged.is_there().unwrap());
+        assert!(!staged.exists().unwrap());
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_lock_on_a_removed_file_is_noticed() {
+    fn a_lock_on_a_removed_file_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOCK);
         let file = Disk.open_lock(&path).unwrap();

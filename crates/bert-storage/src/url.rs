@@ -101,9 +101,10 @@ fn url_without_secrets(url: &str, is_web: bool) -> String {
     // A password may contain a slash; a port number does not.
     let is_cut =
         host.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
-    let user = match is_cut && !host.contains('@') {
-        true => url.rfind('@'),
-        false => host.rfind('@').filter(|&at| is_web || host[..at].contains(':')),
+    let user = if is_cut && !host.contains('@') {
+        url.rfind('@')
+    } else {
+        host.rfind('@').filter(|&at| is_web || host[..at].contains(':'))
     };
     let (hidden, url) = user.map_or(("", url), |at| ("***", &url[at..]));
     match url.split_once('?') {

@@ -50,12 +50,12 @@ pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<St
 fn explain(shown: usize, whole: usize) -> Markup {
     html! {
         p.note {
-            "Each square is one head: a row is the token that looks, a column the token it looks at, and a row adds up to \
-             1. Point at a cell to read it."
+            "Each square is one head. A row is a query token, a column a key token, and each row sums to 1. Point at \
+             a cell to read its value."
             @if shown < whole {
-                " The text was cut from " (whole) " to " (shown) " word pieces (--max-seq-length)."
+                " The text was truncated from " (whole) " to " (shown) " word pieces (--max-seq-length)."
             }
-            " That a head looks somewhere does not say that the prediction depends on it."
+            " A high weight does not mean that the prediction depends on that token."
         }
         p {
             @for weight in [0.0, 0.1, 0.25, 0.5, 1.0] {
@@ -78,7 +78,7 @@ fn square(tokens: &[&str], weights: &[f32]) -> Markup {
                 tr {
                     th { (token) }
                     @for (other, weight) in tokens.iter().zip(row) {
-                        td title={ (token) " looks at " (other) (format_args!(": {weight:.3}")) } style=(ground(*weight)) {}
+                        td title={ (token) " attends to " (other) (format_args!(": {weight:.3}")) } style=(ground(*weight)) {}
                     }
                 }
             }

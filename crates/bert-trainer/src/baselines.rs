@@ -2,10 +2,9 @@
 //!
 //! Both count the training text of a run and are scored by loss and accuracy on held-out masked tokens:
 //!
-//! - `word_frequencies`, the unigram baseline, ignores the context. A model whose loss is not below it does not use its
-//!   attention yet.
-//! - `neighbours`, the bigram baseline, looks up the previous and the next token in a table of pairs. A model whose
-//!   loss is between the two baselines uses the context, but gets less from it than these two tokens provide.
+//! - `unigram` ignores the context. A model whose loss is not below it does not use its attention yet.
+//! - `bigram` looks up the previous and the next token in a table of pairs. A model whose loss is between the two
+//!   baselines uses the context, but gets less from it than these two tokens provide.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +25,11 @@ pub struct Baselines {
     /// Number of held-out masked tokens.
     pub predictions: u64,
     /// Unigram baseline: each token's share of the training text.
-    pub word_frequencies: Baseline,
+    #[serde(alias = "word_frequencies")]
+    pub unigram: Baseline,
     /// Bigram baseline: counts of the two neighbouring tokens in the training text.
-    pub neighbours: Baseline,
+    #[serde(alias = "neighbours")]
+    pub bigram: Baseline,
 }
 
 /// Score of one predictor on the held-out masked tokens.
@@ -54,7 +55,7 @@ struct Blank {
 /// Scores both baselines: counts the text of `train` and predicts the masked tokens of the first `instances` instances
 /// of `held_out`, or of all instances, as an evaluation does.
 ///
-/// Time is bounded: at most about 67 million tokens of the text are counted, as for the initialization `counts`, and at
+/// Time is bounded: at most about 67 million tokens of the text are counted, as for the initialization `bigram`, and at
 /// most 262,144 masked tokens predicted.
 ///
 /// # Errors
@@ -67,7 +68,8 @@ pub fn baselines(
     let vocabulary = train.vocabulary();
     if held_out.vocabulary().tokens() != vocabulary.tokens() {
         let (train, held_out) = (train.data().folder().display(), held_out.data().folder().display());
-        let differences = vec![format!("{held_out} was made with another vocabulary than {train}")];
+        let differences = vec![format!("{held_out} was made with another vocabulary than {train}; build both with the \
+                                        same --vocab")];
         return Err(Error::Mismatch(differences));
     }
     let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
@@ -75,8 +77,8 @@ pub fn baselines(
     let words = WordFrequencies::new(&counts);
     Ok(Baselines {
         predictions: blanks.len() as u64,
-        word_frequencies: words.baseline(&blanks),
-        neighbours: Neighbours::new(&mut counts).baseline(&words, &mut blanks),
+        unigram: words.baseline(&blanks),
+        bigram: Neighbours::new(&mut counts).baseline(&words, &mut blanks),
     })
 }
 
@@ -221,6 +223,14 @@ mod tests {
     use bert_random::{Domain, Random, Stream};
 
     use super::*;
+
+    #[test]
+    fn old_json_keys_are_read() {
+        let baseline = Baseline { masked_lm_loss: 6.5, masked_lm_accuracy: 0.1 };
+        let json = serde_json::json!({ "predictions": 3, "word_frequencies": baseline, "neighbours": baseline });
+        let baselines = serde_json::from_value::<Baselines>(json).unwrap();
+        assert_eq!(baselines, Baselines { predictions: 3, unigram: baseline, bigram: baseline });
+    }
 
     /// Computes the definition directly: a table of all pairs and a sum over the vocabulary for every blank.
     fn dense(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {

@@ -19,8 +19,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bert_model::Snapshot;
-use bert_storage::sealed::read_sealed;
-use bert_storage::{Disk, Locate, StagedFolder, Written, digest_file};
+use bert_storage::checksummed_json::read_checksummed;
+use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +182,7 @@ impl<'a> CheckpointFolder<'a> {
 
     /// Returns the folder of the checkpoint after `step` steps.
     pub fn path(&self, step: u64) -> PathBuf {
-        self.0.at(&name(step))
+        self.0.path_of(&name(step))
     }
 
     /// Writes and commits a checkpoint, then deletes those that `keep` does not retain.
@@ -203,7 +203,7 @@ impl<'a> CheckpointFolder<'a> {
         }
         // A corrupt checkpoint of the same step is replaced.
         self.discard(step)?;
-        self.0.take(partial.path(), &name(step))?;
+        self.0.move_into(partial.path(), &name(step))?;
         self.0.sync()?;
         self.prune(step, keep)?;
         // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, or it would count as the
@@ -269,7 +269,7 @@ impl<'a> CheckpointFolder<'a> {
             None => Ok(None),
             Some(newest) => {
                 let count = steps.len();
-                Err(FolderProblem::NoGoodCheckpoint { count, newest }.at(self.0.path()).into())
+                Err(FolderProblem::NoGoodCheckpoint { count, newest }.located(self.0.path()).into())
             }
         }
     }
@@ -284,7 +284,7 @@ fn name(step: u64) -> String {
 fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> {
     let Checkpoint { state, weights, moments, mut files } = checkpoint;
     let mut committed = Committed { step: state.step, files: BTreeMap::new() };
-    let mut add = |name: &str, written: Written| {
+    let mut add = |name: &str, written: FileDigest| {
         let entry = FileEntry { bytes: written.bytes, blake3: written.blake3 };
         committed.files.insert(name.to_string(), entry);
     };
@@ -302,7 +302,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
     for (name, bytes) in files {
         add(name, folder.write_bytes(name, &bytes)?);
     }
-    folder.write_sealed(MARKER, &committed)?;
+    folder.write_checksummed(MARKER, &committed)?;
     Ok(())
 }
 
@@ -312,7 +312,7 @@ fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
         return error;
     }
     let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
-    FolderProblem::CheckpointNeedsRoom { needed, free, source: Box::new(error) }.at(target).into()
+    FolderProblem::CheckpointNeedsRoom { needed, free, source: Box::new(error) }.located(target).into()
 }
 
 /// Checks every file of a checkpoint against its marker.
@@ -321,7 +321,7 @@ fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
 /// [`FolderProblem::CheckpointCorrupt`] naming the first file that does not match its digest.
 pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
-    let marker = read_sealed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    let marker = read_checksummed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     let committed: Committed =
         serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
     for (name, entry) in &committed.files {
@@ -331,17 +331,17 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
         let file = path.join(name);
         let bytes = fs::metadata(&file).map_err(|e| corrupt(format!("{name}: {e}")))?.len();
         if bytes != entry.bytes {
-            return Err(corrupt(format!("{name} has {bytes} bytes, {} were committed", entry.bytes)));
+            return Err(corrupt(format!("{name} has {bytes} bytes, but {} were committed", entry.bytes)));
         }
         let blake3 = digest_file(&file)?;
         if blake3 != entry.blake3 {
-            return Err(corrupt(format!("{name} has blake3 {blake3}, {} was committed", entry.blake3)));
+            return Err(corrupt(format!("{name} has BLAKE3 digest {blake3}, but {} was committed", entry.blake3)));
         }
     }
     let state = fs::read(path.join(STATE)).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
     let state: TrainerState = serde_json::from_slice(&state).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
     if state.step != committed.step {
-        return Err(corrupt(format!("{STATE} says step {}, {MARKER} says {}", state.step, committed.step)));
+        return Err(corrupt(format!("{STATE} says step {}, but {MARKER} says {}", state.step, committed.step)));
     }
     Ok(state)
 }
@@ -413,13 +413,13 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     }
     bert_model::refuse_other_weights(path)?;
     if path.exists() {
-        return Err(FolderProblem::NoCheckpoint.at(path).into());
+        return Err(FolderProblem::NoCheckpoint.located(path).into());
     }
     let problem = match path.to_str().filter(|name| is_hub_name(name)) {
         Some(name) => FolderProblem::HubName(name.to_string()),
         None => FolderProblem::NoSuchFolder,
     };
-    Err(problem.at(path).into())
+    Err(problem.located(path).into())
 }
 
 /// Returns whether a path has the form of a Hugging Face Hub name: OWNER/MODEL, or a legacy name without an owner.
@@ -464,7 +464,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["../x", "..", "a/b", "/x", "a/../b"] {
             let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
-            fs::write(folder.path().join(MARKER), bert_storage::sealed::sealed(&marker)).unwrap();
+            fs::write(folder.path().join(MARKER), bert_storage::checksummed_json::checksummed_json(&marker)).unwrap();
             let said = verify(folder.path()).unwrap_err().to_string();
             assert!(said.contains("names a file outside the folder"), "{name}: {said}");
         }

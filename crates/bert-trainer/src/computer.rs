@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 /// Returns the program and the processor, as `run.json` records them.
 pub fn computed_by() -> Value {
-    let [bytes, ways, line] = bert_kernels::processor::first_cache();
+    let [bytes, ways, line] = bert_kernels::processor::l1_cache();
     json!({
         "program": concat!("bert-trainer ", env!("CARGO_PKG_VERSION")),
         "kernels": bert_kernels::VERSION,
         "system": std::env::consts::OS,
         "instruction_set": bert_kernels::processor::instruction_set(),
-        "first_cache": { "bytes": bytes, "ways": ways, "line": line },
+        "l1_cache": { "bytes": bytes, "ways": ways, "line": line },
     })
 }

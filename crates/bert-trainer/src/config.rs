@@ -71,9 +71,9 @@ pub struct PretrainConfig {
     #[serde(default)]
     pub fresh_heads: bool,
 
-    /// Initial weights: as in the paper (reference), with attention heads for the previous and next token (neighbours),
-    /// or with these heads and word embeddings from bigram counts of the text (counts) [default: counts; conflicts with
-    /// --init-checkpoint].
+    /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
+    /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default: bigram;
+    /// conflicts with --init-checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
@@ -356,8 +356,8 @@ impl PretrainConfig {
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(
-                "{}: takes one data folder, not several such as {first}; make-pretrain-data makes one data set of several \
-                 texts (--input A,B)",
+                "{}: --data needs one data folder, not several such as {first}; make one data set of several texts \
+                 with make-pretrain-data --input A,B",
                 folder.display()
             );
             return Err(Error::Configuration { flag: "data", reason });
@@ -391,10 +391,10 @@ impl PretrainConfig {
             (Some(steps), None) => Ok(RunLength::Steps(steps)),
             (None, Some(budget)) => Ok(RunLength::Budget(budget)),
             (Some(_), Some(_)) => {
-                Err(Error::Configuration { flag: "budget", reason: reason("not beside --steps") })
+                Err(Error::Configuration { flag: "budget", reason: reason("cannot be used with --steps") })
             }
             (None, None) => {
-                Err(Error::Configuration { flag: "steps", reason: reason("needed, or a --budget") })
+                Err(Error::Configuration { flag: "steps", reason: reason("is required, or --budget") })
             }
         }
     }

@@ -81,7 +81,7 @@ impl DataLoader {
     pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
         let manifest = data.manifest();
         if manifest.instances == 0 {
-            return Err(FolderProblem::NoInstances.at(data.folder()).into());
+            return Err(FolderProblem::NoInstances.located(data.folder()).into());
         }
         let samples = match DocumentPasses::new(manifest, data.vocabulary(), seed) {
             Some(passes) => Samples::Documents(Box::new(DocumentSamples::new(&data, passes, seed))),
@@ -160,11 +160,11 @@ impl DataLoader {
         // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
         if model.vocab_size < size {
             differences
-                .push(format!("the model knows {} tokens, the vocabulary has {size}", model.vocab_size));
+                .push(format!("the model has embeddings of {} tokens, but the vocabulary has {size}", model.vocab_size));
         }
         if model.max_position_embeddings < length {
             let most = model.max_position_embeddings;
-            differences.push(format!("the model takes {most} positions, the data has {length}"));
+            differences.push(format!("the model has {most} positions, but the data has sequences of {length} tokens"));
         }
         if let Some(text) = text {
             let (ours, theirs) = (self.data.folder().display(), text.source.display());
@@ -177,7 +177,8 @@ impl DataLoader {
             let settings = self.data.manifest().config.tokenizer_settings();
             if !text.settings.same_tokens(settings) {
                 differences.push(format!(
-                    "{ours} was made with {settings}, the tokenizer of {theirs} has {}",
+                    "{ours} was made with {settings}, but the tokenizer of {theirs} has {}; build the data with the \
+                     same options",
                     text.settings
                 ));
             }

@@ -103,7 +103,7 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};
 
     let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index), reason };
-    let opened = bert_data::parquet::catch_panic::contained(|| {
+    let opened = bert_data::parquet::catch_panic::catch_panic(|| {
         let device = Device::cuda(index);
         let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
         let value = x.clone().matmul(x).sum().into_scalar::<f32>();
@@ -111,7 +111,7 @@ fn open_cuda(index: usize) -> Result<Device, Error> {
     });
     match opened {
         Ok((device, value)) if value.is_finite() => Ok(device),
-        Ok(_) => Err(unavailable("a small test product on it was not finite".to_string())),
+        Ok(_) => Err(unavailable("a small test product was not finite".to_string())),
         Err(panic) => Err(unavailable(panic.lines().next().unwrap_or_default().to_string())),
     }
 }

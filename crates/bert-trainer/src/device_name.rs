@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The help of `--device`.
-pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N; no figure from a CUDA card exists yet";
+pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N (CUDA is untested)";
 
 /// A device by name, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

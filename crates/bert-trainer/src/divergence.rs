@@ -82,8 +82,8 @@ impl Rise {
     pub fn text(&self, learning_rate: f64, warmup_steps: u64) -> String {
         let Self { step, lowest, now } = self;
         format!(
-            "the run has diverged: at step {step} the mean training loss is {now:.2}, and {lowest:.2} was reached before. \
-             A lower --learning-rate (it is {learning_rate}) or more --warmup-steps (there are {warmup_steps}) helps"
+            "the run has diverged: at step {step} the mean training loss is {now:.2}, after a minimum of {lowest:.2}. \
+             Use a lower --learning-rate (now {learning_rate}) or more --warmup-steps (now {warmup_steps})"
         )
     }
 }

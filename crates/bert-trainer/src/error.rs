@@ -40,7 +40,7 @@ pub enum Error {
     /// This build does not include the device's backend.
     #[error(
         "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
-        if *feature == "cuda" { " (no figure from a CUDA card exists yet)" } else { "" }
+        if *feature == "cuda" { " (CUDA is untested)" } else { "" }
     )]
     DeviceNotBuilt {
         /// The device.
@@ -68,12 +68,12 @@ pub enum Error {
         reason: String,
     },
     /// Data and model do not match; each difference in words.
-    #[error("data and model do not fit: {}", .0.join("; "))]
+    #[error("data and model do not match: {}", .0.join("; "))]
     Mismatch(Vec<String>),
     /// A run was resumed with a different configuration.
     #[error(
-        "{run}: the run was started with another configuration: {}. --resume takes the same flags; for others start a \
-         new run from its weights: --init-checkpoint {run} --output NEW",
+        "{run}: this run was started with another configuration: {}. Use the same flags with --resume; to change \
+         them, start a new run from its weights: --init-checkpoint {run} --output NEW",
         differences.join("; "), run = path.display()
     )]
     RunDiffers {
@@ -86,12 +86,12 @@ pub enum Error {
     #[error("cannot write the results: {0}")]
     Results(#[source] std::io::Error),
     /// An optimizer state names a parameter that the model does not have.
-    #[error("the optimizer state has moments of {0}, which is no parameter of the model")]
+    #[error("the optimizer state has moments of {0}, which is not a parameter of the model")]
     OptimizerState(String),
     /// The loss or gradient was NaN or infinite for more consecutive steps than may be skipped.
     #[error(
-        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, and so were those of the {} steps before \
-         it (--max-skipped-steps {most}); a lower --learning-rate or more warm-up helps; the last checkpoint is intact",
+        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, like the {} steps before it \
+         (--max-skipped-steps {most}); use a lower --learning-rate or more warm-up; the last checkpoint is intact",
         skipped - 1
     )]
     TooManySkippedSteps {
@@ -108,8 +108,8 @@ pub enum Error {
     },
     /// The loss or gradient was NaN or infinite.
     #[error(
-        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not made \
-         (a lower --learning-rate or more warm-up helps)"
+        "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was not applied (use a \
+         lower --learning-rate or more warm-up)"
     )]
     NotFinite {
         /// The step.
@@ -131,8 +131,8 @@ pub enum Error {
     #[error(
         "stopped by signal {signal} {}",
         match step {
-            0 => "before the first step; no step is lost, start again (with --resume where the run's folder is there)".into(),
-            step => format!("after step {step}; a checkpoint was written, continue with --resume"),
+            0 => "before the first step; no step is lost, start again (with --resume if the run's folder exists)".into(),
+            step => format!("after step {step}; a checkpoint was saved, continue with --resume"),
         }
     )]
     Stopped {
@@ -149,8 +149,8 @@ pub enum Error {
 pub enum FolderProblem {
     /// The disk is full.
     #[error(
-        "no room on the disk: the checkpoint needs about {needed} bytes, {free} are free; nothing committed is damaged, \
-         and with room the run goes on with --resume"
+        "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
+         intact; free space, then continue with --resume"
     )]
     CheckpointNeedsRoom {
         /// Size of the checkpoint's files in bytes.
@@ -161,19 +161,19 @@ pub enum FolderProblem {
         source: Box<Error>,
     },
     /// The data folder has no instances.
-    #[error("the data folder holds no instances")]
+    #[error("the data folder has no instances")]
     NoInstances,
     /// A fine-tuning was resumed with a different configuration; each difference in words.
     #[error(
-        "the fine-tuning here was started with another configuration, other weights or other data, and is not finished: \
-         {}. The same flags and --resume finish it; for others choose another --output",
+        "this folder has an unfinished fine-tuning with another configuration, other weights or other data: {}. \
+         Finish it with the same flags and --resume, or choose another --output",
         .0.join("; ")
     )]
     TuningDiffers(Vec<String>),
     /// A finished fine-tuning has a different configuration, weights or data than now given; each difference in words.
     #[error(
-        "the finished fine-tuning here is of another configuration, other weights or other data: {}. --resume takes over \
-         results of the same ones only; choose another --output",
+        "the finished fine-tuning in this folder has another configuration, other weights or other data: {}. --resume \
+         needs the same ones; choose another --output",
         .0.join("; ")
     )]
     FinishedDiffers(Vec<String>),
@@ -186,23 +186,24 @@ pub enum FolderProblem {
         hint: &'static str,
     },
     /// `--resume` was given, but there is no run to resume.
-    #[error("there is no run to resume (run.json is not there); leave --resume out to start one")]
+    #[error("no run to resume here (no run.json); start one without --resume")]
     NothingToResume,
     /// The folder to report on is neither a run nor a fine-tuning.
     #[error(
-        "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder: bert inspect --html"
+        "neither a pre-training run (run.json) nor a fine-tuning (report.json); for a data folder use bert inspect \
+         --html"
     )]
     NothingToReport,
     /// The folder has no finished fine-tuning.
-    #[error("no finished fine-tuning here (report.json)")]
+    #[error("no finished fine-tuning here (no report.json)")]
     NoFinetuning,
     /// Two fine-tunings to be combined have a seed in common.
-    #[error("seed {0} of this configuration is in another folder too")]
+    #[error("seed {0} of this configuration is also in another folder; leave one out")]
     SeedTwice(u64),
     /// Fine-tunings to be combined were scored on different sets.
     #[error(
-        "{task} on {examples} examples, the first folder has {first_task} on {first_examples}: scores on different sets \
-         are not put together"
+        "{task} on {examples} examples, but the first folder has {first_task} on {first_examples}: scores on \
+         different sets cannot be combined"
     )]
     DifferentDevSets {
         /// Its task.
@@ -215,7 +216,10 @@ pub enum FolderProblem {
         first_examples: usize,
     },
     /// Fine-tunings to be compared were scored on different examples.
-    #[error("not the dev set of {}: {difference}; only answers to the same examples are compared", first.display())]
+    #[error(
+        "not the same dev set as {}: {difference}; a paired test needs answers to the same examples",
+        first.display()
+    )]
     OtherDevSet {
         /// The folder to compare with.
         first: PathBuf,
@@ -230,14 +234,14 @@ pub enum FolderProblem {
     NoSuchFolder,
     /// A path does not exist, but has the form of a Hugging Face Hub name.
     #[error(
-        "this folder does not exist. If it is a name of the Hugging Face Hub: nothing is downloaded here; fetch the model \
-         with `hf download {0} --local-dir DIR` and name DIR"
+        "this folder does not exist. If {0} is a model of the Hugging Face Hub, download it with `hf download {0} \
+         --local-dir DIR` and give DIR"
     )]
     HubName(String),
     /// The encoder's weights differ from the weights that the adapter was trained on.
     #[error(
-        "the adapter was trained on other weights than those that are now in {}; name the folder with the right ones by \
-         --encoder", .0.display()
+        "the adapter was trained on other weights than those in {}; give the folder of its encoder with --encoder",
+        .0.display()
     )]
     OtherEncoder(PathBuf),
     /// The folder has no checkpoint.
@@ -252,7 +256,7 @@ pub enum FolderProblem {
         hint: &'static str,
     },
     /// The encoder of an adapter is missing or not recorded; what is known of it, in words.
-    #[error("an adapter whose encoder is {0}; name the checkpoint that it was trained on by --encoder")]
+    #[error("an adapter whose encoder is {0}; give the checkpoint that it was trained on with --encoder")]
     NoEncoder(String),
     /// The checkpoint's files do not match their digests; the reason.
     #[error("the checkpoint is corrupt: {0}")]
@@ -302,12 +306,12 @@ impl Error {
 
     /// Returns the error for a corrupt checkpoint or report.
     pub(crate) fn corrupt(path: &Path, reason: impl Display) -> Self {
-        FolderProblem::CheckpointCorrupt(reason.to_string()).at(path).into()
+        FolderProblem::CheckpointCorrupt(reason.to_string()).located(path).into()
     }
 
     /// Returns the error for an output folder that already contains `what`, with a hint how to proceed.
     pub fn output_exists(path: &Path, what: &'static str, hint: &'static str) -> Self {
-        FolderProblem::OutputExists { what, hint }.at(path).into()
+        FolderProblem::OutputExists { what, hint }.located(path).into()
     }
 
     /// Returns the documented exit code of a program that ends with this error.

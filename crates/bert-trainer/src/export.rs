@@ -17,6 +17,7 @@ use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::load_encoder;
 use crate::initialization::FreshWeights;
+use crate::json_file::exists;
 use crate::model_card::{card_of_checkpoint, card_of_fresh};
 use crate::text::Text;
 use crate::unfinished::{Contents, Unfinished};
@@ -96,7 +97,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
             unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
         } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
             unfinished.folder.write_bytes(name, bytes)?;
-        } else if from.exists() {
+        } else if exists(&from)? {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
             unfinished.folder.write_bytes(name, &bytes)?;
         }
@@ -114,14 +115,17 @@ pub fn check_export_folder(target: &Path) -> Result<(), Error> {
 
 /// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.
 fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    let is_missing = |name: &str| !folder.join(name).exists();
-    if !is_missing("vocab.txt") && !is_missing("tokenizer.json") {
+    if exists(&folder.join("vocab.txt"))? && exists(&folder.join("tokenizer.json"))? {
         return Ok(Vec::new());
     }
     let Some(text) = Text::find(folder)? else { return Ok(Vec::new()) };
-    let mut files = text.files(read_pretrained_config(folder)?.max_position_embeddings).files()?;
-    files.retain(|(name, _)| is_missing(name));
-    Ok(files)
+    let mut missing = Vec::new();
+    for (name, bytes) in text.files(read_pretrained_config(folder)?.max_position_embeddings).files()? {
+        if !exists(&folder.join(name))? {
+            missing.push((name, bytes));
+        }
+    }
+    Ok(missing)
 }
 
 /// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.

@@ -39,8 +39,8 @@ impl MaskFiller {
     pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
         let config = read_pretrained_config(folder)?;
-        let hint = "name a pre-trained model, such as the one that this model was fine-tuned from; fine-tuned models answer \
-                    with `bert predict`";
+        let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
+                    model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
         let (text, max_length) = (Text::open(folder)?, config.max_position_embeddings);
         text.check_fits(&config, max_length)?;

@@ -7,6 +7,7 @@ use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::json_file::exists;
 use crate::log_bilinear::log_bilinear;
 use crate::stop::StopFlag;
 
@@ -18,10 +19,14 @@ pub enum InitializationChoice {
     /// Truncated normal distribution, as in the paper.
     Reference,
     /// Two attention heads of the first layer attend to the previous and to the next token.
-    Neighbours,
+    #[serde(alias = "neighbours")]
+    #[cfg_attr(feature = "cli", value(alias = "neighbours"))]
+    PreviousNext,
     /// The same, with word embeddings from bigram counts of the training text.
     #[default]
-    Counts,
+    #[serde(alias = "counts")]
+    #[cfg_attr(feature = "cli", value(alias = "counts"))]
+    Bigram,
 }
 
 impl InitializationChoice {
@@ -29,8 +34,8 @@ impl InitializationChoice {
     pub fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
-            Self::Neighbours => "neighbours",
-            Self::Counts => "counts",
+            Self::PreviousNext => "previous-next",
+            Self::Bigram => "bigram",
         }
     }
 }
@@ -39,19 +44,20 @@ impl InitializationChoice {
 /// file has no `vocab_size`, the size of the vocabulary is used, and `note` receives a sentence about it.
 ///
 /// # Errors
-/// When the name is neither, or the file is not a valid configuration.
+/// When the name is neither, or the file cannot be read or is not a valid configuration.
 pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) -> Result<BertConfig, Error> {
     if let Ok(preset) = name.parse::<Preset>() {
         return Ok(BertConfig::preset(preset, vocabulary));
     }
     let path = Path::new(name);
-    if !path.exists() {
-        let reason = format!("{name:?} is neither tiny, mini, small, medium, base or large nor a file");
+    if !exists(path)? {
+        let reason =
+            format!("{name:?} is not a model size (tiny, mini, small, medium, base, large) and not a file");
         return Err(Error::Configuration { flag: "model", reason });
     }
     let (config, has_size) = BertConfig::read_for(path, vocabulary)?;
     if !has_size {
-        note(format!("{name} has no vocab_size: it is {vocabulary}, the size of the vocabulary"));
+        note(format!("{name} has no vocab_size; the size of the vocabulary is used: {vocabulary}"));
     }
     Ok(config)
 }
@@ -88,7 +94,7 @@ impl FreshWeights {
         stop: &StopFlag,
     ) -> Result<Self, Error> {
         match choice {
-            InitializationChoice::Counts => {
+            InitializationChoice::Bigram => {
                 Ok(Self { choice, counts: Some(log_bilinear(data, model, seed, stop)?) })
             }
             _ => Self::uncounted(choice),
@@ -100,8 +106,8 @@ impl FreshWeights {
     /// # Errors
     /// When the choice needs text.
     pub fn uncounted(choice: InitializationChoice) -> Result<Self, Error> {
-        if choice == InitializationChoice::Counts {
-            let reason = "counts needs a data folder whose text it can count".to_string();
+        if choice == InitializationChoice::Bigram {
+            let reason = "bigram needs a data folder whose text it can count".to_string();
             return Err(Error::Configuration { flag: "initialization", reason });
         }
         Ok(Self { choice, counts: None })
@@ -115,9 +121,43 @@ impl FreshWeights {
     /// Returns the initialization for a model.
     pub fn initialization(&self) -> Initialization<'_> {
         match (&self.counts, self.choice) {
-            (Some(counts), _) => Initialization::Counts(counts),
-            (None, InitializationChoice::Neighbours) => Initialization::Neighbours,
+            (Some(counts), _) => Initialization::Bigram(counts),
+            (None, InitializationChoice::PreviousNext) => Initialization::PreviousNext,
             (None, _) => Initialization::Reference,
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_configuration_is_not_an_unknown_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let error = |name: &str| named_model(name, 100, &mut |_| {}).unwrap_err();
+        assert!(matches!(error(path.to_str().unwrap()), Error::Io { .. }));
+        assert!(matches!(error("huge"), Error::Configuration { flag: "model", .. }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InitializationChoice::{Bigram, PreviousNext, Reference};
+    use super::*;
+
+    #[test]
+    fn old_names_are_aliases() {
+        for (old, choice) in [("reference", Reference), ("neighbours", PreviousNext), ("counts", Bigram)] {
+            for name in [old, choice.name()] {
+                let value = serde_json::Value::from(name);
+                assert_eq!(serde_json::from_value::<InitializationChoice>(value).unwrap(), choice);
+                #[cfg(feature = "cli")]
+                assert_eq!(<InitializationChoice as clap::ValueEnum>::from_str(name, false), Ok(choice));
+            }
+            assert_eq!(serde_json::to_value(choice).unwrap(), choice.name());
         }
     }
 }

@@ -1,11 +1,91 @@
-//! Reads the JSON files of runs and of fine-tunings.
+//! Reads the JSON files of runs and of fine-tunings, and tells absent files from unreadable ones.
 
 use crate::error::Error;
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
     let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))
+    let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))?;
+    use_current_names(&mut value);
+    Ok(value)
+}
+
+/// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key
+/// `initialization`, and the key `first_cache`.
+///
+/// So a run of an earlier version has the same identity as the run with the current names.
+pub(crate) fn use_current_names(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(cache) = members.remove("first_cache") {
+                members.insert("l1_cache".into(), cache);
+            }
+            for (key, member) in members {
+                match (key.as_str(), member.as_str()) {
+                    ("initialization", Some("counts")) => *member = "bigram".into(),
+                    ("initialization", Some("neighbours")) => *member = "previous-next".into(),
+                    _ => use_current_names(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(use_current_names),
+        _ => {}
+    }
+}
+
+/// Returns whether a path exists. Links are followed.
+///
+/// # Errors
+/// [`Error::Io`] when the system returns another error than "not found", such as a missing permission or a loop of
+/// links.
+pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absent_files_do_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "{}").unwrap();
+        std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+        assert!(exists(&at("file")).unwrap());
+        assert!(!exists(&at("missing")).unwrap());
+        assert!(!exists(&at("file/inside")).unwrap());
+        let error = exists(&at("loop")).unwrap_err();
+        assert!(error.to_string().contains(&*at("loop").to_string_lossy()), "{error}");
+    }
+}
+
+#[cfg(test)]
+mod name_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn old_names_become_current_names() {
+        let mut value = json!({
+            "identity": { "initialization": "counts", "tasks": [{ "initialization": "neighbours" }] },
+            "computed_by": { "first_cache": { "bytes": 1 } },
+            "counts": "counts",
+        });
+        use_current_names(&mut value);
+        let expected = json!({
+            "identity": { "initialization": "bigram", "tasks": [{ "initialization": "previous-next" }] },
+            "computed_by": { "l1_cache": { "bytes": 1 } },
+            "counts": "counts",
+        });
+        assert_eq!(value, expected);
+    }
 }

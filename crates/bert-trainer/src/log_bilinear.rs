@@ -1,4 +1,4 @@
-//! Fits word embeddings to bigram counts, for the initialization `counts`.
+//! Fits word embeddings to bigram counts, for the initialization `bigram`.
 //!
 //! The neighbouring tokens predict a masked token far better than unigram frequencies do. This module fits a
 //! log-bilinear model (Mnih and Hinton, 2007) to the bigram counts. In it, a token occurs next to the neighbour `c`
@@ -63,7 +63,7 @@ pub fn log_bilinear(
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
     let counts = NeighbourCounts::of_data(data, farthest as usize, stop)?;
     fit(counts, data.vocabulary(), &shape, seed, stop)?
-        .ok_or_else(|| FolderProblem::NoInstances.at(data.folder()).into())
+        .ok_or_else(|| FolderProblem::NoInstances.located(data.folder()).into())
 }
 
 /// Fits a model of this shape with Adam; returns `None` if the text has only special tokens.

@@ -36,7 +36,7 @@ impl MetricsLog {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(folder: &StagedFolder<'_>, name: &str, step: Option<u64>) -> Result<Self, Error> {
-        let path = folder.at(name);
+        let path = folder.path_of(name);
         let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(&path))?;
         let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
         folder

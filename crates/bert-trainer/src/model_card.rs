@@ -12,19 +12,21 @@ use serde_json::Value;
 use crate::checkpoint::STATE;
 use crate::error::Error;
 use crate::initialization::InitializationChoice;
-use crate::json_file::read_json;
+use crate::json_file::{exists, read_json};
 use crate::pretrain::beside::EVALUATION;
 use crate::run_folder::RUN;
 
 /// Returns the step and the identity of the run that wrote this folder: a checkpoint, or its best or averaged weights.
 fn origin(folder: &Path) -> Result<Option<(Value, Value)>, Error> {
     let (state, evaluation) = (folder.join(STATE), folder.join(EVALUATION));
-    if state.exists() {
+    if exists(&state)? {
         let mut state = read_json(&state)?;
         return Ok(Some((state["step"].take(), state["run"].take())));
     }
-    let run = folder.parent().map(|run| run.join(RUN)).filter(|run| run.exists() && evaluation.exists());
-    let Some(run) = run else { return Ok(None) };
+    let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };
+    if !exists(&run)? || !exists(&evaluation)? {
+        return Ok(None);
+    }
     Ok(Some((read_json(&evaluation)?["step"].take(), read_json(&run)?["identity"].take())))
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &Be
         config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.vocab_size
     );
     let rows = [("initialization", choice.name().to_string()), ("seed", seed.to_string()), ("shape", shape)];
-    card("a BERT with fresh weights, not trained", false, &rows)
+    card("a BERT with initial weights, not trained", false, &rows)
 }
 
 /// Describes the initial weights of a run.

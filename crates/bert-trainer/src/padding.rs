@@ -24,8 +24,12 @@ impl PaddedBatch {
 
     /// Pads sequences to at most `max_length`, the number of positions of the model. No sequence may be longer.
     pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
-        let longest = sequences.iter().map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
-        let seq_length = longest.next_multiple_of(8).min(max_length);
+        let seq_length = padded_length(sequences.iter().copied(), max_length);
+        Self::of_length(sequences, pad_id, seq_length)
+    }
+
+    /// Pads sequences to `seq_length`. No sequence may be longer.
+    pub(crate) fn of_length(sequences: &[&EncodedPair], pad_id: i32, seq_length: usize) -> Self {
         let cells = sequences.len() * seq_length;
         let mut batch = Self {
             rows: sequences.len(),
@@ -51,6 +55,15 @@ impl PaddedBatch {
         let shape = [self.rows, self.seq_length];
         bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device)
     }
+}
+
+/// Returns the length to which [`PaddedBatch::new`] pads sequences.
+pub(crate) fn padded_length<'a>(
+    sequences: impl Iterator<Item = &'a EncodedPair>,
+    max_length: usize,
+) -> usize {
+    let longest = sequences.map(|sequence| sequence.input_ids.len()).max().unwrap_or(0);
+    longest.next_multiple_of(8).min(max_length)
 }
 
 /// Returns the indices of items, sorted by length and divided into batches: for evaluation, where order does not matter

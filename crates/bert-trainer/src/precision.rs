@@ -94,10 +94,10 @@ fn refusal(
         (PrecisionChoice::F32, ..) | (_, DeviceName::Cuda(_), _) => None,
         (_, DeviceName::Ndarray, _) => Some("the ndarray backend has no bf16; use --device flex, or f32"),
         (_, DeviceName::Flex, KernelChoice::Plain) => {
-            Some("burn's own operations have no fast bf16 on a CPU; use --kernels fused, or f32")
+            Some("burn's operations have no fast bf16 on a CPU; use --kernels fused, or f32")
         }
         (_, DeviceName::Flex, KernelChoice::Fused) => (!instructions).then_some(
-            "this processor has no AVX-512 BF16 instructions, and without them bf16 is slower; use f32",
+            "this processor has no AVX-512 BF16 instructions, so bf16 would be slower; use f32",
         ),
     }
 }

@@ -53,7 +53,7 @@ pub fn load_pretraining(
     // missing tensors are reported.
     let has_encoder = tensors.keys().any(|name| name.ends_with("embeddings.word_embeddings.weight"));
     if let Some(head) = missing_head(&tensors, heads).filter(|_| has_encoder) {
-        return Err(FolderProblem::NoHead { head, hint }.at(folder).into());
+        return Err(FolderProblem::NoHead { head, hint }.located(folder).into());
     }
     let fresh = BertForPreTraining::new(config, seed, device);
     let (model, report) = load_named_tensors(fresh, tensors, policy)?;

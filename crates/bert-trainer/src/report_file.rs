@@ -6,7 +6,7 @@ use bert_storage::Locate;
 use serde_json::Value;
 
 use crate::error::{Error, FolderProblem};
-use crate::json_file::read_json;
+use crate::json_file::{exists, read_json};
 use crate::significance::SeedSummary;
 
 /// The report of a fine-tuning.
@@ -24,9 +24,9 @@ impl ReportFile {
     /// [`FolderProblem::NoFinetuning`]; when the report cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("report.json");
-        match path.exists() {
+        match exists(&path)? {
             true => Ok(Self { value: read_json(&path)?, path }),
-            false => Err(FolderProblem::NoFinetuning.at(folder).into()),
+            false => Err(FolderProblem::NoFinetuning.located(folder).into()),
         }
     }
 
@@ -45,5 +45,21 @@ impl ReportFile {
     /// When the scores are missing or corrupt.
     pub(crate) fn dev(&self) -> Result<SeedSummary, Error> {
         self.summary("dev")?.ok_or_else(|| Error::corrupt(&self.path, "it has no scores on dev"))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_report_is_an_error_with_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |folder: &Path| ReportFile::read(folder).map(drop).unwrap_err();
+        assert!(matches!(error(folder.path()), Error::Folder(_)));
+        let path = folder.path().join("report.json");
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let error = error(folder.path());
+        assert!(matches!(&error, Error::Io { path: found, .. } if *found == path), "{error}");
     }
 }

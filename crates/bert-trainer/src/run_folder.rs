@@ -12,7 +12,7 @@ use std::path::Path;
 
 use bert_data::{Manifest, ResolvedConfig};
 use bert_model::BertConfig;
-use bert_storage::sealed::{SealError, read_sealed};
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,7 @@ use crate::device::KernelChoice;
 use crate::device_name::DeviceName;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
+use crate::json_file::{exists, use_current_names};
 use crate::unfinished::is_visible;
 
 pub(crate) const RUN: &str = "run.json";
@@ -51,16 +52,16 @@ impl<'a> RunFolder<'a> {
     /// when there is no run to resume.
     pub fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
         let path = folder.path();
-        folder.refuse_if_in_use()?;
-        let exists = folder.has(RUN)?;
-        if resume && !is_there(path)? {
-            return Err(FolderProblem::NothingToResume.at(path).into());
+        folder.check_not_in_use()?;
+        let has_run = folder.has(RUN)?;
+        if resume && !folder.exists()? {
+            return Err(FolderProblem::NothingToResume.located(path).into());
         }
-        if !exists && folder.names()?.iter().any(|name| is_visible(name)) {
+        if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
             let hint = "choose another --output";
             return Err(Error::output_exists(path, "other files", hint));
         }
-        match exists && !resume {
+        match has_run && !resume {
             true => Err(holds_a_run(path)),
             false => Ok(()),
         }
@@ -89,7 +90,7 @@ impl<'a> RunFolder<'a> {
         // Check again under the lock: another process may have started and finished a run in the meantime.
         if !folder.has(RUN)? {
             let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
-            folder.write_sealed(RUN, &whole)?;
+            folder.write_checksummed(RUN, &whole)?;
         } else if resume {
             elsewhere = compare(&config.output, &identity)?;
         } else {
@@ -111,22 +112,17 @@ impl<'a> RunFolder<'a> {
 /// # Errors
 /// When its `run.json` is damaged.
 pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
-    if !is_there(&path.join(RUN))? {
+    if !exists(&path.join(RUN))? {
         return Ok(None);
     }
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(path.join(RUN)));
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
     let steps = saved(path, RUN)?["identity"]["steps"].as_u64();
-    steps.map(Some).ok_or_else(|| corrupt("it has no number of steps".into()))
+    steps.map(Some).ok_or_else(|| corrupt("the number of steps is missing".into()))
 }
 
 fn holds_a_run(path: &Path) -> Error {
     let hint = "continue it with --resume or choose another --output";
     Error::output_exists(path, "a run", hint)
-}
-
-/// Returns whether a path exists; other failures are errors.
-fn is_there(path: &Path) -> Result<bool, Error> {
-    path.try_exists().map_err(|error| Error::io(path, error))
 }
 
 /// Compares the held-out data with the data of earlier evaluations, and records it in `held_out.json` if it differs;
@@ -137,7 +133,7 @@ fn is_there(path: &Path) -> Result<bool, Error> {
 /// or cannot be written.
 fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
     if !folder.has(HELD_OUT)? {
-        folder.write_sealed(HELD_OUT, held_out)?;
+        folder.write_checksummed(HELD_OUT, held_out)?;
         return Ok(Vec::new());
     }
     let known = saved(folder.path(), HELD_OUT)?;
@@ -149,7 +145,7 @@ fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -
         let differences = changed.into_iter().map(|text| format!("held-out data: {text}")).collect();
         return Err(Error::RunDiffers { path: folder.path().to_path_buf(), differences });
     }
-    folder.write_sealed(HELD_OUT, held_out)?;
+    folder.write_checksummed(HELD_OUT, held_out)?;
     Ok(changed)
 }
 
@@ -161,20 +157,22 @@ fn as_read(value: &Value) -> Value {
 /// Reads a checksummed file of a run's folder.
 fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
-    let text = read_sealed(&file).map_err(|error| match error {
-        SealError::Io(source) => Error::io(&file, source),
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
+    let text = read_checksummed(&file).map_err(|error| match error {
+        ChecksumError::Io(source) => Error::io(&file, source),
         other => corrupt(other.to_string()),
     })?;
-    serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))
+    let mut value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
+    use_current_names(&mut value);
+    Ok(value)
 }
 
 /// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
 pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     let file = path.join(RUN);
-    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).at(&file));
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
     let saved = saved(path, RUN)?;
-    let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("it has no {name:?}")));
+    let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("{name:?} is missing")));
     let changed = differences(part("identity")?, &as_read(identity));
     if !changed.is_empty() {
         return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });

@@ -6,6 +6,19 @@ use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use crate::error::Error;
 
+/// An error of a computation that ended without a result because a stop was requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StopRequested {
+    signal: i32,
+}
+
+impl StopRequested {
+    /// Returns the error of a run that stops after `step` steps.
+    pub(crate) fn after(self, step: u64) -> Error {
+        Error::Stopped { signal: self.signal, step }
+    }
+}
+
 /// A flag with the signal that requested a stop. It is cheap to clone; all clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
@@ -32,15 +45,23 @@ impl StopFlag {
         }
     }
 
+    /// Fails if a stop was requested, for work between steps such as an evaluation.
+    ///
+    /// # Errors
+    /// [`StopRequested`].
+    pub(crate) fn check(&self) -> Result<(), StopRequested> {
+        match self.requested() {
+            Some(signal) => Err(StopRequested { signal }),
+            None => Ok(()),
+        }
+    }
+
     /// Fails if a stop was requested, for work before the first step.
     ///
     /// # Errors
     /// [`Error::Stopped`].
     pub(crate) fn check_before_first_step(&self) -> Result<(), Error> {
-        match self.requested() {
-            Some(signal) => Err(Error::Stopped { signal, step: 0 }),
-            None => Ok(()),
-        }
+        self.check().map_err(|stopped| stopped.after(0))
     }
 
     /// Requests a checkpoint after the current step, without a stop.

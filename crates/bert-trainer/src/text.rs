@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{DataSet, StatedSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
+use bert_data::{DataSet, PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
 use bert_model::BertConfig;
 
 use crate::error::Error;
@@ -38,7 +38,7 @@ impl Text {
     /// # Errors
     /// When the files cannot be read, or describe a tokenizer other than BERT's.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self::of_files(TokenizerFiles::read(folder)?, StatedSettings::default()))
+        Ok(Self::of_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
     }
 
     /// Opens a tokenizer like [`Text::open`]; returns `None` for a folder without a tokenizer.
@@ -47,7 +47,7 @@ impl Text {
     /// Same as [`Text::open`].
     pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
         let files = TokenizerFiles::find(folder)?;
-        Ok(files.map(|files| Self::of_files(files, StatedSettings::default())))
+        Ok(files.map(|files| Self::of_files(files, PartialSettings::default())))
     }
 
     /// Returns the tokenizer that a data set was made with.
@@ -61,11 +61,11 @@ impl Text {
     ///
     /// # Errors
     /// Same as [`Text::open`].
-    pub fn of_vocabulary(path: &Path, stated: StatedSettings) -> Result<Self, Error> {
+    pub fn of_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
         Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
     }
 
-    fn of_files(files: TokenizerFiles, stated: StatedSettings) -> Self {
+    fn of_files(files: TokenizerFiles, stated: PartialSettings) -> Self {
         let mut stated = stated.or(files.stated);
         stated.do_lower_case.get_or_insert_with(|| !files.vocabulary.is_cased());
         Self::new(files.vocabulary, stated.resolved(), files.source)
@@ -90,11 +90,11 @@ impl Text {
         let mut differences = Vec::new();
         if max_length > model.max_position_embeddings {
             let most = model.max_position_embeddings;
-            differences.push(format!("the model takes {most} positions, --max-seq-length is {max_length}"));
+            differences.push(format!("--max-seq-length is {max_length}, but the model has {most} positions"));
         }
         if self.vocabulary.len() > model.vocab_size {
             let (known, size, file) = (model.vocab_size, self.vocabulary.len(), self.source.display());
-            differences.push(format!("the model has embeddings of {known} tokens, {file} has {size} tokens"));
+            differences.push(format!("the model has embeddings of {known} tokens, but {file} has {size} tokens"));
         }
         match differences.is_empty() {
             true => Ok(()),

@@ -58,8 +58,8 @@ pub struct NotFinite {
 
 /// Returns the dropout mode of a micro-batch: a pure function of run seed, step and micro-batch.
 ///
-/// Micro-batches may be padded to different lengths, so each has its own masks: its sequences are numbered from
-/// `micro_batch * 2^32`. If all are rows of one padded batch, [`Mode::from_sequence`] gives them that batch's masks.
+/// The sequences of a micro-batch are numbered from `micro_batch * 2^32`, so each has its own masks. A loss whose
+/// micro-batches are rows of one padded batch gives them the masks of that batch with [`Mode::from_sequence`].
 pub fn dropout_mode(seed: u64, step: u64, micro_batch: u64) -> Mode {
     let seed = Stream::new(seed, Domain::Dropout, &[step]).next_u64();
     Mode::Train { seed, first_sequence: micro_batch << 32 }
@@ -82,9 +82,9 @@ pub fn train_step<M: Module, B>(
     for (micro, batch) in micro_batches.iter().enumerate() {
         let mode = dropout_mode(seed, step, micro as u64);
         let MicroBatchLoss { total, parts, below } = loss(&model, batch, mode);
-        let mut of_loss = total.backward();
-        let of_rest = below.map(|below| below(&mut of_loss)).unwrap_or_default();
-        gradients.add(&model, std::iter::once(of_loss).chain(of_rest));
+        let mut loss_gradients = total.backward();
+        let of_rest = below.map(|below| below(&mut loss_gradients)).unwrap_or_default();
+        gradients.add(&model, std::iter::once(loss_gradients).chain(of_rest));
         add_losses(&mut report, total, parts);
     }
     let gradients = gradients.total();

@@ -25,7 +25,7 @@ fn run(compute: Compute) -> SyntheticRun {
 /// Checks that models in f32 and bf16, with fused and plain operations, give the same results in alternating steps as
 /// alone.
 #[test]
-fn models_in_turn_give_what_each_gives_alone() {
+fn alternating_models_do_not_interfere() {
     const FEW: usize = 3;
     let all = [Kernels::Fused, Kernels::Plain]
         .map(|kernels| [Precision::F32, Precision::Bf16].map(|precision| Compute { kernels, precision }));
@@ -52,7 +52,7 @@ fn models_in_turn_give_what_each_gives_alone() {
 
 #[test]
 #[ignore = "needs AVX-512 BF16"]
-fn losses_in_bf16_are_near_those_in_f32() {
+fn bf16_losses_are_near_f32() {
     assert!(has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
     let (full, rounded) = (losses(Precision::F32), losses(Precision::Bf16));
     assert!(full != rounded, "nothing was rounded");

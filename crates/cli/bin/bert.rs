@@ -2,13 +2,17 @@
 
 use std::process::ExitCode;
 
-use bert_allocator::EndsProgram;
+use bert_allocator::ExitOnOom;
 use bert_cli::{command_line, commands, exit, signals, threads};
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: EndsProgram<MiMalloc> = bert_cli::training_allocator();
+static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
+
+/// The main programs, which are not commands of `bert`.
+const PROGRAMS: [&str; 3] = ["make-pretrain-data", "pretrain", "finetune"];
 
 /// BERT from raw text to a scored task: the tools that complement make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]
@@ -40,12 +44,26 @@ enum Command {
     Export(commands::export::Args),
 }
 
+/// Returns the error for `bert pretrain` and the like: the main programs are not commands of `bert`.
+fn separate_program(error: &clap::Error) -> Option<clap::Error> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let program = PROGRAMS.into_iter().find(|program| *program == name.replace('_', "-"))?;
+    let text = format!("{program} is a separate program: run `{program}` instead of `bert {name}`");
+    Some(Cli::command().error(ErrorKind::InvalidSubcommand, text))
+}
+
 fn main() -> ExitCode {
     threads::compute_on_this_thread();
     if let Err(error) = signals::ignore_checkpoint_requests() {
         return exit::finish(Err(error));
     }
-    exit::finish(match Cli::parse_from(command_line::arguments()).command {
+    let cli = Cli::try_parse_from(command_line::arguments()).unwrap_or_else(|error| {
+        match separate_program(&error) {
+            Some(error) => error.exit(),
+            None => error.exit(),
+        }
+    });
+    exit::finish(match cli.command {
         Command::Quickstart(args) => commands::quickstart::run(&args),
         Command::MakeVocab(args) => commands::make_vocab::run(&args),
         Command::Init(args) => commands::init::run(&args),

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use bert_allocator::EndsProgram;
+use bert_allocator::ExitOnOom;
 use bert_cli::{commands, exit, threads};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: EndsProgram<MiMalloc> = bert_cli::training_allocator();
+static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
 
 fn main() -> ExitCode {
     threads::compute_on_this_thread();

@@ -17,8 +17,8 @@ const PROGRAM: &str = "bert-cluster";
 
 /// Returns the path of `bert-cluster`: in the folder of this program, or else found on the PATH.
 fn program() -> PathBuf {
-    let beside = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
-    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
+    let neighbour = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
+    neighbour.ok().filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
 /// Builds a data set on a cluster engine, in `tasks` parts, and returns its manifest.
@@ -40,22 +40,22 @@ pub fn build(engine: &str, tasks: u32, config: &BuildConfig, quiet: bool) -> any
     }
     let mut child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "--engine {engine} needs the program {PROGRAM} beside this one or on the PATH: cargo build --release \
-             --manifest-path crates/bert-cluster/Cargo.toml"
+            "--engine {engine} needs the program {PROGRAM}, in the folder of this program or on the PATH; build it with cargo build \
+             --release --manifest-path crates/bert-cluster/Cargo.toml"
         ),
         child => child.with_context(|| format!("cannot start {PROGRAM}"))?,
     };
-    let mut options = child.stdin.take().context("no pipe")?;
+    let mut options = child.stdin.take().context("no pipe to bert-cluster")?;
     options.write_all(&serde_json::to_vec(config)?).with_context(|| format!("cannot write to {PROGRAM}"))?;
     drop(options);
     let mut printed = String::new();
-    let read = child.stdout.take().context("no pipe")?.read_to_string(&mut printed);
+    let read = child.stdout.take().context("no pipe to bert-cluster")?.read_to_string(&mut printed);
     let status = child.wait()?;
     if !status.success() {
         exit(status.code().unwrap_or(1));
     }
-    read.with_context(|| format!("cannot read what {PROGRAM} prints"))?;
+    read.with_context(|| format!("cannot read the output of {PROGRAM}"))?;
     serde_json::from_str(&printed).with_context(|| {
-        format!("the data set is committed, but {PROGRAM} is of another version: it prints no manifest")
+        format!("the data set is complete, but {PROGRAM} printed no manifest: build it from the version of this program")
     })
 }

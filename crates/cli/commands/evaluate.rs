@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::commands::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder};
 use crate::exit::print_result;
-use crate::progress::say;
+use crate::progress::print_warning;
 
 /// Compute the masked-LM and next-sentence loss and accuracy of a checkpoint on a data folder.
 #[derive(ClapArgs, Debug)]
@@ -74,12 +74,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Nsp::Off => Heads::MaskedLm,
         _ => Heads::Both,
     };
-    let hint =
-        "evaluate a model that was pre-trained with both, or masked LM alone on data made with --nsp off";
+    let hint = "evaluate a model with both pre-training heads, or use data made with --nsp off for a masked-LM model";
     let Pretrained { model, .. } = load_pretraining(&config, &folder, heads, hint, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
     if let Some(slow) = precision.warning(args.device, &config, tokens) {
-        say(&format!("warning: {slow}"));
+        print_warning(slow);
     }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
     let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device);
@@ -102,7 +101,7 @@ impl Figures {
     fn line(&self) -> String {
         let line = evaluation_line(&self.evaluation);
         match (self.top_k, self.masked_lm_top_k_accuracy) {
-            (Some(k), Some(share)) => format!("{line}; masked word among the first {k}: {share:.4}"),
+            (Some(k), Some(share)) => format!("{line}; top-{k} accuracy {:.1} %", 100.0 * share),
             _ => line,
         }
     }

@@ -1,14 +1,15 @@
 //! `bert features` extracts the hidden states of every token of the input texts.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use bert_trainer::built_in;
-use bert_trainer::inference::{Extractor, write_json_lines, write_parquet};
+use bert_trainer::inference::{Extractor, all_layers, write_json_lines, write_parquet};
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder};
-use crate::progress::say;
+use crate::progress::print_stderr;
 use crate::results::write_results;
 
 /// Output formats.
@@ -18,6 +19,24 @@ enum Format {
     Jsonl,
     /// One row per token; each layer is a fixed-size list of f32.
     Parquet,
+}
+
+/// A value of `--layers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    All,
+    Number(i32),
+}
+
+impl FromStr for Layer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::Number).map_err(|_| "neither a number nor all".to_string()),
+        }
+    }
 }
 
 /// Extract the hidden states of selected layers for every token, like extract_features.py.
@@ -31,10 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
-    /// Layers, counted from 0, or from the end with negative numbers (-1 is the last) [default: -1,-2,-3,-4, or all
-    /// layers of a smaller model].
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
-    layers: Vec<i32>,
+    /// Layers, counted from 0, or from the end with negative numbers (-1 is the last), or `all` [default: -1,-2,-3,-4,
+    /// or all layers of a smaller model].
+    #[arg(long, value_name = "N,N,...|all", value_delimiter = ',', allow_hyphen_values = true)]
+    layers: Vec<Layer>,
 
     /// Output file, replaced only when it is complete [default: standard output].
     #[arg(long, value_name = "FILE", required_if_eq("format", "parquet"))]
@@ -59,19 +78,29 @@ pub struct Args {
 /// # Errors
 /// Fails if the model does not have a requested layer or the input cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let twice = (1..args.layers.len()).find(|&at| args.layers[..at].contains(&args.layers[at]));
-    if let Some(at) = twice {
-        let reason = format!("{} is named twice", args.layers[at]);
-        return Err(Error::Configuration { flag: "layers", reason }.into());
+    let refused = |reason: String| Error::Configuration { flag: "layers", reason };
+    if args.layers.len() > 1 && args.layers.contains(&Layer::All) {
+        return Err(refused("all includes every layer; remove the numbers".to_string()).into());
+    }
+    let number = |layer: &Layer| match layer {
+        Layer::All => None,
+        Layer::Number(number) => Some(*number),
+    };
+    let mut layers: Vec<i32> = args.layers.iter().filter_map(number).collect();
+    if let Some(at) = (1..layers.len()).find(|&at| layers[..at].contains(&layers[at])) {
+        return Err(refused(format!("layer {} is given twice; remove one", layers[at])).into());
     }
     let folder = model_folder(&args.model)?;
-    let extractor = Extractor::open(&folder, &args.layers, args.max_seq_length, args.device)?;
+    if args.layers.contains(&Layer::All) {
+        layers = all_layers(&folder)?;
+    }
+    let extractor = Extractor::open(&folder, &layers, args.max_seq_length, args.device)?;
     let count = write_results(args.output.as_deref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
         Format::Parquet => write_parquet(&extractor, &args.input, out),
     })?;
     if let (Some(count), Some(output)) = (count, &args.output) {
-        say(&format!("features of {count} lines in {}", output.display()));
+        print_stderr(&format!("wrote the features of {count} lines to {}", output.display()));
     }
     Ok(())
 }

@@ -44,8 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
     if filled.is_empty() {
         bail!(
-            "no [MASK] in the text, or none within the positions that the model takes; write it in capitals and quote \
-             the text: 'the capital of France is [MASK].'"
+            "the text has no [MASK] within the maximum length of the model; write [MASK] in capitals and quote the text: \
+             'the capital of France is [MASK].'"
         );
     }
     print_result(args.json, &Masks { masks: filled }, |filled| {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use bert_trainer::StopFlag;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
+use bert_trainer::tasks::Metric;
 use clap::Parser;
 
 use crate::exit::print_result;
-use crate::progress::{Progress, duration};
+use crate::progress::Progress;
 use crate::saved_config;
 use crate::signals::stop_on_signals;
 
@@ -47,7 +47,7 @@ impl Args {
     pub fn read() -> anyhow::Result<Self> {
         saved_config::parse(
             |path| saved_config::read(path, "report.json"),
-            |_| unreachable!("finetune has no --recipe"),
+            |_, _| unreachable!("finetune has no --recipe"),
             |args: &mut Self| &mut args.config,
         )
     }
@@ -83,7 +83,7 @@ pub struct View {
     seeds: Vec<u64>,
     cells: u64,
     cells_done: u64,
-    started: Instant,
+    metric: Metric,
 }
 
 impl View {
@@ -94,7 +94,7 @@ impl View {
             seeds: config.seeds.to_vec(),
             cells: config.grid_cells() as u64,
             cells_done: 0,
-            started: Instant::now(),
+            metric: config.task.spec().primary,
         }
     }
 
@@ -109,10 +109,7 @@ impl View {
                 let done = (self.cells_done * runs + before) * steps + step;
                 let all = self.cells * runs * steps;
                 self.progress.set_total(all);
-                let seconds = self.started.elapsed().as_secs_f64();
-                let left = duration((all - done) as f64 * seconds / done as f64);
-                self.progress
-                    .set(done, &format!("seed {seed}, step {step} of {steps}, loss {loss:.4}, {left} left"));
+                self.progress.set(done, &format!("seed {seed}, step {step} of {steps}, loss {loss:.4}"));
             }
             FinetuneEvent::Evaluated { seed, epoch, scores, held_out } => {
                 let set = if *held_out { "held-out" } else { "dev" };
@@ -124,12 +121,12 @@ impl View {
                 }
             }
             FinetuneEvent::Resumed { seed, step } => self.progress.line(&match step {
-                Some(step) => format!("seed {seed}: goes on after step {step}"),
-                None => format!("seed {seed}: was finished before"),
+                Some(step) => format!("note: seed {seed} continues after step {step}"),
+                None => format!("note: seed {seed} is already complete"),
             }),
             FinetuneEvent::CellDone { cell, cells, report } => {
                 self.cells_done = *cell as u64;
-                self.progress.line(&format!("cell {cell} of {cells}: {report}"));
+                self.progress.line(&format!("cell {cell} of {cells}: {}", report.row(self.metric)));
             }
             FinetuneEvent::Warning(text) => self.progress.warn(text),
         }
@@ -151,24 +148,20 @@ fn summary(report: &FinetuneReport) -> String {
         })
         .collect();
     if !stopped.is_empty() {
-        let _ = write!(text, "\nended by --patience: {}", stopped.join(", "));
+        let _ = write!(text, "\nstopped early by --patience: {}", stopped.join(", "));
     }
     // The warnings about the scores are printed next to the scores.
-    let beside = report.dev.warnings();
-    for warning in report.warnings.iter().filter(|warning| !beside.contains(warning)) {
+    let with_scores = report.dev.warnings();
+    for warning in report.warnings.iter().filter(|warning| !with_scores.contains(warning)) {
         let _ = write!(text, "\nwarning: {warning}");
     }
     if report.is_sample {
         text.push_str(
-            "\nscored on samples, not on the official files: not comparable with published figures",
+            "\nnote: scored on samples, not on the official files: not comparable with published results",
         );
     }
     let _ = write!(text, "\ntrained parameters: {}", report.parameters);
     let output = report.config.output.display();
-    let _ = write!(
-        text,
-        "\ntuned model: {}; for curves and errors: bert report {output}",
-        report.model.display()
-    );
+    let _ = write!(text, "\nfine-tuned model: {}\nnext: bert report {output}", report.model.display());
     text
 }

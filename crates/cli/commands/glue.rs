@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::commands::finetune::tune;
 use crate::commands::{model_folder, tuning_of};
 use crate::exit::{print, print_json};
-use crate::progress::say;
+use crate::progress::{print_note, print_stderr};
 use crate::signals::stop_on_signals;
 
 /// Minimum hidden size at which the paper's settings are used.
@@ -92,11 +92,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
-        let reason = format!("{other} is not a task of GLUE");
+        let names: Vec<&str> = TASKS.iter().map(|task| task.spec().name).collect();
+        let reason = format!("{other} is not a GLUE task; the tasks are {}", names.join(", "));
         return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
     }
     if args.from_mnli && !tasks.contains(&Task::Mnli) {
-        let reason = "needs mnli among the tasks".to_string();
+        let reason = "needs mnli in --tasks".to_string();
         return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
     }
     let folder = model_folder(&args.checkpoint)?;
@@ -109,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
     if !args.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
-        let (what, hint) = ("other files", "choose another --output, or go on with --resume");
+        let (what, hint) = ("other files", "choose another --output, or continue with --resume");
         return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
     let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
@@ -119,12 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if config.output.join("report.json").exists() {
             check_finished(config)?;
             if !args.quiet {
-                say(&format!("{task}: was finished before"));
+                print_note(format!("{task} is already complete"));
             }
             continue;
         }
         if !args.quiet {
-            say(&format!("{task}: {}", config.output.display()));
+            print_stderr(&format!("{task}: {}", config.output.display()));
         }
         tune(config, args.resume && config.output.exists(), args.quiet, &stop)?;
     }
@@ -140,7 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let missing = match results.submission.missing.is_empty() {
         true => String::new(),
         false => {
-            format!("; without {}, whose test sets are not there", results.submission.missing.join(", "))
+            format!("; without {}: their test sets are missing", results.submission.missing.join(", "))
         }
     };
     let files = results.submission.files.len();

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-use bert_data::{DataSet, StatedSettings};
+use bert_data::{DataSet, PartialSettings};
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use bert_trainer::text::Text;
 use clap::Args as ClapArgs;
 
 use crate::exit::print;
-use crate::progress::say;
+use crate::progress::print_note;
 
 /// Write initial weights as a Hugging Face folder that any BERT trainer can start from.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Initialization: as in the paper (reference); with attention heads that attend to the previous and next token
-    /// (neighbours); or with these heads and word embeddings from bigram counts of the text (counts; needs --data)
-    /// [default: counts with --data, neighbours with --vocab].
+    /// (previous-next); or with these heads and word embeddings from bigram counts of the text (bigram; needs --data)
+    /// [default: bigram with --data, previous-next with --vocab].
     #[arg(long, value_enum)]
     initialization: Option<InitializationChoice>,
 
@@ -63,8 +63,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     // Check this first, because counting the text takes long.
     check_export_folder(&args.output)?;
-    let note = &mut |note: String| say(&format!("note: {note}"));
-    let stated = StatedSettings {
+    let note = &mut |note: String| print_note(note);
+    let stated = PartialSettings {
         do_lower_case: args.do_lower_case,
         strip_accents: args.strip_accents,
         tokenize_chinese_chars: args.tokenize_chinese_chars,
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
             let text = Text::of_vocabulary(vocab, stated)?;
             let model = named_model(&args.model, text.vocabulary.len(), note)?;
-            let choice = args.initialization.unwrap_or(InitializationChoice::Neighbours);
+            let choice = args.initialization.unwrap_or(InitializationChoice::PreviousNext);
             (FreshWeights::uncounted(choice)?, model, text)
         }
     };

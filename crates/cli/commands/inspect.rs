@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
     }
     if let Some(file) = &args.html {
-        let file = file.clone().map_or_else(|| beside(&args.data), Ok)?;
+        let file = file.clone().map_or_else(|| default_page(&args.data), Ok)?;
         // Reading the rows takes long, so everything else is checked first.
         bert_data::DataSet::open(&args.data)?;
         check_writable(&file)?;
@@ -58,12 +58,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Returns the path `DATA.html` next to the data folder, if the folder is on a local disk.
-fn beside(data: &Path) -> anyhow::Result<PathBuf> {
+fn default_page(data: &Path) -> anyhow::Result<PathBuf> {
     if is_url(data) {
-        anyhow::bail!("name the page's file: --html FILE");
+        anyhow::bail!("--html needs a file name, because the data folder is a URL: --html FILE");
     }
     let data = data.canonicalize().with_context(|| format!("cannot open {}", data.display()))?;
-    let mut name = data.file_name().context("name the page's file: --html FILE")?.to_owned();
+    let mut name =
+        data.file_name().context("--html needs a file name for this folder: --html FILE")?.to_owned();
     name.push(".html");
     Ok(data.with_file_name(name))
 }

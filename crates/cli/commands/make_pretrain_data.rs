@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_data::input::{skipped_names_note, skipped_tables_warning};
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -9,13 +10,13 @@ use serde_json::Value;
 
 use crate::commands::engine;
 use crate::exit::{print, print_json};
-use crate::progress::{Progress, say};
+use crate::progress::{Progress, print_note, print_stderr, print_warning};
 use crate::recipe;
 use crate::saved_config;
 use crate::signals::ignore_checkpoint_requests;
 
 /// Message of a command whose output is already complete.
-const FINISHED: &str = "this data set was finished before, with the same options and text";
+const FINISHED: &str = "this data set is already complete, with the same options and text";
 
 /// Build BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
@@ -30,7 +31,7 @@ pub struct Args {
     pub config_file: Option<PathBuf>,
 
     /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
-    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::known, conflicts_with = saved_config::CONFIG_FILE)]
+    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::parse_name, conflicts_with = saved_config::CONFIG_FILE)]
     pub recipe: Option<String>,
 
     /// Print the manifest as one JSON object instead of the report.
@@ -72,7 +73,7 @@ impl Args {
             Value::Object(options) => Ok(options),
             other => unreachable!("a configuration is an object, not {other}"),
         };
-        saved_config::parse(read, |recipe| recipe.data, |args: &mut Self| &mut args.config)
+        saved_config::parse(read, |recipe, _| recipe.data, |args: &mut Self| &mut args.config)
     }
 }
 
@@ -82,21 +83,24 @@ impl Args {
 /// Returns the error of the build.
 pub fn run(args: Args) -> anyhow::Result<()> {
     if args.engine == engine::LOCAL && args.tasks.is_some() {
-        let said = "--tasks divides the work of an engine: give --engine too, or --part and --parts instead";
-        return Err(Args::command().error(ErrorKind::MissingRequiredArgument, said).into());
+        let reason = "--tasks needs --engine; without an engine, divide the work with --part and --parts";
+        return Err(Args::command().error(ErrorKind::MissingRequiredArgument, reason).into());
     }
     if args.engine != engine::LOCAL && args.config.overwrite {
-        let said = "--overwrite cannot be used with --engine: its parts share the output, and one would remove what the \
-                    others made; remove the finished data set first, or choose another --output";
-        return Err(Args::command().error(ErrorKind::ArgumentConflict, said).into());
+        let reason = "--overwrite cannot be used with --engine: its parts share the output, and one part would remove the \
+                      shards of the others; remove the finished data set first, or choose another --output";
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
     }
     ignore_checkpoint_requests()?;
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
-        say(&format!("warning: {warning}"));
+        print_warning(warning);
     }
-    if let Some(note) = bert_data::input::note_of_left_out(&args.config.input)? {
-        say(&format!("note: {note}"));
+    if let Some(note) = skipped_names_note(&args.config.input)? {
+        print_note(note);
+    }
+    if let Some(warning) = skipped_tables_warning(&args.config.input, &args.config.text_column)? {
+        print_warning(warning);
     }
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
@@ -114,15 +118,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.json);
     }
     if let Some(note) = vocabulary_note(&args.config)? {
-        say(&format!("note: {note}"));
+        print_note(note);
     }
     if let Some(warning) = bert_data::casing_warning(&args.config)? {
-        say(&format!("WARNING: {warning}"));
+        print_warning(warning);
     }
     if args.config.part.is_some() {
         return run_part(&args);
     }
-    let outcome = shown(args.quiet, |tell| build(&args.config, tell))?;
+    let outcome = with_progress(args.quiet, |tell| build(&args.config, tell))?;
     if !args.json {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
@@ -152,21 +156,21 @@ pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()
 }
 
 fn warn_all(warnings: &[String]) {
-    warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    warnings.iter().for_each(print_warning);
 }
 
 /// Returns a number with its noun: "1 shard", "2 shards".
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
         let bert_data::PartText { documents, tokens, was_finished, .. } =
-            shown(args.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
+            with_progress(args.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
         if was_finished && !args.quiet {
-            say(FINISHED);
+            print_note(FINISHED);
         }
         return match args.json {
             true => {
@@ -174,12 +178,12 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
                 print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
             }
             false => print(&format!(
-                "part {part} of {parts}: {} of {tokens} tokens\nwhen all parts are tokenized: the same without --tokenize-only",
+                "part {part} of {parts}: {} of {tokens} tokens\nnext, when all parts are tokenized: run the same command without --tokenize-only",
                 count(documents as usize, "document"),
             )),
         };
     }
-    let outcome = shown(args.quiet, |tell| bert_data::build_part(&args.config, tell))?;
+    let outcome = with_progress(args.quiet, |tell| bert_data::build_part(&args.config, tell))?;
     if args.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(
@@ -187,14 +191,14 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
         );
     }
     if outcome.was_finished && !args.quiet {
-        say("this part was finished before");
+        print_note("this part is already complete");
     }
     if outcome.shards == 0 && !args.quiet {
-        say("there are more parts than shards: this one had nothing to write");
+        print_note("there are more parts than shards, so this part has none");
     }
     let scratch = args.config.scratch.as_ref().map(|folder| format!(" --scratch {}", folder.display()));
     print(&format!(
-        "part {part} of {parts}: {}, {}: {folder}\nwhen all parts are done: bert merge {folder}{}",
+        "part {part} of {parts}: {}, {}: {folder}\nnext, when all parts are done: bert merge {folder}{}",
         count(outcome.shards, "shard"),
         count(outcome.rows as usize, "row"),
         scratch.unwrap_or_default(),
@@ -206,25 +210,25 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Returns the error of the build.
-pub fn shown<T>(
+pub fn with_progress<T>(
     quiet: bool,
     build: impl FnOnce(&mut dyn FnMut(BuildProgress)) -> Result<T, bert_data::Error>,
 ) -> anyhow::Result<T> {
-    let mut view = View { quiet, shown: None };
+    let mut view = View { quiet, stage: None };
     Ok(build(&mut |progress| view.show(progress))?)
 }
 
 /// Progress display of a build.
 struct View {
     quiet: bool,
-    shown: Option<(BuildStage, Progress)>,
+    stage: Option<(BuildStage, Progress)>,
 }
 
 impl View {
-    /// Prints a line, unless `--quiet` is set.
+    /// Prints a note, unless `--quiet` is set.
     fn note(&self, text: &str) {
         if !self.quiet {
-            say(text);
+            print_note(text);
         }
     }
 
@@ -232,24 +236,29 @@ impl View {
     fn show(&mut self, at: BuildProgress) {
         let (done, total) = (at.done, at.total);
         // Remove the bar of the previous stage first.
-        drop(self.shown.take_if(|(stage, _)| *stage != at.stage));
+        drop(self.stage.take_if(|(stage, _)| *stage != at.stage));
         let title = match at.stage {
-            BuildStage::Reading => "reading (bytes)",
-            BuildStage::Instances => "pairs, masks, shards (buckets)",
-            BuildStage::Checking => "comparing what an earlier run left with its receipts",
-            BuildStage::KeptText => {
-                return self.note(&format!("continuing: kept the tokenized text ({done} documents)"));
+            BuildStage::Reading => "read bytes",
+            BuildStage::Instances => "make instances and shards (buckets)",
+            BuildStage::Checking => "verify the files of an earlier run",
+            BuildStage::ReusedText => {
+                return self.note(&format!(
+                    "continuing an earlier run: its tokenized text is used ({done} documents)"
+                ));
             }
-            BuildStage::KeptShards => {
-                return self.note(&format!("continuing: kept {done} of {total} shards"));
+            BuildStage::ReusedShards => {
+                return self
+                    .note(&format!("continuing an earlier run: {done} of {total} shards are complete"));
             }
             BuildStage::Finished => return self.note(FINISHED),
             BuildStage::ChangedText => {
-                return say("the text has changed since this build was stopped: everything is made anew");
+                return print_warning(
+                    "the text has changed since this build was stopped: the build starts again from the beginning",
+                );
             }
-            _ => "building",
+            _ => "build",
         };
         let new = || (at.stage, Progress::new(title, total, self.quiet));
-        self.shown.get_or_insert_with(new).1.set(done, "");
+        self.stage.get_or_insert_with(new).1.set(done, "");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_data::input::{note_of_left_out, refuse_output_inside};
+use bert_data::input::{reject_output_inside, skipped_names_note, skipped_tables_warning};
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_pages::grouped;
 use bert_storage::write_atomic;
@@ -10,7 +10,7 @@ use clap::Args as ClapArgs;
 
 use crate::commands::make_parents;
 use crate::exit::print;
-use crate::progress::{Progress, say};
+use crate::progress::{Progress, print_note, print_warning};
 
 /// Train a WordPiece vocabulary on text; the same text always gives the same file.
 #[derive(ClapArgs, Debug)]
@@ -43,24 +43,30 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     // Check this before hours of reading.
     if args.output.exists() && !args.overwrite {
-        anyhow::bail!("{}: exists; --overwrite replaces it", args.output.display());
+        anyhow::bail!(
+            "{}: this file exists; replace it with --overwrite or choose another --output",
+            args.output.display()
+        );
     }
-    refuse_output_inside(&args.input, &args.output)?;
-    if let Some(note) = note_of_left_out(&args.input)? {
-        say(&format!("note: {note}"));
+    reject_output_inside(&args.input, &args.output)?;
+    if let Some(note) = skipped_names_note(&args.input)? {
+        print_note(note);
+    }
+    if let Some(warning) = skipped_tables_warning(&args.input, &args.config.text_column)? {
+        print_warning(warning);
     }
     make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;
     let trained = train_vocabulary(&args.input, &args.config, &mut |done, all| {
-        progress.get_or_insert_with(|| Progress::new("reading (bytes)", all, args.quiet)).set(done, "");
+        progress.get_or_insert_with(|| Progress::new("read bytes", all, args.quiet)).set(done, "");
     });
     drop(progress);
     let trained = trained?;
     let words = &trained.tokens;
     write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     if words.len() < args.config.vocab_size {
-        say(&format!(
-            "note: {} tokens instead of --vocab-size {}: no other pair of pieces occurs --min-frequency ({}) times",
+        print_note(format!(
+            "{} tokens instead of --vocab-size {}: no other pair of pieces occurs --min-frequency ({}) times",
             grouped(words.len() as u64),
             grouped(args.config.vocab_size as u64),
             args.config.min_frequency

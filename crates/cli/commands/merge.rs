@@ -31,7 +31,7 @@ pub struct Args {
 /// # Errors
 /// Returns the errors of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut progress = Progress::new("merging", 0, args.quiet);
+    let mut progress = Progress::new("merge", 0, args.quiet);
     let scratch = args.scratch.as_deref();
     let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
     drop(progress);

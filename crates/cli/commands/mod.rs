@@ -33,7 +33,7 @@ use bert_trainer::tasks::Task;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 
-use crate::progress::say;
+use crate::progress::print_warning;
 
 /// Returns a clap parser for numbers that are at least `least`.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
@@ -42,16 +42,16 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 
 /// Returns the model folder that a path refers to, and prints the corrupt checkpoints that were skipped to stderr.
 fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
-    Ok(resolve_model_folder(path, &mut |error| say(&format!("warning: {error}")))?)
+    Ok(resolve_model_folder(path, &mut |error| print_warning(error))?)
 }
 
 /// Like [`model_folder`], for commands that also accept an adapter folder.
 fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
-    Ok(resolve_tuned_folder(path, &mut |error| say(&format!("warning: {error}")))?)
+    Ok(resolve_tuned_folder(path, &mut |error| print_warning(error))?)
 }
 
 /// Parses a configuration from flags that one command passes to another.
-fn of_flags<C: clap::Args + clap::FromArgMatches>(
+fn parse_flags<C: clap::Args + clap::FromArgMatches>(
     flags: impl IntoIterator<Item: Into<std::ffi::OsString> + Clone>,
 ) -> anyhow::Result<C> {
     let command = C::augment_args(clap::Command::new("flags").no_binary_name(true));
@@ -60,7 +60,7 @@ fn of_flags<C: clap::Args + clap::FromArgMatches>(
 
 /// Returns a path as UTF-8 text, for a flag's value.
 fn unicode(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{}: not a Unicode path", path.display()))
+    path.to_str().with_context(|| format!("{}: the path is not valid Unicode", path.display()))
 }
 
 /// Returns the `finetune` configuration of a task with output folder `output/TASK`. `own` are the flags set by the
@@ -82,7 +82,7 @@ fn tuning_of(
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
         }
     }
-    of_flags(set.into_iter().chain(flags.iter().map(String::as_str)))
+    parse_flags(set.into_iter().chain(flags.iter().map(String::as_str)))
 }
 
 /// Creates the parent folders of a file named by the user.
@@ -93,7 +93,7 @@ pub(crate) fn make_parents(path: &Path) -> anyhow::Result<()> {
 
 /// Checks that a file can be written before the work for it begins. Creates its parent folders.
 fn check_writable(path: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(!path.is_dir(), "cannot write {}: it is a folder, name a file in it", path.display());
+    anyhow::ensure!(!path.is_dir(), "cannot write {}: this is a folder; name a file in it", path.display());
     make_parents(path)?;
     // The file is dropped without a commit, so nothing is left on disk.
     AtomicFile::create(&Disk, path)?;
@@ -109,4 +109,5 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Documented exit codes, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
-    another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 too early (parts), 130/143 stopped by SIGINT/SIGTERM";
+    another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 retry later (other \
+    parts are not tokenized yet, or a store is unavailable), 130/143 stopped by SIGINT/SIGTERM";

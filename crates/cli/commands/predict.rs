@@ -8,7 +8,7 @@ use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, tuned_folder};
-use crate::progress::say;
+use crate::progress::print_stderr;
 use crate::results::write_results;
 
 /// Predict a result for every text of a file with a fine-tuned model.
@@ -69,7 +69,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tuned_folder(&args.model)?;
     if args.columns.len() > 2 {
-        let reason = "names one text, or two of a pair".to_string();
+        let reason = "takes one name, or two for a pair of texts".to_string();
         return Err(Error::Configuration { flag: "columns", reason }.into());
     }
     let texts = NewTexts {
@@ -80,9 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let is_text = texts.format.unwrap_or_else(|| TextFormat::of(texts.source)) == TextFormat::Text;
     if let Some((flag, _)) = [("columns", !args.columns.is_empty()), ("id", args.id.is_some())]
         .into_iter()
-        .find(|of| of.1 && is_text)
+        .find(|(_, given)| *given && is_text)
     {
-        let reason = "is for tables and JSON Lines; a text a line has no columns (see --format)".to_string();
+        let reason = "applies to tables and JSON Lines; plain text has no columns (see --format)".to_string();
         return Err(Error::Configuration { flag, reason }.into());
     }
     let options = ModelOptions {
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let predictor = Predictor::open(&folder, options)?;
     let count = write_results(args.output.as_deref(), |out| predict_file(&predictor, &texts, out))?;
     if let (Some(count), Some(output)) = (count, &args.output) {
-        say(&format!("{count} predictions in {}", output.display()));
+        print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }
     Ok(())
 }

@@ -82,15 +82,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
     };
     let all = || probes.iter().flat_map(|probe| &probe.predictions);
-    let (predictions, flips) = (all().count(), all().filter(|of| of.flips).count());
+    let (predictions, flips) = (all().count(), all().filter(|prediction| prediction.flips).count());
     if predictions == 0 {
         let reason = match (probes.is_empty(), &args.text) {
             (true, Some(text)) => {
-                format!("none of the words is there; the text has: {}", prober.words_of(text).join(" "))
+                format!("the text has none of these words; its words are: {}", prober.words_of(text).join(" "))
             }
-            (true, None) => "none of the words is in any of the texts".to_string(),
+            (true, None) => "none of these words is in any of the texts".to_string(),
             (false, _) => {
-                "nothing is predicted: a model without a classifier needs a [MASK] beside the changed word"
+                "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to the text"
                     .to_string()
             }
         };
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         return print_json(&Probes { changes: probes.len(), predictions, flips, probes });
     }
-    let shown: Vec<String> = probes.iter().map(Probe::to_string).collect();
+    let lines: Vec<String> = probes.iter().map(Probe::to_string).collect();
     let changes = probes.len();
-    print(&format!("{}\n\nchanges {changes}, predictions {predictions}, flips {flips}", shown.join("\n")))
+    print(&format!("{}\n\nchanges {changes}, predictions {predictions}, flips {flips}", lines.join("\n")))
 }

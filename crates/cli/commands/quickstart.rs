@@ -23,11 +23,11 @@ use bert_trainer::{PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
 
 use crate::commands::finetune::tune;
-use crate::commands::make_pretrain_data::shown;
+use crate::commands::make_pretrain_data::with_progress;
 use crate::commands::pretrain::View as PretrainView;
 use crate::commands::write_file;
 use crate::exit::print;
-use crate::progress::{duration, say};
+use crate::progress::{duration, print_stderr};
 use crate::signals::stop_on_signals;
 
 /// A subject of the embedded articles: its label, its training articles and its held-out articles.
@@ -57,7 +57,7 @@ const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject
 
 /// Index of the labelled sentence of each training article. The first sentence is not used, because it names the
 /// subject.
-const LABELLED: usize = 3;
+const LABELLED_SENTENCE: usize = 3;
 
 /// Run every stage on the embedded corpus and show the results (a few minutes).
 #[derive(ClapArgs, Debug)]
@@ -80,10 +80,10 @@ pub struct Args {
 }
 
 /// Results of the stages.
-struct Found {
+struct StageResults {
     before: Evaluation,
     after: Evaluation,
-    counting: Baselines,
+    baselines: Baselines,
     tuned: FinetuneReport,
     fresh: FinetuneReport,
 }
@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let without = tuning(args, "finetune-without-pretraining", true)?;
     let stage = |name: &str| {
         if !args.quiet {
-            say(&format!("[{}] {name}", duration(started.elapsed().as_secs_f64())));
+            print_stderr(&format!("[{}] {name}", duration(started.elapsed().as_secs_f64())));
         }
     };
 
@@ -115,18 +115,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     stage("2/5 pre-training data");
     // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
     let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
-    shown(args.quiet, |tell| build(&documents, tell))?;
+    with_progress(args.quiet, |tell| build(&documents, tell))?;
     // The held-out instances are fixed; many passes reduce the variance of the figures.
     let held_out = data_config(&args.output, "held_out").with_dupe_factor(40);
-    shown(args.quiet, |tell| build(&held_out, tell))?;
+    with_progress(args.quiet, |tell| build(&held_out, tell))?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
-    let counting = baselines(
+    let baselines = baselines(
         &DataLoader::open(&at("data/train"), 0)?,
         &mut DataLoader::open(&at("data/held_out"), 0)?,
         None,
     )?;
-    stage("4/5 fine-tuning on sentences of three subjects, with and without the pre-training");
+    stage("4/5 fine-tuning with and without the pre-training");
     let tuned = tune(&with_pretraining, false, args.quiet, &stop)?;
     let fresh = tune(&without, false, args.quiet, &stop)?;
     stage("5/5 pages");
@@ -135,10 +135,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     write_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
 
-    print(&table(&Found { before, after, counting, tuned, fresh }))?;
+    print(&table(&StageResults { before, after, baselines, tuned, fresh }))?;
     print(&format!(
-        "everything is in {}; pages: {}, {}, {}; {} in all\ntry: bert fill-mask --checkpoint {} 'The river flows into the [MASK].'",
-        args.output.display(),
+        "\npages:\n  {}\n  {}\n  {}\ntime: {}\nnext: bert fill-mask --checkpoint {} 'The river flows into the [MASK].'",
         at("data/train.html").display(),
         at("pretrain/report.html").display(),
         at("finetune/report.html").display(),
@@ -169,7 +168,8 @@ fn write_topics(folder: &Path) -> anyhow::Result<()> {
     let [train, dev] = &mut rows;
     for Subject { name, train: articles, held_out } in SUBJECTS {
         for article in articles.iter().flat_map(|text| text.trim().split("\n\n")) {
-            let sentence = article.lines().nth(LABELLED).context("an article of four sentences")?;
+            let sentence =
+                article.lines().nth(LABELLED_SENTENCE).context("an article has fewer than four sentences")?;
             let _ = writeln!(train, "{sentence}\t{name}");
         }
         for sentence in held_out.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty()) {
@@ -212,7 +212,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
     });
     drop(view);
     outcome?;
-    let last = evaluations.last().cloned().context("no evaluation was made")?;
+    let last = evaluations.last().cloned().context("pre-training made no evaluation")?;
     Ok((evaluations.swap_remove(0), last))
 }
 
@@ -236,48 +236,55 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
     Ok(config)
 }
 
-fn table(found: &Found) -> String {
+/// Renders the results next to the baselines.
+fn table(results: &StageResults) -> String {
     let accuracy = |report: &FinetuneReport| {
         let metric = report.dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
         metric.map_or(f64::NAN, |m| m.statistics.mean)
     };
-    let majority = found.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
-    let row = |name: &str, guess: f64, counting: Option<f64>, before: f64, after: f64| {
-        let counting = counting.map_or_else(String::new, |figure| format!("{figure:.3}"));
-        format!("{name:<34}{guess:>10.3}{counting:>10}{before:>10.3}{after:>10.3}")
-    };
-    let (before, after) = (&found.before, &found.after);
-    let Baselines { word_frequencies: words, neighbours, .. } = found.counting;
+    let majority = results.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
+    let (before, after) = (&results.before, &results.after);
+    let Baselines { unigram, bigram, .. } = results.baselines;
     let chance = before.random_next.max(1.0 - before.random_next);
+    let loss = [unigram.masked_lm_loss, bigram.masked_lm_loss, before.masked_lm_loss, after.masked_lm_loss];
+    let masked_lm_accuracy = [
+        Some(unigram.masked_lm_accuracy),
+        Some(bigram.masked_lm_accuracy),
+        Some(before.masked_lm_accuracy),
+        Some(after.masked_lm_accuracy),
+    ];
+    let next_sentence_accuracy =
+        [Some(chance), None, Some(before.next_sentence_accuracy), Some(after.next_sentence_accuracy)];
+    let subject_accuracy =
+        [Some(majority), None, Some(accuracy(&results.fresh)), Some(accuracy(&results.tuned))];
+    let percent = |name: &str, values: [Option<f64>; 4]| {
+        row(name, values.map(|value| value.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share))))
+    };
     [
-        format!("{:<34}{:>10}{:>10}{:>10}{:>10}", "on held-out text", "guessing", "counting", "before", "after"),
-        row(
-            "masked LM loss (nats)",
-            words.masked_lm_loss,
-            Some(neighbours.masked_lm_loss),
-            before.masked_lm_loss,
-            after.masked_lm_loss,
-        ),
-        row(
-            "masked LM accuracy",
-            words.masked_lm_accuracy,
-            Some(neighbours.masked_lm_accuracy),
-            before.masked_lm_accuracy,
-            after.masked_lm_accuracy,
-        ),
-        row("next sentence accuracy", chance, None, before.next_sentence_accuracy, after.next_sentence_accuracy),
-        row("subject of a sentence, accuracy", majority, None, accuracy(&found.fresh), accuracy(&found.tuned)),
+        row("", ["unigram", "bigram", "before", "after"].map(String::from)),
+        row("on held-out text", ["baseline", "baseline", "training", "training"].map(String::from)),
+        row("masked LM loss (nats)", loss.map(|value| format!("{value:.3}"))),
+        percent("masked LM accuracy (%)", masked_lm_accuracy),
+        percent("next-sentence accuracy (%)", next_sentence_accuracy),
+        percent("subject accuracy (%)", subject_accuracy),
         String::new(),
-        "guessing: word frequencies for the masked LM, the larger class otherwise. counting: how often each token".into(),
-        "stood beside the same neighbours in the training text. before: the weights that pre-training begins with, which".into(),
-        "know such counts (for the subject: fine-tuned from random weights). after: pre-trained (for the subject: and".into(),
-        "fine-tuned).".into(),
+        "unigram baseline: token frequencies of the training text for the masked LM, the".into(),
+        "majority class for the other tasks. bigram baseline: counts of the previous and the".into(),
+        "next token in the training text. before training: the initial weights, which use".into(),
+        "these counts; for the subject, fine-tuned from random weights. after training:".into(),
+        "pre-trained; for the subject, also fine-tuned.".into(),
         format!(
-            "subject: mean of {} seeds on {} sentences, standard error of one accuracy {:.3}.",
-            found.tuned.runs.len(),
-            found.tuned.dev.examples,
-            found.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
+            "subject: mean of {} seeds on {} sentences; standard error of one accuracy {:.1} %.",
+            results.tuned.runs.len(),
+            results.tuned.dev.examples,
+            100.0 * results.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
         ),
     ]
     .join("\n")
+}
+
+/// Formats a row of the table.
+fn row(name: &str, values: [String; 4]) -> String {
+    let cells: String = values.iter().map(|value| format!("{value:>10}")).collect();
+    format!("{name:<30}{cells}").trim_end().to_string()
 }

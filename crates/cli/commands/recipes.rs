@@ -3,13 +3,13 @@
 use clap::Parser;
 
 use crate::exit::print;
-use crate::recipe::{Recipe, known, names, text};
+use crate::recipe::{Recipe, names, parse_name, text};
 
 /// List the recipes of `make-pretrain-data --recipe` and `pretrain --recipe`, or show one.
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Recipe to show; save a copy to start a custom recipe.
-    #[arg(value_name = "NAME|FILE", value_parser = known)]
+    #[arg(value_name = "NAME|FILE", value_parser = parse_name)]
     name: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 
 use crate::commands::{check_writable, write_file};
 use crate::exit::print;
-use crate::progress::say;
+use crate::progress::print_stderr;
 
 /// Write report.html for a pre-training run or a fine-tuning, and print diagnostics.
 ///
@@ -38,13 +38,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
     write_file(&output, &report.html)?;
-    say_findings(&report.findings);
+    print_findings(&report.findings);
     print(&output.display().to_string())
 }
 
 /// Prints each finding as a line on stderr.
-pub fn say_findings(findings: &[Finding]) {
+pub fn print_findings(findings: &[Finding]) {
     for finding in findings {
-        say(&format!("{}: {}", finding.weight.word(), finding.text));
+        print_stderr(&format!("{}: {}", finding.weight.word(), finding.text));
     }
 }

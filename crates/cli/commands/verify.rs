@@ -34,11 +34,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if args.folder.join("config.json").exists() {
         anyhow::bail!(
-            "{}: a model without digests (exported, tuned or downloaded); data folders, runs and their checkpoints have them",
+            "{}: this model has no digests to verify (it was exported, fine-tuned or downloaded); data folders, runs and \
+             checkpoints have digests",
             args.folder.display()
         );
     }
-    let mut progress = Progress::new("checking", 0, args.quiet);
+    let mut progress = Progress::new("verify", 0, args.quiet);
     let verification = bert_data::verify_with(&args.folder, true, &mut |at| progress.set_shards(at))?;
     drop(progress);
     print(verification.to_string().trim_end())?;
@@ -54,13 +55,13 @@ fn checkpoints(run: &Path) -> anyhow::Result<()> {
         match verify(&path) {
             Ok(_) => writeln!(text, "good  {}", path.display())?,
             Err(error) => {
-                writeln!(text, "BAD   {error}")?;
+                writeln!(text, "bad   {error}")?;
                 first_problem.get_or_insert(error);
             }
         }
     }
     if text.is_empty() {
-        text.push_str("no checkpoints yet");
+        text.push_str("this run has no checkpoints yet");
     }
     print(text.trim_end())?;
     first_problem.map_or(Ok(()), |problem| Err(problem.into()))

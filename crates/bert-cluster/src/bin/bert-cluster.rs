@@ -52,7 +52,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let printed = serde_json::to_string(&manifest)? + "\n";
     std::io::stdout()
         .write_all(printed.as_bytes())
-        .context("the data set is committed; cannot print its manifest")
+        .context("the data set is complete, but its manifest cannot be printed")
 }
 
 #[tokio::main]

@@ -87,7 +87,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
         override_physical_codec: Some(Arc::new(Codec::default())),
         ..ExecutorProcessConfig::default()
     };
-    eprintln!("executor on {}:{}; {WARNING}", config.bind_host, config.port);
+    eprintln!("executor on {}:{}\nwarning: {WARNING}", config.bind_host, config.port);
     start_executor_process(Arc::new(config)).await?;
     Ok(())
 }

@@ -69,7 +69,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
         Arc::new(default_session_builder),
         Arc::new(session),
     );
-    eprintln!("scheduler on {address}; {WARNING}");
+    eprintln!("scheduler on {address}\nwarning: {WARNING}");
     start_server(cluster, address, config).await?;
     Ok(())
 }

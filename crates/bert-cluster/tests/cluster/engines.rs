@@ -59,34 +59,34 @@ async fn a_cluster_in_this_process() {
 }
 
 #[test]
-fn what_the_builder_refuses_arrives_in_its_own_words() {
+fn cluster_reports_the_builder_error() {
     let text = Text::new(2, 20);
     std::fs::write(text.path("text-01.txt"), b"PK\x03\x04 not a text").unwrap();
-    let (code, said) = Job::send("datafusion", &text.config("out"), 2).end();
+    let (code, message) = Job::send("datafusion", &text.config("out"), 2).end();
     let cluster = Cluster::start(1);
     let (on_cluster, said_there) = Job::send(&cluster.engine(), &text.config("there"), 2).end();
-    assert_eq!((code, on_cluster), (3, 3), "{said}{said_there}");
-    for said in [said, said_there] {
-        assert!(said.contains("text-01.txt"), "{said}");
+    assert_eq!((code, on_cluster), (3, 3), "{message}{said_there}");
+    for message in [message, said_there] {
+        assert!(message.contains("text-01.txt"), "{message}");
     }
     let config = text.config("out").with_dupe_factor(0);
-    let (code, said) = Job::send("datafusion", &config, 2).end();
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("dupe"), "{said}");
+    let (code, message) = Job::send("datafusion", &config, 2).end();
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("dupe"), "{message}");
 }
 
 #[test]
-fn a_cluster_without_executors() {
+fn cluster_without_executors_is_reported() {
     let (text, cluster) = (Text::new(1, 5), Cluster::start(0));
-    let (code, said) = Job::send(&cluster.engine(), &text.config("out"), 2).end();
-    assert_eq!(code, 75, "{said}");
-    assert!(said.contains("no executors for 8 s"), "{said}");
+    let (code, message) = Job::send(&cluster.engine(), &text.config("out"), 2).end();
+    assert_eq!(code, 75, "{message}");
+    assert!(message.contains("no executors for 8 s"), "{message}");
 }
 
 #[test]
-fn nobody_there() {
+fn unreachable_scheduler_is_reported() {
     let text = Text::new(1, 5);
-    let (code, said) = Job::send("ballista://127.0.0.1:9", &text.config("out"), 2).end();
-    assert_eq!(code, 75, "{said}");
-    assert!(said.contains("ballista://127.0.0.1:9"), "{said}");
+    let (code, message) = Job::send("ballista://127.0.0.1:9", &text.config("out"), 2).end();
+    assert_eq!(code, 75, "{message}");
+    assert!(message.contains("ballista://127.0.0.1:9"), "{message}");
 }

@@ -8,7 +8,7 @@ use crate::text::{Text, digests};
 
 /// Kills executors at random moments (BERT_KILLS is the number) and starts replacements.
 #[test]
-fn killed_executors_cost_nothing_but_time() {
+fn killed_executors_do_not_change_the_output() {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (wanted, seed) = (number("BERT_KILLS", 4), number("BERT_SEED", 42));
     let mut draws = 0u64;
@@ -34,8 +34,8 @@ fn killed_executors_cost_nothing_but_time() {
             cluster.executors[victim] = cluster.executor();
             kills += 1;
         }
-        let (code, said) = job.end();
-        assert_eq!(code, 0, "after {kills} kills: {said}");
+        let (code, message) = job.end();
+        assert_eq!(code, 0, "after {kills} kills: {message}");
         assert_eq!(digests(&text.path("out")), expected, "after {kills} kills");
         std::fs::remove_dir_all(text.path("out")).unwrap();
         builds += 1;
@@ -50,22 +50,22 @@ fn mixed(seed: u64, number: u64) -> u64 {
 }
 
 #[test]
-fn a_cluster_that_is_gone_is_told_and_the_job_goes_on_elsewhere() {
+fn job_continues_after_the_cluster_stopped() {
     let text = Text::new(12, 900);
     local(&text.config("local"));
     let mut cluster = Cluster::start(1);
     let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
     job.wait_for_files(&text.path("out"));
     cluster.executors.clear();
-    let (code, said) = job.end();
-    assert_eq!(code, 75, "{said}");
-    assert!(said.contains("the same command goes on"), "{said}");
+    let (code, message) = job.end();
+    assert_eq!(code, 75, "{message}");
+    assert!(message.contains("the same command continues"), "{message}");
 
     let mut job = Job::send(&cluster.engine(), &text.config("out"), 12);
     assert!(job.is_running());
     cluster.restart_scheduler();
-    let (code, said) = job.end();
-    assert_eq!(code, 75, "{said}");
+    let (code, message) = job.end();
+    assert_eq!(code, 75, "{message}");
 
     cluster.executors = vec![cluster.executor(), cluster.executor()];
     crate::processes::build(&cluster.engine(), &text.config("out"), 12);
@@ -73,7 +73,7 @@ fn a_cluster_that_is_gone_is_told_and_the_job_goes_on_elsewhere() {
 }
 
 #[test]
-fn an_executor_that_stands_still_doubles_nothing() {
+fn suspended_executor_duplicates_nothing() {
     let text = Text::new(12, 900);
     local(&text.config("local"));
     let cluster = Cluster::start(2);
@@ -84,24 +84,24 @@ fn an_executor_that_stands_still_doubles_nothing() {
     cluster.executors[0].signal("STOP");
     thread::sleep(Duration::from_secs(7));
     cluster.executors[0].signal("CONT");
-    let (code, said) = job.end();
-    assert_eq!(code, 0, "{said}");
+    let (code, message) = job.end();
+    assert_eq!(code, 0, "{message}");
     thread::sleep(Duration::from_secs(1));
     assert_eq!(digests(&text.path("out")), digests(&text.path("local")));
 }
 
 #[test]
-fn an_executor_that_cannot_write_is_told_or_replaced() {
+fn executor_write_failures_are_reported() {
     let text = Text::new(12, 900);
     local(&text.config("local"));
     let mut cluster = Cluster::start(1);
     cluster.executors.push(cluster.executor_with_full_disk());
     let start = Instant::now();
-    let (code, said) = Job::send(&cluster.engine(), &text.config("out"), 12).end();
-    assert!(start.elapsed() < Duration::from_secs(60), "{said}");
+    let (code, message) = Job::send(&cluster.engine(), &text.config("out"), 12).end();
+    assert!(start.elapsed() < Duration::from_secs(60), "{message}");
     if code != 0 {
-        assert_eq!(code, 75, "{said}");
-        assert!(said.contains("too large"), "{said}");
+        assert_eq!(code, 75, "{message}");
+        assert!(message.contains("too large"), "{message}");
         assert!(!text.path("out").join("manifest.json").exists());
         // The build continues with the other executor alone.
         cluster.executors.pop();

@@ -29,10 +29,12 @@ impl Process {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // The first line has the listening address; the other lines are shown if a test fails.
+        // The first line has the listening address, the second a warning; the others are printed if a test fails.
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
-        assert!(first.contains("can run plans here"), "{first}");
+        assert!(first.contains(" on "), "{first}");
+        let second = lines.next().unwrap().unwrap();
+        assert!(second.starts_with("warning: ") && second.contains("can run plans"), "{second}");
         thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
         Self(child)
     }
@@ -188,8 +190,8 @@ impl Job {
 
 /// Submits a build and expects success.
 pub fn build(engine: &str, config: &BuildConfig, tasks: u32) {
-    let (code, said) = Job::send(engine, config, tasks).end();
-    assert_eq!(code, 0, "{said}");
+    let (code, message) = Job::send(engine, config, tasks).end();
+    assert_eq!(code, 0, "{message}");
 }
 
 /// Runs the local build of `make-pretrain-data`.

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::builder::plan::Plan;
-use crate::builder::prepare::Prepared;
+use crate::builder::prepare::PreparedBuild;
 use crate::builder::token_store::{Store, StoreReader};
-use crate::builder::write_shards::{Made, ShardPiece};
+use crate::builder::write_shards::{PieceStats, ShardPiece};
 use crate::config::Layout;
 use crate::documents::bucket::order_of_pass;
 use crate::documents::tally::Tally;
 use crate::error::Result;
-use crate::instance::coverage::{Looked, Unseen};
+use crate::instance::coverage::{SampledBlocks, Uncovered};
 use crate::instance::keyed::KeyedInstances;
 use crate::shard::documents::DocumentEncoder;
 use crate::shard::packed_row::{pack, tally_of};
@@ -29,7 +29,7 @@ use bert_random::{Domain, Permutation, Random, Stream};
 
 /// The data that every thread needs to build row groups.
 pub(crate) struct BucketJob<'a> {
-    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) prepared: &'a PreparedBuild<'a>,
     pub(crate) store: &'a Store,
     pub(crate) plan: &'a Plan,
     /// Set when the caller has given up; results produced after that are discarded.
@@ -54,7 +54,7 @@ impl BucketJob<'_> {
 /// The buffers of one worker thread.
 // Aligned to separate cache lines to avoid false sharing: threads that write to adjacent lines slow each other down.
 #[repr(align(128))]
-pub(crate) struct BucketMaker<'a> {
+pub(crate) struct BucketWorker<'a> {
     job: &'a BucketJob<'a>,
     store: StoreReader<'a>,
     keyed: KeyedInstances,
@@ -69,7 +69,7 @@ enum Encoder {
     Documents(DocumentEncoder),
 }
 
-impl<'a> BucketMaker<'a> {
+impl<'a> BucketWorker<'a> {
     pub(crate) fn new(job: &'a BucketJob<'a>) -> Result<Self> {
         let prepared = job.prepared;
         Ok(Self {
@@ -86,15 +86,16 @@ impl<'a> BucketMaker<'a> {
     }
 
     /// Builds the pieces of a unit that belong to the shards in `wanted`.
-    pub(crate) fn make(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
+    pub(crate) fn build_unit(&mut self, unit: u64, wanted: &[bool]) -> Result<Vec<ShardPiece>> {
         let Self { job, store, keyed, encoder, rows, order } = self;
         let (pass, bucket) = job.plan.address(unit);
         order.take_if(|(of, _)| *of != pass);
         let (_, order) = order.get_or_insert_with(|| (pass, job.order(pass)));
-        let numbers = |places: Range<u64>| places.map(|place| order.at(place)).collect::<Vec<_>>();
+        let numbers =
+            |positions: Range<u64>| positions.map(|position| order.get(position)).collect::<Vec<_>>();
         let unit = Unit { number: unit, pass, bucket, numbers: &numbers };
         match encoder {
-            Encoder::Rows(encoder) => make_rows(job, store, keyed, (encoder, rows), &unit, wanted),
+            Encoder::Rows(encoder) => generate_rows(job, store, keyed, (encoder, rows), &unit, wanted),
             Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, &unit, wanted),
         }
     }
@@ -110,7 +111,7 @@ struct Unit<'a> {
 }
 
 /// Builds the shuffled rows of a unit. The counts are attached to the shard in which the unit begins.
-fn make_rows(
+fn generate_rows(
     job: &BucketJob<'_>,
     store: &mut StoreReader<'_>,
     keyed: &mut KeyedInstances,
@@ -120,34 +121,35 @@ fn make_rows(
 ) -> Result<Vec<ShardPiece>> {
     let (config, plan) = (job.prepared.config, job.plan);
     let &Unit { number: unit, pass, bucket: number, numbers } = unit;
-    let mut numbers = numbers(plan.places(number));
+    let mut numbers = numbers(plan.positions(number));
     let (bucket, tokens_before) = store.read(&mut numbers)?;
-    let (looked, mut made) = (Looked::new(job.store.counts.tokens), Made::new(config.max_seq_length));
+    let (sample, mut stats) =
+        (SampledBlocks::new(job.store.counts.tokens), PieceStats::new(config.max_seq_length));
     let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
     rows.clear();
-    for (place, document) in bucket.documents().iter().enumerate() {
+    for (index, document) in bucket.documents().iter().enumerate() {
         if job.is_stopped() {
             return Ok(Vec::new());
         }
-        made.tally.see_document(pass, document.hash());
-        keyed.make(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
+        stats.tally.add_document(pass, document.hash());
+        keyed.generate(bucket.documents(), pass, (index, bucket.number(index)), |pair, row| {
             offsets.push(rows.len() as u32);
             pack(row, plan.width, rows);
-            made.counters.count(row, mask);
-            made.counters.shown += pair.own_tokens();
+            stats.counters.count(row, mask);
+            stats.counters.own_tokens += pair.own_tokens();
             for segment in pair.segments() {
-                looked.show(tokens_before[segment.document as usize], segment.range(), &mut made.shown);
+                sample.cover(tokens_before[segment.document as usize], segment.range(), &mut stats.covered);
             }
             Ok(())
         })?;
     }
-    made.shown.tidy();
+    stats.covered.normalize();
     drop(bucket);
     Stream::new(config.random_seed, Domain::ShardOrder, &[pass, number]).shuffle(&mut offsets);
-    let mut made = Some(made);
+    let mut stats = Some(stats);
     let mut pieces = Vec::new();
     for piece in plan.pieces(unit) {
-        let made = made.take();
+        let stats = stats.take();
         if !wanted[piece.shard] {
             continue;
         }
@@ -156,7 +158,7 @@ fn make_rows(
         let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
         let wanted_still = |_: &Range<usize>| !job.is_stopped();
         let groups = plan.row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
-        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made });
+        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, stats });
     }
     Ok(pieces)
 }
@@ -172,34 +174,36 @@ fn copy_documents(
     wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let pass = unit.pass;
-    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.places(unit.bucket));
+    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.positions(unit.bucket));
     let mut pieces = Vec::new();
     for piece in job.plan.pieces(unit.number).filter(|piece| wanted[piece.shard]) {
-        let (mut groups, mut made) = (Vec::new(), Made::new(job.prepared.config.max_seq_length));
+        let (mut groups, mut stats) = (Vec::new(), PieceStats::new(job.prepared.config.max_seq_length));
         let (mut tally, path) = (Tally::default(), job.path(piece.shard));
         for group in job.plan.row_groups(piece.rows(all.end - all.start)) {
             let numbers = (unit.numbers)(all.start + group.start as u64..all.start + group.end as u64);
             let (bucket, _) = store.read(&mut numbers.clone())?;
-            for (place, document) in bucket.documents().iter().enumerate() {
+            for (index, document) in bucket.documents().iter().enumerate() {
                 if job.is_stopped() {
                     return Ok(Vec::new());
                 }
-                let (hash, tokens, mut gives) = (document.hash(), document.tokens() as u64, false);
-                made.tally.see_document(pass, hash);
-                tally.see_document(hash);
-                keyed.make(bucket.documents(), pass, (place, bucket.number(place)), |pair, row| {
-                    made.counters.count(row, mask);
-                    made.counters.shown += pair.own_tokens();
-                    gives = true;
+                let (hash, tokens, mut has_instance) = (document.hash(), document.tokens() as u64, false);
+                stats.tally.add_document(pass, hash);
+                tally.add_document(hash);
+                keyed.generate(bucket.documents(), pass, (index, bucket.number(index)), |pair, row| {
+                    stats.counters.count(row, mask);
+                    stats.counters.own_tokens += pair.own_tokens();
+                    has_instance = true;
                     Ok(())
                 })?;
                 // Tokens cut off in one pass may appear in another; a document that yields no row is never covered.
-                made.unseen.add(Unseen { of: tokens, tokens: if gives { 0 } else { tokens } });
+                stats
+                    .uncovered
+                    .add(Uncovered { sampled: tokens, tokens: if has_instance { 0 } else { tokens } });
             }
-            let places = numbers.iter().filter_map(|&number| bucket.place_of(number));
-            groups.push(encoder.encode(&path, bucket.documents(), places)?);
+            let positions = numbers.iter().filter_map(|&number| bucket.index_of(number));
+            groups.push(encoder.encode(&path, bucket.documents(), positions)?);
         }
-        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, made: Some(made) });
+        pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, stats: Some(stats) });
     }
     Ok(pieces)
 }

@@ -20,7 +20,7 @@ const PER_UNIT_BYTE: f64 = 3.0;
 /// Additional bytes per worker: dictionaries, pages and compression.
 pub(crate) const PER_WORKER: u64 = 10 * MIB;
 /// Minimum budget in addition to [`PROGRAM`] and [`PER_THREAD`].
-const LEAST: u64 = 16 * MIB;
+const MIN_BUDGET: u64 = 16 * MIB;
 
 /// The amount of data that is held in memory and the number of buckets that are processed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ const DEFAULT: u64 = 256 * MIB;
 const BUCKET: u64 = 64 * MIB;
 
 /// Returns the minimum budget for this number of threads.
-fn least(threads: usize) -> u64 {
-    PROGRAM + threads as u64 * PER_THREAD + LEAST
+fn min_budget(threads: usize) -> u64 {
+    PROGRAM + threads as u64 * PER_THREAD + MIN_BUDGET
 }
 
 /// Returns the requested budget or the default.
@@ -46,18 +46,18 @@ fn least(threads: usize) -> u64 {
 /// # Errors
 /// [`OptionError::BudgetTooSmall`] if the budget is below the minimum.
 pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSize> {
-    let least = least(threads);
-    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(least + threads as u64 * BUCKET)));
-    if budget.0 >= least {
+    let min_budget = min_budget(threads);
+    let budget = budget.unwrap_or(ByteSize(DEFAULT.max(min_budget + threads as u64 * BUCKET)));
+    if budget.0 >= min_budget {
         return Ok(budget);
     }
-    Err(OptionError::BudgetTooSmall { budget, least: ByteSize(least), threads }.into())
+    Err(OptionError::BudgetTooSmall { budget, min: ByteSize(min_budget), threads }.into())
 }
 
 impl Tuning {
     /// Divides a budget. `unit_bytes` is the size of the packed rows of a bucket.
     pub(crate) fn new(budget: ByteSize, threads: usize, unit_bytes: f64) -> Self {
-        let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(LEAST);
+        let free = budget.0.saturating_sub(PROGRAM + threads as u64 * PER_THREAD).max(MIN_BUDGET);
         let worker = PER_WORKER + (PER_UNIT_BYTE * unit_bytes) as u64;
         let workers = (free / worker).clamp(1, threads as u64);
         Self { index: free.saturating_sub(workers * worker), workers: workers as usize }
@@ -110,10 +110,10 @@ mod tests {
             }
         }
         let with = |bytes| resolve(Some(ByteSize(bytes)), 2);
-        assert!(with(least(2)).is_ok() && with(least(2) - 1).is_err());
+        assert!(with(min_budget(2)).is_ok() && with(min_budget(2) - 1).is_err());
         for threads in [1, 16, 1000] {
             let default = resolve(None, threads).unwrap();
-            assert!(default.0 > least(threads));
+            assert!(default.0 > min_budget(threads));
             assert_eq!(Tuning::new(default, threads, 16e6).workers, threads);
         }
         assert_eq!(resolve(None, 2).unwrap(), ByteSize(256 * MIB));
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn instances_do_not_depend_on_what_is_held_in_memory() {
+    fn instances_do_not_depend_on_the_memory_limit() {
         assert_same_bytes(&|config| BuildConfig { num_shards: Some(3), ..config });
     }
 
     #[test]
-    fn documents_do_not_depend_on_what_is_held_in_memory() {
+    fn documents_do_not_depend_on_the_memory_limit() {
         let (layout, num_shards) = (Layout::Documents, Some(3));
         assert_same_bytes(&|config| BuildConfig { layout, num_shards, dupe_factor: 10, ..config });
     }

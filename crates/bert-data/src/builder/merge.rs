@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::builder::output::card::{CARD, card};
-use crate::builder::output::clear_beside;
+use crate::builder::output::clear_other_shards;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::scratch::{clear_text, folder_in};
@@ -22,7 +22,7 @@ use bert_storage::{Disk, LOCK, StagedFolder, on_disk};
 ///
 /// # Errors
 /// [`ManifestProblem::NoParts`], [`PartError::Missing`], [`PartError::Damaged`], [`PartError::Differs`] or
-/// [`Error::NotConserved`]. The parts are then left unchanged.
+/// [`Error::InvariantViolated`]. The parts are then left unchanged.
 pub fn merge(folder: &Path, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     merge_with_scratch(folder, None, progress)
 }
@@ -43,7 +43,7 @@ pub fn merge_with_scratch(
         std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
     }
     if let Some(objects) = ObjectOutput::of(output, true) {
-        let reason = "what the parts of a build into an object store know of each other is there";
+        let reason = "the parts of a build into an object store keep their receipts there";
         let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
         return merge_objects(&objects, &scratch, progress);
     }
@@ -61,7 +61,7 @@ pub fn merge_with_scratch(
 fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {
     let folder = staged.path();
     staged.remove_temporaries()?;
-    let Found::Parts(parts) = find(staged)? else { return finish(staged) };
+    let MergeInput::Parts(parts) = find(staged)? else { return finish(staged) };
     let receipts = match read_parts(folder, parts) {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         Err(Error::Part(PartError::Missing { .. })) if staged.has(MANIFEST)? => return finish(staged),
@@ -70,7 +70,7 @@ fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgres
     let manifest = Manifest::of_parts(receipts)?;
     manifest.check(&Manifest::path(folder))?;
     check_shards(&manifest, folder, parts, progress)?;
-    manifest.check_files(folder).map_err(damage_of(Part { index: 1, of: parts }))?;
+    manifest.check_files(folder).map_err(damage_of(Part { index: 1, count: parts }))?;
     staged.write_bytes(CARD, card(&manifest).as_bytes())?;
     manifest.write(staged)?;
     finish(staged)
@@ -83,17 +83,17 @@ fn merge_objects(
 ) -> Result<Manifest> {
     let url = objects.url.as_path();
     let staged = StagedFolder::new(&Disk, &objects.work_folder(Some(scratch), true)?);
-    let (is_there, is_committed) = (staged.is_there()?, objects.has(MANIFEST)?);
-    if !is_there && is_committed {
+    let (exists, is_committed) = (staged.exists()?, objects.has(MANIFEST)?);
+    if !exists && is_committed {
         return Manifest::read(url);
     }
-    if !is_there {
+    if !exists {
         find(&staged)?;
     }
     let lock = staged.lock(LOCK)?;
     let found = find(&staged).and_then(|found| match found {
-        Found::Parts(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
-        Found::DataSet => Err(ManifestProblem::NoParts.at(staged.path()).into()),
+        MergeInput::Parts(parts) => Ok((parts, read_parts(staged.path(), parts)?)),
+        MergeInput::DataSet => Err(ManifestProblem::NoParts.located(staged.path()).into()),
     });
     let nothing_left = matches!(
         found,
@@ -103,7 +103,7 @@ fn merge_objects(
     if is_committed && nothing_left {
         // An earlier merge was stopped after it wrote the manifest, while it removed the receipts.
         let manifest = Manifest::read(url)?;
-        objects.clear_beside(&manifest)?;
+        objects.clear_other_shards(&manifest)?;
         staged.remove_unlocking(vec![lock])?;
         return Ok(manifest);
     }
@@ -111,7 +111,7 @@ fn merge_objects(
     let manifest = Manifest::of_parts(receipts)?;
     manifest.check(&Manifest::path(url))?;
     check_shards(&manifest, url, parts, progress)?;
-    let path = staged.at(VOCABULARY);
+    let path = staged.path_of(VOCABULARY);
     let vocabulary = std::fs::read(&path).map_err(Error::io("read", &path))?;
     objects.commit(&manifest, &vocabulary, &card(&manifest))?;
     staged.remove_unlocking(vec![lock])?;
@@ -121,12 +121,12 @@ fn merge_objects(
 /// Compares the digest of every shard, in a folder or a store, with its receipt.
 fn check_shards(
     manifest: &Manifest,
-    place: &Path,
+    location: &Path,
     parts: usize,
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<()> {
-    let compared = each_shard(manifest, |shard| manifest.check_digest(place, shard), progress);
-    let whole = Part { index: 1, of: parts };
+    let compared = each_shard(manifest, |shard| manifest.check_digest(location, shard), progress);
+    let whole = Part { index: 1, count: parts };
     compared
         .into_iter()
         .enumerate()
@@ -137,7 +137,7 @@ fn check_shards(
 fn damage_of(part: Part) -> impl FnOnce(Error) -> Error {
     move |error| match error {
         Error::Manifest(_) => {
-            PartError::Damaged { part: part.index, parts: part.of, source: Box::new(error) }.into()
+            PartError::Damaged { part: part.index, parts: part.count, source: Box::new(error) }.into()
         }
         other => other,
     }
@@ -148,39 +148,39 @@ fn finish(folder: &StagedFolder<'_>) -> Result<Manifest> {
     let manifest = Manifest::read(folder.path())?;
     manifest.check_files(folder.path())?;
     let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
-    clear_beside(folder, &keep)?;
+    clear_other_shards(folder, &keep)?;
     Ok(manifest)
 }
 
 /// The contents of a folder that is to be merged.
-enum Found {
+enum MergeInput {
     /// Receipts, possibly not of all parts; holds the total number of parts.
     Parts(usize),
     /// A data set without receipts: it was already merged.
     DataSet,
 }
 
-/// Looks for parts to merge.
-fn find(folder: &StagedFolder<'_>) -> Result<Found> {
+/// Finds the parts to merge.
+fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
     let (mut parts, mut tokenized): (Option<usize>, Option<usize>) = (None, None);
     for name in folder.names()? {
         match owner_of(&name) {
             Some(Owner::Receipt(part)) => {
-                if parts.is_some_and(|parts| parts != part.of) {
+                if parts.is_some_and(|parts| parts != part.count) {
                     return Err(PartError::Differs { part: part.index, what: "--parts" }.into());
                 }
-                parts = Some(part.of);
+                parts = Some(part.count);
             }
-            Some(Owner::Work(part)) if !part.is_whole() => tokenized = Some(part.of),
+            Some(Owner::Work(part)) if !part.is_whole() => tokenized = Some(part.count),
             _ => {}
         }
     }
     match (parts, tokenized) {
-        (Some(parts), _) => Ok(Found::Parts(parts)),
-        _ if folder.has(MANIFEST)? => Ok(Found::DataSet),
+        (Some(parts), _) => Ok(MergeInput::Parts(parts)),
+        _ if folder.has(MANIFEST)? => Ok(MergeInput::DataSet),
         // All parts may have tokenized their text, but none has written its shards.
         (None, Some(parts)) => Err(PartError::Missing { found: 0, parts, missing: 1 }.into()),
-        (None, None) => Err(ManifestProblem::NoParts.at(folder.path()).into()),
+        (None, None) => Err(ManifestProblem::NoParts.located(folder.path()).into()),
     }
 }
 
@@ -189,7 +189,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     let mut receipts: Vec<PartReceipt> = Vec::new();
     let mut missing = None;
     for index in 1..=parts {
-        let part = Part { index, of: parts };
+        let part = Part { index, count: parts };
         match PartReceipt::read(folder, part).map_err(damage_of(part))? {
             Some(receipt) => receipts.push(receipt),
             None => missing = missing.or(Some(index)),
@@ -200,7 +200,7 @@ fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     }
     for (index, receipt) in (1..).zip(&receipts) {
         let first = &receipts[0];
-        let own = receipt.shards.iter().all(|shard| Part { index, of: parts }.has(shard.shard as usize));
+        let own = receipt.shards.iter().all(|shard| Part { index, count: parts }.has(shard.shard as usize));
         let checks = [
             (receipt.part == index && receipt.parts == parts, "number"),
             (

@@ -21,32 +21,32 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::builder::bucket_rows::{BucketJob, BucketMaker};
+use crate::builder::bucket_rows::{BucketJob, BucketWorker};
 use crate::builder::memory::Tuning;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Difference, Identity, all_differences};
-use crate::builder::output::{Opened, Output};
+use crate::builder::output::{Output, OutputState};
 use crate::builder::plan::{Plan, row_groups};
-use crate::builder::prepare::{Prepared, prepare};
+use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::builder::progress::{BuildProgress, BuildStage};
-use crate::builder::reference_rows::make_reference;
+use crate::builder::reference_rows::generate_reference_rows;
 use crate::builder::token_store::{Division, Store};
-use crate::builder::write_shards::{PartShards, ShardJob, make_shards};
+use crate::builder::write_shards::{PartShards, ShardJob, write_shard_files};
 use crate::config::check::conflict;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
-use crate::config::{BuildConfig, Columns, Layout, MOST_ROW_GROUPS, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{BuildConfig, Columns, Layout, MAX_ROW_GROUPS, Masking, Nsp, RandomMode, Segmenter};
 use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
 use crate::error::{Error, InputError, Locate, OutputProblem, Result};
 use crate::input::{each_file, same_text};
-use crate::shard::documents::document_form;
+use crate::shard::documents::document_format;
 use crate::shard::footer::Footer;
 use crate::shard::record_batch::RowColumns;
-use crate::shard::writer::{RowEncoder, ShardForm};
+use crate::shard::writer::{RowEncoder, ShardFormat};
 use crate::tokenization::Tokenizer;
 use crate::tokenization::chinese_words::ChineseSegmenter;
 use crate::tokenization::word_marks::IdSpace;
@@ -92,36 +92,36 @@ pub fn build_on(
 ) -> Result<BuildOutcome> {
     config.output()?;
     if config.part()? != Part::WHOLE {
-        return conflict("part", "a whole build", "a part is made by itself, and parts are merged");
+        return conflict("part", "a whole build", "a part is built separately, and the parts are merged");
     }
     build_prepared(files, &prepare(config)?, progress)
 }
 
 pub(crate) fn build_prepared(
     files: &dyn FileSystem,
-    prepared: &Prepared<'_>,
+    prepared: &PreparedBuild<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
-    let mut opened = prepared.open(files)?;
-    if let Opened::Output(output) = &mut opened
+    let mut state = prepared.open(files)?;
+    if let OutputState::Open(output) = &mut state
         && let Some(manifest) = output.committed()?
     {
         if same_text(&manifest.inputs, &prepared.files, &AtomicBool::new(false))? {
             return prepared.outcome(manifest);
         }
         // The data set is complete but was built from different text; it is handled like any other finished data set.
-        drop(opened);
-        opened = prepared.open(files)?;
+        drop(state);
+        state = prepared.open(files)?;
     }
-    let output = match opened {
-        Opened::Output(output) => *output,
-        Opened::Finished(manifest) => {
+    let output = match state {
+        OutputState::Open(output) => *output,
+        OutputState::Finished(manifest) => {
             progress(BuildProgress { stage: BuildStage::Finished, done: 0, total: 0 });
             return prepared.outcome(*manifest);
         }
     };
-    let made = prepared.make(&output, progress)?;
-    let manifest = Manifest::of_parts(vec![made])?;
+    let receipt = prepared.build(&output, progress)?;
+    let manifest = Manifest::of_parts(vec![receipt])?;
     output.commit(&manifest, prepared.vocabulary.bytes())?;
     prepared.outcome(manifest)
 }
@@ -140,7 +140,7 @@ fn check_instances(config: &BuildConfig, text: &Counts) -> Result<()> {
     }
 }
 
-impl Prepared<'_> {
+impl PreparedBuild<'_> {
     /// Returns the tokenizer that the options select.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
         let tokenizer = Tokenizer::new(&self.vocabulary, self.settings);
@@ -182,7 +182,7 @@ impl Prepared<'_> {
     }
 
     /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other one.
-    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<Opened<'f>> {
+    pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<OutputState<'f>> {
         let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
         let options = self.resolved(self.config.num_shards.unwrap_or(0));
         let identity = Identity::new(options, self.vocabulary.bytes());
@@ -192,22 +192,22 @@ impl Prepared<'_> {
             folder = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
         }
         let staged = StagedFolder::new(files, &folder);
-        let opened = match output::find_finished(&staged, objects.as_ref(), overwrite, part, &identity)? {
-            Some(manifest) => Opened::Finished(Box::new(manifest)),
+        let state = match output::find_finished(&staged, objects.as_ref(), overwrite, part, &identity)? {
+            Some(manifest) => OutputState::Finished(Box::new(manifest)),
             None => {
                 let identity = identity.clone();
                 Output::open(files, &folder, scratch.as_deref(), overwrite, part, identity, objects)?
             }
         };
-        if let Opened::Finished(manifest) = &opened {
-            self.refuse_other(manifest, &identity)?;
+        if let OutputState::Finished(manifest) = &state {
+            self.reject_other(manifest, &identity)?;
         }
-        Ok(opened)
+        Ok(state)
     }
 
     /// Rejects a finished data set whose options or text differ from the ones of this command.
-    fn refuse_other(&self, manifest: &Manifest, identity: &Identity) -> Result<()> {
-        let at = &*self.config.output()?;
+    fn reject_other(&self, manifest: &Manifest, identity: &Identity) -> Result<()> {
+        let folder = &*self.config.output()?;
         let counts = &manifest.report;
         let plan = Plan::new(self.config, counts.documents, counts.tokens, self.ids().size());
         let mut differences = identity.with_shards(plan.shards).differences_from(manifest);
@@ -215,9 +215,9 @@ impl Prepared<'_> {
             differences = vec![Difference::text()];
         }
         if differences.is_empty() {
-            return manifest.check_files(at);
+            return manifest.check_files(folder);
         }
-        Err(OutputProblem::Finished { differences: all_differences(&differences) }.at(at).into())
+        Err(OutputProblem::Finished { differences: all_differences(&differences) }.located(folder).into())
     }
 
     /// Returns whether the inputs equal the text of a data set. Compares sizes before it reads the files.
@@ -228,7 +228,7 @@ impl Prepared<'_> {
     }
 
     /// Writes the shards of this part in the work folder, reusing finished ones, and checks that nothing was lost.
-    pub(crate) fn make(
+    pub(crate) fn build(
         &self,
         output: &Output<'_>,
         progress: &mut dyn FnMut(BuildProgress),
@@ -250,7 +250,7 @@ impl Prepared<'_> {
         if let Some(objects) = &output.objects {
             objects.claim(&store.build)?;
         }
-        let PartShards { shards, made } = self.make_shards(output, &mut store, &plan, progress)?;
+        let PartShards { shards, stats } = self.write_shard_files(output, &mut store, &plan, progress)?;
         let vocabulary = VocabularyEntry {
             file: VOCABULARY.to_owned(),
             size: self.vocabulary.len(),
@@ -264,18 +264,18 @@ impl Prepared<'_> {
             identity: output.work.identity.digest(),
             build: store.build,
             part: part.index,
-            parts: part.of,
+            parts: part.count,
             config: self.resolved(plan.shards),
             vocabulary,
             read: store.read,
             counts: store.counts,
-            made,
+            stats,
             shards,
         })
     }
 
     /// Writes the shards of this part.
-    fn make_shards(
+    fn write_shard_files(
         &self,
         output: &Output<'_>,
         store: &mut Store,
@@ -286,34 +286,35 @@ impl Prepared<'_> {
         let tuning = Tuning::new(self.budget, self.pool.current_num_threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
         let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
-        let form = match config.layout {
-            Layout::Instances => ShardForm::of_rows(self.row_columns()),
-            Layout::Documents => document_form(self.stored_ids()),
+        let format = match config.layout {
+            Layout::Instances => ShardFormat::of_rows(self.row_columns()),
+            Layout::Documents => document_format(self.stored_ids()),
         };
         let (stop, tokens) = (&AtomicBool::new(false), store.counts.tokens);
-        let job = ShardJob { prepared: self, output, plan, part, form, build, tokens, footer, stop };
+        let job = ShardJob { prepared: self, output, plan, part, format, build, tokens, footer, stop };
         if config.random == RandomMode::Reference {
-            let rows = make_reference(self, store, plan.width, &output.work, progress)?;
+            let rows = generate_reference_rows(self, store, plan.width, &output.work, progress)?;
             let encoder = |_| RowEncoder::new(self.row_columns());
             let mut encoders = (0..workers).map(encoder).collect::<Result<Vec<_>>>()?;
             let items = |wanted: &[bool]| match wanted {
-                [true] => row_groups(0..rows.len(), MOST_ROW_GROUPS).collect(),
+                [true] => row_groups(0..rows.len(), MAX_ROW_GROUPS).collect(),
                 _ => Vec::new(),
             };
             let work = |encoder: &mut RowEncoder, range: Range<usize>, _: &[bool]| {
-                let made = (range.start == 0).then(|| rows.made.clone());
-                rows.piece(encoder, range, plan.width, made)
+                let stats = (range.start == 0).then(|| rows.stats.clone());
+                rows.piece(encoder, range, plan.width, stats)
             };
-            return make_shards(&job, &mut encoders, items, work, progress);
+            return write_shard_files(&job, &mut encoders, items, work, progress);
         }
-        store.hold_index(tuning.index)?;
+        store.load_index(tuning.index)?;
         let buckets = BucketJob { prepared: self, store, plan, stop };
-        let mut makers = (0..workers).map(|_| BucketMaker::new(&buckets)).collect::<Result<Vec<_>>>()?;
+        let mut bucket_workers =
+            (0..workers).map(|_| BucketWorker::new(&buckets)).collect::<Result<Vec<_>>>()?;
         let items = |wanted: &[bool]| -> Vec<u64> {
             (0..plan.units()).filter(|&unit| plan.pieces(unit).any(|piece| wanted[piece.shard])).collect()
         };
-        let work = |maker: &mut BucketMaker<'_>, unit, wanted: &[bool]| maker.make(unit, wanted);
-        make_shards(&job, &mut makers, items, work, progress)
+        let work = |worker: &mut BucketWorker<'_>, unit, wanted: &[bool]| worker.build_unit(unit, wanted);
+        write_shard_files(&job, &mut bucket_workers, items, work, progress)
     }
 
     /// Returns the result, with the first `--preview` instances as text.

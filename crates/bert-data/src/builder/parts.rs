@@ -8,16 +8,16 @@ use std::sync::atomic::AtomicBool;
 
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::is_text_file;
-use crate::builder::output::{Opened, Output};
-use crate::builder::prepare::{Prepared, prepare};
+use crate::builder::output::{Output, OutputState};
+use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Division;
-use crate::builder::write_shards::{has_digest, is_note};
+use crate::builder::write_shards::{has_digest, is_shard_receipt};
 use crate::config::BuildConfig;
 use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
 use crate::error::{Error, Locate, OutputProblem, Result};
-use crate::parallel::share_out;
+use crate::parallel::map_all;
 use bert_storage::{Disk, FileSystem, digest_bytes};
 
 /// The result of building one part.
@@ -69,13 +69,13 @@ pub fn build_part_on(
 
 pub(crate) fn build_prepared_part(
     files: &dyn FileSystem,
-    prepared: &Prepared<'_>,
+    prepared: &PreparedBuild<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
     let part = prepared.config.part()?;
     let output = match prepared.open(files)? {
-        Opened::Output(output) => *output,
-        Opened::Finished(manifest) => return part_of(&manifest, prepared),
+        OutputState::Open(output) => *output,
+        OutputState::Finished(manifest) => return part_of(&manifest, prepared),
     };
     let outcome = |receipt: &PartReceipt, was_finished| PartOutcome {
         output: output.path().to_owned(),
@@ -86,19 +86,19 @@ pub(crate) fn build_prepared_part(
     if let Some(receipt) = finished_before(prepared, &output, part, progress)? {
         return Ok(outcome(&receipt, true));
     }
-    let made = prepared.make(&output, progress)?;
+    let receipt = prepared.build(&output, progress)?;
     output.work.folder.write_bytes(VOCABULARY, prepared.vocabulary.bytes())?;
     output.start_publishing()?;
-    output.publish(made.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
-    made.write(&output.folder)?;
+    output.publish(receipt.shards.iter().map(|shard| shard.entry.file.as_str()).chain([VOCABULARY]))?;
+    receipt.write(&output.folder)?;
     // Other parts read the text. The shard receipts are needed if a shard of this part is damaged later.
-    output.work.clear_but(is_text_or_note)?;
+    output.work.clear_except(is_text_or_receipt)?;
     output.work.keep();
-    Ok(outcome(&made, false))
+    Ok(outcome(&receipt, false))
 }
 
 /// Returns the share of a part in a finished data set.
-fn part_of(manifest: &Manifest, prepared: &Prepared<'_>) -> Result<PartOutcome> {
+fn part_of(manifest: &Manifest, prepared: &PreparedBuild<'_>) -> Result<PartOutcome> {
     let part = prepared.config.part()?;
     let own = || (0..).zip(&manifest.shards).filter(|(shard, _)| part.has(*shard));
     Ok(PartOutcome {
@@ -113,7 +113,7 @@ fn part_of(manifest: &Manifest, prepared: &Prepared<'_>) -> Result<PartOutcome> 
 /// or missing, withdraws the receipt: the part is then rebuilt and intact files are kept. Rejects a part of another
 /// build.
 fn finished_before(
-    prepared: &Prepared<'_>,
+    prepared: &PreparedBuild<'_>,
     output: &Output<'_>,
     part: Part,
     progress: &mut dyn FnMut(BuildProgress),
@@ -121,7 +121,7 @@ fn finished_before(
     let receipt = match PartReceipt::read(output.folder.path(), part) {
         Err(Error::Manifest(_)) => {
             // Treats a damaged receipt as a missing one. This part's own lock is held.
-            output.take_back(part)?;
+            output.withdraw_receipt(part)?;
             return Ok(None);
         }
         receipt => receipt?,
@@ -133,46 +133,47 @@ fn finished_before(
         output.work.keep();
         division.tokenize(prepared, &output.work, progress)?;
         if division.store(prepared, output)?.build == receipt.build {
-            if all_hold(prepared, output, &receipt, progress)? {
-                output.work.clear_but(is_text_or_note)?;
+            if all_valid(prepared, output, &receipt, progress)? {
+                output.work.clear_except(is_text_or_receipt)?;
                 return Ok(Some(receipt));
             }
-            output.take_back(part)?;
+            output.withdraw_receipt(part)?;
             return Ok(None);
         }
     }
     let found =
-        if same_options { "a finished part of other text" } else { "a finished part of another build" };
+        if same_options { "a finished part of different text" } else { "a finished part of another build" };
     let differences = format!("--part is {found}, not {}", part.index);
-    Err(OutputProblem::Unfinished { differences }.at(output.folder.path()).into())
+    Err(OutputProblem::Unfinished { differences }.located(output.folder.path()).into())
 }
 
 /// Returns whether a file stays in the work folder after its part is finished.
-fn is_text_or_note(name: &str) -> bool {
-    is_text_file(name) || is_note(name)
+fn is_text_or_receipt(name: &str) -> bool {
+    is_text_file(name) || is_shard_receipt(name)
 }
 
 /// Returns whether the files of a receipt match its digests. Removes the shard receipts of those that do not, so that
 /// only these shards are rebuilt.
-fn all_hold(
-    prepared: &Prepared<'_>,
+fn all_valid(
+    prepared: &PreparedBuild<'_>,
     output: &Output<'_>,
     receipt: &PartReceipt,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<bool> {
     let total = receipt.shards.len() as u64;
-    let mut beat = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
+    let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
     let mut workers = vec![(); prepared.pool.current_num_threads()];
     let shards = receipt.shards.iter().collect();
-    let holds = |(): &mut (), shard| output.has_published(shard);
-    let held = share_out(&prepared.pool, &mut workers, shards, &AtomicBool::new(false), holds, &mut beat)?;
+    let check = |(): &mut (), shard| output.has_published(shard);
+    let valid = map_all(&prepared.pool, &mut workers, shards, &AtomicBool::new(false), check, &mut on_tick)?;
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
-    let all = held.iter().all(|holds| *holds) && has_digest(&output.folder.at(VOCABULARY), &vocabulary)?;
+    let all =
+        valid.iter().all(|valid| *valid) && has_digest(&output.folder.path_of(VOCABULARY), &vocabulary)?;
     if !all {
         // The shards already have their final names and are looked up there. Shards whose receipts remain are kept.
         output.start_publishing()?;
-        let lost = receipt.shards.iter().zip(held).filter(|(_, holds)| !*holds);
-        lost.map(|(shard, _)| shard).try_for_each(|shard| shard.forget(&output.work.folder))?;
+        let invalid = receipt.shards.iter().zip(valid).filter(|(_, valid)| !*valid);
+        invalid.map(|(shard, _)| shard).try_for_each(|shard| shard.remove_receipt(&output.work.folder))?;
     }
     Ok(all)
 }
@@ -186,8 +187,8 @@ pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgres
     config.output()?;
     let prepared = &prepare(config)?;
     let output = match prepared.open(&Disk)? {
-        Opened::Output(output) => *output,
-        Opened::Finished(_) => {
+        OutputState::Open(output) => *output,
+        OutputState::Finished(_) => {
             let output = config.output()?.into_owned();
             return Ok(PartText { output, documents: 0, tokens: 0, was_finished: true });
         }

@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::config::check::least_shards;
-use crate::config::{BuildConfig, Layout, MOST_ROW_GROUPS, Nsp, RandomMode};
+use crate::config::check::min_shards;
+use crate::config::{BuildConfig, Layout, MAX_ROW_GROUPS, Nsp, RandomMode};
 use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::id_width::Width;
 use crate::error::Result;
@@ -26,7 +26,7 @@ const SHARD_BYTES: f64 = 128e6;
 /// Approximate bytes on disk per token: in rows, and in documents.
 const BYTES_PER_TOKEN: [f64; 2] = [1.9, 1.4];
 /// Maximum number of shards if `--num-shards` is not given; larger data sets have larger shards.
-const MOST_SHARDS: u64 = 20_000;
+const MAX_SHARDS: u64 = 20_000;
 /// Minimum number of rows in a row group, if the piece of the unit has that many.
 const GROUP_ROWS: u64 = 10_000;
 
@@ -52,20 +52,21 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Returns the range of these rows in a unit of `of` rows.
-    pub(crate) fn rows(&self, of: u64) -> Range<usize> {
-        let place =
-            |(part, whole): (u64, u64)| (u128::from(of) * u128::from(part) / u128::from(whole)) as usize;
-        place(self.from)..place(self.to)
+    /// Returns the range of these rows in a unit of `unit_rows` rows.
+    pub(crate) fn rows(&self, unit_rows: u64) -> Range<usize> {
+        let row_at = |(part, whole): (u64, u64)| {
+            (u128::from(unit_rows) * u128::from(part) / u128::from(whole)) as usize
+        };
+        row_at(self.from)..row_at(self.to)
     }
 }
 
-/// Divides rows into at most `most` row groups of nearly equal size, with at least [`GROUP_ROWS`] rows each if
+/// Divides rows into at most `max_groups` row groups of nearly equal size, with at least [`GROUP_ROWS`] rows each if
 /// possible.
-pub(crate) fn row_groups(rows: Range<usize>, most: u64) -> impl Iterator<Item = Range<usize>> {
-    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, most) as usize;
-    let at = move |group: usize| rows.start + rows.len() * group / groups;
-    (0..groups).map(move |group| at(group)..at(group + 1))
+pub(crate) fn row_groups(rows: Range<usize>, max_groups: u64) -> impl Iterator<Item = Range<usize>> {
+    let groups = (rows.len() as u64 / GROUP_ROWS).clamp(1, max_groups) as usize;
+    let start_of = move |group: usize| rows.start + rows.len() * group / groups;
+    (0..groups).map(move |group| start_of(group)..start_of(group + 1))
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -104,8 +105,8 @@ impl Plan {
         let bytes = rows * width.bytes() as f64 * config.max_seq_length as f64 * 1.3;
         let wanted = tokens.div_ceil(BUCKET_TOKENS).max(documents.div_ceil(BUCKET_DOCUMENTS));
         // A bucket with a single document has no other document for a random next sentence.
-        let most = (documents / 2).max(1);
-        let wanted = wanted.clamp(1, most);
+        let max_buckets = (documents / 2).max(1);
+        let wanted = wanted.clamp(1, max_buckets);
         let whole = Self { documents, passes, buckets: wanted, shards: 1, width, bytes };
         let shards = match (config.random, config.num_shards) {
             (RandomMode::Reference, _) => return whole,
@@ -117,14 +118,14 @@ impl Plan {
                 };
                 let on_disk = passes as f64 * tokens as f64 * per_token;
                 let shards =
-                    ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MOST_SHARDS.min(passes * wanted));
-                shards.max(least_shards(passes * wanted))
+                    ((on_disk / SHARD_BYTES).round() as u64).clamp(1, MAX_SHARDS.min(passes * wanted));
+                shards.max(min_shards(passes * wanted))
             }
         };
         // Round up the number of buckets so that shards are whole units, unless the buckets would become small.
         let step = shards / greatest_common_divisor(shards, passes);
         let aligned = wanted.next_multiple_of(step);
-        let buckets = if aligned <= (2 * wanted).min(most) { aligned } else { wanted };
+        let buckets = if aligned <= (2 * wanted).min(max_buckets) { aligned } else { wanted };
         Self { buckets, shards: shards as usize, ..whole }
     }
 
@@ -138,12 +139,12 @@ impl Plan {
 
     /// Divides the rows of a piece of a unit into row groups.
     pub(crate) fn row_groups(&self, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-        row_groups(rows, self.groups_of_piece())
+        row_groups(rows, self.max_groups_per_piece())
     }
 
     /// Returns the maximum number of row groups of a piece, so that a shard stays within the limit of a Parquet file.
-    fn groups_of_piece(&self) -> u64 {
-        (MOST_ROW_GROUPS / self.pieces_of_shard()).max(1)
+    fn max_groups_per_piece(&self) -> u64 {
+        (MAX_ROW_GROUPS / self.pieces_of_shard()).max(1)
     }
 
     /// Returns the maximum number of units that lie in a shard, entirely or in part.
@@ -163,10 +164,10 @@ impl Plan {
     }
 
     /// Returns the positions of a bucket's documents in the order of a pass.
-    pub(crate) fn places(&self, bucket: u64) -> Range<u64> {
-        let at =
+    pub(crate) fn positions(&self, bucket: u64) -> Range<u64> {
+        let start_of =
             |bucket: u64| (u128::from(self.documents) * u128::from(bucket) / u128::from(self.buckets)) as u64;
-        at(bucket)..at(bucket + 1)
+        start_of(bucket)..start_of(bucket + 1)
     }
 
     /// Returns the pieces into which the shards cut a unit, in shard order; together they cover the unit.
@@ -190,16 +191,16 @@ impl Plan {
     /// Returns the figures of this plan for this number of rows and threads.
     pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
         let (shards, units) = (self.shards as u64, self.units());
-        let of_bucket = self.documents.div_ceil(self.buckets);
+        let documents_per_bucket = self.documents.div_ceil(self.buckets);
         let rows_of_unit = rows / units as f64;
         PlanFigures {
             passes: self.passes,
             buckets: units,
-            documents_of_bucket: of_bucket,
+            documents_of_bucket: documents_per_bucket,
             shards,
-            row_groups_of_shard: (rows_of_unit as u64 / GROUP_ROWS).clamp(1, self.groups_of_piece())
+            row_groups_of_shard: (rows_of_unit as u64 / GROUP_ROWS).clamp(1, self.max_groups_per_piece())
                 * units.div_ceil(shards),
-            reads_of_shard: 2 * of_bucket * self.pieces_of_shard(),
+            reads_of_shard: 2 * documents_per_bucket * self.pieces_of_shard(),
             // Per thread: the text and its index. In addition: the shard being written, one being finished, two locks,
             // the folder.
             open_files: 3 + 2 * threads as u64 + 5,
@@ -254,8 +255,8 @@ mod tests {
             // Equal shares of the units, whose row counts differ by 7 in 1000.
             let mean = in_shard.iter().sum::<usize>() as f64 / shards as f64;
             assert!(in_shard.iter().all(|&rows| (rows as f64 / mean - 1.0).abs() < 0.02), "{in_shard:?}");
-            let places: Vec<u64> = (0..plan.buckets).flat_map(|bucket| plan.places(bucket)).collect();
-            assert!(places.into_iter().eq(0..documents));
+            let positions: Vec<u64> = (0..plan.buckets).flat_map(|bucket| plan.positions(bucket)).collect();
+            assert!(positions.into_iter().eq(0..documents));
         }
     }
 
@@ -288,7 +289,7 @@ mod tests {
             let rows = 10.0 * tokens as f64 * 1.27 / 117.0;
             assert!(rows > 1e10);
             let figures = plan.figures(rows, 16);
-            assert!(figures.shards <= MOST_SHARDS && figures.buckets > 100 * 512, "{figures:?}");
+            assert!(figures.shards <= MAX_SHARDS && figures.buckets > 100 * 512, "{figures:?}");
             assert!(figures.open_files <= 64, "{figures:?}");
             let of_shard = 10 * documents / figures.shards;
             assert!(
@@ -319,7 +320,7 @@ mod tests {
                     groups[piece.shard] += plan.row_groups(piece.rows(45_000)).count();
                 }
             }
-            assert!(groups.iter().all(|&groups| groups as u64 <= MOST_ROW_GROUPS), "{groups:?}");
+            assert!(groups.iter().all(|&groups| groups as u64 <= MAX_ROW_GROUPS), "{groups:?}");
             assert!(shards > 1 || groups[0] > 20_000, "{groups:?}");
         }
     }

@@ -1,14 +1,15 @@
 //! Checks and loads everything that a build needs before it reads text: options, vocabulary, inputs, threads, memory.
 
 use crate::builder::memory::{self, Tuning};
-use crate::builder::output::receipt_size::refuse_too_large;
+use crate::builder::output::receipt_size::reject_too_large;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::casing;
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::{
-    Format, each_file, expand, first_duplicate, refuse_output_inside, refuse_too_many, refuse_vocabulary,
+    Format, each_file, files_to_read, first_duplicate, reject_output_inside, reject_too_many,
+    reject_vocabulary,
 };
 use crate::parallel::pool;
 use crate::tokenization::settings::TokenizerSettings;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 pub(crate) const SEGMENT: u64 = 16 << 20;
 
 /// Everything that is checked and loaded before text is read.
-pub(crate) struct Prepared<'a> {
+pub(crate) struct PreparedBuild<'a> {
     pub(crate) config: &'a BuildConfig,
     pub(crate) budget: ByteSize,
     /// Replaces the tuning derived from the budget, in tests.
@@ -36,17 +37,17 @@ pub(crate) struct Prepared<'a> {
     pub(crate) pool: ThreadPool,
 }
 
-pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
+pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     config.check()?;
-    let files = expand(&config.input)?;
+    let files = files_to_read(&config.input, &config.text_column)?;
     let of_names = files.iter().map(|path| path.as_os_str().len() as u64).sum();
-    refuse_too_large(config, refuse_too_many(files.len(), of_names)?)?;
+    reject_too_large(config, reject_too_many(files.len(), of_names)?)?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
-        return Err(InputProblem::Twice.at(path).into());
+        return Err(InputProblem::Twice.located(path).into());
     }
-    refuse_vocabulary(&files, config.vocab()?)?;
+    reject_vocabulary(&files, config.vocab()?)?;
     for output in [&config.output, &config.scratch].into_iter().flatten() {
-        refuse_output_inside(&config.input, output)?;
+        reject_output_inside(&config.input, output)?;
     }
     let tables = each_file(&files, Format::of)?.into_iter().any(Format::is_table);
     config.check_tables(tables)?;
@@ -56,5 +57,15 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<Prepared<'_>> {
     }
     let pool = pool(config.threads)?;
     let budget = memory::resolve(config.memory_budget, pool.current_num_threads())?;
-    Ok(Prepared { config, budget, tuning: None, segment: SEGMENT, vocabulary, settings, files, tables, pool })
+    Ok(PreparedBuild {
+        config,
+        budget,
+        tuning: None,
+        segment: SEGMENT,
+        vocabulary,
+        settings,
+        files,
+        tables,
+        pool,
+    })
 }

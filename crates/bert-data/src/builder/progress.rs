@@ -10,9 +10,9 @@ pub enum BuildStage {
     /// mode: in documents, once per pass).
     Instances,
     /// The tokenized text of an earlier run is reused; counted in documents. Reported once.
-    KeptText,
+    ReusedText,
     /// The shards of an earlier run are reused; counted in shards. Reported once.
-    KeptShards,
+    ReusedShards,
     /// The text of an earlier run has changed, and everything is rebuilt; counted in its documents. Reported once.
     ChangedText,
     /// The files of an earlier run are compared with their receipts; counted in segments of the text or in shards.

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::builder::output::work_folder::Work;
-use crate::builder::prepare::Prepared;
+use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Store;
-use crate::builder::write_shards::{Made, ShardPiece};
+use crate::builder::write_shards::{PieceStats, ShardPiece};
 use crate::documents::id_width::Width;
 use crate::error::{Error, Result};
-use crate::instance::coverage::Looked;
+use crate::instance::coverage::SampledBlocks;
 use crate::instance::pairs::{Instance, draw_pairs};
 use crate::shard::packed_row::{pack, tally_of};
 use crate::shard::writer::{RowEncoder, shard_name};
@@ -35,12 +35,12 @@ pub(crate) struct ReferenceRows {
     /// Offset of each row in the file, and the end of the last row.
     borders: Vec<u64>,
     permutation: Vec<u32>,
-    pub(crate) made: Made,
+    pub(crate) stats: PieceStats,
 }
 
 /// Builds all rows and their order.
-pub(crate) fn make_reference(
-    prepared: &Prepared<'_>,
+pub(crate) fn generate_reference_rows(
+    prepared: &PreparedBuild<'_>,
     store: &Store,
     width: Width,
     work: &Work<'_>,
@@ -53,7 +53,8 @@ pub(crate) fn make_reference(
     documents.shuffle(&mut random);
     let path = work.path(ROWS);
     let mut file = ScratchFile::create(work.folder.files(), &path)?;
-    let (looked, mut made) = (Looked::new(store.counts.tokens), Made::new(config.max_seq_length));
+    let (sample, mut stats) =
+        (SampledBlocks::new(store.counts.tokens), PieceStats::new(config.max_seq_length));
     let (vocabulary, resolved) = (&prepared.vocabulary, prepared.resolved(1));
     let (mut masker, rules, mask) =
         (resolved.masker(vocabulary), resolved.pair_rules(vocabulary), vocabulary.mask_id());
@@ -63,15 +64,15 @@ pub(crate) fn make_reference(
     for done in 0..total {
         let pass = done / store.counts.documents;
         let document = (done % store.counts.documents) as usize;
-        made.tally.see_document(pass, documents.document(document).hash());
+        stats.tally.add_document(pass, documents.document(document).hash());
         draw_pairs(&documents, document, &rules, &mut random, |random, pair| {
             pair.fill(&documents, &rules, &mut instance);
             masker.mask(&mut instance, random);
-            made.counters.count(&instance, mask);
-            made.counters.shown += pair.own_tokens();
+            stats.counters.count(&instance, mask);
+            stats.counters.own_tokens += pair.own_tokens();
             for segment in pair.segments() {
                 let before = documents.tokens_before(segment.document as usize);
-                looked.show(before, segment.range(), &mut made.shown);
+                sample.cover(before, segment.range(), &mut stats.covered);
             }
             packed.clear();
             pack(&instance, width, &mut packed);
@@ -87,8 +88,8 @@ pub(crate) fn make_reference(
     let mut permutation: Vec<u32> = (0..borders.len() as u32 - 1).collect();
     random.shuffle(&mut permutation);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
-    made.shown.tidy();
-    Ok(ReferenceRows { file, path, borders, permutation, made })
+    stats.covered.normalize();
+    Ok(ReferenceRows { file, path, borders, permutation, stats })
 }
 
 impl ReferenceRows {
@@ -103,7 +104,7 @@ impl ReferenceRows {
         encoder: &mut RowEncoder,
         rows: Range<usize>,
         width: Width,
-        made: Option<Made>,
+        stats: Option<PieceStats>,
     ) -> Result<Vec<ShardPiece>> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::new());
         for &row in &self.permutation[rows] {
@@ -115,6 +116,6 @@ impl ReferenceRows {
         }
         let group = encoder.encode(Path::new(&shard_name(0, 1)), &bytes, width, &starts)?;
         let rows = tally_of(&bytes, width, &starts);
-        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows, made }])
+        Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows, stats }])
     }
 }

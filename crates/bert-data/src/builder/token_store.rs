@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, Work};
-use crate::builder::prepare::Prepared;
+use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::config::RandomMode;
 use crate::config::part::Part;
@@ -26,18 +26,18 @@ use crate::documents::read::{ReadReport, TextReader};
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
 use crate::input::{each_file, same_text};
-use crate::parallel::share_out;
+use crate::parallel::map_all;
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
 use bert_storage::{digest_bytes, size};
 
 /// Maximum number of segments.
-const SEGMENTS: u64 = 256;
+const MAX_SEGMENTS: u64 = 256;
 
 /// Groups consecutive input files into segments: each takes files until it has its share of the bytes.
-fn segments_of(sizes: &[u64], least: u64, reference: bool) -> Vec<Range<usize>> {
+fn segments_of(sizes: &[u64], min_bytes: u64, reference: bool) -> Vec<Range<usize>> {
     let total: u64 = sizes.iter().sum();
     // In reference mode a document may continue into the next file, so all files form one segment.
-    let share = if reference { u64::MAX } else { least.max(total.div_ceil(SEGMENTS)) };
+    let share = if reference { u64::MAX } else { min_bytes.max(total.div_ceil(MAX_SEGMENTS)) };
     let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (file, size) in sizes.iter().enumerate() {
         bytes += size;
@@ -67,9 +67,9 @@ struct SegmentReceipt {
 }
 
 /// The state of a segment that an earlier run may have written.
-enum Kept {
-    None,
-    Whole(Box<SegmentReceipt>),
+enum CachedSegment {
+    Missing,
+    Valid(Box<SegmentReceipt>),
     /// Tokenized from different text; holds its number of documents.
     Changed(u64),
 }
@@ -90,7 +90,7 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    pub(crate) fn new(prepared: &Prepared<'_>) -> Result<Self> {
+    pub(crate) fn new(prepared: &PreparedBuild<'_>) -> Result<Self> {
         let sizes = each_file(&prepared.files, |path| size(path).map_err(Error::io("read", path)))?;
         let ranges = segments_of(&sizes, prepared.segment, prepared.config.random == RandomMode::Reference);
         Ok(Self { ranges, sizes, part: prepared.config.part()? })
@@ -107,63 +107,73 @@ impl Division {
     }
 
     /// Returns the state of a segment in this part's work folder.
-    fn kept(&self, files: &[PathBuf], work: &Work<'_>, segment: usize, stop: &AtomicBool) -> Result<Kept> {
-        let Some(receipt) = work.text.noted::<SegmentReceipt>(&receipt_name(segment))? else {
-            return Ok(Kept::None);
+    fn cached(
+        &self,
+        files: &[PathBuf],
+        work: &Work<'_>,
+        segment: usize,
+        stop: &AtomicBool,
+    ) -> Result<CachedSegment> {
+        let Some(receipt) = work.text.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
+            return Ok(CachedSegment::Missing);
         };
         let same = receipt.segments == self.ranges.len() as u64
             && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()], stop)?;
         if !same {
-            return Ok(Kept::Changed(receipt.counts.documents));
+            return Ok(CachedSegment::Changed(receipt.counts.documents));
         }
-        let mut holds = receipt.identity == work.identity.digest() && receipt.segment == segment as u64;
-        for (column, digest) in receipt.columns.iter().enumerate() {
-            holds =
-                holds && digest_of(&work.text.at(&column_name(column, segment)))?.as_ref() == Some(digest);
+        if receipt.identity != work.identity.digest() || receipt.segment != segment as u64 {
+            return Ok(CachedSegment::Missing);
         }
-        Ok(if holds { Kept::Whole(Box::new(receipt)) } else { Kept::None })
+        for (column, expected) in receipt.columns.iter().enumerate() {
+            let found = digest_of(&work.text.path_of(&column_name(column, segment)))?;
+            if found.as_ref() != Some(expected) {
+                return Ok(CachedSegment::Missing);
+            }
+        }
+        Ok(CachedSegment::Valid(Box::new(receipt)))
     }
 
     /// Returns the state of every segment of this part; reads all of their files.
-    fn all_kept(
+    fn all_cached(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &PreparedBuild<'_>,
         work: &Work<'_>,
         progress: &mut dyn FnMut(BuildProgress),
-    ) -> Result<Vec<(usize, Kept)>> {
+    ) -> Result<Vec<(usize, CachedSegment)>> {
         let own: Vec<usize> = self.own().collect();
         let total = own.len() as u64;
         let stop = &AtomicBool::new(false);
-        let kept = |(): &mut (), segment| Ok((segment, self.kept(&prepared.files, work, segment, stop)?));
-        let mut beat = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
+        let check = |(): &mut (), segment| Ok((segment, self.cached(&prepared.files, work, segment, stop)?));
+        let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
         let mut workers = vec![(); prepared.pool.current_num_threads()];
-        share_out(&prepared.pool, &mut workers, own, stop, kept, &mut beat)
+        map_all(&prepared.pool, &mut workers, own, stop, check, &mut on_tick)
     }
 
     /// Returns whether a segment of this part was tokenized from text that differs from the present inputs.
     pub(crate) fn is_changed(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &PreparedBuild<'_>,
         work: &Work<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<bool> {
-        let kept = self.all_kept(prepared, work, progress)?;
-        Ok(kept.iter().any(|(_, kept)| matches!(kept, Kept::Changed(_))))
+        let segments = self.all_cached(prepared, work, progress)?;
+        Ok(segments.iter().any(|(_, segment)| matches!(segment, CachedSegment::Changed(_))))
     }
 
     /// Tokenizes this part's segments into its work folder, reusing those that an earlier run finished.
     pub(crate) fn tokenize(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &PreparedBuild<'_>,
         work: &Work<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Counts> {
         let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
-        for (segment, kept) in self.all_kept(prepared, work, progress)? {
-            match kept {
-                Kept::Whole(receipt) => counts.add(&receipt.counts),
-                Kept::None => missing.push(segment),
-                Kept::Changed(documents) => *changed.get_or_insert(0) += documents,
+        for (segment, cached) in self.all_cached(prepared, work, progress)? {
+            match cached {
+                CachedSegment::Valid(receipt) => counts.add(&receipt.counts),
+                CachedSegment::Missing => missing.push(segment),
+                CachedSegment::Changed(documents) => *changed.get_or_insert(0) += documents,
             }
         }
         if let Some(total) = changed {
@@ -171,17 +181,17 @@ impl Division {
                 && let Some((found, expected)) = work.other_inputs()?
             {
                 let differences = format!("--input is {found}, not {expected}");
-                return Err(OutputProblem::Unfinished { differences }.at(work.output()).into());
+                return Err(OutputProblem::Unfinished { differences }.located(work.output()).into());
             }
             progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
             // The text has changed under the same names, so all segments are tokenized again.
-            work.begin_anew()?;
+            work.restart()?;
             (missing, counts) = (self.own().collect(), Counts::default());
         } else if counts.documents > 0 {
             let total = counts.documents;
-            progress(BuildProgress { stage: BuildStage::KeptText, done: total, total });
+            progress(BuildProgress { stage: BuildStage::ReusedText, done: total, total });
         } else if work.other_inputs()?.is_some() {
-            work.begin_anew()?;
+            work.restart()?;
         }
         if missing.is_empty() {
             return Ok(counts);
@@ -191,10 +201,10 @@ impl Division {
         let mut reader = TextReader::new(&tokenizer, prepared.config, &prepared.pool);
         let mut before = 0;
         for segment in missing {
-            let told = &mut |done| {
+            let on_progress = &mut |done| {
                 progress(BuildProgress { stage: BuildStage::Reading, done: before + done, total });
             };
-            counts.add(&self.make(prepared, work, &mut reader, segment, told)?);
+            counts.add(&self.tokenize_segment(prepared, work, &mut reader, segment, on_progress)?);
             before += self.bytes(segment);
             if self.ranges.len() > 1 {
                 // From here on, a failed build has finished work to continue from.
@@ -207,24 +217,25 @@ impl Division {
         Ok(counts)
     }
 
-    fn make(
+    fn tokenize_segment(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &PreparedBuild<'_>,
         work: &Work<'_>,
         reader: &mut TextReader<'_>,
         segment: usize,
-        told: &mut dyn FnMut(u64),
+        on_progress: &mut dyn FnMut(u64),
     ) -> Result<Counts> {
         let warning = match segment {
             0 => casing::warning(prepared.config, &prepared.vocabulary, prepared.settings, &prepared.files)?,
             _ => None,
         };
-        let create =
-            |column| ScratchFile::create(work.text.files(), &work.text.at(&column_name(column, segment)));
+        let create = |column| {
+            ScratchFile::create(work.text.files(), &work.text.path_of(&column_name(column, segment)))
+        };
         let builder = DocumentsBuilder::to_files(prepared.ids().size(), [create(0)?, create(1)?]);
         let (builder, mut read) =
-            reader.read(&prepared.files[self.ranges[segment].clone()], builder, told)?;
-        self.refuse_changed(segment, &read)?;
+            reader.read(&prepared.files[self.ranges[segment].clone()], builder, on_progress)?;
+        self.reject_changed(segment, &read)?;
         read.warnings.extend(warning);
         let (counts, columns) = builder.finish_files()?;
         let receipt = SegmentReceipt {
@@ -235,22 +246,22 @@ impl Division {
             counts,
             columns,
         };
-        work.text.note(&receipt_name(segment), &receipt)?;
+        work.text.write_checksummed_unsynced(&receipt_name(segment), &receipt)?;
         Ok(counts)
     }
 
     /// Rejects a file whose size has changed since the text was divided: it is still being written.
-    fn refuse_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
+    fn reject_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
         for (&before, input) in self.sizes[self.ranges[segment].clone()].iter().zip(&read.inputs) {
             if input.bytes != before {
-                return Err(InputProblem::Changed { before, after: input.bytes }.at(&input.path).into());
+                return Err(InputProblem::Changed { before, after: input.bytes }.located(&input.path).into());
             }
         }
         Ok(())
     }
 
     /// Opens the whole text; the segments of each part are in that part's work folder.
-    pub(crate) fn store(&self, prepared: &Prepared<'_>, output: &Output<'_>) -> Result<Store> {
+    pub(crate) fn store(&self, prepared: &PreparedBuild<'_>, output: &Output<'_>) -> Result<Store> {
         let identity = output.work.identity.digest();
         let mut store = Store {
             width: Width::of(prepared.ids().size()),
@@ -259,13 +270,17 @@ impl Division {
             counts: Counts::default(),
             build: String::new(),
         };
-        let (mut missing, mut late) = (0, self.part.index);
-        let mut decisive = Vec::new();
+        // The number of missing segments, and the part that has to tokenize the first of them.
+        let (mut missing, mut missing_part) = (0, self.part.index);
+        let mut segment_digests = Vec::new();
         for (segment, range) in self.ranges.iter().enumerate() {
             let part = self.part.of_segment(segment);
             let folder = output.text_folder(part);
-            let Some(receipt) = folder.noted::<SegmentReceipt>(&receipt_name(segment))? else {
-                (missing, late) = (missing + 1, if missing == 0 { part.index } else { late });
+            let Some(receipt) = folder.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
+                if missing == 0 {
+                    missing_part = part.index;
+                }
+                missing += 1;
                 continue;
             };
             let differs = |what| Err(PartError::Differs { part: part.index, what }.into());
@@ -279,26 +294,26 @@ impl Division {
                 return differs("text");
             }
             let SegmentReceipt { mut read, counts, columns, .. } = receipt;
-            decisive.push((read.without_paths(), counts, columns));
+            segment_digests.push((read.without_paths(), counts, columns));
             for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
                 // The present location of the file.
                 entry.path = path.to_string_lossy().into_owned();
             }
-            let [text, index] = [0, 1].map(|column| folder.at(&column_name(column, segment)));
+            let [text, index] = [0, 1].map(|column| folder.path_of(&column_name(column, segment)));
             store.segments.push(Segment { text, index, in_memory: None, before: store.counts });
             store.read.add(read);
             store.counts.add(&counts);
         }
         if missing > 0 {
-            let (parts, segments) = (self.part.of, self.ranges.len());
-            return Err(PartError::TextMissing { part: late, parts, missing, segments }.into());
+            let (parts, segments) = (self.part.count, self.ranges.len());
+            return Err(PartError::TextMissing { part: missing_part, parts, missing, segments }.into());
         }
         if store.counts.documents == 0 {
             let lines = store.read.inputs.iter().map(|input| input.lines).sum();
             return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
         }
         store.build =
-            digest_bytes(serde_json::to_string(&(identity, decisive)).expect("plain data").as_bytes());
+            digest_bytes(serde_json::to_string(&(identity, segment_digests)).expect("plain data").as_bytes());
         Ok(store)
     }
 }
@@ -324,10 +339,10 @@ struct Segment {
 }
 
 impl Store {
-    /// Reads the index into memory if it takes at most `most` bytes.
-    pub(crate) fn hold_index(&mut self, most: u64) -> Result<()> {
+    /// Loads the index into memory if it takes at most `max_bytes` bytes.
+    pub(crate) fn load_index(&mut self, max_bytes: u64) -> Result<()> {
         let [_, index] = self.counts.bytes(self.width);
-        for segment in self.segments.iter_mut().filter(|_| index <= most) {
+        for segment in self.segments.iter_mut().filter(|_| index <= max_bytes) {
             let path = &segment.index;
             segment.in_memory = Some(std::fs::read(path).map_err(Error::io("read", path))?);
         }
@@ -374,11 +389,11 @@ impl StoreReader<'_> {
             if self.segment != at {
                 (self.segment, self.text, self.index) = (at, None, None);
             }
-            let place = INDEX * (number - segment.before.documents);
+            let offset = INDEX * (number - segment.before.documents);
             let mut entries = [0; 2 * INDEX as usize];
             match &segment.in_memory {
-                Some(index) => entries.copy_from_slice(&index[place as usize..][..2 * INDEX as usize]),
-                None => read_at(&mut self.index, &segment.index, &mut entries, place)?,
+                Some(index) => entries.copy_from_slice(&index[offset as usize..][..2 * INDEX as usize]),
+                None => read_at(&mut self.index, &segment.index, &mut entries, offset)?,
             }
             let [start, end] = [0, INDEX as usize].map(|at| Start::of_bytes(&entries[at..]));
             let (sentences, tokens) = (end.sentences - start.sentences, end.tokens - start.tokens);
@@ -392,12 +407,12 @@ impl StoreReader<'_> {
 }
 
 /// Fills `bytes` from an offset of a file, which is opened first if necessary.
-fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], place: u64) -> Result<()> {
+fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], offset: u64) -> Result<()> {
     let file = match open {
         Some(file) => file,
         None => open.insert(File::open(path).map_err(Error::io("open", path))?),
     };
-    read_exact_at(file, bytes, place).map_err(Error::io("read", path))
+    read_exact_at(file, bytes, offset).map_err(Error::io("read", path))
 }
 
 #[cfg(test)]

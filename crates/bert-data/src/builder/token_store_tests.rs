@@ -4,7 +4,7 @@ use super::*;
 use crate::builder::build_prepared;
 use crate::builder::merge::merge;
 use crate::builder::merge::merge_with_scratch;
-use crate::builder::output::Opened;
+use crate::builder::output::OutputState;
 use crate::builder::output::scratch::folder_in;
 use crate::builder::parts::build_prepared_part;
 use crate::builder::prepare::SEGMENT;
@@ -26,7 +26,7 @@ fn segments_are_of_similar_size_and_not_too_many() {
     assert_eq!(ends(&[90 * mib, 90 * mib], true), [2]);
     for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
         let segments = segments_of(&vec![size; files], SEGMENT, false);
-        assert!(segments.len() as u64 <= SEGMENTS, "{}", segments.len());
+        assert!(segments.len() as u64 <= MAX_SEGMENTS, "{}", segments.len());
         assert!(segments.len() > 100, "{}", segments.len());
         assert!(segments.iter().flat_map(|segment| segment.clone()).eq(0..files));
     }
@@ -36,13 +36,13 @@ fn segments_are_of_similar_size_and_not_too_many() {
 fn build(files: &dyn FileSystem, config: &BuildConfig, segment: u64) -> Result<Vec<BuildProgress>> {
     let mut prepared = prepare(config)?;
     prepared.segment = segment;
-    let mut told = Vec::new();
-    let mut progress = |at| told.push(at);
+    let mut events = Vec::new();
+    let mut progress = |at| events.push(at);
     match config.part {
         None => drop(build_prepared(files, &prepared, &mut progress)?),
         Some(_) => drop(build_prepared_part(files, &prepared, &mut progress)?),
     }
-    Ok(told)
+    Ok(events)
 }
 
 /// Writes eleven input files, one of them without text.
@@ -80,7 +80,7 @@ fn segments_and_parts_change_no_byte() {
             build(&Disk, &part(index), 1).unwrap();
         }
         let error = build(&Disk, &part(2), 700).unwrap_err();
-        assert!(error.to_string().contains("a finished part of other text"), "{error}");
+        assert!(error.to_string().contains("a finished part of different text"), "{error}");
         build(&Disk, &part(2), 1).unwrap();
         merge(&folder.path().join("parts"), &mut |_| {}).unwrap();
         assert!(content(&folder.path().join("parts")) == whole, "parts");
@@ -88,7 +88,7 @@ fn segments_and_parts_change_no_byte() {
 }
 
 #[test]
-fn the_text_may_lie_on_another_disk() {
+fn the_text_may_be_on_another_disk() {
     let folder = tempfile::tempdir().unwrap();
     let config = eleven_files(folder.path(), Layout::Instances);
     build(&Disk, &config, SEGMENT).unwrap();
@@ -109,8 +109,8 @@ fn the_text_may_lie_on_another_disk() {
     build(&stopped, &to("other"), 300).unwrap_err();
     assert!(names(&of("other").join(".build")).contains(&"documents-00000".to_owned()));
     assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
-    let told = build(&Disk, &to("other"), 300).unwrap();
-    assert_eq!(told[0].stage, BuildStage::KeptText);
+    let events = build(&Disk, &to("other"), 300).unwrap();
+    assert_eq!(events[0].stage, BuildStage::ReusedText);
     assert!(content(&folder.path().join("other")) == whole);
     assert_eq!(names(&scratch), [""; 0]);
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..to("parts") };
@@ -142,8 +142,8 @@ fn builds_may_share_a_scratch_folder() {
     build(&Disk, &BuildConfig { part: Some(2), ..merged }, 300).unwrap();
     merge_with_scratch(&folder.path().join("merged"), Some(&scratch), &mut |_| {}).unwrap();
     for config in [to("second", 0..8), to("first", 0..11)] {
-        let told = build(&Disk, &config, 300).unwrap();
-        assert_eq!(told[0].stage, BuildStage::KeptText);
+        let events = build(&Disk, &config, 300).unwrap();
+        assert_eq!(events[0].stage, BuildStage::ReusedText);
     }
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1, "the text of the part is left");
     build(&Disk, &part(2), 300).unwrap();
@@ -151,7 +151,7 @@ fn builds_may_share_a_scratch_folder() {
 
 /// A single failed read stops a build; it never makes a file count as absent.
 #[test]
-fn no_failing_read_loses_work() {
+fn a_failed_read_loses_no_work() {
     let folder = tempfile::tempdir().unwrap();
     let config = eleven_files(folder.path(), Layout::Instances);
     build(&Disk, &config, 300).unwrap();
@@ -161,23 +161,23 @@ fn no_failing_read_loses_work() {
         build(&Faulty::new(Fault::Full, 60), &config, 300).unwrap_err();
         let files = Faulty::new(Fault::Read, nth);
         let stopped = build(&files, &config, 300).is_err();
-        if !files.struck() {
+        if !files.triggered() {
             assert!(nth > 20, "{nth} reads");
             break;
         }
-        let told = build(&Disk, &config, 300).unwrap();
-        let first = told.first().map(|at| at.stage);
+        let events = build(&Disk, &config, 300).unwrap();
+        let first = events.first().map(|at| at.stage);
         assert!(!stopped || first != Some(BuildStage::Reading), "read {nth}: the text was lost");
         assert!(content(config.output.as_ref().unwrap()) == whole, "read {nth}");
     }
 }
 
 #[test]
-fn a_file_that_grows_is_named() {
+fn a_growing_input_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let config = eleven_files(folder.path(), Layout::Instances);
     let prepared = prepare(&config).unwrap();
-    let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
+    let OutputState::Open(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
     let division = Division::new(&prepared).unwrap();
     let mut text = std::fs::read(&config.input[3]).unwrap();
     text.extend(b"o p q.\n");
@@ -189,31 +189,31 @@ fn a_file_that_grows_is_named() {
 
 /// A build that is stopped anywhere during tokenization continues after the last finished segment.
 #[test]
-fn finished_segments_are_kept() {
+fn finished_segments_are_reused() {
     let folder = tempfile::tempdir().unwrap();
     let config = eleven_files(folder.path(), Layout::Instances);
     build(&Disk, &config, 1).unwrap();
     let whole = content(config.output.as_ref().unwrap());
-    let mut kept = Vec::new();
+    let mut reused_documents = Vec::new();
     for operation in (0..120).step_by(3) {
         let config =
             BuildConfig { output: Some(folder.path().join(operation.to_string())), ..config.clone() };
         if build(&Faulty::new(Fault::Full, operation), &config, 1).is_ok() {
             break;
         }
-        let told = build(&Disk, &config, 1).unwrap();
-        let kept_text = told.iter().find(|at| at.stage == BuildStage::KeptText);
-        kept.push(kept_text.map_or(0, |at| at.done));
+        let events = build(&Disk, &config, 1).unwrap();
+        let reused = events.iter().find(|at| at.stage == BuildStage::ReusedText);
+        reused_documents.push(reused.map_or(0, |at| at.done));
         assert!(content(config.output.as_ref().unwrap()) == whole, "{operation}");
     }
-    assert!(kept.is_sorted(), "{kept:?}");
-    kept.dedup();
-    assert!(kept.len() > 8 && kept[0] == 0, "{kept:?}");
+    assert!(reused_documents.is_sorted(), "{reused_documents:?}");
+    reused_documents.dedup();
+    assert!(reused_documents.len() > 8 && reused_documents[0] == 0, "{reused_documents:?}");
 }
 
 /// A damaged segment is repaired by tokenizing only that segment again.
 #[test]
-fn one_damaged_segment_is_made_again() {
+fn a_damaged_segment_is_tokenized_again() {
     let folder = tempfile::tempdir().unwrap();
     let config = eleven_files(folder.path(), Layout::Instances);
     let part = BuildConfig { part: Some(1), parts: Some(2), ..config };
@@ -225,9 +225,9 @@ fn one_damaged_segment_is_made_again() {
     std::fs::write(&damaged, bytes).unwrap();
     let mut prepared = prepare(&part).unwrap();
     prepared.segment = 1;
-    let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("not finished") };
+    let OutputState::Open(output) = prepared.open(&Disk).unwrap() else { panic!("not finished") };
     let mut read = 0;
-    let mut told = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
-    Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut told).unwrap();
+    let mut events = |at: BuildProgress| read += u64::from(at.stage == BuildStage::Reading);
+    Division::new(&prepared).unwrap().tokenize(&prepared, &output.work, &mut events).unwrap();
     assert_eq!((read, std::fs::read(&damaged).unwrap()), (1, good));
 }

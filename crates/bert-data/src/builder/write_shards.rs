@@ -14,33 +14,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
 use crate::builder::plan::Plan;
-use crate::builder::prepare::Prepared;
+use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::config::part::Part;
-use crate::dataset::conservation::MadeTally;
+use crate::dataset::invariants::BuildTally;
 use crate::dataset::manifest::ShardEntry;
 use crate::dataset::report::Counters;
 use crate::documents::tally::Tally;
 use crate::error::Result;
-use crate::instance::coverage::{Coverage, Shown, Unseen};
-use crate::parallel::in_order;
+use crate::instance::coverage::{Coverage, CoveredRanges, Uncovered};
+use crate::parallel::map_in_order;
 use crate::shard::footer::Footer;
-use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardForm, ShardWriter, shard_name};
+use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardFormat, ShardWriter, shard_name};
 use bert_storage::{AtomicFile, StagedFolder, digest_file};
 
 /// The counts from building the instances of some documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Made {
-    pub(crate) tally: MadeTally,
+pub(crate) struct PieceStats {
+    pub(crate) tally: BuildTally,
     pub(crate) counters: Counters,
     /// Covered tokens, if the shards hold instances.
-    pub(crate) shown: Shown,
+    #[serde(rename = "shown")]
+    pub(crate) covered: CoveredRanges,
     /// Uncovered tokens, if the shards hold documents.
-    pub(crate) unseen: Unseen,
+    #[serde(rename = "unseen")]
+    pub(crate) uncovered: Uncovered,
 }
 
-impl Made {
+impl PieceStats {
     /// Returns empty counts for instances of at most `max_seq_length` tokens.
     pub(crate) fn new(max_seq_length: usize) -> Self {
         Self { counters: Counters::new(max_seq_length), ..Self::default() }
@@ -49,36 +51,36 @@ impl Made {
     pub(crate) fn add(&mut self, other: &Self) {
         self.tally.add(&other.tally);
         self.counters.add(&other.counters);
-        self.shown.add(&other.shown);
-        self.unseen.add(other.unseen);
+        self.covered.add(&other.covered);
+        self.uncovered.add(other.uncovered);
     }
 }
 
 /// The sum of the counts of several shards; covered tokens are stored as a bit set to limit memory.
-pub(crate) struct MadeSum {
-    pub(crate) tally: MadeTally,
+pub(crate) struct PartStats {
+    pub(crate) tally: BuildTally,
     pub(crate) counters: Counters,
     pub(crate) coverage: Coverage,
-    pub(crate) unseen: Unseen,
+    pub(crate) uncovered: Uncovered,
 }
 
-impl MadeSum {
+impl PartStats {
     /// Returns an empty sum for a text of `tokens` tokens and instances of at most `max_seq_length` tokens.
     pub(crate) fn new(max_seq_length: usize, tokens: u64) -> Self {
-        let (tally, coverage) = (MadeTally::default(), Coverage::new(tokens));
-        Self { tally, counters: Counters::new(max_seq_length), coverage, unseen: Unseen::default() }
+        let (tally, coverage) = (BuildTally::default(), Coverage::new(tokens));
+        Self { tally, counters: Counters::new(max_seq_length), coverage, uncovered: Uncovered::default() }
     }
 
-    pub(crate) fn add(&mut self, made: &Made) {
-        self.tally.add(&made.tally);
-        self.counters.add(&made.counters);
-        self.coverage.add(&made.shown);
-        self.unseen.add(made.unseen);
+    pub(crate) fn add(&mut self, stats: &PieceStats) {
+        self.tally.add(&stats.tally);
+        self.counters.add(&stats.counters);
+        self.coverage.add(&stats.covered);
+        self.uncovered.add(stats.uncovered);
     }
 
-    pub(crate) fn finish(self) -> Made {
-        let Self { tally, counters, coverage, unseen } = self;
-        Made { tally, counters, shown: coverage.shown(), unseen }
+    pub(crate) fn finish(self) -> PieceStats {
+        let Self { tally, counters, coverage, uncovered } = self;
+        PieceStats { tally, counters, covered: coverage.covered(), uncovered }
     }
 }
 
@@ -89,7 +91,7 @@ pub(crate) struct ShardPiece {
     /// Tally of the rows as they were built.
     pub(crate) rows: Tally,
     /// Counts of the documents that were counted with this piece.
-    pub(crate) made: Option<Made>,
+    pub(crate) stats: Option<PieceStats>,
 }
 
 /// A finished shard.
@@ -105,7 +107,7 @@ pub(crate) struct WrittenShard {
 
 impl WrittenShard {
     /// Removes the shard's receipt from a work folder, so that the next run rebuilds the shard.
-    pub(crate) fn forget(&self, work: &StagedFolder<'_>) -> Result<()> {
+    pub(crate) fn remove_receipt(&self, work: &StagedFolder<'_>) -> Result<()> {
         work.remove(&receipt_name(self.shard as usize))?;
         Ok(())
     }
@@ -134,17 +136,18 @@ struct ShardReceipt {
     build: String,
     written: WrittenShard,
     /// Counts of the documents that were counted with this shard, and of the rows built for it.
-    made: Option<Made>,
+    #[serde(rename = "made")]
+    stats: Option<PieceStats>,
 }
 
 /// The shards of a part and the sum of their counts.
 pub(crate) struct PartShards {
     pub(crate) shards: Vec<WrittenShard>,
-    pub(crate) made: Made,
+    pub(crate) stats: PieceStats,
 }
 
 /// Returns whether a file of a work folder is the receipt of a finished shard.
-pub(crate) fn is_note(name: &str) -> bool {
+pub(crate) fn is_shard_receipt(name: &str) -> bool {
     name.starts_with("shard-") && name.ends_with(".json")
 }
 
@@ -153,29 +156,33 @@ fn receipt_name(shard: usize) -> String {
 }
 
 /// Returns the receipt of a shard that an earlier run finished, if the shard is intact.
-fn kept_shard(output: &Output<'_>, build: &str, shard: usize, shards: usize) -> Result<Option<ShardReceipt>> {
-    let Some(receipt) = output.work.folder.noted::<ShardReceipt>(&receipt_name(shard))? else {
+fn cached_shard(
+    output: &Output<'_>,
+    build: &str,
+    shard: usize,
+    shards: usize,
+) -> Result<Option<ShardReceipt>> {
+    let Some(receipt) = output.work.folder.read_checksummed::<ShardReceipt>(&receipt_name(shard))? else {
         return Ok(None);
     };
     let name = shard_name(shard, shards);
     let WrittenShard { shard: number, entry, .. } = &receipt.written;
-    let named = (receipt.build.as_str(), *number, &entry.file) == (build, shard as u64, &name);
-    let holds = || match &output.objects {
+    let is_same = (receipt.build.as_str(), *number, &entry.file) == (build, shard as u64, &name);
+    let is_valid = || match &output.objects {
         // A shard that was uploaded is compared again when the data set is committed.
         Some(objects) => objects.has_shard(entry),
         None => has_digest(&output.find(&name)?, &entry.blake3),
     };
-    let is_whole = named && holds()?;
-    Ok(is_whole.then_some(receipt))
+    Ok(if is_same && is_valid()? { Some(receipt) } else { None })
 }
 
 /// The data needed to write shards.
 pub(crate) struct ShardJob<'a> {
-    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) prepared: &'a PreparedBuild<'a>,
     pub(crate) output: &'a Output<'a>,
     pub(crate) plan: &'a Plan,
     pub(crate) part: Part,
-    pub(crate) form: ShardForm,
+    pub(crate) format: ShardFormat,
     pub(crate) build: &'a str,
     /// Number of tokens in the text.
     pub(crate) tokens: u64,
@@ -196,26 +203,26 @@ impl ShardJob<'_> {
 /// that belong to wanted shards; over all items, in order, the pieces must be in shard order. `progress` is called
 /// after each item and every tenth of a second. If it panics, the work ends; `work` may return anything once the job's
 /// `stop` flag is set.
-pub(crate) fn make_shards<W: Send, T: Send + Clone>(
+pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     job: &ShardJob<'_>,
     workers: &mut [W],
     items: impl FnOnce(&[bool]) -> Vec<T>,
     work: impl Fn(&mut W, T, &[bool]) -> Result<Vec<ShardPiece>> + Sync,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartShards> {
-    let mut sum = MadeSum::new(job.prepared.config.max_seq_length, job.tokens);
-    let (mut shards, missing) = kept_shards(job, &mut sum, progress)?;
+    let mut sum = PartStats::new(job.prepared.config.max_seq_length, job.tokens);
+    let (mut shards, missing) = cached_shards(job, &mut sum, progress)?;
     let mut wanted = vec![false; job.plan.shards];
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
     let total = items.len() as u64;
     thread::scope(|scope| {
-        let (finished, to_end) = mpsc::sync_channel(workers.len());
-        let of_ended = &mut sum;
-        let ender = scope.spawn(move || end_shards(job, to_end, of_ended));
-        let mut writer = PieceWriter { job, open: None, finished };
-        let (mut done, mut told) = (0, 0);
-        let written = in_order(
+        let (completed, receiver) = mpsc::sync_channel(workers.len());
+        let finished_sum = &mut sum;
+        let finisher = scope.spawn(move || finish_shards(job, receiver, finished_sum));
+        let mut writer = PieceWriter { job, open: None, completed };
+        let (mut done, mut reported) = (0, 0);
+        let written = map_in_order(
             &job.prepared.pool,
             workers,
             // As many items may wait to be written as are being built.
@@ -225,7 +232,7 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
             |worker, item| work(worker, item, &wanted),
             |pieces: Vec<ShardPiece>| {
                 for piece in pieces {
-                    if !writer.take(piece)? {
+                    if !writer.write(piece)? {
                         return Ok(None);
                     }
                 }
@@ -233,37 +240,37 @@ pub(crate) fn make_shards<W: Send, T: Send + Clone>(
                 Ok(Some(done))
             },
             |done| {
-                told = done.unwrap_or(told);
-                progress(BuildProgress { stage: BuildStage::Instances, done: told, total });
+                reported = done.unwrap_or(reported);
+                progress(BuildProgress { stage: BuildStage::Instances, done: reported, total });
             },
         );
-        let PieceWriter { open, finished, .. } = writer;
+        let PieceWriter { open, completed, .. } = writer;
         if let Some(last) = open.filter(|_| written.is_ok()) {
             // After an error the receiver is gone; the error is reported elsewhere.
-            let _ = finished.send(last);
+            let _ = completed.send(last);
         }
-        drop(finished);
-        let ended = ender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        drop(completed);
+        let finished = finisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // If the finishing thread failed, the writer only sees a closed channel.
-        shards.extend(ended?);
+        shards.extend(finished?);
         written
     })?;
     shards.sort_unstable_by_key(|shard| shard.shard);
-    Ok(PartShards { shards, made: sum.finish() })
+    Ok(PartShards { shards, stats: sum.finish() })
 }
 
 /// Appends pieces to their shards.
 struct PieceWriter<'a, 'j> {
     job: &'j ShardJob<'a>,
-    open: Option<Finished<'a>>,
-    finished: mpsc::SyncSender<Finished<'a>>,
+    open: Option<CompletedShard<'a>>,
+    completed: mpsc::SyncSender<CompletedShard<'a>>,
 }
 
 impl<'a> PieceWriter<'a, '_> {
     /// Writes a piece; returns false if the finishing thread has stopped, which happens only after an error.
-    fn take(&mut self, piece: ShardPiece) -> Result<bool> {
-        if let Some(ended) = self.open.take_if(|open| open.shard != piece.shard)
-            && self.finished.send(ended).is_err()
+    fn write(&mut self, piece: ShardPiece) -> Result<bool> {
+        if let Some(completed) = self.open.take_if(|open| open.shard != piece.shard)
+            && self.completed.send(completed).is_err()
         {
             return Ok(false);
         }
@@ -273,29 +280,30 @@ impl<'a> PieceWriter<'a, '_> {
                 let (files, path) = (self.job.output.folder.files(), self.job.path(piece.shard));
                 let footer = self.job.footer.of_shard(piece.shard);
                 let out = AtomicFile::create(files, &path)?;
-                let writer = ShardWriter::new(out, &path, &self.job.form, footer)?;
-                self.open.insert(Finished { shard: piece.shard, writer, made: None })
+                let writer = ShardWriter::new(out, &path, &self.job.format, footer)?;
+                self.open.insert(CompletedShard { shard: piece.shard, writer, stats: None })
             }
         };
         piece.groups.into_iter().try_for_each(|group| open.writer.append(group))?;
-        let made = open.made.get_or_insert_with(|| Made::new(self.job.prepared.config.max_seq_length));
-        made.tally.rows.add(piece.rows);
-        piece.made.iter().for_each(|more| made.add(more));
+        let stats =
+            open.stats.get_or_insert_with(|| PieceStats::new(self.job.prepared.config.max_seq_length));
+        stats.tally.rows.add(piece.rows);
+        piece.stats.iter().for_each(|more| stats.add(more));
         Ok(true)
     }
 }
 
 /// Returns the shards of this part that an earlier run finished, and the indices of the missing ones.
-fn kept_shards(
+fn cached_shards(
     job: &ShardJob<'_>,
-    sum: &mut MadeSum,
+    sum: &mut PartStats,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<(Vec<WrittenShard>, Vec<usize>)> {
     let (mut shards, mut missing) = (Vec::new(), Vec::new());
     for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
-        match kept_shard(job.output, job.build, shard, job.plan.shards)? {
+        match cached_shard(job.output, job.build, shard, job.plan.shards)? {
             Some(receipt) => {
-                receipt.made.iter().for_each(|made| sum.add(made));
+                receipt.stats.iter().for_each(|stats| sum.add(stats));
                 shards.push(receipt.written);
             }
             None => missing.push(shard),
@@ -303,33 +311,33 @@ fn kept_shards(
     }
     if !shards.is_empty() {
         let (done, total) = (shards.len() as u64, (shards.len() + missing.len()) as u64);
-        progress(BuildProgress { stage: BuildStage::KeptShards, done, total });
+        progress(BuildProgress { stage: BuildStage::ReusedShards, done, total });
     }
     Ok((shards, missing))
 }
 
 /// A shard whose row groups are all written.
-struct Finished<'a> {
+struct CompletedShard<'a> {
     shard: usize,
     writer: ShardWriter<AtomicFile<'a>>,
-    made: Option<Made>,
+    stats: Option<PieceStats>,
 }
 
-/// Finishes each file: waits for the disk, renames it and writes its receipt, until the work is stopped.
-fn end_shards<'a>(
+/// Finishes each file: syncs and renames it and writes its receipt, until the work is stopped.
+fn finish_shards<'a>(
     job: &ShardJob<'a>,
-    shards: mpsc::Receiver<Finished<'a>>,
-    sum: &mut MadeSum,
+    shards: mpsc::Receiver<CompletedShard<'a>>,
+    sum: &mut PartStats,
 ) -> Result<Vec<WrittenShard>> {
-    let mut ended = Vec::new();
-    for Finished { shard, writer, made } in shards {
+    let mut finished = Vec::new();
+    for CompletedShard { shard, writer, stats } in shards {
         if job.stop.load(Ordering::Relaxed) {
             break;
         }
         let FinishedShard { rows, groups, out } = writer.finish()?;
         let (name, file) = (shard_name(shard, job.plan.shards), out.commit()?);
         if let Some(objects) = &job.output.objects {
-            objects.take(&job.path(shard), &name)?;
+            objects.upload(&job.path(shard), &name)?;
         }
         let entry = ShardEntry {
             file: name,
@@ -339,10 +347,10 @@ fn end_shards<'a>(
             blake3: file.blake3,
         };
         let written = WrittenShard { shard: shard as u64, rows, entry };
-        let receipt = ShardReceipt { build: job.build.to_owned(), written, made };
-        job.output.work.folder.note(&receipt_name(shard), &receipt)?;
-        receipt.made.iter().for_each(|made| sum.add(made));
-        ended.push(receipt.written);
+        let receipt = ShardReceipt { build: job.build.to_owned(), written, stats };
+        job.output.work.folder.write_checksummed_unsynced(&receipt_name(shard), &receipt)?;
+        receipt.stats.iter().for_each(|stats| sum.add(stats));
+        finished.push(receipt.written);
     }
-    Ok(ended)
+    Ok(finished)
 }

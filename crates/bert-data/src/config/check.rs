@@ -1,14 +1,14 @@
 //! Rejects option values that are out of range and combinations of flags that exclude each other.
 
 use super::{
-    BuildConfig, Columns, DUPE_FACTOR, LONGEST_SEQUENCE, Layout, MOST_ROW_GROUPS, Masking, Nsp, RandomMode,
+    BuildConfig, Columns, DUPE_FACTOR, Layout, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp, RandomMode,
     Segmenter, TEXT_COLUMN,
 };
 use crate::config::part::Part;
 use crate::error::{OptionError, Result};
 
 /// Maximum number of words in a masked span; larger values are rejected as mistakes.
-const MOST_WORDS: usize = 64;
+const MAX_NGRAM: usize = 64;
 
 /// The languages for which the sentence splitter has rules.
 const LANGUAGES: &str =
@@ -32,8 +32,8 @@ fn exclude<const N: usize>(refused: [(bool, &'static str, &'static str, &'static
 
 /// Returns the minimum number of shards for `units` buckets of documents; each bucket is one row group of a shard, or
 /// two.
-pub(crate) fn least_shards(units: u64) -> u64 {
-    units.div_ceil(MOST_ROW_GROUPS - 1)
+pub(crate) fn min_shards(units: u64) -> u64 {
+    units.div_ceil(MAX_ROW_GROUPS - 1)
 }
 
 impl BuildConfig {
@@ -43,7 +43,7 @@ impl BuildConfig {
     /// [`OptionError::Invalid`] or [`OptionError::Conflict`], naming the flag, its value and what is accepted.
     pub fn check(&self) -> Result<()> {
         if self.segmenter == Segmenter::Chinese && !cfg!(feature = "chinese") {
-            return conflict("segmenter", "this build", "it was made without the feature `chinese`");
+            return conflict("segmenter", "this build", "it was built without the feature `chinese`");
         }
         self.check_options()
     }
@@ -51,15 +51,15 @@ impl BuildConfig {
     /// Checks the options alone, independent of the features of this program: a data set can be read without the
     /// segmenter that it was built with.
     pub(crate) fn check_options(&self) -> Result<()> {
-        if !(8..=LONGEST_SEQUENCE).contains(&self.max_seq_length) {
+        if !(8..=MAX_SEQUENCE_LENGTH).contains(&self.max_seq_length) {
             return invalid("max-seq-length", self.max_seq_length, "between 8 and 65535");
         }
-        if let Some(most) = self.max_predictions_per_seq
-            && !(1..self.max_seq_length).contains(&most)
+        if let Some(max) = self.max_predictions_per_seq
+            && !(1..self.max_seq_length).contains(&max)
         {
-            return invalid("max-predictions-per-seq", most, "at least 1 and below --max-seq-length");
+            return invalid("max-predictions-per-seq", max, "at least 1 and below --max-seq-length");
         }
-        if !(1..=MOST_WORDS).contains(&self.max_ngram) {
+        if !(1..=MAX_NGRAM).contains(&self.max_ngram) {
             return invalid("max-ngram", self.max_ngram, "between 1 and 64");
         }
         if !(self.masked_lm_prob > 0.0 && self.masked_lm_prob <= 1.0) {
@@ -89,7 +89,7 @@ impl BuildConfig {
             return conflict("segmenter", "masking of single pieces", reason);
         }
         if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy-utf8", "--strict-utf8", "one refuses what the other repairs");
+            return conflict("lossy-utf8", "--strict-utf8", "one rejects the lines that the other repairs");
         }
         self.part()?;
         self.check_columns()?;
@@ -99,12 +99,12 @@ impl BuildConfig {
 
     /// Rejects a number of shards that cannot hold the row groups of `units` buckets of documents in all passes.
     pub(crate) fn check_shards(&self, shards: usize, units: u64) -> Result<()> {
-        let least = least_shards(units) as usize;
+        let min = min_shards(units) as usize;
         // The reference's rows are not divided into buckets.
-        if self.random == RandomMode::Reference || shards >= least {
+        if self.random == RandomMode::Reference || shards >= min {
             return Ok(());
         }
-        Err(OptionError::TooFewShards { shards, least }.into())
+        Err(OptionError::TooFewShards { shards, min }.into())
     }
 
     /// Checks that the data set stores masks if its columns include labels.
@@ -113,7 +113,7 @@ impl BuildConfig {
         let (documents, dynamic) = (self.layout == Layout::Documents, self.masking == Masking::Dynamic);
         let option = "columns hf";
         exclude([
-            (hf && documents, option, "--layout documents", "documents have neither pairs nor labels"),
+            (hf && documents, option, "--layout documents", "stored documents have no pairs and no labels"),
             (hf && dynamic, option, "--masking dynamic", "the labels are masks that must be stored"),
         ])
     }
@@ -136,24 +136,24 @@ impl BuildConfig {
     /// Returns the part of the work that the options select.
     pub(crate) fn part(&self) -> Result<Part> {
         let missing = |option, reason| Err(OptionError::Missing { option, reason }.into());
-        let (index, of) = match (self.part, self.parts) {
+        let (index, count) = match (self.part, self.parts) {
             (None, None) => return Ok(Part::WHOLE),
-            (Some(index), Some(of)) => (index, of),
-            (Some(_), None) => return missing("parts", "--part is one of so many"),
-            (None, Some(_)) => return missing("part", "--parts needs to know which one"),
+            (Some(index), Some(count)) => (index, count),
+            (Some(_), None) => return missing("parts", "it is the number of parts, needed with --part"),
+            (None, Some(_)) => return missing("part", "--parts needs the number of this part"),
         };
-        if !(2..=99_999).contains(&of) {
-            return invalid("parts", of, "between 2 and 99999");
+        if !(2..=99_999).contains(&count) {
+            return invalid("parts", count, "between 2 and 99999");
         }
-        if !(1..=of).contains(&index) {
+        if !(1..=count).contains(&index) {
             return invalid("part", index, "between 1 and --parts");
         }
-        let shared = "parts share a folder, and one would remove what the others made";
+        let shared = "parts share a folder, and one part would remove the shards of the others";
         exclude([
             (self.overwrite, "overwrite", "--part", shared),
-            (self.preview > 0, "preview", "--part", "a part need not have the first shard"),
+            (self.preview > 0, "preview", "--part", "a part may lack the first shard"),
         ])?;
-        Ok(Part { index, of })
+        Ok(Part { index, count })
     }
 
     /// Checks that the sentence splitter supports the language.
@@ -163,7 +163,11 @@ impl BuildConfig {
         if has_rules || sentencex::languages::get_fallbacks(language).is_some() {
             return Ok(());
         }
-        invalid("language", language, "an ISO 639 code that the sentence splitter knows, such as en")
+        invalid(
+            "language",
+            language,
+            "an ISO 639 code that the sentence splitter supports, such as en, de, fr, es or zh",
+        )
     }
 
     /// Checks the options that depend on the formats of the inputs; `any` is true if at least one input is a table.
@@ -188,9 +192,9 @@ impl BuildConfig {
             (self.split_sentences, "split-sentences", with, "the reference does not split sentences"),
             (shards != 1, "num-shards", with, "the reference's order is kept in one shard"),
             (self.part.is_some(), "part", with, "the reference draws serially"),
-            (self.nsp != Nsp::On, "nsp", with, "the reference knows next sentence prediction only"),
+            (self.nsp != Nsp::On, "nsp", with, "the reference has next sentence prediction only"),
             (self.masking == Masking::Dynamic, "masking", with, "the reference masks when it makes the data"),
-            (segmented, "segmenter", with, "the reference takes every ideograph for a word"),
+            (segmented, "segmenter", with, "the reference treats every ideograph as a word"),
             (self.max_ngram > 1, "max-ngram", with, "the reference masks single pieces or words"),
             (skips, "random-word-skip-special", with, "the reference draws from the whole vocabulary"),
         ])

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::byte_size::ByteSize;
-use crate::config::predictions::{enough_predictions, warn_of_cap};
+use crate::config::predictions::{default_max_predictions, warn_of_cap};
 use crate::error::{OptionError, Result};
-use crate::tokenization::settings::StatedSettings;
+use crate::tokenization::settings::PartialSettings;
 use bert_storage::on_disk;
 
 /// The source of random draws.
@@ -105,8 +105,9 @@ pub struct BuildConfig {
     /// Input text: files, folders, patterns or object-store URLs; plain, gzip, zstd, bzip2 or xz. Either one sentence
     /// per line with a blank line between documents, or JSON, Parquet, CSV or TSV with one document of running text per
     /// row. The format is detected from the content. Decompression needs as much memory as the file's window, at most 2
-    /// GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. An argument with commas
-    /// that is not the name of a file is read as a list.
+    /// GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. CSV and TSV files without
+    /// a column "text" are skipped in folders if --text-column is not given. An argument with commas that is not the
+    /// name of a file is read as a list.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH"))]
     pub input: Vec<PathBuf>,
 
@@ -335,15 +336,15 @@ const REFERENCE_PREDICTIONS: usize = 20;
 pub(crate) const TEXT_COLUMN: &str = "text";
 
 /// Maximum number of row groups of a Parquet file: its writers number them with 16 bits.
-pub(crate) const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
+pub(crate) const MAX_ROW_GROUPS: u64 = i16::MAX as u64;
 
 /// Maximum sequence length that can be stored: lengths are held in two bytes.
-pub(crate) const LONGEST_SEQUENCE: usize = u16::MAX as usize;
+pub(crate) const MAX_SEQUENCE_LENGTH: usize = u16::MAX as usize;
 
 impl BuildConfig {
     /// Returns the maximum number of tokens of a sentence: the room in an instance next to `[CLS]` and `[SEP]`. The
     /// length is unlimited in reference mode and for instances of one segment, which cut sentences anyway.
-    pub(crate) fn longest_sentence(&self) -> usize {
+    pub(crate) fn max_sentence_tokens(&self) -> usize {
         match (self.random, self.nsp) {
             (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,
             _ => self.max_seq_length - 3,
@@ -355,7 +356,7 @@ impl BuildConfig {
     #[must_use]
     pub fn max_predictions(&self) -> usize {
         let by_default = match self.random {
-            RandomMode::Keyed => enough_predictions(self.max_seq_length, self.masked_lm_prob),
+            RandomMode::Keyed => default_max_predictions(self.max_seq_length, self.masked_lm_prob),
             RandomMode::Reference => REFERENCE_PREDICTIONS,
         };
         // The default is lowered for instances that are shorter than it.
@@ -385,8 +386,8 @@ impl BuildConfig {
     }
 
     /// Returns the tokenizer settings that are given as options.
-    pub(crate) fn stated_settings(&self) -> StatedSettings {
-        StatedSettings {
+    pub(crate) fn stated_settings(&self) -> PartialSettings {
+        PartialSettings {
             do_lower_case: self.do_lower_case,
             strip_accents: self.strip_accents,
             tokenize_chinese_chars: self.tokenize_chinese_chars,

@@ -11,15 +11,15 @@ pub(crate) struct Part {
     /// Number of this part, from 1.
     pub(crate) index: usize,
     /// Number of parts.
-    pub(crate) of: usize,
+    pub(crate) count: usize,
 }
 
 impl Part {
     /// The whole build.
-    pub(crate) const WHOLE: Self = Self { index: 1, of: 1 };
+    pub(crate) const WHOLE: Self = Self { index: 1, count: 1 };
 
     pub(crate) fn is_whole(self) -> bool {
-        self.of == 1
+        self.count == 1
     }
 
     /// Returns whether this part makes the shard, or tokenizes the text segment, with this number.
@@ -29,11 +29,11 @@ impl Part {
 
     /// Returns the part that tokenizes a segment of the text.
     pub(crate) fn of_segment(self, segment: usize) -> Self {
-        Self { index: segment % self.of + 1, of: self.of }
+        Self { index: segment % self.count + 1, count: self.count }
     }
 
     fn suffix(self) -> String {
-        format!("-{:05}-of-{:05}", self.index, self.of)
+        format!("-{:05}-of-{:05}", self.index, self.count)
     }
 
     pub(crate) fn work_name(self) -> String {
@@ -65,9 +65,9 @@ pub(crate) enum Owner {
 /// Returns the owner of a name, or `None` if it is not a hidden name of a build.
 pub(crate) fn owner_of(name: &str) -> Option<Owner> {
     let part = |rest: &str| {
-        let (index, of) = rest.strip_prefix('-')?.split_once("-of-")?;
+        let (index, count) = rest.strip_prefix('-')?.split_once("-of-")?;
         let number = |text: &str| (text.len() == 5).then(|| text.parse::<usize>().ok()).flatten();
-        Some(Part { index: number(index)?, of: number(of)? })
+        Some(Part { index: number(index)?, count: number(count)? })
     };
     if name == LOCK {
         return Some(Owner::Folder);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_are_known_again() {
-        let part = Part { index: 2, of: 40 };
+        let part = Part { index: 2, count: 40 };
         assert_eq!(owner_of(&part.work_name()), Some(Owner::Work(part)));
         assert_eq!(owner_of(&part.lock_name()), Some(Owner::Lock(part)));
         assert_eq!(owner_of(&part.receipt_name()), Some(Owner::Receipt(part)));
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn every_shard_is_in_one_part() {
-        for of in 1..6 {
+        for count in 1..6 {
             for shard in 0..20 {
-                let owners = (1..=of).filter(|&index| Part { index, of }.has(shard)).count();
+                let owners = (1..=count).filter(|&index| Part { index, count }.has(shard)).count();
                 assert_eq!(owners, 1);
             }
         }

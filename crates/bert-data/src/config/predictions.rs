@@ -10,7 +10,7 @@ pub fn number_to_predict(tokens: usize, masked_lm_prob: f64, max_predictions_per
 /// Returns the smallest cap that never lowers the number of masked tokens: the fraction of a full-length instance,
 /// rounded up.
 #[must_use]
-pub fn enough_predictions(max_seq_length: usize, masked_lm_prob: f64) -> usize {
+pub fn default_max_predictions(max_seq_length: usize, masked_lm_prob: f64) -> usize {
     let share = max_seq_length as f64 * masked_lm_prob;
     // 100 x 0.07 is 7.000000000000001 in floating point, but should count as 7.
     let whole = share.round();
@@ -19,8 +19,8 @@ pub fn enough_predictions(max_seq_length: usize, masked_lm_prob: f64) -> usize {
 
 /// Returns a warning if a cap removes more than a tenth of the masked tokens of a full-length instance.
 pub(crate) fn warn_of_cap(max_seq_length: usize, masked_lm_prob: f64, cap: usize) -> Option<String> {
-    let most = max_seq_length - 1;
-    let wanted = number_to_predict(max_seq_length, masked_lm_prob, most);
+    let max = max_seq_length - 1;
+    let wanted = number_to_predict(max_seq_length, masked_lm_prob, max);
     if 10 * wanted.saturating_sub(cap) <= wanted {
         return None;
     }
@@ -30,7 +30,7 @@ pub(crate) fn warn_of_cap(max_seq_length: usize, masked_lm_prob: f64, cap: usize
          tokens, not {:.1} % as --masked-lm-prob {masked_lm_prob} asks for. --max-predictions-per-seq {} is enough.",
         percent(cap),
         percent(wanted),
-        enough_predictions(max_seq_length, masked_lm_prob).min(most),
+        default_max_predictions(max_seq_length, masked_lm_prob).min(max),
     ))
 }
 
@@ -39,11 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_all_tokens_half_to_even_and_at_least_one() {
-        for (tokens, most, expected) in
+    fn predictions_are_rounded_half_to_even() {
+        for (tokens, max, expected) in
             [(128, 20, 19), (10, 20, 2), (30, 20, 4), (2, 20, 1), (3, 20, 1), (512, 20, 20), (512, 80, 77)]
         {
-            assert_eq!(number_to_predict(tokens, 0.15, most), expected, "{tokens} tokens, {most} at most");
+            assert_eq!(number_to_predict(tokens, 0.15, max), expected, "{tokens} tokens, at most {max}");
         }
     }
 
@@ -52,12 +52,12 @@ mod tests {
         for (length, share, expected) in
             [(128, 0.15, 20), (512, 0.15, 77), (100, 0.07, 7), (200, 0.15, 30), (32, 0.15, 5), (8, 1.0, 8)]
         {
-            assert_eq!(enough_predictions(length, share), expected, "{length} x {share}");
+            assert_eq!(default_max_predictions(length, share), expected, "{length} x {share}");
         }
         for length in 8..=1024 {
             for share in [0.01, 0.07, 0.15, 0.2, 0.3, 0.5] {
                 let (cap, free) =
-                    (enough_predictions(length, share), number_to_predict(length, share, usize::MAX));
+                    (default_max_predictions(length, share), number_to_predict(length, share, usize::MAX));
                 assert!((free..=free + 1).contains(&cap), "{length} x {share}: {cap} for {free}");
             }
         }
@@ -71,7 +71,7 @@ mod tests {
         assert!(text.contains("--max-predictions-per-seq 77 is enough"), "{text}");
         assert!(warn_of_cap(512, 0.15, 69).is_some());
         for length in [8, 32, 128, 512, 1024] {
-            assert_eq!(warn_of_cap(length, 0.15, enough_predictions(length, 0.15)), None, "{length}");
+            assert_eq!(warn_of_cap(length, 0.15, default_max_predictions(length, 0.15)), None, "{length}");
         }
         assert_eq!(warn_of_cap(128, 0.15, 18), None);
         assert!(warn_of_cap(128, 0.15, 17).is_some());

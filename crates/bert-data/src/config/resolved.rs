@@ -113,11 +113,11 @@ impl ResolvedConfig {
     /// # Errors
     /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for options that the loader decides.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
-        let options = self.options().map_err(|source| ManifestProblem::Invalid(source).at(path))?;
-        let refused = |problem| ManifestProblem::Options(Box::new(problem)).at(path);
+        let options = self.options().map_err(|source| ManifestProblem::Invalid(source).located(path))?;
+        let refused = |problem| ManifestProblem::Options(Box::new(problem)).located(path);
         options.check_options().map_err(refused)?;
         if self.layout == Layout::Documents && (self.masking, self.dupe_factor) != (Masking::Dynamic, 1) {
-            return Err(ManifestProblem::Contradiction("masking or dupe_factor").at(path).into());
+            return Err(ManifestProblem::Contradiction("masking or dupe_factor").located(path).into());
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ mod tests {
     use crate::config::BuildConfig;
 
     #[test]
-    fn what_was_saved_makes_the_same_data_set_again() {
+    fn saved_options_build_the_same_data_set() {
         let plain = BuildConfig {
             input: vec!["a.txt".into()],
             vocab: Some("v.txt".into()),

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::dataset::DataSet;
-use crate::dataset::manifest::{Manifest, ShardEntry, agree};
+use crate::dataset::manifest::{Manifest, ShardEntry, check_equal};
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::{Bucket, order_of_pass};
 use crate::error::Result;
@@ -91,7 +91,7 @@ impl DocumentGroups {
                 append(&batch, ids, &mut documents, wrong)?;
                 before += batch.num_rows();
             }
-            numbers.extend(file.rows_of(group).map(|row| self.order.at(first_document + row)));
+            numbers.extend(file.rows_of(group).map(|row| self.order.get(first_document + row)));
             open = Some((shard, file));
         }
         Bucket::sorted(documents, numbers)
@@ -115,7 +115,7 @@ pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let all = groups.read(0..groups.len())?;
     let (documents, report) = (all.documents(), &data.manifest().report);
     let path = Manifest::path(data.folder());
-    agree(&path, "the sentences of all shards", documents.sentences(), report.sentences)?;
-    agree(&path, "the tokens of all shards", documents.tokens(), report.tokens)?;
+    check_equal(&path, "the sentences of all shards", documents.sentences(), report.sentences)?;
+    check_equal(&path, "the tokens of all shards", documents.tokens(), report.tokens)?;
     Ok(all)
 }

@@ -2,7 +2,7 @@
 //!
 //! Each stage counts its own work: the documents that it read, the documents that it turned into rows in each pass, the
 //! rows that it built, and the rows that it wrote. These counts must agree before a manifest is written. The manifest
-//! records them as a [`Conservation`]; an error names the count that differs. Sets are compared by their size and an
+//! records them as [`Invariants`]; an error names the count that differs. Sets are compared by their size and an
 //! order-independent fingerprint: the wrapping sum of a 64-bit hash of each member. Damage on disk is detected by
 //! digests instead.
 
@@ -25,40 +25,40 @@ pub(crate) struct PassTally {
 /// The documents and rows of some (pass, document) units.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct MadeTally {
+pub(crate) struct BuildTally {
     /// The passes that were processed, in ascending order.
     pub(crate) passes: Vec<PassTally>,
     /// The rows that were built.
     pub(crate) rows: Tally,
 }
 
-impl MadeTally {
-    pub(crate) fn see_document(&mut self, pass: u64, document: DocumentHash) {
-        self.of_pass(pass).see_document(document);
+impl BuildTally {
+    pub(crate) fn add_document(&mut self, pass: u64, document: DocumentHash) {
+        self.pass_mut(pass).add_document(document);
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        other.passes.iter().for_each(|pass| self.of_pass(pass.pass).add(pass.documents));
+        other.passes.iter().for_each(|pass| self.pass_mut(pass.pass).add(pass.documents));
         self.rows.add(other.rows);
     }
 
     /// Returns the tally of one pass. Passes arrive nearly in order, so a new one is usually at the end.
-    fn of_pass(&mut self, pass: u64) -> &mut Tally {
-        let at = match self.passes.binary_search_by_key(&pass, |own| own.pass) {
-            Ok(at) => at,
-            Err(at) => {
-                self.passes.insert(at, PassTally { pass, documents: Tally::default() });
-                at
+    fn pass_mut(&mut self, pass: u64) -> &mut Tally {
+        let index = match self.passes.binary_search_by_key(&pass, |tally| tally.pass) {
+            Ok(index) => index,
+            Err(index) => {
+                self.passes.insert(index, PassTally { pass, documents: Tally::default() });
+                index
             }
         };
-        &mut self.passes[at].documents
+        &mut self.passes[index].documents
     }
 }
 
 /// The counts that were checked before the data set was committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Conservation {
+pub struct Invariants {
     /// Number of documents; each was in each pass exactly once.
     pub documents: u64,
     /// Sum of the documents' hashes (over the tokens of each sentence); equal for the text and for each pass.
@@ -69,7 +69,8 @@ pub struct Conservation {
     pub tokens: u64,
     /// Number of these tokens that are in an instance of their own document. The others were truncated or have no
     /// instance.
-    pub shown_tokens: u64,
+    #[serde(alias = "shown_tokens")]
+    pub covered_tokens: u64,
     /// Number of rows that were built, equal to the number in the shards. If the shards hold documents, rows are
     /// documents.
     pub rows: u64,
@@ -77,70 +78,80 @@ pub struct Conservation {
     pub row_fingerprint: String,
 }
 
-/// Compares two values of the same quantity.
-pub(crate) fn same(what: &'static str, pass: Option<u64>, found: u64, expected: u64) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::NotConserved { what, pass, found, expected }) }
+/// Returns an error if two values of the same quantity differ.
+pub(crate) fn check_invariant(
+    what: &'static str,
+    pass: Option<u64>,
+    found: u64,
+    expected: u64,
+) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::InvariantViolated { what, pass, found, expected }) }
 }
 
 /// Checks that every document of the text was in every pass exactly once.
-pub(crate) fn check_passes(documents: Tally, passes: u64, made: &[PassTally]) -> Result<()> {
-    same("the number of passes", None, made.len() as u64, passes)?;
-    let mut made = made.to_vec();
-    made.sort_unstable_by_key(|pass| pass.pass);
-    for (number, pass) in (0..).zip(&made) {
-        same("the number of the pass", Some(number), pass.pass, number)?;
-        same("the number of documents", Some(number), pass.documents.count, documents.count)?;
+pub(crate) fn check_passes(documents: Tally, passes: u64, built: &[PassTally]) -> Result<()> {
+    check_invariant("the number of passes", None, built.len() as u64, passes)?;
+    let mut built = built.to_vec();
+    built.sort_unstable_by_key(|pass| pass.pass);
+    for (number, pass) in (0..).zip(&built) {
+        check_invariant("the number of the pass", Some(number), pass.pass, number)?;
+        check_invariant("the number of documents", Some(number), pass.documents.count, documents.count)?;
         let (found, expected) = (pass.documents.fingerprint, documents.fingerprint);
-        same("the fingerprint of the documents", Some(number), found, expected)?;
+        check_invariant("the fingerprint of the documents", Some(number), found, expected)?;
     }
     Ok(())
 }
 
 /// Checks that no token is in two instances of its own document within a pass, and that every token is in one if
 /// instances are single segments.
-pub(crate) fn check_tokens(all: u64, shown: u64, nsp: Nsp) -> Result<()> {
+pub(crate) fn check_tokens(all: u64, covered: u64, nsp: Nsp) -> Result<()> {
     let what = "the number of tokens in instances of their own document";
-    if nsp == Nsp::Off || shown > all { same(what, None, shown, all) } else { Ok(()) }
+    if nsp == Nsp::Off || covered > all { check_invariant(what, None, covered, all) } else { Ok(()) }
 }
 
 /// Checks that the written rows equal the rows that were built; each entry of `written` has a shard number.
-pub(crate) fn check_rows(made: &MadeTally, written: &[(u64, Tally)]) -> Result<()> {
+pub(crate) fn check_rows(built: &BuildTally, written: &[(u64, Tally)]) -> Result<()> {
     let mut sum = Tally::default();
     written.iter().for_each(|&(_, shard)| sum.add(shard));
-    same("the number of rows in the shards", None, sum.count, made.rows.count)?;
-    same("the fingerprint of the rows in the shards", None, sum.fingerprint, made.rows.fingerprint)
+    check_invariant("the number of rows in the shards", None, sum.count, built.rows.count)?;
+    check_invariant(
+        "the fingerprint of the rows in the shards",
+        None,
+        sum.fingerprint,
+        built.rows.fingerprint,
+    )
 }
 
-impl Conservation {
+impl Invariants {
     /// Checks all invariants over all parts; `written` must be in shard order.
     pub(crate) fn check(
         config: &ResolvedConfig,
         text: &Counts,
-        made: &MadeTally,
-        shown_tokens: u64,
+        built: &BuildTally,
+        covered_tokens: u64,
         written: &[(u64, Tally)],
     ) -> Result<Self> {
-        let (documents, passes, shards) = (text.seen, config.dupe_factor as u64, config.num_shards as u64);
-        check_passes(documents, passes, &made.passes)?;
+        let (documents, passes, shards) = (text.tally, config.dupe_factor as u64, config.num_shards as u64);
+        check_passes(documents, passes, &built.passes)?;
         let tokens = text.tokens.saturating_mul(passes);
-        check_tokens(tokens, shown_tokens, config.nsp)?;
-        check_rows(made, written)?;
-        same("the number of shards", None, written.len() as u64, shards)?;
+        check_tokens(tokens, covered_tokens, config.nsp)?;
+        check_rows(built, written)?;
+        check_invariant("the number of shards", None, written.len() as u64, shards)?;
         for (expected, (found, _)) in (0..).zip(written) {
-            same("the number of a shard", None, *found, expected)?;
+            check_invariant("the number of a shard", None, *found, expected)?;
         }
         if config.layout == Layout::Documents {
-            let (found, expected) = (made.rows.fingerprint, documents.fingerprint);
-            same("the fingerprint of the documents in the shards", None, found, expected)?;
+            let (found, expected) = (built.rows.fingerprint, documents.fingerprint);
+            check_invariant("the fingerprint of the documents in the shards", None, found, expected)?;
         }
         Ok(Self {
             documents: documents.count,
             document_fingerprint: format!("{:016x}", documents.fingerprint),
             passes,
             tokens,
-            shown_tokens,
-            rows: made.rows.count,
-            row_fingerprint: format!("{:016x}", made.rows.fingerprint),
+            covered_tokens,
+            rows: built.rows.count,
+            row_fingerprint: format!("{:016x}", built.rows.fingerprint),
         })
     }
 }
@@ -148,7 +159,7 @@ impl Conservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::output::Opened;
+    use crate::builder::output::OutputState;
     use crate::builder::output::part_receipt::PartReceipt;
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
@@ -160,8 +171,8 @@ mod tests {
         let mut tally = Tally::default();
         for number in numbers {
             let mut hash = DocumentHash::default();
-            hash.see_sentence(&number.to_le_bytes());
-            tally.see_document(hash);
+            hash.add_sentence(&number.to_le_bytes());
+            tally.add_document(hash);
         }
         tally
     }
@@ -187,9 +198,9 @@ mod tests {
     #[test]
     fn passes_of_parts_are_added_in_any_order() {
         let part = |passes: &[u64]| {
-            let mut made = MadeTally::default();
-            passes.iter().for_each(|&pass| made.see_document(pass, DocumentHash::default()));
-            made
+            let mut built = BuildTally::default();
+            passes.iter().for_each(|&pass| built.add_document(pass, DocumentHash::default()));
+            built
         };
         let mut sum = part(&[7, 7, 2, 9]);
         sum.add(&part(&[0, 9, 2]));
@@ -202,8 +213,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = BuildConfig { num_shards: Some(3), threads: 2, ..lettered(folder.path(), 500) };
         let prepared = prepare(&config)?;
-        let Opened::Output(output) = prepared.open(&Disk)? else { panic!("a new folder") };
-        let mut receipt = prepared.make(&output, &mut |_| {})?;
+        let OutputState::Open(output) = prepared.open(&Disk)? else { panic!("a new folder") };
+        let mut receipt = prepared.build(&output, &mut |_| {})?;
         assert_eq!(receipt.shards.len(), 3);
         damage(&mut receipt);
         Manifest::of_parts(vec![receipt]).map(drop)
@@ -215,21 +226,21 @@ mod tests {
         type Damage = fn(&mut PartReceipt);
         let damages: [(&str, Damage); 7] = [
             ("the number of rows in the shards", |receipt| receipt.shards[1].rows.count -= 1),
-            ("the number of rows in the shards", |receipt| receipt.made.tally.rows.count += 1),
+            ("the number of rows in the shards", |receipt| receipt.stats.tally.rows.count += 1),
             ("the fingerprint of the rows", |receipt| {
-                let rows = &mut receipt.made.tally.rows;
+                let rows = &mut receipt.stats.tally.rows;
                 rows.fingerprint = rows.fingerprint.wrapping_add(1);
             }),
             ("the number of documents of pass", |receipt| {
-                receipt.made.tally.passes[0].documents.count += 1;
+                receipt.stats.tally.passes[0].documents.count += 1;
             }),
-            ("the number of passes", |receipt| receipt.made.tally.passes.clear()),
+            ("the number of passes", |receipt| receipt.stats.tally.passes.clear()),
             ("the number of rows in the shards", |receipt| drop(receipt.shards.pop())),
             ("the number of a shard", |receipt| receipt.shards[2].shard = 1),
         ];
         for (named, damage) in damages {
             let error = build(damage).unwrap_err();
-            assert!(matches!(error, Error::NotConserved { .. }), "{error}");
+            assert!(matches!(error, Error::InvariantViolated { .. }), "{error}");
             assert!(error.to_string().contains(named), "{named}: {error}");
         }
     }

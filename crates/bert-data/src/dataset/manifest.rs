@@ -1,9 +1,10 @@
 //! `manifest.json` describes the contents of a data folder. It is written last; its presence means that the data set is
 //! complete.
 //!
-//! A reader can rely on a [`Manifest`]: the file is sealed ([`bert_storage::sealed`]), no file name points outside the
-//! folder, the options are valid for a build, and the counts agree (`manifest_check`). It contains the digests of the
-//! shards and the vocabulary, because parquet-rs writes no page checksums; [`crate::verify`] compares them.
+//! A reader can rely on a [`Manifest`]: the file has a checksum ([`bert_storage::checksummed_json`]), no file name
+//! points outside the folder, the options are valid for a build, and the counts agree (`manifest_check`). It contains
+//! the digests of the shards and the vocabulary, because parquet-rs writes no page checksums; [`crate::verify`]
+//! compares them.
 //!
 //! With `"masking": "dynamic"` in `config`, the shards have the same columns, but `masked_lm_positions` and
 //! `masked_lm_ids` are empty lists in every row (a row with masks is rejected) and `input_ids` are the original tokens.
@@ -24,14 +25,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Masking, Segmenter};
-use crate::dataset::conservation::Conservation;
+use crate::dataset::invariants::Invariants;
 use crate::dataset::report::DataReport;
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
 use crate::input::InputEntry;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::word_marks::IdSpace;
-use bert_storage::sealed::{LARGEST, sealed, unsealed};
+use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
 use bert_storage::{StagedFolder, digest_file, is_url, objects, read_limited, size};
 
 /// The file name of the manifest.
@@ -89,7 +90,8 @@ pub struct Manifest {
     /// Number of instances in all shards; with `--layout documents`, the number of instances in one pass.
     pub instances: u64,
     /// The invariants that were checked before this file was written: no document or row was lost or duplicated.
-    pub conservation: Conservation,
+    #[serde(alias = "conservation")]
+    pub invariants: Invariants,
     /// The report on the data.
     pub report: DataReport,
 }
@@ -103,7 +105,7 @@ impl BuildConfig {
     pub fn read(path: &Path) -> Result<Self> {
         let manifest = path.join(MANIFEST);
         let path = if path.is_dir() { manifest.as_path() } else { path };
-        let text = read_limited(path, LARGEST).map_err(Error::io("read", path))?;
+        let text = read_limited(path, MAX_BYTES).map_err(Error::io("read", path))?;
         let invalid = |source| Error::Option(OptionError::File { path: path.to_owned(), source });
         let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
         match value.get_mut("config") {
@@ -166,38 +168,38 @@ impl Manifest {
     /// [`Error::Manifest`] or [`Error::Storage`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
-        let bytes = match read_limited(&path, LARGEST) {
+        let bytes = match read_limited(&path, MAX_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let is_absent = !is_url(folder) && folder.try_exists().is_ok_and(|exists| !exists);
                 let problem =
                     if is_absent { ManifestProblem::NoSuchFolder } else { ManifestProblem::Missing };
-                return Err(problem.at(folder).into());
+                return Err(problem.located(folder).into());
             }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return Err(ManifestProblem::NotAFolder.at(folder).into());
+                return Err(ManifestProblem::NotAFolder.located(folder).into());
             }
             Err(source) => return Err(Error::io("read", &path)(source)),
         };
-        match unsealed(bytes.clone()) {
+        match verify_checksum(bytes.clone()) {
             Ok(json) => Self::parse(&path, &json),
-            // Report a specific problem first: it is more informative than the broken seal.
+            // Report a specific problem first: it is more informative than the checksum error.
             Err(source) => {
-                let invalid = |source| ManifestProblem::Invalid(source).at(&path);
+                let invalid = |source| ManifestProblem::Invalid(source).located(&path);
                 let mut value: serde_json::Value = serde_json::from_slice(&bytes).map_err(invalid)?;
                 value.as_object_mut().map(|object| object.remove("seal"));
                 Self::parse(&path, value.to_string().as_bytes())?;
-                Err(ManifestProblem::Seal(source).at(path).into())
+                Err(ManifestProblem::Checksum(source).located(path).into())
             }
         }
     }
 
     fn parse(path: &Path, json: &[u8]) -> Result<Self> {
-        let invalid = |source| ManifestProblem::Invalid(source).at(path);
+        let invalid = |source| ManifestProblem::Invalid(source).located(path);
         let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
             let (found, expected) = (version.format_version, FORMAT_VERSION);
-            return Err(ManifestProblem::Version { found, expected }.at(path).into());
+            return Err(ManifestProblem::Version { found, expected }.located(path).into());
         }
         let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
@@ -206,15 +208,15 @@ impl Manifest {
 
     /// Writes the manifest, which commits the data set.
     pub(crate) fn write(&self, folder: &StagedFolder<'_>) -> Result<()> {
-        self.check(&folder.at(MANIFEST))?;
-        folder.write_sealed(MANIFEST, self)?;
+        self.check(&folder.path_of(MANIFEST))?;
+        folder.write_checksummed(MANIFEST, self)?;
         Ok(())
     }
 
     /// Returns the text of the manifest, for an object store.
-    pub(crate) fn sealed(&self, folder: &Path) -> Result<String> {
+    pub(crate) fn to_checksummed_json(&self, folder: &Path) -> Result<String> {
         self.check(&Self::path(folder))?;
-        Ok(sealed(self))
+        Ok(checksummed_json(self))
     }
 
     /// Compares the files in the folder with the manifest: presence, sizes and the digest of the vocabulary. Reads no
@@ -243,8 +245,8 @@ impl Manifest {
         let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
         match found {
             Some(found) if found == expected => Ok(()),
-            Some(found) => Err(ManifestProblem::FileSize { found, expected }.at(path).into()),
-            None => Err(ManifestProblem::FileMissing.at(path).into()),
+            Some(found) => Err(ManifestProblem::FileSize { found, expected }.located(path).into()),
+            None => Err(ManifestProblem::FileMissing.located(path).into()),
         }
     }
 
@@ -254,10 +256,10 @@ impl Manifest {
     /// As [`Manifest::check_files`].
     pub(crate) fn check_vocabulary(&self, folder: &Path) -> Result<Vocabulary> {
         let path = self.vocabulary_path(folder);
-        same_digest(&path, &self.vocabulary.blake3)?;
+        check_digest_of(&path, &self.vocabulary.blake3)?;
         let vocabulary = Vocabulary::read(&path)?;
         let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
-        agree(&Self::path(folder), "the vocabulary's size", found, expected)?;
+        check_equal(&Self::path(folder), "the vocabulary's size", found, expected)?;
         self.check_replacements(&Self::path(folder), &vocabulary)?;
         Ok(vocabulary)
     }
@@ -280,34 +282,34 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::check_files`].
     pub(crate) fn check_digest(&self, folder: &Path, index: usize) -> Result<()> {
-        same_digest(&self.shard_path(folder, index), &self.shards[index].blake3)
+        check_digest_of(&self.shard_path(folder, index), &self.shards[index].blake3)
     }
 
     /// Compares the number of rows and row groups of a shard.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
         let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
-        agree(&path, "the shard's rows", rows, shard.rows)?;
-        agree(&path, "the shard's row groups", groups, shard.row_groups)
+        check_equal(&path, "the shard's rows", rows, shard.rows)?;
+        check_equal(&path, "the shard's row groups", groups, shard.row_groups)
     }
 }
 
 /// Compares two numbers of a manifest, or a number with a count; the error names `path`.
-pub(crate) fn agree(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<()> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(ManifestProblem::Count { what, found, expected }.at(path).into()),
+pub(crate) fn check_equal(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
     }
+    Err(ManifestProblem::Count { what, found, expected }.located(path).into())
 }
 
-fn same_digest(path: &Path, expected: &str) -> Result<()> {
+fn check_digest_of(path: &Path, expected: &str) -> Result<()> {
     let found = match digest_file(path) {
         Err(bert_storage::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Err(ManifestProblem::FileMissing.at(path).into());
+            return Err(ManifestProblem::FileMissing.located(path).into());
         }
         found => found?,
     };
     if found == expected {
         return Ok(());
     }
-    Err(ManifestProblem::FileDigest { found, expected: expected.to_owned() }.at(path).into())
+    Err(ManifestProblem::FileDigest { found, expected: expected.to_owned() }.located(path).into())
 }

@@ -1,31 +1,31 @@
 //! Checks that the options and counts of a manifest are valid for a build, before anything is computed from them.
 //!
-//! A seal detects damage, not intent: anyone who writes a manifest can seal it too. Readers divide by counts, multiply
-//! them and allocate memory for lengths. Every count therefore has a maximum here, and related counts must agree. Only
-//! [`crate::verify`] compares the counts with the shards.
+//! A checksum detects damage, not intent: anyone who writes a manifest can also compute its checksum. Readers divide by
+//! counts, multiply them and allocate memory for lengths. Every count therefore has a maximum here, and related counts
+//! must agree. Only [`crate::verify`] compares the counts with the shards.
 
 use std::path::Path;
 
-use crate::config::{Layout, MOST_ROW_GROUPS, Nsp};
-use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, agree};
+use crate::config::{Layout, MAX_ROW_GROUPS, Nsp};
+use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, check_equal};
 use crate::dataset::report::{DataReport, length_ranges};
 use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
 
 /// Maximum count: even multiplied by the length of the longest row, it fits into 64 bits.
-pub(crate) const LARGEST_COUNT: u64 = 1 << 48;
+pub(crate) const MAX_COUNT: u64 = 1 << 48;
 
 /// Rejects a count outside a range; the error names `path`.
-pub(crate) fn in_range(path: &Path, what: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
-    match (least..=most).contains(&found) {
-        true => Ok(()),
-        false => Err(ManifestProblem::Range { what, found, least, most }.at(path).into()),
+pub(crate) fn check_range(path: &Path, what: &'static str, found: u64, min: u64, max: u64) -> Result<()> {
+    if (min..=max).contains(&found) {
+        return Ok(());
     }
+    Err(ManifestProblem::Range { what, found, min, max }.located(path).into())
 }
 
 /// Rejects a value that contradicts the others.
-fn fits(path: &Path, what: &'static str, fits: bool) -> Result<()> {
-    if fits { Ok(()) } else { Err(ManifestProblem::Contradiction(what).at(path).into()) }
+fn check_consistent(path: &Path, what: &'static str, is_consistent: bool) -> Result<()> {
+    if is_consistent { Ok(()) } else { Err(ManifestProblem::Contradiction(what).located(path).into()) }
 }
 
 impl Manifest {
@@ -37,7 +37,7 @@ impl Manifest {
         self.check_names(path)?;
         self.config.check(path)?;
         self.check_shards(path)?;
-        self.check_law(path)?;
+        self.check_invariants(path)?;
         self.check_report(path)
     }
 
@@ -49,7 +49,7 @@ impl Manifest {
                 && !file.contains(['/', '\\', ':', '\0'])
                 && file != MANIFEST;
             if !plain {
-                return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
+                return Err(ManifestProblem::UnsafePath(file.clone()).located(path).into());
             }
         }
         Ok(())
@@ -65,38 +65,44 @@ impl Manifest {
 
     fn check_shards(&self, path: &Path) -> Result<()> {
         let of_vocabulary = self.vocabulary.size as u64;
-        in_range(path, "the size of the vocabulary", of_vocabulary, 1, u64::from(u32::MAX))?;
+        check_range(path, "the size of the vocabulary", of_vocabulary, 1, u64::from(u32::MAX))?;
         let shards = self.shards.len() as u64;
-        agree(path, "the number of shards", shards, self.config.num_shards as u64)?;
+        check_equal(path, "the number of shards", shards, self.config.num_shards as u64)?;
         // Sums that exceed 64 bits are out of range too.
         let sum = |of: fn(&ShardEntry) -> u64| self.shards.iter().map(of).fold(0, u64::saturating_add);
         let bytes = sum(|shard| shard.bytes);
-        in_range(path, "the sum of the shards' bytes", bytes, 0, LARGEST_COUNT)?;
+        check_range(path, "the sum of the shards' bytes", bytes, 0, MAX_COUNT)?;
         let rows = sum(|shard| shard.rows);
-        in_range(path, "the sum of the shards' rows", rows, 1, LARGEST_COUNT)?;
-        agree(path, "the sum of the shards' rows", rows, self.stored_rows())?;
+        check_range(path, "the sum of the shards' rows", rows, 1, MAX_COUNT)?;
+        check_equal(path, "the sum of the shards' rows", rows, self.stored_rows())?;
         for shard in &self.shards {
             // Reading by row groups divides by their number, and every row group has a row.
-            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(MOST_ROW_GROUPS));
-            agree(path, "the row groups of a shard", shard.row_groups, groups)?;
+            let groups = shard.row_groups.clamp(u64::from(shard.rows > 0), shard.rows.min(MAX_ROW_GROUPS));
+            check_equal(path, "the row groups of a shard", shard.row_groups, groups)?;
         }
         Ok(())
     }
 
     /// Checks the recorded invariants against the options and the report.
-    fn check_law(&self, path: &Path) -> Result<()> {
-        let (law, report) = (&self.conservation, &self.report);
-        let same = |what, found, expected| agree(path, what, found, expected);
-        in_range(path, "the number of tokens", report.tokens, 1, LARGEST_COUNT)?;
-        same("the number of rows in the law of conservation", law.rows, self.stored_rows())?;
-        same("the number of documents in the law of conservation", law.documents, report.documents)?;
-        same("the number of passes in the law of conservation", law.passes, self.config.dupe_factor as u64)?;
-        let tokens = report.tokens.saturating_mul(law.passes);
-        same("the number of tokens in the law of conservation", law.tokens, tokens)?;
-        in_range(path, "the number of tokens in instances", law.shown_tokens, 0, law.tokens)?;
-        for fingerprint in [&law.document_fingerprint, &law.row_fingerprint] {
+    fn check_invariants(&self, path: &Path) -> Result<()> {
+        let (invariants, report) = (&self.invariants, &self.report);
+        let equal = |what, found, expected| check_equal(path, what, found, expected);
+        check_range(path, "the number of tokens", report.tokens, 1, MAX_COUNT)?;
+        equal("the number of rows in the invariants", invariants.rows, self.stored_rows())?;
+        equal("the number of documents in the invariants", invariants.documents, report.documents)?;
+        equal("the number of passes in the invariants", invariants.passes, self.config.dupe_factor as u64)?;
+        let tokens = report.tokens.saturating_mul(invariants.passes);
+        equal("the number of tokens in the invariants", invariants.tokens, tokens)?;
+        check_range(
+            path,
+            "the number of tokens in instances",
+            invariants.covered_tokens,
+            0,
+            invariants.tokens,
+        )?;
+        for fingerprint in [&invariants.document_fingerprint, &invariants.row_fingerprint] {
             let is_one = fingerprint.len() == 16 && fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit());
-            fits(path, "a fingerprint", is_one)?;
+            check_consistent(path, "a fingerprint", is_one)?;
         }
         Ok(())
     }
@@ -104,51 +110,51 @@ impl Manifest {
     /// Checks that the counts of the report agree with each other and with the options.
     fn check_report(&self, path: &Path) -> Result<()> {
         let (report, config) = (&self.report, &self.config);
-        let same = |what, found, expected| agree(path, what, found, expected);
-        fits(path, "the kind of segments in the report", report.nsp == config.nsp)?;
-        fits(path, "the layout in the report", report.layout == config.layout)?;
-        fits(path, "the masking in the report", report.masking == config.masking)?;
+        let equal = |what, found, expected| check_equal(path, what, found, expected);
+        check_consistent(path, "the kind of segments in the report", report.nsp == config.nsp)?;
+        check_consistent(path, "the layout in the report", report.layout == config.layout)?;
+        check_consistent(path, "the masking in the report", report.masking == config.masking)?;
         let (length, of_report) = (config.max_seq_length as u64, report.max_seq_length as u64);
-        same("max_seq_length in the report", of_report, length)?;
-        in_range(path, "the number of instances", self.instances, 1, LARGEST_COUNT)?;
-        same("the number of instances in the report", report.instances, self.instances)?;
+        equal("max_seq_length in the report", of_report, length)?;
+        check_range(path, "the number of instances", self.instances, 1, MAX_COUNT)?;
+        equal("the number of instances in the report", report.instances, self.instances)?;
         let limits = [
             ("the number of documents", report.documents, report.sentences),
             ("the number of documents with one sentence", report.one_sentence_documents, report.documents),
             ("the number of sentences", report.sentences, report.tokens),
             ("the number of [UNK]", report.unknown_tokens, report.tokens),
-            ("the number of tokens that were looked for", report.looked_for_tokens, report.tokens),
-            ("the number of tokens never shown", report.never_shown_tokens, report.looked_for_tokens),
-            ("the number of documents without text", report.empty_documents, LARGEST_COUNT),
-            ("the number of lines not UTF-8", report.invalid_utf8_lines, LARGEST_COUNT),
-            ("the number of null rows", report.null_rows, LARGEST_COUNT),
-            ("the number of cut sentences", report.cut_sentences, LARGEST_COUNT),
+            ("the number of sampled tokens", report.sampled_tokens, report.tokens),
+            ("the number of uncovered tokens", report.uncovered_tokens, report.sampled_tokens),
+            ("the number of documents without text", report.empty_documents, MAX_COUNT),
+            ("the number of lines not UTF-8", report.invalid_utf8_lines, MAX_COUNT),
+            ("the number of null rows", report.null_rows, MAX_COUNT),
+            ("the number of cut sentences", report.cut_sentences, MAX_COUNT),
             ("the number of tokens of all instances", report.instance_tokens, length * self.instances),
             ("the number of rows with label 1", report.random_next, self.instances),
             ("the number of masked tokens", report.masked_tokens, report.instance_tokens),
         ];
-        limits.into_iter().try_for_each(|(what, found, most)| in_range(path, what, found, 0, most))?;
+        limits.into_iter().try_for_each(|(what, found, max)| check_range(path, what, found, 0, max))?;
         if config.nsp == Nsp::Off {
-            same("the number of rows with label 1", report.random_next, 0)?;
+            equal("the number of rows with label 1", report.random_next, 0)?;
         }
-        let shown = [report.shown_as_mask, report.shown_unchanged, report.shown_as_random];
-        let shown = shown.into_iter().fold(0, u64::saturating_add);
-        same("the number of masked tokens by what is shown for them", shown, report.masked_tokens)?;
-        fits(path, "a share", (0.0..=1.0).contains(&report.left_out_share))?;
+        let replaced = [report.shown_as_mask, report.shown_unchanged, report.shown_as_random];
+        let replaced = replaced.into_iter().fold(0, u64::saturating_add);
+        equal("the sum of the masked tokens by replacement", replaced, report.masked_tokens)?;
+        check_consistent(path, "omitted_fraction", (0.0..=1.0).contains(&report.omitted_fraction))?;
         check_lengths(report, path)
     }
 
     /// Checks that the vocabulary has the tokens that the options need.
     pub(crate) fn check_replacements(&self, path: &Path, vocabulary: &Vocabulary) -> Result<()> {
         let none = vocabulary.tokens().iter().all(|token| is_special_token(token));
-        fits(path, "the vocabulary", !(none && self.config.random_word_skip_special))
+        check_consistent(path, "the vocabulary", !(none && self.config.random_word_skip_special))
     }
 }
 
 /// Checks that the histogram has the standard ranges and counts every instance once.
 fn check_lengths(report: &DataReport, path: &Path) -> Result<()> {
     let found = report.length_histogram.iter().map(|range| (range.from, range.to));
-    fits(path, "the list of lengths", found.eq(length_ranges(report.max_seq_length)))?;
+    check_consistent(path, "the list of lengths", found.eq(length_ranges(report.max_seq_length)))?;
     let sum = report.length_histogram.iter().map(|range| range.instances).fold(0, u64::saturating_add);
-    agree(path, "the number of instances by their lengths", sum, report.instances)
+    check_equal(path, "the number of instances by their lengths", sum, report.instances)
 }

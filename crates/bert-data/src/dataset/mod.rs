@@ -1,8 +1,8 @@
 //! Opens a finished data set: [`DataSet`] checks the folder, manifest and vocabulary once and can then be passed
 //! around.
 
-pub(crate) mod conservation;
 pub(crate) mod document_groups;
+pub(crate) mod invariants;
 pub mod manifest;
 pub(crate) mod manifest_check;
 pub mod render;
@@ -103,10 +103,10 @@ impl DataSet {
     /// Opens the file of a shard, or the cached copy of an object.
     fn shard_file(&self, shard: usize) -> Result<File> {
         let (path, entry) = (self.shard_path(shard), &self.manifest.shards[shard]);
-        match is_url(&path) {
-            true => Ok(self.cache.open(&path, entry.bytes, &entry.blake3)?),
-            false => File::open(&path).map_err(Error::io("open", &path)),
+        if is_url(&path) {
+            return Ok(self.cache.open(&path, entry.bytes, &entry.blake3)?);
         }
+        File::open(&path).map_err(Error::io("open", &path))
     }
 
     /// Opens a shard and checks its columns and number of rows. The caller must compare the digest.

@@ -30,12 +30,12 @@ pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
 type Token = (Option<&'static str>, String, String);
 
 /// One instance as text: its label, then segment A and segment B, each on a separate line.
-pub struct ShownInstance {
+pub struct InstanceText {
     head: String,
     segments: [Vec<Token>; 2],
 }
 
-impl ShownInstance {
+impl InstanceText {
     /// Renders a row.
     #[must_use]
     pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
@@ -44,15 +44,15 @@ impl ShownInstance {
         let mut segments = [Vec::new(), Vec::new()];
         let mut masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids).peekable();
         for (position, (&id, &segment)) in row.input_ids.iter().zip(row.segment_ids).enumerate() {
-            let shown = vocabulary.token(id);
+            let token = vocabulary.token(id);
             let original = masked.next_if(|(masked, _)| **masked == position as u32).map(|(_, id)| *id);
-            let was = original.map_or(shown, |original| vocabulary.token(original));
+            let was = original.map_or(token, |original| vocabulary.token(original));
             let (class, on_page, in_terminal) = match original {
-                None if ["[CLS]", "[SEP]"].contains(&shown) => (Some("s"), shown.into(), shown.into()),
-                None => (None, shown.into(), shown.into()),
+                None if ["[CLS]", "[SEP]"].contains(&token) => (Some("s"), token.into(), token.into()),
+                None => (None, token.into(), token.into()),
                 Some(original) if id == original => (Some("k"), was.into(), format!("[KEPT:{was}]")),
                 Some(_) if id == vocabulary.mask_id() => (Some("m"), was.into(), format!("[MASK:{was}]")),
-                Some(_) => (Some("r"), format!("{was} \u{2192} {shown}"), format!("[{was}->{shown}]")),
+                Some(_) => (Some("r"), format!("{was} \u{2192} {token}"), format!("[{was}->{token}]")),
             };
             segments[usize::from(segment != 0)].push((class, on_page, in_terminal));
         }
@@ -64,7 +64,7 @@ impl ShownInstance {
     }
 }
 
-impl fmt::Display for ShownInstance {
+impl fmt::Display for InstanceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.head)?;
         for (name, tokens) in self.segments() {
@@ -75,7 +75,7 @@ impl fmt::Display for ShownInstance {
     }
 }
 
-impl Render for ShownInstance {
+impl Render for InstanceText {
     fn render(&self) -> Markup {
         html! {
             span.s { (self.head) }
@@ -94,7 +94,7 @@ impl Render for ShownInstance {
 /// Renders the first `n` rows of a data set as text; generates loader rows and masks for epoch 0.
 pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
     let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
-    let shown =
-        |index| Ok(ShownInstance::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string());
-    (0..n.min(manifest.instances)).map(shown).collect()
+    let render =
+        |index| Ok(InstanceText::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string());
+    (0..n.min(manifest.instances)).map(render).collect()
 }

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::config::predictions::warn_of_cap;
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Masking, Nsp, RandomMode};
-use crate::dataset::conservation::same;
+use crate::dataset::invariants::check_invariant;
 use crate::documents::Counts;
 use crate::documents::read::ReadReport;
 use crate::error::Result;
-use crate::instance::coverage::Unseen;
+use crate::instance::coverage::Uncovered;
 use crate::instance::pairs::Instance;
 use crate::tokenization::vocabulary::TokenId;
 
@@ -31,9 +31,11 @@ pub(crate) struct Counters {
     random_next: u64,
     masked: u64,
     mask_tokens: u64,
-    kept: u64,
+    #[serde(rename = "kept")]
+    unchanged: u64,
     /// Number of text tokens in an instance of their own document; random next sentences are not counted.
-    pub(crate) shown: u64,
+    #[serde(rename = "shown")]
+    pub(crate) own_tokens: u64,
     lengths: Vec<u64>,
 }
 
@@ -49,9 +51,9 @@ impl Counters {
         self.random_next += u64::from(row.is_random_next);
         self.masked += row.masked_lm_positions.len() as u64;
         for (&position, &original) in row.masked_lm_positions.iter().zip(&row.masked_lm_ids) {
-            let shown = row.tokens[position as usize];
-            self.mask_tokens += u64::from(shown == mask);
-            self.kept += u64::from(shown != mask && shown == original);
+            let token = row.tokens[position as usize];
+            self.mask_tokens += u64::from(token == mask);
+            self.unchanged += u64::from(token != mask && token == original);
         }
     }
 
@@ -63,13 +65,13 @@ impl Counters {
         add(&mut self.random_next, other.random_next);
         add(&mut self.masked, other.masked);
         add(&mut self.mask_tokens, other.mask_tokens);
-        add(&mut self.kept, other.kept);
-        add(&mut self.shown, other.shown);
+        add(&mut self.unchanged, other.unchanged);
+        add(&mut self.own_tokens, other.own_tokens);
         self.lengths.iter_mut().zip(&other.lengths).for_each(|(sum, more)| add(sum, *more));
     }
 
     /// Returns whether these counts agree with each other and with the maximum length.
-    pub(crate) fn agree(&self, max_seq_length: usize) -> bool {
+    pub(crate) fn is_consistent(&self, max_seq_length: usize) -> bool {
         let weighted = |(length, count): (u128, &u64)| length * u128::from(*count);
         let instances: u128 = self.lengths.iter().map(|&count| u128::from(count)).sum();
         let tokens: u128 = (0..).zip(&self.lengths).map(weighted).sum();
@@ -77,8 +79,8 @@ impl Counters {
             && (instances, tokens) == (self.instances.into(), self.tokens.into())
             && self.random_next <= self.instances
             && self.masked <= self.tokens
-            && self.mask_tokens.saturating_add(self.kept) <= self.masked
-            && self.shown <= self.tokens
+            && self.mask_tokens.saturating_add(self.unchanged) <= self.masked
+            && self.own_tokens <= self.tokens
     }
 }
 
@@ -119,13 +121,16 @@ pub struct DataReport {
     pub cut_sentences: u64,
     /// Average fraction of the tokens that a pass omits from the instances of their own document: truncated, or in a
     /// document that yields no instance.
-    pub left_out_share: f64,
+    #[serde(alias = "left_out_share")]
+    pub omitted_fraction: f64,
     /// Number of tokens that were checked for occurrence in the instances of all passes: all tokens, or a sample if
     /// there are more than 262,144. If the shards hold documents, the number of passes is unlimited, and only documents
     /// without instances count.
-    pub looked_for_tokens: u64,
+    #[serde(alias = "looked_for_tokens")]
+    pub sampled_tokens: u64,
     /// Number of these tokens that occur in no instance of any pass.
-    pub never_shown_tokens: u64,
+    #[serde(alias = "never_shown_tokens")]
+    pub uncovered_tokens: u64,
     /// Number of rows in the data set.
     pub instances: u64,
     /// Number of tokens in all rows, including `[CLS]` and `[SEP]`. This is more than `tokens` times passes, because
@@ -169,7 +174,7 @@ impl DataReport {
         text: &Counts,
         read: &ReadReport,
         counters: &Counters,
-        unseen: Unseen,
+        uncovered: Uncovered,
     ) -> Self {
         let all_passes = text.tokens.saturating_mul(config.dupe_factor as u64);
         let mut report = Self {
@@ -185,19 +190,19 @@ impl DataReport {
             invalid_utf8_lines: read.invalid_utf8_lines,
             null_rows: read.null_rows,
             cut_sentences: read.cut_sentences,
-            left_out_share: share(all_passes.saturating_sub(counters.shown), all_passes),
-            looked_for_tokens: unseen.of,
-            never_shown_tokens: unseen.tokens,
+            omitted_fraction: share(all_passes.saturating_sub(counters.own_tokens), all_passes),
+            sampled_tokens: uncovered.sampled,
+            uncovered_tokens: uncovered.tokens,
             instances: counters.instances,
             instance_tokens: counters.tokens,
             random_next: counters.random_next,
             masked_tokens: counters.masked,
             shown_as_mask: counters.mask_tokens,
-            shown_unchanged: counters.kept,
+            shown_unchanged: counters.unchanged,
             shown_as_random: counters
                 .masked
                 .saturating_sub(counters.mask_tokens)
-                .saturating_sub(counters.kept),
+                .saturating_sub(counters.unchanged),
             max_seq_length: config.max_seq_length,
             length_histogram: histogram(&counters.lengths),
             warnings: Vec::new(),
@@ -211,26 +216,32 @@ impl DataReport {
     }
 
     /// Compares the counts of instances with recounted rows.
-    pub(crate) fn agrees_with(&self, counters: &Counters) -> Result<()> {
+    pub(crate) fn check_counters(&self, counters: &Counters) -> Result<()> {
         let sums = [
             ("the number of instances in the shards", counters.instances, self.instances),
             ("the number of tokens in the shards", counters.tokens, self.instance_tokens),
             ("the number of rows with label 1", counters.random_next, self.random_next),
             ("the number of masked tokens in the shards", counters.masked, self.masked_tokens),
-            ("the number of tokens shown as [MASK]", counters.mask_tokens, self.shown_as_mask),
-            ("the number of masked tokens shown as they are", counters.kept, self.shown_unchanged),
+            ("the number of tokens replaced by [MASK]", counters.mask_tokens, self.shown_as_mask),
+            ("the number of unchanged masked tokens", counters.unchanged, self.shown_unchanged),
         ];
-        sums.into_iter().try_for_each(|(what, found, expected)| same(what, None, found, expected))?;
+        sums.into_iter()
+            .try_for_each(|(what, found, expected)| check_invariant(what, None, found, expected))?;
         let lengths = histogram(&counters.lengths);
         let ranges = lengths.iter().zip(&self.length_histogram);
-        same(
+        check_invariant(
             "the number of ranges of lengths",
             None,
             lengths.len() as u64,
             self.length_histogram.len() as u64,
         )?;
         ranges.into_iter().try_for_each(|(found, expected)| {
-            same("the number of rows of a range of lengths", None, found.instances, expected.instances)
+            check_invariant(
+                "the number of rows of a range of lengths",
+                None,
+                found.instances,
+                expected.instances,
+            )
         })
     }
 
@@ -242,14 +253,14 @@ impl DataReport {
 
     /// Returns the fraction of the text's tokens that occur in no instance of any pass.
     #[must_use]
-    pub fn never_shown_share(&self) -> f64 {
-        share(self.never_shown_tokens, self.looked_for_tokens)
+    pub fn uncovered_fraction(&self) -> f64 {
+        share(self.uncovered_tokens, self.sampled_tokens)
     }
 
     /// Returns whether the tokens in no instance were counted in a sample of the text only.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
-        self.looked_for_tokens < self.tokens
+        self.sampled_tokens < self.tokens
     }
 
     /// Returns the fraction of the rows with label 1: segment B is random, or the segments are swapped.
@@ -276,7 +287,7 @@ impl DataReport {
         let percent = |value: f64| format!("{:.2} %", 100.0 * value);
         let mut figures = Vec::new();
         let mut add = |name, figure, note: &str| figures.push((name, figure, note.to_owned()));
-        let empty = format!("{} more without text were left out", count(self.empty_documents));
+        let empty = format!("{} more without text were omitted", count(self.empty_documents));
         add("documents", count(self.documents), if self.empty_documents > 0 { &empty } else { "" });
         add("  with one sentence", count(self.one_sentence_documents), "");
         add("sentences", count(self.sentences), "");
@@ -286,16 +297,16 @@ impl DataReport {
         if self.null_rows > 0 {
             add("rows that are null", count(self.null_rows), "");
         }
-        add("  left out in a pass", percent(self.left_out_share), "cut off, or without a pair");
-        let sample = format!("of a sample of {} tokens", count(self.looked_for_tokens));
+        add("  omitted per pass", percent(self.omitted_fraction), "truncated, or without a pair");
+        let sample = format!("of a sample of {} tokens", count(self.sampled_tokens));
         let of_all = if self.is_sampled() { sample.as_str() } else { "" };
-        add("  left out in all passes", percent(self.never_shown_share()), of_all);
+        add("  omitted in all passes", percent(self.uncovered_fraction()), of_all);
         if self.cut_sentences > 0 {
             add("sentences cut into pieces", count(self.cut_sentences), "longer than an instance");
         }
         let of_pass = match self.layout {
             Layout::Instances => "",
-            Layout::Documents => "in one pass; the loader makes other ones in every epoch",
+            Layout::Documents => "in one pass; the loader generates new ones in every epoch",
         };
         add("instances", count(self.instances), of_pass);
         match self.nsp {
@@ -304,11 +315,11 @@ impl DataReport {
             Nsp::Off => {}
         }
         if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
-            add("  masked tokens", "none".to_owned(), "the loader masks, in every epoch anew");
+            add("  masked tokens", "none".to_owned(), "the loader draws new masks in every epoch");
         } else {
             let of_masked = |count| percent(share(count, self.masked_tokens));
             add("  masked tokens", percent(self.masked_share()), "of all tokens");
-            add("    shown as [MASK]", of_masked(self.shown_as_mask), "80 % by rule");
+            add("    replaced by [MASK]", of_masked(self.shown_as_mask), "80 % by rule");
             add("    unchanged", of_masked(self.shown_unchanged), "10 % by rule");
             add("    another token", of_masked(self.shown_as_random), "10 % by rule");
         }
@@ -356,8 +367,10 @@ impl DataReport {
                 100.0 * part
             ));
         }
-        if self.never_shown_share() >= 0.01 {
-            warn(self.why_unseen(config));
+        // One pass always omits some tokens, and evaluation data has one pass.
+        let one_pass = config.dupe_factor == 1 && config.layout == Layout::Instances;
+        if self.uncovered_fraction() >= if one_pass { 0.2 } else { 0.01 } {
+            warn(self.why_uncovered(config));
         }
         if self.unknown_share() > 0.05 {
             warn(format!(
@@ -376,14 +389,17 @@ impl DataReport {
     }
 
     /// Explains why tokens occur in no instance, and what to do about it.
-    fn why_unseen(&self, config: &ResolvedConfig) -> String {
-        let (never, left_out) = (self.never_shown_share(), self.left_out_share);
+    fn why_uncovered(&self, config: &ResolvedConfig) -> String {
+        let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
         // Expected fraction if every pass omitted tokens independently.
-        let by_chance = left_out.powi(config.dupe_factor as i32);
-        let why = if never < 2.0 * by_chance && config.layout == Layout::Instances {
+        let by_chance = omitted.powi(config.dupe_factor as i32);
+        let why = if uncovered < 2.0 * by_chance
+            && config.layout == Layout::Instances
+            && config.dupe_factor > 1
+        {
             format!(
-                "a pass leaves out {:.1} %, mostly others each time; a larger --dupe-factor shows more",
-                100.0 * left_out
+                "each pass omits {:.1} %, mostly different ones; a larger --dupe-factor covers more",
+                100.0 * omitted
             )
         } else if config.nsp == Nsp::Sop {
             "documents of one sentence give no pair of sentences".to_owned()
@@ -395,14 +411,14 @@ impl DataReport {
             )
         };
         let of = if self.is_sampled() { " of a sample" } else { "" };
-        format!("{:.1} % of the tokens{of} stand in no instance: {why}.", 100.0 * never)
+        format!("{:.1} % of the tokens{of} occur in no instance: {why}.", 100.0 * uncovered)
     }
 }
 
-/// Returns the minimum and maximum length of each range of the histogram for rows of at most `longest` tokens.
-pub(crate) fn length_ranges(longest: usize) -> impl Iterator<Item = (usize, usize)> {
-    let ranges = RANGES.min(longest);
-    (0..ranges).map(move |range| (longest * range / ranges + 1, longest * (range + 1) / ranges))
+/// Returns the minimum and maximum length of each range of the histogram for rows of at most `max_length` tokens.
+pub(crate) fn length_ranges(max_length: usize) -> impl Iterator<Item = (usize, usize)> {
+    let ranges = RANGES.min(max_length);
+    (0..ranges).map(move |range| (max_length * range / ranges + 1, max_length * (range + 1) / ranges))
 }
 
 fn histogram(lengths: &[u64]) -> Vec<LengthRange> {
@@ -421,11 +437,11 @@ impl fmt::Display for DataReport {
         for (name, value, note) in self.figures(|count| count.to_string()) {
             line(name, &value, &note)?;
         }
-        let most = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
+        let max = self.length_histogram.iter().map(|range| range.instances).max().unwrap_or(0).max(1);
         for range in &self.length_histogram {
-            let bar = "#".repeat((40.0 * range.instances as f64 / most as f64).ceil() as usize);
+            let bar = "#".repeat((40.0 * range.instances as f64 / max as f64).ceil() as usize);
             line(&format!("  length {} to {}", range.from, range.to), &range.instances.to_string(), &bar)?;
         }
-        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
 }

@@ -94,11 +94,11 @@ impl DocumentPasses {
     /// If the documents cannot be read.
     ///
     /// # Panics
-    /// If `place` is outside the bucket.
-    pub fn append_pairs(&self, bucket: &Bucket, pass: u64, place: usize, rows: &mut ShardRows) -> Result<()> {
-        let mut random = pair_stream(self.masker.seed, pass, bucket.number(place));
+    /// If `index` is outside the bucket.
+    pub fn append_pairs(&self, bucket: &Bucket, pass: u64, index: usize, rows: &mut ShardRows) -> Result<()> {
+        let mut random = pair_stream(self.masker.seed, pass, bucket.number(index));
         let (documents, mut instance) = (bucket.documents(), Instance::default());
-        draw_pairs(documents, place, &self.rules, &mut random, |_, pair| {
+        draw_pairs(documents, index, &self.rules, &mut random, |_, pair| {
             pair.fill(documents, &self.rules, &mut instance);
             rows.push_instance(&instance, self.masker.ids);
             Ok(())

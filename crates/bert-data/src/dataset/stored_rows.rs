@@ -24,11 +24,11 @@ pub struct StoredRows {
     starts: Vec<u64>,
     /// The shard that was read last.
     open: Option<(usize, ShardFile)>,
-    loaded: Option<Loaded>,
+    block: Option<RowBlock>,
 }
 
 /// Consecutive rows in memory.
-struct Loaded {
+struct RowBlock {
     /// Number of the first row.
     first: u64,
     rows: ShardRows,
@@ -49,7 +49,7 @@ impl StoredRows {
             masks: RowMasker::fixed(manifest, vocabulary),
             passes: DocumentPasses::new(manifest, vocabulary, seed),
             groups: DocumentGroups::new(data),
-            loaded: None,
+            block: None,
         }
     }
 
@@ -73,9 +73,9 @@ impl StoredRows {
     /// # Panics
     /// If the row does not exist.
     pub fn row(&mut self, index: u64) -> Result<Row<'_>> {
-        let at = self.seek(index)?;
-        let loaded = self.loaded.as_ref().expect("loaded by seek");
-        Ok(masked(&mut self.masks, loaded.rows.row(at), 0, index))
+        let offset = self.seek(index)?;
+        let block = self.block.as_ref().expect("seek loads a block");
+        Ok(masked(&mut self.masks, block.rows.row(offset), 0, index))
     }
 
     /// Returns a row as stored: with masks only if they are stored.
@@ -86,36 +86,36 @@ impl StoredRows {
     /// # Panics
     /// If the row does not exist.
     pub fn stored(&mut self, index: u64) -> Result<Row<'_>> {
-        let at = self.seek(index)?;
-        Ok(self.loaded.as_ref().expect("loaded by seek").rows.row(at))
+        let offset = self.seek(index)?;
+        Ok(self.block.as_ref().expect("seek loads a block").rows.row(offset))
     }
 
     /// Loads a row into memory and returns its position there.
     fn seek(&mut self, index: u64) -> Result<usize> {
         assert!(index < self.len(), "row {index} of {}", self.len());
-        if self.loaded.as_ref().is_none_or(|loaded| index < loaded.first) {
-            self.loaded = None;
+        if self.block.as_ref().is_none_or(|block| index < block.first) {
+            self.block = None;
         }
         loop {
             let (mut first, mut next) = (0, 0);
-            if let Some(loaded) = &self.loaded {
-                let end = loaded.first + loaded.rows.len() as u64;
+            if let Some(block) = &self.block {
+                let end = block.first + block.rows.len() as u64;
                 if index < end {
-                    return Ok((index - loaded.first) as usize);
+                    return Ok((index - block.first) as usize);
                 }
-                (first, next) = (end, loaded.next);
+                (first, next) = (end, block.next);
             }
             // Free the previous rows before reading more.
-            self.loaded = None;
-            self.loaded = Some(match self.data.manifest().config.layout {
+            self.block = None;
+            self.block = Some(match self.data.manifest().config.layout {
                 Layout::Instances => self.read_group(index)?,
-                Layout::Documents => self.make_rows(first, next)?,
+                Layout::Documents => self.generate_rows(first, next)?,
             });
         }
     }
 
     /// Reads the row group that contains row `index`.
-    fn read_group(&mut self, index: u64) -> Result<Loaded> {
+    fn read_group(&mut self, index: u64) -> Result<RowBlock> {
         let shard = self.starts.partition_point(|&start| start <= index) - 1;
         let file = match self.open.take() {
             Some((open, file)) if open == shard => file,
@@ -128,26 +128,26 @@ impl StoredRows {
         let first = self.starts[shard] + file.rows_of(group).start;
         let rows = self.data.read_groups(&file, &[group])?;
         self.open = Some((shard, file));
-        Ok(Loaded { first, rows, next: 0 })
+        Ok(RowBlock { first, rows, next: 0 })
     }
 
     /// Generates the next rows from a row group of documents.
-    fn make_rows(&mut self, first: u64, group: u64) -> Result<Loaded> {
+    fn generate_rows(&mut self, first: u64, group: u64) -> Result<RowBlock> {
         let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
         if group == self.groups.len() {
             let (what, expected) = ("the instances of one pass", self.len());
             let problem = ManifestProblem::Count { what, found: first, expected };
-            return Err(problem.at(Manifest::path(self.data.folder())).into());
+            return Err(problem.located(Manifest::path(self.data.folder())).into());
         }
         let bucket = self.groups.read([group])?;
         let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
-        for place in 0..bucket.len() {
+        for index in 0..bucket.len() {
             pairs.clear();
-            passes.append_pairs(&bucket, 0, place, &mut pairs)?;
+            passes.append_pairs(&bucket, 0, index, &mut pairs)?;
             for (number, row) in (0..).zip(pairs.iter()) {
-                rows.push(passes.mask(row, 0, bucket.number(place), number));
+                rows.push(passes.mask(row, 0, bucket.number(index), number));
             }
         }
-        Ok(Loaded { first, rows, next: group + 1 })
+        Ok(RowBlock { first, rows, next: group + 1 })
     }
 }

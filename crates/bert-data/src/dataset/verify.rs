@@ -13,8 +13,8 @@ use rayon::prelude::*;
 
 use crate::config::Layout;
 use crate::dataset::DataSet;
-use crate::dataset::conservation::same;
 use crate::dataset::document_groups::DocumentGroups;
+use crate::dataset::invariants::check_invariant;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::report::Counters;
 use crate::dataset::row_masker::DocumentPasses;
@@ -53,22 +53,22 @@ pub struct Verification {
     /// All files, the vocabulary first.
     pub files: Vec<CheckedFile>,
     /// The recount; `None` if a file differs from the committed one or no rows were read.
-    pub law: Option<Recount>,
+    pub recount: Option<Recount>,
 }
 
 impl Verification {
     /// Returns whether every file matches the manifest and the recount, if any, found no difference.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        let law = self.law.iter().all(|law| law.problem.is_none());
-        law && self.files.iter().all(|file| file.problem.is_none())
+        let recount_good = self.recount.iter().all(|recount| recount.problem.is_none());
+        recount_good && self.files.iter().all(|file| file.problem.is_none())
     }
 
     /// Returns the first problem.
     #[must_use]
     pub fn into_problem(self) -> Option<Error> {
-        let law = self.law.and_then(|law| law.problem);
-        self.files.into_iter().find_map(|file| file.problem).or(law)
+        let recount = self.recount.and_then(|recount| recount.problem);
+        self.files.into_iter().find_map(|file| file.problem).or(recount)
     }
 }
 
@@ -78,15 +78,15 @@ impl fmt::Display for Verification {
             match &checked.problem {
                 None if checked.rows == 0 => writeln!(f, "good  {}", checked.file)?,
                 None => writeln!(f, "good  {} ({} rows)", checked.file, checked.rows)?,
-                Some(problem) => writeln!(f, "BAD   {}: {problem}", checked.file)?,
+                Some(problem) => writeln!(f, "bad   {}: {problem}", checked.file)?,
             }
         }
-        match &self.law {
+        match &self.recount {
             None => Ok(()),
             Some(Recount { rows, problem: None }) => {
-                writeln!(f, "good  the law of conservation, from the {rows} rows in the shards")
+                writeln!(f, "good  invariants, recounted from the {rows} rows in the shards")
             }
-            Some(Recount { problem: Some(problem), .. }) => writeln!(f, "BAD   {problem}"),
+            Some(Recount { problem: Some(problem), .. }) => writeln!(f, "bad   {problem}"),
         }
     }
 }
@@ -121,9 +121,9 @@ pub fn verify_with(
     if is_url(folder) {
         // Shards are read only once, so the cache needs room for two per thread.
         let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
-        let copies = ObjectCache::temporary(2 * rayon::current_num_threads() as u64 * largest);
-        let copies = copies.map_err(Error::io("keep copies of", folder))?;
-        data = data.map(|data| data.with_cache(copies));
+        let cache = ObjectCache::temporary(2 * rayon::current_num_threads() as u64 * largest);
+        let cache = cache.map_err(Error::io("cache", folder))?;
+        data = data.map(|data| data.with_cache(cache));
     }
     let check = |index| -> Result<Option<ShardCount>> {
         manifest.check_size(folder, index)?;
@@ -146,11 +146,11 @@ pub fn verify_with(
         files.push(CheckedFile { file: shard.file.clone(), rows: shard.rows, problem });
     }
     let all_good = files.iter().all(|file| file.problem.is_none());
-    let law = data.filter(|_| all_good).map(|_| {
+    let recount = data.filter(|_| all_good).map(|_| {
         let rows = manifest.shards.iter().map(|shard| shard.rows).sum();
         Recount { rows, problem: sum.compare(&manifest).err() }
     });
-    Ok(Verification { files, law })
+    Ok(Verification { files, recount })
 }
 
 /// The progress of work on the shards of a data set, in bytes.
@@ -188,13 +188,13 @@ struct ShardCount {
     /// The documents, if the shards hold documents.
     documents: Counts,
     /// Number of tokens in documents without an instance, if the shards hold documents.
-    never_shown: u64,
+    uncovered: u64,
 }
 
 impl ShardCount {
     fn none(manifest: &Manifest) -> Self {
         let counters = Counters::new(manifest.config.max_seq_length);
-        Self { rows: Tally::default(), counters, documents: Counts::default(), never_shown: 0 }
+        Self { rows: Tally::default(), counters, documents: Counts::default(), uncovered: 0 }
     }
 
     /// Counts one shard after comparing its digest.
@@ -213,7 +213,7 @@ impl ShardCount {
                 row.copy_to(ids, &mut instance);
                 packed.clear();
                 pack(&instance, width, &mut packed);
-                count.rows.see(&packed);
+                count.rows.add_bytes(&packed);
                 count.counters.count(&instance, data.vocabulary().mask_id());
             }
         }
@@ -228,14 +228,14 @@ impl ShardCount {
         for group in groups.of_shard(shard) {
             let bucket = groups.read([group])?;
             self.documents.add(&bucket.documents().counts);
-            for (place, document) in bucket.documents().iter().enumerate() {
+            for (index, document) in bucket.documents().iter().enumerate() {
                 pairs.clear();
-                passes.append_pairs(&bucket, 0, place, &mut pairs)?;
+                passes.append_pairs(&bucket, 0, index, &mut pairs)?;
                 for (number, row) in (0..).zip(pairs.iter()) {
-                    passes.mask(row, 0, bucket.number(place), number).copy_to(ids, &mut instance);
+                    passes.mask(row, 0, bucket.number(index), number).copy_to(ids, &mut instance);
                     self.counters.count(&instance, mask);
                 }
-                self.never_shown += if pairs.is_empty() { document.tokens() as u64 } else { 0 };
+                self.uncovered += if pairs.is_empty() { document.tokens() as u64 } else { 0 };
             }
         }
         Ok(())
@@ -245,36 +245,41 @@ impl ShardCount {
         self.rows.add(other.rows);
         self.counters.add(&other.counters);
         self.documents.add(&other.documents);
-        self.never_shown += other.never_shown;
+        self.uncovered += other.uncovered;
     }
 
     /// Compares the count of all shards with the manifest.
     fn compare(&self, manifest: &Manifest) -> Result<()> {
-        let (law, report) = (&manifest.conservation, &manifest.report);
+        let (invariants, report) = (&manifest.invariants, &manifest.report);
         match manifest.config.layout {
             Layout::Instances => {
-                same("the number of rows in the shards", None, self.rows.count, law.rows)?;
+                check_invariant("the number of rows in the shards", None, self.rows.count, invariants.rows)?;
                 let what = "the fingerprint of the rows in the shards";
-                same_fingerprint(what, self.rows, &law.row_fingerprint)?;
-                report.agrees_with(&self.counters)
+                check_fingerprint(what, self.rows, &invariants.row_fingerprint)?;
+                report.check_counters(&self.counters)
             }
             Layout::Documents => {
-                let Counts { documents, sentences, tokens, seen } = self.documents;
-                same("the number of documents in the shards", None, documents, law.documents)?;
-                same("the number of sentences in the shards", None, sentences, report.sentences)?;
-                same("the number of tokens in the shards", None, tokens, report.tokens)?;
+                let Counts { documents, sentences, tokens, tally } = self.documents;
+                check_invariant(
+                    "the number of documents in the shards",
+                    None,
+                    documents,
+                    invariants.documents,
+                )?;
+                check_invariant("the number of sentences in the shards", None, sentences, report.sentences)?;
+                check_invariant("the number of tokens in the shards", None, tokens, report.tokens)?;
                 let what = "the fingerprint of the documents in the shards";
-                same_fingerprint(what, seen, &law.document_fingerprint)?;
+                check_fingerprint(what, tally, &invariants.document_fingerprint)?;
                 let what = "the number of tokens in documents without an instance";
-                same(what, None, self.never_shown, report.never_shown_tokens)?;
-                report.agrees_with(&self.counters)
+                check_invariant(what, None, self.uncovered, report.uncovered_tokens)?;
+                report.check_counters(&self.counters)
             }
         }
     }
 }
 
-fn same_fingerprint(what: &'static str, found: Tally, expected: &str) -> Result<()> {
+fn check_fingerprint(what: &'static str, found: Tally, expected: &str) -> Result<()> {
     // Text that is not a hexadecimal number never matches.
     let expected = u64::from_str_radix(expected, 16).unwrap_or(!found.fingerprint);
-    same(what, None, found.fingerprint, expected)
+    check_invariant(what, None, found.fingerprint, expected)
 }

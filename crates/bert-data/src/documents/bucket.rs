@@ -25,7 +25,7 @@ impl Bucket {
     pub(crate) fn ascending(documents: Documents, numbers: Vec<u64>) -> Self {
         debug_assert!(
             numbers.is_sorted() && numbers.len() == documents.len(),
-            "numbers are those of documents"
+            "one ascending number per document"
         );
         Self { documents, numbers }
     }
@@ -34,9 +34,9 @@ impl Bucket {
     pub(crate) fn sorted(documents: DocumentsBuilder, mut numbers: Vec<u64>) -> Result<Self> {
         let documents = documents.finish()?;
         let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
-        order.sort_unstable_by_key(|&place| numbers[place as usize]);
+        order.sort_unstable_by_key(|&index| numbers[index as usize]);
         numbers.sort_unstable();
-        Ok(Self::ascending(documents.in_order(order), numbers))
+        Ok(Self::ascending(documents.reordered(order), numbers))
     }
 
     /// Returns the documents.
@@ -67,7 +67,7 @@ impl Bucket {
     }
 
     /// Returns the index of the document with this number in the bucket.
-    pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
+    pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::config::{BuildConfig, RandomMode};
 use crate::error::Result;
-use crate::input::expand;
+use crate::input::files_to_read;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
@@ -19,10 +19,10 @@ use crate::tokenization::vocabulary::{Vocabulary, cased_words, is_special_token}
 use crate::tokenization::{Tokenizer, basic_tokens, without_accents};
 
 /// Maximum fraction of accented words in a vocabulary of text without accents.
-const FEW_ACCENTS: f64 = 0.01;
+const MAX_ACCENTED_FRACTION: f64 = 0.01;
 /// Maximum fraction of words that are [`UNK`](crate::tokenization::vocabulary::UNK) because of their case in text
 /// without capitals.
-const FEW_WORDS: f64 = 0.01;
+const MAX_UNKNOWN_FRACTION: f64 = 0.01;
 /// Maximum number of files whose first block is checked.
 const FILES: usize = 16;
 
@@ -40,7 +40,10 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
             "accents are kept in the lower-cased text: {reason}. --strip-accents true strips them."
         )));
     }
-    let files = if settings.do_lower_case { Vec::new() } else { expand(&config.input)? };
+    let files = match settings.do_lower_case {
+        true => Vec::new(),
+        false => files_to_read(&config.input, &config.text_column)?,
+    };
     warning(config, &vocabulary, settings, &files)
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn tokenizer_of(config: &BuildConfig) -> Result<(Vocabulary, Tokenize
     let is_open = settings.do_lower_case && settings.strip_accents.is_none();
     if is_open && config.random == RandomMode::Keyed && !files.vocabulary.is_cased() {
         let (accented, words) = accented_words(&files.vocabulary);
-        if accented.len() as f64 > FEW_ACCENTS * words as f64 {
+        if accented.len() as f64 > MAX_ACCENTED_FRACTION * words as f64 {
             settings.strip_accents = Some(false);
         }
     }
@@ -75,9 +78,10 @@ pub(crate) fn warning(
     settings: TokenizerSettings,
     files: &[PathBuf],
 ) -> Result<Option<String>> {
-    let case = match settings.do_lower_case {
-        true => unreachable_tokens(vocabulary),
-        false => unknown_capitals(config, vocabulary, settings, files)?,
+    let case = if settings.do_lower_case {
+        unreachable_tokens(vocabulary)
+    } else {
+        unknown_capitals(config, vocabulary, settings, files)?
     };
     let never = || share_with_accents(vocabulary).filter(|_| settings.strips_accents());
     Ok(case.or_else(|| {
@@ -144,7 +148,7 @@ fn unknown_capitals(
         })?;
     }
     let share = lost as f64 / words.max(1) as f64;
-    Ok((share > FEW_WORDS).then(|| {
+    Ok((share > MAX_UNKNOWN_FRACTION).then(|| {
         format!(
             "--do-lower-case is off, but the vocabulary is uncased: {:.1} % of the words at the beginning of the text \
              ({lost} of {words}) are [UNK] for their upper-case letters alone. Use --do-lower-case.",

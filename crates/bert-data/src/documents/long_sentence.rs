@@ -7,17 +7,17 @@
 /// Number of pieces that fill an instance.
 const PIECES: usize = 4;
 
-/// Returns the number of tokens of each piece of a sentence, in order; one piece if the sentence has at most `most`
-/// tokens.
+/// Returns the number of tokens of each piece of a sentence, in order; one piece if the sentence has at most
+/// `max_tokens` tokens.
 ///
 /// The lengths of pieces differ by about a word: each piece ends before a token for which `begins_word` returns true,
 /// if there is one.
 pub(crate) fn piece_lengths(
     ids: &[u32],
-    most: usize,
+    max_tokens: usize,
     begins_word: impl Fn(u32) -> bool,
 ) -> impl Iterator<Item = usize> {
-    let pieces = if ids.len() > most { ids.len().div_ceil((most / PIECES).max(1)) } else { 1 };
+    let pieces = if ids.len() > max_tokens { ids.len().div_ceil((max_tokens / PIECES).max(1)) } else { 1 };
     let mut start = 0;
     (1..=pieces).map(move |piece| {
         let even = ids.len() * piece / pieces;
@@ -31,9 +31,9 @@ pub(crate) fn piece_lengths(
 mod tests {
     use super::*;
 
-    fn lengths(ids: &[u32], most: usize) -> Vec<usize> {
+    fn lengths(ids: &[u32], max_tokens: usize) -> Vec<usize> {
         // Odd ids continue the previous word.
-        piece_lengths(ids, most, |id| id % 2 == 0).collect()
+        piece_lengths(ids, max_tokens, |id| id % 2 == 0).collect()
     }
 
     #[test]
@@ -53,11 +53,14 @@ mod tests {
     #[test]
     fn nothing_is_lost_and_no_piece_is_empty() {
         let ids: Vec<u32> = (0..997).map(|n| n * n % 7).collect();
-        for most in 1..300 {
+        for max_tokens in 1..300 {
             for tokens in [1, 2, 3, 50, 299, 300, 301, 997] {
-                let lengths = lengths(&ids[..tokens], most);
+                let lengths = lengths(&ids[..tokens], max_tokens);
                 assert_eq!(lengths.iter().sum::<usize>(), tokens);
-                assert!(lengths.iter().all(|&length| (1..=most).contains(&length)), "{most}: {lengths:?}");
+                assert!(
+                    lengths.iter().all(|&length| (1..=max_tokens).contains(&length)),
+                    "{max_tokens}: {lengths:?}"
+                );
             }
         }
     }

@@ -73,7 +73,8 @@ pub(crate) struct Counts {
     pub(crate) sentences: u64,
     pub(crate) tokens: u64,
     /// Tally of all documents, for the check that none is lost or duplicated.
-    pub(crate) seen: Tally,
+    #[serde(rename = "seen")]
+    pub(crate) tally: Tally,
 }
 
 impl Counts {
@@ -87,7 +88,7 @@ impl Counts {
         self.documents = self.documents.saturating_add(other.documents);
         self.sentences = self.sentences.saturating_add(other.sentences);
         self.tokens = self.tokens.saturating_add(other.tokens);
-        self.seen.add(other.seen);
+        self.tally.add(other.tally);
     }
 }
 
@@ -115,12 +116,12 @@ impl Documents {
         self.text.resize(end.byte(self.width) as usize, 0);
         read(&mut self.text[start..])?;
         self.starts.push(end);
-        self.counts.add(&Counts { documents: 1, sentences, tokens, seen: Tally::default() });
+        self.counts.add(&Counts { documents: 1, sentences, tokens, tally: Tally::default() });
         Ok(())
     }
 
     /// Returns the documents in another order: `order` lists the index of the document at each position.
-    pub(crate) fn in_order(self, order: Vec<u32>) -> Self {
+    pub(crate) fn reordered(self, order: Vec<u32>) -> Self {
         Self { order: Some(order), ..self }
     }
 
@@ -242,7 +243,7 @@ impl Document<'_> {
     /// Returns the content hash of the document.
     pub(crate) fn hash(&self) -> DocumentHash {
         let mut hash = DocumentHash::default();
-        (0..self.sentences()).for_each(|sentence| hash.see_sentence(self.packed(self.sentence(sentence))));
+        (0..self.sentences()).for_each(|sentence| hash.add_sentence(self.packed(self.sentence(sentence))));
         hash
     }
 }
@@ -286,7 +287,7 @@ impl DocumentsBuilder {
     pub fn push_sentence(&mut self, ids: &[u32]) -> Result<()> {
         self.packed.clear();
         self.documents.width.put(ids, &mut self.packed);
-        self.hash.see_sentence(&self.packed);
+        self.hash.add_sentence(&self.packed);
         let start = u32::try_from(self.open_tokens()).map_err(|_| InputError::DocumentTooLong)?;
         self.borders.extend_from_slice(&start.to_le_bytes());
         self.documents.counts.tokens += ids.len() as u64;
@@ -307,7 +308,7 @@ impl DocumentsBuilder {
         let counts = &mut self.documents.counts;
         let sentences = counts.sentences - self.closed.sentences;
         if sentences > 0 {
-            counts.seen.see_document(std::mem::take(&mut self.hash));
+            counts.tally.add_document(std::mem::take(&mut self.hash));
             counts.documents += 1;
             let end = Start { sentences: counts.sentences, tokens: counts.tokens };
             push(&mut self.documents.text, self.files.as_mut(), &self.borders)?;

@@ -21,7 +21,7 @@ use crate::input::remarks::{Remark, Remarks};
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
 use crate::input::{BLOCK, Block, InputEntry};
-use crate::parallel::{in_order, share_out};
+use crate::parallel::{map_all, map_in_order};
 use crate::tokenization::python_str::python_strip;
 use crate::tokenization::{Encoder, Tokenizer};
 
@@ -104,10 +104,10 @@ impl ReadReport {
 
     /// Returns a copy without the paths of the files.
     pub(crate) fn without_paths(&self) -> Self {
-        let mut seen = self.clone();
-        seen.inputs.iter_mut().for_each(|input| input.path.clear());
-        seen.remarks.clear_names();
-        seen
+        let mut report = self.clone();
+        report.inputs.iter_mut().for_each(|input| input.path.clear());
+        report.remarks.clear_names();
+        report
     }
 }
 
@@ -124,7 +124,7 @@ enum Event {
 
 /// The result of tokenizing one block.
 #[derive(Default)]
-struct Tokenized {
+struct TokenizedBlock {
     ids: Vec<u32>,
     events: Vec<Event>,
     cut_sentences: u64,
@@ -168,7 +168,7 @@ impl<'a> TextReader<'a> {
         // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
         let room = 2 * encoders.len() * BLOCK;
         let mut last = 0;
-        in_order(
+        map_in_order(
             pool,
             encoders,
             room,
@@ -202,7 +202,7 @@ impl<'a> TextReader<'a> {
             tokenize_block(block, &files[block.file], encoder, config)
         };
         for block in
-            share_out(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
+            map_all(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
         {
             joiner.add(block)?;
             joiner.close()?;
@@ -234,7 +234,7 @@ impl<'a> Source<'a> {
         Self { files, text_column, open: None, inputs, remarks, bytes_before: 0 }
     }
 
-    /// Returns the blocks for [`in_order`]: each with its size and the number of bytes read from disk so far.
+    /// Returns the blocks for [`map_in_order`]: each with its size and the number of bytes read from disk so far.
     pub(crate) fn blocks(&mut self) -> impl Iterator<Item = Result<(usize, (Block, u64))>> {
         std::iter::from_fn(|| self.next_block().transpose())
     }
@@ -265,27 +265,28 @@ fn tokenize_block(
     path: &Path,
     encoder: &mut Encoder<'_>,
     config: &BuildConfig,
-) -> Result<Tokenized> {
-    let mut done = Tokenized { file: block.file, ends_file: block.ends_file, ..Tokenized::default() };
+) -> Result<TokenizedBlock> {
+    let mut done =
+        TokenizedBlock { file: block.file, ends_file: block.ends_file, ..TokenizedBlock::default() };
     let split = config.split_sentences || block.format.is_table();
     let splitter = split.then(|| SentenceSplitter::new(&config.language));
-    let longest = config.longest_sentence();
-    let mut sentences = |line: &str, done: &mut Tokenized| match &splitter {
+    let max_tokens = config.max_sentence_tokens();
+    let mut sentences = |line: &str, done: &mut TokenizedBlock| match &splitter {
         Some(splitter) => splitter.for_each(line, &mut |sentence| {
-            encode_sentence(sentence, encoder, longest, done);
+            encode_sentence(sentence, encoder, max_tokens, done);
         }),
-        None => encode_sentence(line, encoder, longest, done),
+        None => encode_sentence(line, encoder, max_tokens, done),
     };
     let (lines, null_rows) = each_text(block, path, config.text_rules(), |text, is_row| match text {
         row if is_row => add_row(row, &mut done, &mut sentences),
         "" => done.events.push(Event::Break),
         line => sentences(line, &mut done),
     })?;
-    Ok(Tokenized { lines, null_rows, ..done })
+    Ok(TokenizedBlock { lines, null_rows, ..done })
 }
 
 /// Adds one row of a table as a document; its lines are paragraphs.
-fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &mut Tokenized)) {
+fn add_row(text: &str, done: &mut TokenizedBlock, sentences: &mut impl FnMut(&str, &mut TokenizedBlock)) {
     // A row without text counts as an empty document.
     done.events.push(Event::Nothing);
     for line in text.split('\n').map(python_strip).filter(|line| !line.is_empty()) {
@@ -295,7 +296,7 @@ fn add_row(text: &str, done: &mut Tokenized, sentences: &mut impl FnMut(&str, &m
 }
 
 /// Tokenizes a sentence. If it exceeds the maximum length, it is cut into pieces, and each becomes a sentence.
-fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, longest: usize, done: &mut Tokenized) {
+fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, max_tokens: usize, done: &mut TokenizedBlock) {
     let before = done.ids.len();
     encoder.encode(sentence, &mut done.ids);
     let ids = &done.ids[before..];
@@ -303,8 +304,8 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, longest: usize, do
         done.events.push(Event::Nothing);
         return;
     }
-    done.cut_sentences += u64::from(ids.len() > longest);
-    let pieces = piece_lengths(ids, longest, |id| encoder.begins_word(id));
+    done.cut_sentences += u64::from(ids.len() > max_tokens);
+    let pieces = piece_lengths(ids, max_tokens, |id| encoder.begins_word(id));
     done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
 }
 
@@ -335,7 +336,7 @@ impl<'a> Joiner<'a> {
         Self { documents, report, unknown, rules, files, lines, file: 0, file_tokens: 0, has_line: false }
     }
 
-    fn add(&mut self, block: Tokenized) -> Result<()> {
+    fn add(&mut self, block: TokenizedBlock) -> Result<()> {
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
         self.report.cut_sentences += block.cut_sentences;
         self.report.invalid_utf8_lines += block.lines.bad;
@@ -347,7 +348,7 @@ impl<'a> Joiner<'a> {
         if block.ends_file {
             // A file may contain only characters that yield no token.
             if remarks.is_without(Remark::NoText) {
-                remarks.see(Remark::NoText, path, u64::from(self.file_tokens == 0));
+                remarks.add_count(Remark::NoText, path, u64::from(self.file_tokens == 0));
             }
             self.file_tokens = 0;
         }

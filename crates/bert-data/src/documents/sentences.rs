@@ -2,14 +2,14 @@
 //!
 //! The sentence rules come from `sentencex`. It searches its input back and forth for closing quotes and word starts,
 //! so a line of megabytes would take hours. A longer line is therefore passed to it in chunks; each chunk except the
-//! first begins at a sentence boundary. Lines of at most [`STRETCH`] bytes are passed whole.
+//! first begins at a sentence boundary. Lines of at most [`CHUNK`] bytes are passed whole.
 
 use sentencex::languages::Language;
 
 /// Maximum number of bytes per chunk.
-const STRETCH: usize = 16 << 10;
-/// A chunk is cut at white space if its last `LAST` bytes contain any.
-const LAST: usize = 1 << 10;
+const CHUNK: usize = 16 << 10;
+/// A chunk is cut at white space if its last `CUT_WINDOW` bytes contain any.
+const CUT_WINDOW: usize = 1 << 10;
 
 /// A sentence splitter for one language.
 pub(crate) struct SentenceSplitter(Box<dyn Language>);
@@ -20,29 +20,29 @@ impl SentenceSplitter {
         Self(sentencex::language_factory(language))
     }
 
-    /// Calls `see` with each sentence of a line, in order. The concatenated sentences equal the line.
-    pub(crate) fn for_each<'t>(&self, line: &'t str, see: &mut impl FnMut(&'t str)) {
+    /// Calls `on_sentence` with each sentence of a line, in order. The concatenated sentences equal the line.
+    pub(crate) fn for_each<'t>(&self, line: &'t str, on_sentence: &mut impl FnMut(&'t str)) {
         // Start of the open sentence, and start of the unprocessed text.
         let (mut open, mut unread) = (0, 0);
-        while line.len() - unread > STRETCH {
-            let stretch = &line[unread..cut(line, unread + STRETCH)];
-            let ends = self.ends(stretch);
-            let sure = sure_end(&ends, stretch.len());
-            for end in ends.into_iter().take_while(|&end| Some(end) <= sure) {
-                see(&line[open..unread + end]);
+        while line.len() - unread > CHUNK {
+            let chunk = &line[unread..cut(line, unread + CHUNK)];
+            let ends = self.ends(chunk);
+            let accepted = accepted_end(&ends, chunk.len());
+            for end in ends.into_iter().take_while(|&end| Some(end) <= accepted) {
+                on_sentence(&line[open..unread + end]);
                 open = unread + end;
             }
             // A sentence that fills most of a chunk continues in the next chunk, so every round advances by at least a
             // quarter.
-            let far = sure.filter(|&end| end >= stretch.len() / 4);
-            unread += far.unwrap_or(stretch.len());
+            let far = accepted.filter(|&end| end >= chunk.len() / 4);
+            unread += far.unwrap_or(chunk.len());
         }
         for end in self.ends(&line[unread..]) {
-            see(&line[open..unread + end]);
+            on_sentence(&line[open..unread + end]);
             open = unread + end;
         }
         if open < line.len() {
-            see(&line[open..]);
+            on_sentence(&line[open..]);
         }
     }
 
@@ -65,16 +65,16 @@ impl SentenceSplitter {
 
 /// Returns the last sentence end to accept from a chunk: one that is followed by at least a quarter of the chunk, so
 /// that an open quote may still be closed; if there is none, the last one.
-fn sure_end(ends: &[usize], length: usize) -> Option<usize> {
+fn accepted_end(ends: &[usize], length: usize) -> Option<usize> {
     let before = ends.iter().rev().find(|&&end| end <= length - length / 4);
     before.filter(|&&end| end >= length / 4).or(ends.last()).copied()
 }
 
-/// Returns the offset at which to cut a text, at `most` or slightly before it.
-fn cut(text: &str, most: usize) -> usize {
-    let most = text.floor_char_boundary(most);
-    let last = text.floor_char_boundary(most - LAST);
-    text[last..most].rfind(char::is_whitespace).filter(|&at| at > 0).map_or(most, |at| last + at)
+/// Returns the offset at which to cut a text, at `max` or slightly before it.
+fn cut(text: &str, max: usize) -> usize {
+    let max = text.floor_char_boundary(max);
+    let last = text.floor_char_boundary(max - CUT_WINDOW);
+    text[last..max].rfind(char::is_whitespace).filter(|&at| at > 0).map_or(max, |at| last + at)
 }
 
 #[cfg(test)]
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn long_lines_give_the_sentences_of_whole_lines() {
-        for bytes in [0, 100, STRETCH, STRETCH + 40, 100_000] {
+        for bytes in [0, 100, CHUNK, CHUNK + 40, 100_000] {
             let text = ordinary(bytes);
             assert_eq!(sentences("en", &text), sentencex::language_factory("en").segment(&text), "{bytes}");
         }
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpora/almanac/train");
         for name in ["culture.txt", "nature.txt", "science.txt"] {
             let text = std::fs::read_to_string(folder.join(name)).unwrap().replace('\n', " ");
-            assert!(text.len() > 3 * STRETCH);
+            assert!(text.len() > 3 * CHUNK);
             assert!(sentences("en", &text) == sentencex::language_factory("en").segment(&text), "{name}");
         }
         let polish = "Rzekł: „Dobrze. Idziemy.” I poszli. ".repeat(2000);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn no_byte_of_a_line_is_lost() {
         let blob = "x".repeat(100_000);
-        assert_eq!(sentences("en", &blob), [&blob], "a sentence may be longer than a stretch");
+        assert_eq!(sentences("en", &blob), [&blob], "a sentence may be longer than a chunk");
         for unit in ["é", "“a ", "(a. B) ", "A. ", "„Ja. ", "。", "\"", "it is. It was "] {
             let text = unit.repeat(150_000 / unit.len());
             for language in ["en", "zh", "de", "xx"] {

@@ -12,11 +12,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn see(&mut self, bytes: &[u8]) {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         self.add(Self { count: 1, fingerprint: XxHash3_64::oneshot(bytes) });
     }
 
-    pub(crate) fn see_document(&mut self, document: DocumentHash) {
+    pub(crate) fn add_document(&mut self, document: DocumentHash) {
         self.add(Self { count: 1, fingerprint: document.0 });
     }
 
@@ -32,7 +32,7 @@ impl Tally {
 pub(crate) struct DocumentHash(u64);
 
 impl DocumentHash {
-    pub(crate) fn see_sentence(&mut self, packed: &[u8]) {
+    pub(crate) fn add_sentence(&mut self, packed: &[u8]) {
         self.0 = XxHash3_64::oneshot_with_seed(self.0, packed);
     }
 }

@@ -20,8 +20,8 @@ pub enum OptionError {
     },
     /// A vocabulary has no room for the special tokens and the alphabet.
     #[error(
-        "--vocab-size is {size}, but the special tokens and the alphabet of the text take {needed}: a larger one, or a \
-         smaller --limit-alphabet (rarer characters are then [UNK])"
+        "--vocab-size is {size}, but the special tokens and the alphabet of the text need {needed}: use a larger \
+         --vocab-size, or a smaller --limit-alphabet (rare characters then become [UNK])"
     )]
     VocabularyTooSmall {
         /// The requested size.
@@ -31,14 +31,14 @@ pub enum OptionError {
     },
     /// A shard would have more row groups than a Parquet file may have.
     #[error(
-        "--num-shards is {shards}, but this text and --dupe-factor need at least {least}: a Parquet file has at most 32767 \
+        "--num-shards is {shards}, but this text and --dupe-factor need at least {min}: a Parquet file has at most 32767 \
          row groups, and each bucket of documents in each pass is one"
     )]
     TooFewShards {
         /// The requested number.
         shards: usize,
         /// The minimum number.
-        least: usize,
+        min: usize,
     },
     /// The requested instance does not exist.
     #[error("--index is {index}, but the instances are numbered from 0 to {}", instances.saturating_sub(1))]
@@ -67,17 +67,17 @@ pub enum OptionError {
         reason: &'static str,
     },
     /// The memory budget is too small for the number of threads.
-    #[error("--memory-budget is {budget}, but {threads} thread(s) need at least {least}")]
+    #[error("--memory-budget is {budget}, but {threads} thread(s) need at least {min}")]
     BudgetTooSmall {
         /// The given budget.
         budget: ByteSize,
         /// The minimum budget.
-        least: ByteSize,
+        min: ByteSize,
         /// Worker threads.
         threads: usize,
     },
     /// A configuration file is not valid JSON of the expected form.
-    #[error("{} is not a valid configuration", path.display())]
+    #[error("{}: not a valid configuration (--config reads JSON, --recipe reads TOML)", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -92,8 +92,8 @@ pub enum OptionError {
 pub enum OutputProblem {
     /// The output folder contains the unfinished output of another command.
     #[error(
-        "an unfinished build is here, in which {differences}: give that command again to finish it, or --overwrite to \
-         discard it (parts: remove the folder)"
+        "this folder holds an unfinished build in which {differences}: repeat that command to finish it, or discard \
+         it with --overwrite (parts: remove the folder)"
     )]
     Unfinished {
         /// All differences, with the saved and the given values.
@@ -113,12 +113,12 @@ pub enum OutputProblem {
     },
     /// The object store contains shards of another unfinished build.
     #[error(
-        "shards of another unfinished build are here: give that command again to finish it, or --overwrite to discard it \
-         (parts and engines: remove what is here)"
+        "this folder holds shards of another unfinished build: repeat that command to finish it, or discard it with \
+         --overwrite (parts and engines: remove the files)"
     )]
     OtherBuild,
     /// The output path is a file.
-    #[error("the output is not a folder")]
+    #[error("this output is not a folder; choose another --output")]
     NotAFolder,
 }
 
@@ -140,8 +140,8 @@ pub enum PartError {
     },
     /// A part was started before the others had tokenized their shares of the text.
     #[error(
-        "{missing} of {segments} shares of the text are not tokenized yet; the first belongs to part {part} of {parts}: start \
-         this part again when all have run with --tokenize-only"
+        "{missing} of {segments} shares of the text are not tokenized yet; the first belongs to part {part} of \
+         {parts}: run this part again when all parts have run with --tokenize-only"
     )]
     TextMissing {
         /// The part of the first missing share.
@@ -154,7 +154,7 @@ pub enum PartError {
         segments: usize,
     },
     /// A file of a finished part is missing or damaged.
-    #[error("part {part} is damaged: make it again with --part {part} --parts {parts}, then merge")]
+    #[error("part {part} is damaged: build it again with --part {part} --parts {parts}, then merge")]
     Damaged {
         /// The part.
         part: usize,
@@ -164,7 +164,7 @@ pub enum PartError {
         source: Box<crate::error::Error>,
     },
     /// A part was built from different text, with different options or by another program.
-    #[error("part {part} does not belong to the others: it has other {what}")]
+    #[error("part {part} does not match the other parts: it has other {what}")]
     Differs {
         /// The part.
         part: usize,

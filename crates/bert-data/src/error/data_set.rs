@@ -24,19 +24,19 @@ pub enum VocabularyProblem {
         token: String,
     },
     /// A vocabulary is not UTF-8.
-    #[error("invalid UTF-8 in a vocabulary")]
+    #[error("the vocabulary is not valid UTF-8")]
     InvalidUtf8,
     /// A vocabulary is in SentencePiece format, with a tab and a score after each token.
     #[error(
-        "no {token}, and most lines hold a tab and a score: a vocabulary of SentencePiece. BERT needs a WordPiece \
-         vocabulary with one token on each line; `bert make-vocab` trains one"
+        "no {token}, and most lines have a tab and a score: this is a SentencePiece vocabulary. BERT needs a \
+         WordPiece vocabulary with one token per line; train one with `bert make-vocab`"
     )]
     Scores {
         /// The missing token.
         token: &'static str,
     },
     /// A folder contains no tokenizer that can be read.
-    #[error("no vocab.txt and no tokenizer.json in this folder, so it has no WordPiece vocabulary")]
+    #[error("this folder has no vocab.txt and no tokenizer.json, so it has no WordPiece vocabulary")]
     NoVocabulary,
     /// A tokenizer file is not a JSON object; the position and the reason.
     #[error("not a JSON object")]
@@ -53,21 +53,21 @@ pub enum VocabularyProblem {
     },
     /// An added token: the tokenizer finds it in the text before the text is split.
     #[error(
-        "{token:?} is an added token, which is found anywhere in the text before it is split; that is not supported. \
-         Put it in the place of an [unused...] token of vocab.txt, and take it out of the added tokens"
+        "{token:?} is an added token that is matched before the text is split, which is not supported. Write it in \
+         place of an [unused...] token of vocab.txt and remove it from the added tokens"
     )]
     AddedToken {
         /// The token.
         token: String,
     },
     /// A token id is not a number, or is far above the number of tokens.
-    #[error("the id of {token:?} is not a whole number in the range of the vocabulary")]
+    #[error("the id of {token:?} is not an integer within the size of the vocabulary")]
     NotAnId {
         /// The token.
         token: String,
     },
     /// Two tokens have the same id.
-    #[error("{token:?} has id {id}, which another token has, or which is far above the others")]
+    #[error("{token:?} has id {id}, which another token also has or which is far above the others")]
     IdTwice {
         /// The id.
         id: usize,
@@ -75,7 +75,7 @@ pub enum VocabularyProblem {
         token: String,
     },
     /// A token begins or ends with white space, or contains a line break.
-    #[error("{token:?} has white space at an end or a line break in it: vocab.txt has no such tokens")]
+    #[error("{token:?} begins or ends with white space or has a line break, which vocab.txt cannot store")]
     NotALine {
         /// The token.
         token: String,
@@ -97,7 +97,7 @@ impl VocabularyProblem {
 #[non_exhaustive]
 pub enum ManifestProblem {
     /// A folder has no manifest: it is not a data set, or the data set was never finished.
-    #[error("no manifest.json in this folder: the data set is not finished")]
+    #[error("this folder has no manifest.json: the data set is not complete")]
     Missing,
     /// The folder does not exist.
     #[error("this folder does not exist")]
@@ -106,19 +106,19 @@ pub enum ManifestProblem {
     #[error("this is a file, but a data set is a folder with a manifest.json")]
     NotAFolder,
     /// A folder contains no parts to merge.
-    #[error("no parts of a build in this folder")]
+    #[error("this folder has no parts of a build")]
     NoParts,
     /// A manifest is not valid JSON of the expected form; the position and the reason.
     #[error("not a valid manifest")]
     Invalid(#[source] serde_json::Error),
     /// A part's receipt was not written by this program; the position and the reason.
-    #[error("not the receipt of a part that this program made")]
+    #[error("not a valid receipt of a part")]
     InvalidReceipt(#[source] serde_json::Error),
     /// The content of a manifest does not match its checksum.
     #[error("damaged")]
-    Seal(#[source] bert_storage::sealed::SealError),
+    Checksum(#[source] bert_storage::checksummed_json::ChecksumError),
     /// A manifest has another format version.
-    #[error("format version {found}, this program reads {expected}")]
+    #[error("format version {found}, but this program reads version {expected}")]
     Version {
         /// Version of the manifest.
         found: u32,
@@ -139,16 +139,16 @@ pub enum ManifestProblem {
         expected: u64,
     },
     /// A number in a manifest is outside the range that a build can produce.
-    #[error("{what} is {found}, but must be between {least} and {most}")]
+    #[error("{what} is {found}, but must be between {min} and {max}")]
     Range {
         /// The counted quantity.
         what: &'static str,
         /// The number found.
         found: u64,
         /// The minimum.
-        least: u64,
+        min: u64,
         /// The maximum.
-        most: u64,
+        max: u64,
     },
     /// A value in a manifest contradicts its options or its other counts.
     #[error("{0} contradicts the other values")]
@@ -157,10 +157,10 @@ pub enum ManifestProblem {
     #[error("its options are not valid for a build")]
     Options(#[source] Box<crate::Error>),
     /// A file that a manifest names is missing.
-    #[error("missing, though the manifest names it")]
+    #[error("this file is missing, but the manifest lists it")]
     FileMissing,
     /// The size of a file differs from the manifest.
-    #[error("{found} bytes, the manifest says {expected}")]
+    #[error("{found} bytes, but the manifest says {expected}")]
     FileSize {
         /// Bytes found.
         found: u64,
@@ -168,7 +168,7 @@ pub enum ManifestProblem {
         expected: u64,
     },
     /// The digest of a file differs from the manifest.
-    #[error("BLAKE3 {found}, the manifest says {expected}")]
+    #[error("BLAKE3 digest {found}, but the manifest says {expected}")]
     FileDigest {
         /// Digest found.
         found: String,
@@ -185,7 +185,7 @@ pub enum ShardProblem {
     #[error("cannot write this shard")]
     Write(#[source] parquet::errors::ParquetError),
     /// A shard cannot be read as Parquet; the error of the reader.
-    #[error("a damaged shard")]
+    #[error("this shard is damaged")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A shard does not have the columns of pre-training data.
     #[error("column {column:?} is {found}, expected {expected}")]
@@ -219,7 +219,7 @@ impl ShardProblem {
 #[non_exhaustive]
 pub enum RowProblem {
     /// A value is null.
-    #[error("column {0} holds a null")]
+    #[error("column {0} has a null")]
     Null(&'static str),
     /// The length of a column does not match the column that it belongs to.
     #[error("{found} {column} for {expected} {of}")]
@@ -234,7 +234,7 @@ pub enum RowProblem {
         expected: usize,
     },
     /// A column has an invalid value: a segment id or a label that is neither 0 nor 1, or a sentence without tokens.
-    #[error("{column} holds {value}")]
+    #[error("{column} has the value {value}")]
     Value {
         /// The column.
         column: &'static str,
@@ -242,7 +242,7 @@ pub enum RowProblem {
         value: i32,
     },
     /// A masked position is outside the row, or the positions are not ascending.
-    #[error("masked_lm_positions holds {position}: outside the {tokens} tokens or not ascending")]
+    #[error("masked_lm_positions has {position}, which is outside the {tokens} tokens or not ascending")]
     Position {
         /// The position.
         position: i32,
@@ -266,7 +266,7 @@ pub enum RowProblem {
         tokens: usize,
     },
     /// `attention_mask` is not ones for the tokens followed by zeros.
-    #[error("attention_mask holds {value} at position {position}: not ones and then zeros")]
+    #[error("attention_mask has {value} at position {position}, but must be ones followed by zeros")]
     AttentionMask {
         /// The position.
         position: usize,
@@ -274,7 +274,7 @@ pub enum RowProblem {
         value: i8,
     },
     /// A position after the last token has a label.
-    #[error("labels holds {label} at position {position}, behind the {tokens} tokens")]
+    #[error("labels has {label} at position {position}, after the {tokens} tokens")]
     LabelOfPadding {
         /// The position.
         position: usize,
@@ -284,7 +284,7 @@ pub enum RowProblem {
         tokens: usize,
     },
     /// A row has no tokens.
-    #[error("no tokens")]
+    #[error("the row has no tokens")]
     Empty,
     /// A row is longer than `max_seq_length`.
     #[error("{tokens} tokens, more than max_seq_length {limit}")]

@@ -13,8 +13,8 @@ pub enum InputError {
     NoneNamed,
     /// The list of input files would be longer than a manifest may be.
     #[error(
-        "{files} input files: the list of their names and digests is too long for a manifest; join them into fewer files \
-         (text with a blank line between them, JSON Lines or Parquet), which are read faster too"
+        "{files} input files: the list of their names and digests is too long for a manifest; join them into fewer \
+         files (text with a blank line between documents, JSON Lines or Parquet), which are also read faster"
     )]
     TooMany {
         /// Number of input files.
@@ -24,7 +24,7 @@ pub enum InputError {
     #[error("a document has more than {} tokens; are the empty lines between documents missing?", u32::MAX)]
     DocumentTooLong,
     /// No input contains a document with a token.
-    #[error("the input holds no text: {files} file(s), {lines} line(s), not one token")]
+    #[error("the input has no text: {files} file(s), {lines} line(s), no tokens")]
     NoText {
         /// Number of files read.
         files: usize,
@@ -33,8 +33,8 @@ pub enum InputError {
     },
     /// There are documents, but no instance can be generated from them.
     #[error(
-        "no instance can be made: the only document has {sentences} sentence(s), and one document alone gives no \
-         random next sentence; put a blank line between documents, or one sentence on each line (--split-sentences)"
+        "no instance can be built: the only document has {sentences} sentence(s), and a random next sentence needs a \
+         second document; put a blank line between documents, or one sentence on each line (--split-sentences)"
     )]
     NoInstances {
         /// Number of sentences of the document.
@@ -42,7 +42,7 @@ pub enum InputError {
     },
     /// There are documents, but none has two sentences, which `--nsp sop` needs.
     #[error(
-        "no instance can be made: --nsp sop needs two sentences of one document, and each of the {documents} \
+        "no instance can be built: --nsp sop needs two sentences of one document, and each of the {documents} \
          document(s) has one; put a blank line between documents only, or use --split-sentences"
     )]
     NoSentencePairs {
@@ -57,8 +57,8 @@ pub enum InputError {
 pub enum InputProblem {
     /// The file changed while it was read.
     #[error(
-        "this input had {before} bytes when the build began and {after} when it was read: start the same command again \
-         when nobody writes to it"
+        "this input had {before} bytes when the build began and {after} when it was read: run the same command again \
+         when no other program writes to it"
     )]
     Changed {
         /// Size when the text was divided.
@@ -76,30 +76,34 @@ pub enum InputProblem {
     #[error("this input pattern is not valid")]
     InvalidPattern(#[source] glob::PatternError),
     /// A name that begins with `~` does not exist.
-    #[error(
-        "this input does not exist: only a shell puts your home folder for ~, at the beginning of a word; write $HOME"
-    )]
+    #[error("this input does not exist: a shell expands ~ only at the beginning of a word; write $HOME")]
     Home,
     /// A folder that was named as input contains no files.
-    #[error("this input folder holds no files (names that begin with . or _ are skipped)")]
+    #[error("this input folder has no files (names that begin with . or _ are skipped)")]
     FolderEmpty,
     /// An input is neither a regular file nor a folder.
     #[error("this input is neither a regular file nor a folder")]
     NotAFile,
     /// A link points to nothing, or to itself.
-    #[error("this link leads to no file: remove it, or bring back the file")]
+    #[error("this link points to a missing file: remove the link, or restore the file")]
     DanglingLink,
     /// A link points back to a folder that contains it.
-    #[error("this link leads back to a folder that it is in: remove it, or name the folders that are meant")]
+    #[error("this link points to a folder that contains it: remove the link, or name the folders to read")]
     LinkLoop,
     /// A file is named twice among the inputs.
-    #[error("this input is named twice, or a link leads to it too")]
+    #[error("this input is given twice, or a link points to it; remove one")]
     Twice,
     /// The output is inside an input folder, or inputs are inside the output folder.
-    #[error("this output and the input {} are inside each other, so that the output would be read as text: choose another folder", shown(.0))]
+    #[error(
+        "this output and the input {} contain each other, so the output would be read as text: choose another folder",
+        shown(.0)
+    )]
     OutputInside(PathBuf),
     /// The vocabulary is among the inputs.
-    #[error("this file is the vocabulary and would be read as text too: move it out of the input folder")]
+    #[error(
+        "this file is the vocabulary, but it is also among the inputs and would be read as text: move it out of the \
+         input folder"
+    )]
     IsVocabulary,
     /// A compressed input is damaged or truncated; "gzip", "zstd", "bzip2", "xz", "lzma" or "lzip", and the decoder's
     /// error.
@@ -107,11 +111,11 @@ pub enum InputProblem {
     CorruptCompression(&'static str, #[source] std::io::Error),
     /// Decompressing the input needs more memory than is allowed or available.
     #[error(
-        "{} to decompress it, and more than {} MiB are not used for that: decompress it first ({}), or compress it again \
-         with a smaller window ({})",
+        "{} to decompress; the limit is {} MiB: decompress it first ({}), or compress it again with a smaller window \
+         ({})",
         match window {
-            Some(bytes) => format!("this is {format} data with a window of {} MiB, which takes as much memory", bytes >> 20),
-            None => format!("this is {format} data with a large window, which takes as much memory"),
+            Some(bytes) => format!("this is {format} data with a window of {} MiB, which needs as much memory", bytes >> 20),
+            None => format!("this is {format} data with a large window, which needs as much memory"),
         },
         limit >> 20,
         if *format == "zstd" { "zstd -d --long=31 --memory=4GB" } else { "xz -d" },
@@ -126,12 +130,12 @@ pub enum InputProblem {
         limit: u64,
     },
     /// A compressed input needs a custom dictionary.
-    #[error("zstd data that was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)")]
+    #[error("this zstd data was compressed with a dictionary: decompress it first (zstd -d -D DICTIONARY)")]
     Dictionary,
     /// A compressed input expands by more than text can.
     #[error(
-        "{compressed} bytes of {format} have become {text} bytes of text and more: no text is so repetitive. If it is \
-         meant, give it as plain text"
+        "{compressed} bytes of {format} expand to {text} bytes or more, which text does not do; if this is intended, \
+         give the file uncompressed"
     )]
     Bomb {
         /// "gzip", "zstd", "bzip2", "xz" or "Parquet".
@@ -150,18 +154,18 @@ pub enum InputProblem {
         limit: usize,
     },
     /// A row of a binary column is not UTF-8.
-    #[error("row {row} is not UTF-8: the column holds something else than text, or text in another encoding")]
+    #[error("row {row} is not UTF-8: the column has binary data or text in another encoding")]
     RowNotUtf8 {
         /// The row, counted from 1.
         row: u64,
     },
     /// A Parquet input uses an unsupported compression codec.
-    #[error("compressed with {0}; snappy, gzip, zstd, brotli and lz4 are read, and no compression")]
+    #[error("compressed with {0}; supported are snappy, gzip, zstd, brotli, lz4 and no compression")]
     Codec(&'static str),
     /// A line is longer than the limit; the maximum number of bytes.
     #[error(
-        "the line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with a row on each \
-         line (jq -c)"
+        "this line is longer than {0} bytes; break it between sentences or paragraphs, and write JSON with one row \
+         per line (jq -c)"
     )]
     LineTooLong(usize),
     /// A line is not UTF-8, and `--strict-utf8` is on.
@@ -169,13 +173,13 @@ pub enum InputProblem {
     InvalidUtf8,
     /// A JSON row contains half of a surrogate pair, and `--strict-utf8` is on.
     #[error(
-        "half of a surrogate pair, as \"\\ud83d\" (without --strict-utf8 it would be replaced and counted)"
+        "half of a surrogate pair, such as \"\\ud83d\" (without --strict-utf8 it would be replaced and counted)"
     )]
     HalfPair,
     /// Most lines of a file contain carriage returns.
     #[error(
-        "{returns} of {lines} lines hold carriage returns (\\r), which end lines in files of old Macs; end lines in \\n \
-         instead (tr '\\r' '\\n')"
+        "{returns} of {lines} lines contain carriage returns (\\r), the line ends of old Macs; convert them to \\n \
+         (tr '\\r' '\\n')"
     )]
     CarriageReturns {
         /// Number of lines with carriage returns inside.
@@ -185,8 +189,8 @@ pub enum InputProblem {
     },
     /// A row of a CSV or TSV file has more or fewer fields than the header.
     #[error(
-        "{found} field(s), but the header has {expected}; a separator within a field needs quotes around the field, and \
-         tab-separated fields hold neither tabs nor line ends"
+        "{found} field(s), but the header has {expected}; put quotes around a field that contains the separator; \
+         tab-separated fields cannot contain tabs or line breaks"
     )]
     Fields {
         /// Number of fields of the row.
@@ -202,8 +206,8 @@ pub enum InputProblem {
     NulByte,
     /// More than one line in twenty is not UTF-8 or contains a NUL byte.
     #[error(
-        "{bad} of {lines} lines are not UTF-8 text, line {first} the first: convert the file to UTF-8 (iconv), leave it \
-         out, or let --lossy-utf8 repair all such lines"
+        "{bad} of {lines} lines are not UTF-8, first line {first}: convert the file to UTF-8 (iconv), leave it out, \
+         or replace the invalid bytes with --lossy-utf8"
     )]
     NotUtf8Text {
         /// Number of lines that are not UTF-8 or contain a NUL byte.
@@ -222,13 +226,13 @@ pub enum InputProblem {
         advice: &'static str,
     },
     /// A file has the name of a Parquet file but other content.
-    #[error("no Parquet file: it does not begin with PAR1")]
+    #[error("not a Parquet file: it does not begin with PAR1")]
     NotParquet,
     /// A Parquet input is damaged, or uses features that this program cannot read.
-    #[error("not readable as Parquet")]
+    #[error("cannot be read as Parquet")]
     Parquet(#[source] parquet::errors::ParquetError),
     /// Rows of a Parquet input cannot be read; the number of rows read before, and the reader's error.
-    #[error("after row {0}: not readable as Parquet")]
+    #[error("after row {0}: cannot be read as Parquet")]
     Batch(u64, #[source] arrow_schema::ArrowError),
     /// A column of a Parquet input is missing or has another type.
     #[error("column {column:?} is {found}, expected {expected}")]
@@ -241,7 +245,7 @@ pub enum InputProblem {
         expected: &'static str,
     },
     /// A row of a JSON input is not an object; the position in the row and the reason.
-    #[error("not a JSON object (one object on each line is expected)")]
+    #[error("not a JSON object (expected one object per line)")]
     Json(#[source] serde_json::Error),
     /// A row of a table has no text.
     #[error("{column:?} {problem} (see --text-column)")]
@@ -261,10 +265,10 @@ pub enum TextProblem {
     #[error("is missing ({0})")]
     Missing(String),
     /// The value is null, and `--strict-rows` is on.
-    #[error("is null, which --strict-rows refuses")]
+    #[error("is null, which --strict-rows rejects")]
     Null,
     /// The value is empty or blank, and `--strict-rows` is on.
-    #[error("is empty, which --strict-rows refuses")]
+    #[error("is empty, which --strict-rows rejects")]
     Empty,
     /// The value has another type.
     #[error("is {0}, expected text")]

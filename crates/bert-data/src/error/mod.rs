@@ -27,10 +27,10 @@ pub enum Error {
     Storage(#[from] bert_storage::Error),
     /// Something was lost or duplicated: a bug in this program or a fault of the machine.
     #[error(
-        "the law of conservation is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
+        "an invariant of the build is broken: {what}{} is {found}, but must be {expected}; nothing was committed",
         pass.map(|pass| format!(" of pass {pass}")).unwrap_or_default()
     )]
-    NotConserved {
+    InvariantViolated {
         /// The counted quantity.
         what: &'static str,
         /// The pass over the text, if the quantity is counted for each pass.
@@ -98,7 +98,7 @@ impl Error {
             | Self::Shard(_)
             | Self::Manifest(_)
             | Self::Part(_)
-            | Self::NotConserved { .. } => 3,
+            | Self::InvariantViolated { .. } => 3,
         }
     }
 

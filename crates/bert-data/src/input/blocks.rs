@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::decompress::Source;
 use super::json_values::JsonValues;
 use super::known_format;
-use super::{BLOCK, Format, InputEntry, LONGEST_LINE};
+use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};
 
 /// Decompressed size in bytes from which the expansion ratio is checked.
@@ -136,14 +136,14 @@ impl BlockReader {
             line_is_open = taken.last() != Some(&b'\n');
             let length = taken.len();
             self.text.consume(length);
-            if bytes.len() - line_start > LONGEST_LINE {
+            if bytes.len() - line_start > MAX_LINE_BYTES {
                 let line = self.next_line + lines;
-                return Err(InputProblem::LineTooLong(LONGEST_LINE).at_line(&self.path, line).into());
+                return Err(InputProblem::LineTooLong(MAX_LINE_BYTES).at_line(&self.path, line).into());
             }
         }
         self.text_bytes += bytes.len() as u64;
         if let Some(format) = self.source.compression {
-            refuse_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
+            reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
@@ -176,9 +176,9 @@ impl BlockReader {
 }
 
 /// Rejects a file of `compressed` bytes whose decompressed size exceeds the maximum expansion ratio.
-pub(crate) fn refuse_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
+pub(crate) fn reject_bomb(path: &Path, format: &'static str, text: u64, compressed: u64) -> Result<()> {
     if text > GROWN && text / GROWTH > compressed {
-        return Err(InputProblem::Bomb { format, text, compressed }.at(path).into());
+        return Err(InputProblem::Bomb { format, text, compressed }.located(path).into());
     }
     Ok(())
 }

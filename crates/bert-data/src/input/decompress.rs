@@ -47,7 +47,7 @@ pub(super) fn compression_of(head: &[u8]) -> Option<&'static str> {
 
 /// The bytes read from disk, and the trailing bytes ignored. Behind a lock because a reader may move between threads.
 #[derive(Default)]
-struct Seen {
+struct ReadStats {
     hasher: blake3::Hasher,
     bytes: u64,
     ignored: u64,
@@ -62,7 +62,7 @@ pub(super) struct Source {
     /// The first bytes of the text.
     pub(super) head: Vec<u8>,
     text: Option<Box<dyn BufRead + Send>>,
-    seen: Arc<Mutex<Seen>>,
+    stats: Arc<Mutex<ReadStats>>,
 }
 
 impl Source {
@@ -73,16 +73,16 @@ impl Source {
     /// [`InputProblem::Window`] when it cannot be decompressed.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = open_stream(path).map_err(Error::io("open", path))?;
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let mut raw = Raw::new(Tee { file, seen: seen.clone() });
+        let stats = Arc::new(Mutex::new(ReadStats::default()));
+        let mut raw = Raw::new(Tee { file, stats: stats.clone() });
         let raw_head = raw.peek(HEAD).map_err(Error::io("read", path))?.to_vec();
         let compression = compression_of(&raw_head);
         let failed = |source| damaged(path, compression, &raw_head)(source);
-        let mut text = decompressed(raw, compression, &seen).map_err(failed)?;
+        let mut text = decompressed(raw, compression, &stats).map_err(failed)?;
         let mut head = Vec::new();
         text.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
         let text = Some(Box::new(io::Cursor::new(head.clone()).chain(text)) as _);
-        Ok(Self { compression, raw_head, head, text, seen })
+        Ok(Self { compression, raw_head, head, text, stats })
     }
 
     /// Returns the text from its beginning; a second call returns empty text.
@@ -92,17 +92,17 @@ impl Source {
 
     /// Returns the number of bytes read from disk so far.
     pub(super) fn bytes_read(&self) -> u64 {
-        lock(&self.seen).bytes
+        lock(&self.stats).bytes
     }
 
     /// Returns the BLAKE3 digest of the bytes read from disk so far.
     pub(super) fn digest(&self) -> String {
-        lock(&self.seen).hasher.finalize().to_hex().to_string()
+        lock(&self.stats).hasher.finalize().to_hex().to_string()
     }
 
     /// Returns the number of trailing bytes that do not belong to the compressed data.
     pub(super) fn ignored(&self) -> u64 {
-        lock(&self.seen).ignored
+        lock(&self.stats).ignored
     }
 
     /// Returns the error for a file that cannot be read or decompressed.
@@ -114,15 +114,15 @@ impl Source {
 /// Reader that counts and digests the bytes from disk.
 struct Tee {
     file: Box<dyn Read + Send>,
-    seen: Arc<Mutex<Seen>>,
+    stats: Arc<Mutex<ReadStats>>,
 }
 
 impl Read for Tee {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
-        let mut seen = lock(&self.seen);
-        seen.hasher.update(&buffer[..length]);
-        seen.bytes += length as u64;
+        let mut stats = lock(&self.stats);
+        stats.hasher.update(&buffer[..length]);
+        stats.bytes += length as u64;
         Ok(length)
     }
 }
@@ -176,17 +176,17 @@ impl BufRead for Raw {
 fn decompressed(
     raw: Raw,
     compression: Option<&str>,
-    seen: &Arc<Mutex<Seen>>,
+    stats: &Arc<Mutex<ReadStats>>,
 ) -> io::Result<Box<dyn BufRead + Send>> {
     fn buffered(decoder: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
         Box::new(BufReader::with_capacity(BUFFER, decoder))
     }
-    let lzma = |raw, stream: Stream| buffered(OneStream(XzDecoder::new_stream(raw, stream), seen.clone()));
+    let lzma = |raw, stream: Stream| buffered(OneStream(XzDecoder::new_stream(raw, stream), stats.clone()));
     let (memory, several) = (MEMORY + LZMA_STATE, liblzma::stream::CONCATENATED);
     Ok(match compression {
         None => Box::new(raw),
-        Some("gzip") => buffered(Members::new(GzDecoder::new(raw), seen.clone())),
-        Some("bzip2") => buffered(Members::new(BzDecoder::new(raw), seen.clone())),
+        Some("gzip") => buffered(Members::new(GzDecoder::new(raw), stats.clone())),
+        Some("bzip2") => buffered(Members::new(BzDecoder::new(raw), stats.clone())),
         Some("zstd") => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
             decoder.window_log_max(WINDOW_LOG)?;
@@ -199,7 +199,7 @@ fn decompressed(
 }
 
 /// A decoder of liblzma, which detects by itself whether another stream follows.
-struct OneStream(XzDecoder<Raw>, Arc<Mutex<Seen>>);
+struct OneStream(XzDecoder<Raw>, Arc<Mutex<ReadStats>>);
 
 impl Read for OneStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -257,12 +257,12 @@ impl Member for BzDecoder<Raw> {
 /// All members of a file, one after another. Other bytes after a member are skipped and counted.
 struct Members<M> {
     member: Option<M>,
-    seen: Arc<Mutex<Seen>>,
+    stats: Arc<Mutex<ReadStats>>,
 }
 
 impl<M: Member> Members<M> {
-    fn new(member: M, seen: Arc<Mutex<Seen>>) -> Self {
-        Self { member: Some(member), seen }
+    fn new(member: M, stats: Arc<Mutex<ReadStats>>) -> Self {
+        Self { member: Some(member), stats }
     }
 
     /// Starts the next member, if there is one.
@@ -279,7 +279,7 @@ impl<M: Member> Members<M> {
         } else {
             // These bytes are still read, because the digest covers the whole file.
             let rest = io::copy(&mut raw, &mut io::sink())?;
-            lock(&self.seen).ignored = rest;
+            lock(&self.stats).ignored = rest;
         }
         Ok(())
     }
@@ -310,10 +310,10 @@ fn damaged(
     move |source| match compression {
         Some(format) if !is_transient(&source) => match source.to_string() {
             text if is_of_memory(&text) => {
-                InputProblem::Window { format, window, limit: MEMORY }.at(&path).into()
+                InputProblem::Window { format, window, limit: MEMORY }.located(&path).into()
             }
-            text if text.contains("ictionary mismatch") => InputProblem::Dictionary.at(&path).into(),
-            _ => InputProblem::CorruptCompression(format, source).at(&path).into(),
+            text if text.contains("ictionary mismatch") => InputProblem::Dictionary.located(&path).into(),
+            _ => InputProblem::CorruptCompression(format, source).located(&path).into(),
         },
         _ => Error::io("read", &path)(source),
     }

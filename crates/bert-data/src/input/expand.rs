@@ -6,13 +6,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bert_storage::checksummed_json::MAX_BYTES;
 use bert_storage::objects;
-use bert_storage::sealed::LARGEST;
 use bert_storage::{is_url, on_disk, shown, size, with_lower_scheme};
 use glob::{MatchOptions, Pattern};
 
+use crate::config::TEXT_COLUMN;
 use crate::error::{Error, InputError, InputProblem, Locate, Result};
+use crate::input::each_file;
 use crate::input::pattern::{self, begins_alike, is_pattern};
+use crate::input::recognize::has_table_name;
+use crate::input::table::InputReader;
 use crate::input::walk::{
     Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, refuse_files_of_tables, table,
 };
@@ -23,9 +27,9 @@ const ENTRY: u64 = 224;
 const REST: u64 = 32 << 20;
 
 /// Rejects more files than a manifest can list; returns the size of their list in bytes.
-pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
+pub(crate) fn reject_too_many(files: usize, bytes_of_names: u64) -> Result<u64> {
     let bytes = bytes_of_names + ENTRY * files as u64;
-    if bytes > LARGEST - REST { Err(InputError::TooMany { files }.into()) } else { Ok(bytes) }
+    if bytes > MAX_BYTES - REST { Err(InputError::TooMany { files }.into()) } else { Ok(bytes) }
 }
 
 /// Finds the files named by the inputs: each argument's files in bytewise order, arguments in the given order.
@@ -37,24 +41,86 @@ pub(crate) fn refuse_too_many(files: usize, bytes_of_names: u64) -> Result<u64> 
 /// # Errors
 /// [`Error::Input`], naming the argument; [`Error::Storage`] when a folder cannot be read.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    Ok(find(inputs)?.found)
+    Ok(find(inputs)?.into_iter().flat_map(|walk| walk.found).collect())
 }
 
-fn find(inputs: &[PathBuf]) -> Result<Walk> {
+/// Finds the files of each argument.
+fn find(inputs: &[PathBuf]) -> Result<Vec<Walk>> {
     if inputs.is_empty() {
         return Err(InputError::NoneNamed.into());
     }
-    let mut all = Walk::default();
-    for input in split_lists(inputs) {
+    let find_one = |input: PathBuf| {
         let mut walk = Walk::default();
         expand_one(&input, &mut walk)?;
         walk.found.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
         // `**` may reach a file in more than one way.
         walk.found.dedup();
-        all.found.append(&mut walk.found);
-        all.left_out.append(&mut walk.left_out);
+        Ok(walk)
+    };
+    split_lists(inputs).into_iter().map(find_one).collect()
+}
+
+/// The files of the inputs.
+#[derive(Debug, Default)]
+struct InputFiles {
+    to_read: Vec<PathBuf>,
+    skipped_tables: Vec<PathBuf>,
+}
+
+impl InputFiles {
+    /// Finds the files. With the default `text_column`, skips the CSV and TSV files of a folder that do not have it,
+    /// unless all files of the folder are such tables.
+    fn find(inputs: &[PathBuf], text_column: &str) -> Result<Self> {
+        let mut all = Self::default();
+        for walk in find(inputs)? {
+            let may_skip = walk.is_folder && text_column == TEXT_COLUMN;
+            let is_table: Vec<bool> = match may_skip && walk.found.iter().any(|file| has_table_name(file)) {
+                true => each_file(&walk.found, is_table_without_text)?,
+                false => vec![false; walk.found.len()],
+            };
+            let has_others = is_table.contains(&false);
+            for (file, is_table) in walk.found.into_iter().zip(is_table) {
+                let files = if is_table && has_others { &mut all.skipped_tables } else { &mut all.to_read };
+                files.push(file);
+            }
+        }
+        Ok(all)
     }
-    Ok(all)
+}
+
+/// Returns whether a file has the name of a CSV or TSV table and no column [`TEXT_COLUMN`].
+fn is_table_without_text(path: &Path) -> Result<bool> {
+    if !has_table_name(path) {
+        return Ok(false);
+    }
+    match InputReader::open(path, 0, TEXT_COLUMN) {
+        Ok(_) => Ok(false),
+        Err(Error::InputFile(error)) if matches!(error.problem, InputProblem::Column { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Finds the files to read: as [`expand`], but without the tables that [`skipped_tables_warning`] names.
+pub(crate) fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec<PathBuf>> {
+    Ok(InputFiles::find(inputs, text_column)?.to_read)
+}
+
+/// Returns a warning about skipped tables: the CSV and TSV files, by name, in an input folder that do not have the
+/// default text column. A table that is named directly or by a pattern is never skipped, nor is a folder of such tables
+/// only; both are refused when they are read. With another `text_column` than the default, no table is skipped.
+///
+/// # Errors
+/// The same errors as [`expand`]; the errors of opening a table.
+pub fn skipped_tables_warning(inputs: &[PathBuf], text_column: &str) -> Result<Option<String>> {
+    let tables = InputFiles::find(inputs, text_column)?.skipped_tables;
+    Ok(tables.first().map(|first| {
+        format!(
+            "{} CSV or TSV file(s) in input folders are skipped, {} first: they have no column {TEXT_COLUMN:?}; name the \
+             column of their text with --text-column, or leave them out of the folder",
+            tables.len(),
+            shown(first)
+        )
+    }))
 }
 
 /// Returns a note about the names beginning with `_` that were skipped in folders and patterns, except the files that
@@ -62,8 +128,8 @@ fn find(inputs: &[PathBuf]) -> Result<Walk> {
 ///
 /// # Errors
 /// The same errors as [`expand`].
-pub fn note_of_left_out(inputs: &[PathBuf]) -> Result<Option<String>> {
-    let left_out = find(inputs)?.left_out;
+pub fn skipped_names_note(inputs: &[PathBuf]) -> Result<Option<String>> {
+    let left_out: Vec<PathBuf> = find(inputs)?.into_iter().flat_map(|walk| walk.left_out).collect();
     Ok(left_out.iter().min().map(|first| {
         let count = left_out.len();
         format!(
@@ -127,7 +193,7 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 ///
 /// # Errors
 /// [`InputProblem::OutputInside`].
-pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
+pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
     let real = |path: &Path| match is_url(path) {
         true => with_lower_scheme(path),
         false => real_path(&on_disk(path)),
@@ -138,11 +204,11 @@ pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
         let is_read = rest.is_some_and(|rest| !rest.iter().any(is_skipped));
         // A pattern is not a folder, but its files are in folders.
         let matched =
-            if is_url(&input) || is_read { Vec::new() } else { find(std::slice::from_ref(&input))?.found };
+            if is_url(&input) || is_read { Vec::new() } else { expand(std::slice::from_ref(&input))? };
         let mut folders: Vec<&Path> = matched.iter().filter_map(|file| file.parent()).collect();
         folders.dedup();
         if is_read || folders.iter().any(|folder| real(folder).starts_with(&output_is)) {
-            return Err(InputProblem::OutputInside(input).at(output).into());
+            return Err(InputProblem::OutputInside(input).located(output).into());
         }
     }
     Ok(())
@@ -152,12 +218,12 @@ pub fn refuse_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
 ///
 /// # Errors
 /// [`InputProblem::IsVocabulary`].
-pub(crate) fn refuse_vocabulary(files: &[PathBuf], vocabulary: &Path) -> Result<()> {
+pub(crate) fn reject_vocabulary(files: &[PathBuf], vocabulary: &Path) -> Result<()> {
     let vocabulary = &*on_disk(vocabulary);
     let real = real_path(vocabulary);
     let may_be = |file: &&PathBuf| file.file_name() == vocabulary.file_name() || file.is_symlink();
     match files.iter().filter(may_be).find(|file| *file == vocabulary || real_path(file) == real) {
-        Some(file) => Err(InputProblem::IsVocabulary.at(file).into()),
+        Some(file) => Err(InputProblem::IsVocabulary.located(file).into()),
         None => Ok(()),
     }
 }
@@ -170,9 +236,10 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
     match (kind(input), input.to_str()) {
         (Ok(Kind::Folder), _) => {
             refuse_files_of_tables(&[input.join("any")])?;
+            walk.is_folder = true;
             walk.collect(input)?;
             if walk.found.is_empty() {
-                return Err(InputProblem::FolderEmpty.at(input).into());
+                return Err(InputProblem::FolderEmpty.located(input).into());
             }
             Ok(())
         }
@@ -186,7 +253,7 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
                 return refuse_files_of_tables(&walk.found);
             }
             let problem = if text.starts_with('~') { InputProblem::Home } else { error.problem };
-            Err(problem.at(input).into())
+            Err(problem.located(input).into())
         }
         (Err(error), _) => Err(error),
     }
@@ -205,12 +272,13 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
                 return Ok(());
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-            Err(_) if is_web => return Err(InputProblem::Missing.at(url).into()),
+            Err(_) if is_web => return Err(InputProblem::Missing.located(url).into()),
             Err(_) => {}
         }
     }
     let pattern = text.find(['*', '?', '[']).map(|at| Ok((at, Pattern::new(&text)?)));
-    let pattern = pattern.transpose().map_err(|source| InputProblem::InvalidPattern(source).at(url))?;
+    let pattern = pattern.transpose().map_err(|source| InputProblem::InvalidPattern(source).located(url))?;
+    walk.is_folder = pattern.is_none();
     let folder = pattern
         .as_ref()
         .map_or(&*text, |(at, _)| text[..*at].rsplit_once('/').map_or("", |(folder, _)| folder));
@@ -232,7 +300,7 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
     }
     refuse_tables_of_store(&objects, &walk.found)?;
     let problem = if pattern.is_some() { InputProblem::PatternMatchesNothing } else { InputProblem::Missing };
-    if walk.found.is_empty() { Err(problem.at(url).into()) } else { Ok(()) }
+    if walk.found.is_empty() { Err(problem.located(url).into()) } else { Ok(()) }
 }
 
 /// Returns whether an empty object in a listing is a folder marker: its real name ends with a slash.
@@ -289,10 +357,10 @@ mod tests {
             |files| serde_json::to_string_pretty(&Inputs { inputs: vec![entry(path); files] }).unwrap().len();
         let each = (of(1001) - of(1)) as u64 / 1000;
         assert!((ENTRY - 30..=ENTRY).contains(&(each - path.len() as u64)), "{each} bytes an entry");
-        let most = ((LARGEST - REST) / (ENTRY + path.len() as u64)) as usize;
+        let most = ((MAX_BYTES - REST) / (ENTRY + path.len() as u64)) as usize;
         assert!(most > 900_000, "{most}");
-        refuse_too_many(most, (most * path.len()) as u64).unwrap();
-        let error = refuse_too_many(most + 1, ((most + 1) * path.len()) as u64).unwrap_err();
+        reject_too_many(most, (most * path.len()) as u64).unwrap();
+        let error = reject_too_many(most + 1, ((most + 1) * path.len()) as u64).unwrap_err();
         assert!(error.to_string().contains("join them") && error.exit_code() == 2, "{error}");
     }
 }

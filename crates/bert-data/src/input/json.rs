@@ -49,9 +49,9 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     }
     let found = found.map_err(|source| InputProblem::Json(source).at_line(path, line))?;
     let problem = match found {
-        Found::Text(text) => return Ok(JsonText { text, half_pair }),
-        Found::Other(kind) => TextProblem::NotText(kind),
-        Found::Missing(keys) => {
+        KeyLookup::Text(text) => return Ok(JsonText { text, half_pair }),
+        KeyLookup::Other(kind) => TextProblem::NotText(kind),
+        KeyLookup::Missing(keys) => {
             TextProblem::Missing(format!("keys: {}{}", listed(&keys), rows_within(json, column)))
         }
     };
@@ -83,7 +83,7 @@ pub(crate) fn listed(names: &[String]) -> String {
     list
 }
 
-fn find(json: &str, column: &str) -> serde_json::Result<Found> {
+fn find(json: &str, column: &str) -> serde_json::Result<KeyLookup> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let found = (&mut deserializer).deserialize_map(TextOf(column))?;
     deserializer.end().map(|()| found)
@@ -167,7 +167,7 @@ fn unit(text: &str) -> Option<u32> {
 }
 
 /// The result of looking up a key in an object.
-enum Found {
+enum KeyLookup {
     /// The text; `None` for a null.
     Text(Option<String>),
     /// A value that is not text, in words.
@@ -181,13 +181,13 @@ enum Found {
 struct TextOf<'c>(&'c str);
 
 impl<'de> Visitor<'de> for TextOf<'_> {
-    type Value = Found;
+    type Value = KeyLookup;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyLookup, A::Error> {
         let (mut found, mut keys) = (None, Vec::new());
         while let Some(key) = map.next_key::<String>()? {
             if key == self.0 {
@@ -197,59 +197,59 @@ impl<'de> Visitor<'de> for TextOf<'_> {
                 keys.push(key);
             }
         }
-        Ok(found.unwrap_or(Found::Missing(keys)))
+        Ok(found.unwrap_or(KeyLookup::Missing(keys)))
     }
 }
 
 struct AnyValue;
 
 impl<'de> DeserializeSeed<'de> for AnyValue {
-    type Value = Found;
+    type Value = KeyLookup;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Found, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyLookup, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for AnyValue {
-    type Value = Found;
+    type Value = KeyLookup;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Found, E> {
-        Ok(Found::Text(Some(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Text(Some(text.to_owned())))
     }
 
-    fn visit_unit<E>(self) -> Result<Found, E> {
-        Ok(Found::Text(None))
+    fn visit_unit<E>(self) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Text(None))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Found, E> {
-        Ok(Found::Other("a truth value"))
+    fn visit_bool<E>(self, _: bool) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Other("a truth value"))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Found, E> {
-        Ok(Found::Other("a number"))
+    fn visit_i64<E>(self, _: i64) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Other("a number"))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Found, E> {
-        Ok(Found::Other("a number"))
+    fn visit_u64<E>(self, _: u64) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Other("a number"))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Found, E> {
-        Ok(Found::Other("a number"))
+    fn visit_f64<E>(self, _: f64) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Other("a number"))
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Found, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<KeyLookup, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Found::Other("a list"))
+        Ok(KeyLookup::Other("a list"))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyLookup, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Found::Other("an object"))
+        Ok(KeyLookup::Other("an object"))
     }
 }
 
@@ -274,6 +274,20 @@ mod tests {
             assert_eq!((row.text.as_deref(), row.half_pair), (Some("a b"), false), "{json}");
         }
         assert_eq!(read(r#"{"text": NaN}"#).unwrap().text, None, "what pandas writes for a missing text");
+    }
+
+    #[test]
+    fn the_last_of_duplicate_keys_wins() {
+        for (json, text) in [
+            (r#"{"text": "a", "id": 1, "text": "b", "id": 2}"#, Some("b")),
+            (r#"{"text": {"text": "a"}, "te\u0078t": "b"}"#, Some("b")),
+            (r#"{"text": "a", "text": null}"#, None),
+            (r#"{"text": "a", "n": NaN, "text": "\ud83d", "text": "b"}"#, Some("b")),
+        ] {
+            assert_eq!(read(json).unwrap().text.as_deref(), text, "{json}");
+        }
+        let error = read(r#"{"text": "a", "text": ["b"]}"#).unwrap_err();
+        assert!(error.to_string().contains("a.jsonl:3: \"text\" is a list, expected text"), "{error}");
     }
 
     #[test]

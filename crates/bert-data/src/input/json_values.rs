@@ -13,7 +13,7 @@ pub(super) struct JsonValues<R> {
     given: usize,
     /// Number of open brackets within a value.
     depth: u64,
-    place: Place,
+    state: ParserState,
     /// Whether the array around the values is open.
     in_array: bool,
     ended: bool,
@@ -21,7 +21,7 @@ pub(super) struct JsonValues<R> {
 
 /// Parser state at the next byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum ParserState {
     /// Between values.
     Between,
     /// Within an object or an array.
@@ -36,54 +36,54 @@ enum Place {
 
 impl<R: BufRead> JsonValues<R> {
     pub(super) fn new(json: R) -> Self {
-        let (lines, place) = (Vec::new(), Place::Between);
-        Self { json, lines, given: 0, depth: 0, place, in_array: false, ended: false }
+        let (lines, state) = (Vec::new(), ParserState::Between);
+        Self { json, lines, given: 0, depth: 0, state, in_array: false, ended: false }
     }
 
     fn step(&mut self, byte: u8) {
-        self.place = match (self.place, byte) {
-            (Place::Between, b'[') if !self.in_array => {
+        self.state = match (self.state, byte) {
+            (ParserState::Between, b'[') if !self.in_array => {
                 self.in_array = true;
                 return;
             }
-            (Place::Between, b']') => {
+            (ParserState::Between, b']') => {
                 self.in_array = false;
                 return;
             }
             // White space, the bytes of a byte-order mark, and the record separator of RFC 7464.
-            (Place::Between, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0x1e | 0xef | 0xbb | 0xbf) => return,
-            (Place::String, b'\\') => Place::Escaped,
-            (Place::Escaped, _) => Place::String,
-            (Place::String, b'"') => Place::Inside,
-            (Place::String, _) => Place::String,
-            (_, b'"') => Place::String,
+            (ParserState::Between, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0x1e | 0xef | 0xbb | 0xbf) => return,
+            (ParserState::String, b'\\') => ParserState::Escaped,
+            (ParserState::Escaped, _) => ParserState::String,
+            (ParserState::String, b'"') => ParserState::Inside,
+            (ParserState::String, _) => ParserState::String,
+            (_, b'"') => ParserState::String,
             (_, b'{' | b'[') => {
                 self.depth += 1;
-                Place::Inside
+                ParserState::Inside
             }
-            (Place::Word, b']') if self.depth == 0 => {
+            (ParserState::Word, b']') if self.depth == 0 => {
                 self.end_value();
                 self.in_array = false;
                 return;
             }
             (_, b'}' | b']') => {
                 self.depth = self.depth.saturating_sub(1);
-                Place::Inside
+                ParserState::Inside
             }
-            (Place::Word, b',' | b' ' | b'\t' | b'\r' | b'\n') => return self.end_value(),
-            (Place::Inside, _) => Place::Inside,
-            (Place::Between | Place::Word, _) => Place::Word,
+            (ParserState::Word, b',' | b' ' | b'\t' | b'\r' | b'\n') => return self.end_value(),
+            (ParserState::Inside, _) => ParserState::Inside,
+            (ParserState::Between | ParserState::Word, _) => ParserState::Word,
         };
-        let is_end_of_line = matches!(byte, b'\n' | b'\r') && self.place != Place::String;
+        let is_end_of_line = matches!(byte, b'\n' | b'\r') && self.state != ParserState::String;
         self.lines.push(if is_end_of_line { b' ' } else { byte });
-        if self.depth == 0 && self.place == Place::Inside {
+        if self.depth == 0 && self.state == ParserState::Inside {
             self.end_value();
         }
     }
 
     fn end_value(&mut self) {
         self.lines.push(b'\n');
-        self.place = Place::Between;
+        self.state = ParserState::Between;
     }
 }
 
@@ -96,7 +96,7 @@ impl<R: BufRead> BufRead for JsonValues<R> {
             self.json.consume(json.len());
             json.iter().for_each(|&byte| self.step(byte));
             self.ended = json.is_empty();
-            if self.ended && self.in_array && self.place == Place::Between {
+            if self.ended && self.in_array && self.state == ParserState::Between {
                 // The file is truncated: this row is not valid JSON and triggers the error.
                 self.lines.extend_from_slice(b"{\n");
             }

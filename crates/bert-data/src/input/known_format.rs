@@ -16,8 +16,7 @@ const RECODE_16: &str = "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
 const RECODE_32: &str = "convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)";
 const COMPRESS: &str = "compress it with gzip, zstd, bzip2 or xz instead, or not at all";
 const NO_TEXT: &str = "it holds no text";
-const TOKENS: &str =
-    "it holds tokens and no text; name the text with --input, and the vocabulary with --vocab";
+const TOKENS: &str = "it has tokens and no text; give the text with --input and the vocabulary with --vocab";
 const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
 const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
 const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";
@@ -134,7 +133,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("%pdf-1.7", "a PDF document", EXTRACT),
     ("%pdf-2.0", "a PDF document", EXTRACT),
     ("webvtt", "subtitles (WebVTT)", EXTRACT),
-    ("<doc>", "documents in <DOC> tags, as those of TREC", EXTRACT),
+    ("<doc>", "documents in <DOC> tags, as in TREC", EXTRACT),
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 
@@ -145,7 +144,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
 /// [`InputProblem::KnownFormat`].
 pub(crate) fn refuse(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
     match known(path, head, compression) {
-        Some((format, advice)) => Err(InputProblem::KnownFormat { format, advice }.at(path).into()),
+        Some((format, advice)) => Err(InputProblem::KnownFormat { format, advice }.located(path).into()),
         None => Ok(()),
     }
 }

@@ -143,11 +143,11 @@ impl LineCheck {
         let mut remarks = Remarks::default();
         if ends_file {
             let file = std::mem::take(self);
-            remarks.see(Remark::CarriageReturns, path, file.returns);
-            remarks.see(Remark::HalfSurrogates, path, file.half_pairs);
+            remarks.add_count(Remark::CarriageReturns, path, file.returns);
+            remarks.add_count(Remark::HalfSurrogates, path, file.half_pairs);
             let many_tags = file.tags * TEXTS_PER_TAG > file.lines;
-            remarks.see(Remark::Tags, path, if many_tags { file.tags } else { 0 });
-            remarks.see(Remark::NoText, path, u64::from(file.texts == 0));
+            remarks.add_count(Remark::Tags, path, if many_tags { file.tags } else { 0 });
+            remarks.add_count(Remark::NoText, path, u64::from(file.texts == 0));
         }
         Ok(remarks)
     }
@@ -162,13 +162,13 @@ impl LineCheck {
         };
         if at_end && self.returns * 2 > self.lines {
             let (returns, lines) = (self.returns, self.lines);
-            return Err(InputProblem::CarriageReturns { returns, lines }.at(path).into());
+            return Err(InputProblem::CarriageReturns { returns, lines }.located(path).into());
         }
         if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
             return Ok(());
         }
         let (bad, lines, first) = (self.bad, self.lines, self.first);
-        Err(InputProblem::NotUtf8Text { bad, lines, first }.at(path).into())
+        Err(InputProblem::NotUtf8Text { bad, lines, first }.located(path).into())
     }
 }
 
@@ -193,10 +193,7 @@ mod tests {
         assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
         let error = checked(37, latin, true, BadLines::Few).unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        assert!(
-            error.to_string().starts_with("it: 2 of 39 lines are not UTF-8 text, line 38 the first"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("it: 2 of 39 lines are not UTF-8, first line 38"), "{error}");
         checked(37, latin, true, BadLines::Any).unwrap();
         checked(37, latin, false, BadLines::Few).unwrap();
         checked(1, &latin[..1], true, BadLines::Few).expect("one line is repaired");

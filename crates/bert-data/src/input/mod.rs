@@ -30,8 +30,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{Block, BlockReader};
-pub use expand::{expand, first_duplicate, note_of_left_out, refuse_output_inside, split_lists};
-pub(crate) use expand::{refuse_too_many, refuse_vocabulary};
+pub use expand::{
+    expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning, split_lists,
+};
+pub(crate) use expand::{files_to_read, reject_too_many, reject_vocabulary};
 
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::decompress::HEAD;
@@ -42,7 +44,7 @@ use crate::parallel::pool;
 /// Minimum size of a full block; it ends at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
 /// Maximum length of a line: far longer than any real text, and far smaller than memory.
-pub(crate) const LONGEST_LINE: usize = 64 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Number of concurrent object-store requests.
 const AT_ONCE: usize = 32;
@@ -74,12 +76,12 @@ impl Format {
     /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
     /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
     pub fn of(path: &Path) -> Result<Self> {
-        Ok(match Opened::of(path)? {
-            Opened::Parquet => Self::Parquet,
-            Opened::Text(_, Layout::Lines) => Self::Text,
-            Opened::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
-            Opened::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
-            Opened::Text(_, Layout::Separated(_)) => Self::Csv,
+        Ok(match OpenInput::of(path)? {
+            OpenInput::Parquet => Self::Parquet,
+            OpenInput::Text(_, Layout::Lines) => Self::Text,
+            OpenInput::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
+            OpenInput::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
+            OpenInput::Text(_, Layout::Separated(_)) => Self::Csv,
         })
     }
 
@@ -97,14 +99,14 @@ impl Format {
 }
 
 /// An input file, opened and recognized.
-enum Opened {
+enum OpenInput {
     /// A Parquet file, which is opened separately.
     Parquet,
     /// Text in some layout.
     Text(Box<Source>, Layout),
 }
 
-impl Opened {
+impl OpenInput {
     /// Opens and recognizes a file.
     ///
     /// # Errors
@@ -116,7 +118,7 @@ impl Opened {
         }
         known_format::refuse(path, &source.head, source.compression)?;
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
-            return Err(InputProblem::NotParquet.at(path).into());
+            return Err(InputProblem::NotParquet.located(path).into());
         }
         let text = String::from_utf8_lossy(&source.head);
         let head = Head::new(&text, source.head.len() < HEAD);

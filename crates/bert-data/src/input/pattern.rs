@@ -34,8 +34,8 @@ pub(super) fn collect(pattern: &str, walk: &mut Walk) -> Result<()> {
     }
     match found {
         _ if !walk.found.is_empty() => Ok(()),
-        Err(source) => Err(InputProblem::InvalidPattern(source).at(pattern).into()),
-        Ok(()) => Err(InputProblem::PatternMatchesNothing.at(pattern).into()),
+        Err(source) => Err(InputProblem::InvalidPattern(source).located(pattern).into()),
+        Ok(()) => Err(InputProblem::PatternMatchesNothing.located(pattern).into()),
     }
 }
 

@@ -40,11 +40,26 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Returns the layout of a file that is not Parquet or another known format.
-pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
+/// Name ends of comma-separated and tab-separated tables.
+const CSV_NAMES: [&str; 1] = [".csv"];
+const TSV_NAMES: [&str; 2] = [".tsv", ".tab"];
+
+/// Returns the name of a file in lower case, without the suffix of a compression.
+fn unpacked_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let packed = [".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz"];
-    let name = packed.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    packed.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name).to_owned()
+}
+
+/// Returns whether a file has the name of a CSV or TSV table, compressed or not.
+pub(super) fn has_table_name(path: &Path) -> bool {
+    let name = unpacked_name(path);
+    CSV_NAMES.iter().chain(&TSV_NAMES).any(|end| name.ends_with(end))
+}
+
+/// Returns the layout of a file that is not Parquet or another known format.
+pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
+    let name = unpacked_name(path);
     let named = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     let is_named_json = named(&[".jsonl", ".ndjson", ".json"]);
     if let Some(layout) = json(head, is_named_json) {
@@ -53,10 +68,10 @@ pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
     if is_named_json {
         return Layout::JsonLines;
     }
-    if named(&[".csv"]) {
+    if named(&CSV_NAMES) {
         return Layout::Separated(most_frequent(head, b",;\t|"));
     }
-    if named(&[".tsv", ".tab"]) {
+    if named(&TSV_NAMES) {
         return Layout::Separated(b'\t');
     }
     separator(head).map_or(Layout::Lines, Layout::Separated)

@@ -26,7 +26,7 @@ pub(crate) enum Remark {
 /// Number of files with an observation, its total count, and the first file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seen {
+struct Occurrences {
     files: u64,
     count: u64,
     first: String,
@@ -34,7 +34,7 @@ struct Seen {
 
 /// All remarks on a set of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remarks(BTreeMap<Remark, Seen>);
+pub struct Remarks(BTreeMap<Remark, Occurrences>);
 
 impl Remarks {
     /// Returns whether there are no remarks.
@@ -49,15 +49,15 @@ impl Remarks {
     }
 
     /// Adds an observation about a file, unless its count is zero.
-    pub(crate) fn see(&mut self, remark: Remark, path: &Path, count: u64) {
+    pub(crate) fn add_count(&mut self, remark: Remark, path: &Path, count: u64) {
         if count > 0 {
             // Only the file name: the location must not affect the output.
             let first = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.add_one(remark, Seen { files: 1, count, first });
+            self.add_one(remark, Occurrences { files: 1, count, first });
         }
     }
 
-    fn add_one(&mut self, remark: Remark, more: Seen) {
+    fn add_one(&mut self, remark: Remark, more: Occurrences) {
         let seen = self.0.entry(remark).or_default();
         if seen.files == 0 {
             seen.first = more.first;
@@ -82,7 +82,7 @@ impl Remarks {
     }
 }
 
-fn sentence(remark: Remark, Seen { files, count, first }: &Seen) -> String {
+fn sentence(remark: Remark, Occurrences { files, count, first }: &Occurrences) -> String {
     let first = first.escape_debug();
     let of = match files {
         1 => format!("of {first}"),

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use csv::{ByteRecord, ErrorKind};
 
-use super::blocks::refuse_bomb;
+use super::blocks::reject_bomb;
 use super::decompress::Source;
 use super::json::listed;
-use super::{BLOCK, Block, Format, InputEntry, LONGEST_LINE};
+use super::{BLOCK, Block, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};
 
 /// Number of bytes that the reader may buffer beyond a row.
@@ -92,7 +92,7 @@ impl SeparatedReader {
             let found = format!("missing (columns of its first line: {})", listed(&header));
             let (column, expected) =
                 (column.to_owned(), "text: this is a table of separated values (see --text-column)");
-            InputProblem::Column { column, found, expected }.at(&reader.path)
+            InputProblem::Column { column, found, expected }.located(&reader.path)
         })?;
         Ok(reader)
     }
@@ -127,7 +127,7 @@ impl SeparatedReader {
         }
         self.text_bytes += bytes.len() as u64;
         if let Some(format) = self.source.compression {
-            refuse_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
+            reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
         let (file, format, null_rows) = (self.file, self.format, Vec::new());
         Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
@@ -167,7 +167,7 @@ impl SeparatedReader {
         let row = self.rows_read + 1;
         match error.into_kind() {
             ErrorKind::Io(error) if error.get_ref().is_some_and(|error| error.is::<TooLong>()) => {
-                InputProblem::RowTooLong { row, limit: LONGEST_LINE }.at(&self.path).into()
+                InputProblem::RowTooLong { row, limit: MAX_LINE_BYTES }.located(&self.path).into()
             }
             ErrorKind::Io(error) => self.source.damaged(&self.path, error),
             ErrorKind::UnequalLengths { pos, expected_len: expected, len: found } => {
@@ -199,7 +199,7 @@ struct Limits {
 
 impl Limits {
     fn begin_row(&self) {
-        self.left.store((LONGEST_LINE + AHEAD) as u64, Relaxed);
+        self.left.store((MAX_LINE_BYTES + AHEAD) as u64, Relaxed);
     }
 }
 

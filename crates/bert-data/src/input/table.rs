@@ -17,11 +17,11 @@ pub use crate::input::json::json_text;
 
 use crate::config::TEXT_COLUMN;
 use crate::error::{Error, InputProblem, Locate, Result};
-use crate::input::blocks::refuse_bomb;
+use crate::input::blocks::reject_bomb;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::separated::SeparatedReader;
-use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, LONGEST_LINE, Opened};
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, MAX_LINE_BYTES, OpenInput};
 use crate::parquet::open::{Batches, ParquetFile};
 use bert_storage::{digest_file, open_file};
 
@@ -49,9 +49,9 @@ impl InputReader {
     /// # Errors
     /// The errors of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
-        let (source, layout) = match Opened::of(path)? {
-            Opened::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
-            Opened::Text(source, layout) => (*source, layout),
+        let (source, layout) = match OpenInput::of(path)? {
+            OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
+            OpenInput::Text(source, layout) => (*source, layout),
         };
         Ok(match layout {
             Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
@@ -105,9 +105,9 @@ impl InputReader {
             Self::Rows(_) => (0, 0),
             Self::Separated(reader) => reader.counts(),
         };
-        remarks.see(Remark::IgnoredBytes, path, ignored);
+        remarks.add_count(Remark::IgnoredBytes, path, ignored);
         // A user who names a column knows that the file is a table.
-        remarks.see(Remark::Table, path, if text_column == TEXT_COLUMN { rows } else { 0 });
+        remarks.add_count(Remark::Table, path, if text_column == TEXT_COLUMN { rows } else { 0 });
         remarks
     }
 }
@@ -132,7 +132,7 @@ impl RowReader {
     pub fn open(path: &Path, file: usize, column: &str) -> Result<Self> {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
-        let unreadable = |source| InputProblem::Parquet(source).at(path);
+        let unreadable = |source| InputProblem::Parquet(source).located(path);
         let ParquetFile { builder, largest_page } =
             ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
         let groups = builder.metadata().row_groups();
@@ -141,7 +141,7 @@ impl RowReader {
             // A writer without rows may have chosen any type.
             Err(_) if rows == 0 => None,
             checked => {
-                checked.map_err(|problem| problem.at(path))?;
+                checked.map_err(|problem| problem.located(path))?;
                 let roots = builder.parquet_schema().root_schema().get_fields();
                 roots.iter().position(|root| root.name() == column)
             }
@@ -152,7 +152,7 @@ impl RowReader {
                 && chunk.compression() == Compression::LZO
         };
         if groups.iter().flat_map(|group| group.columns()).any(is_lzo) {
-            return Err(InputProblem::Codec("lzo").at(path).into());
+            return Err(InputProblem::Codec("lzo").located(path).into());
         }
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
@@ -177,12 +177,12 @@ impl RowReader {
                 break;
             };
             let (path, rows) = (&self.path, self.rows_read);
-            let batch = batch.map_err(|source| InputProblem::Batch(rows, source).at(path))?;
+            let batch = batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?;
             // Without columns, the batch has no text.
             let Some(column) = batch.columns().first() else { continue };
             for at in 0..column.len() {
                 let text =
-                    checked_row(column, at, rows + at as u64 + 1).map_err(|problem| problem.at(path))?;
+                    checked_row(column, at, rows + at as u64 + 1).map_err(|problem| problem.located(path))?;
                 match text {
                     Some(text) => bytes.extend_from_slice(text),
                     None => null_rows.push(row_ends.len()),
@@ -191,7 +191,7 @@ impl RowReader {
                 row_ends.push(bytes.len());
             }
             self.rows_read += column.len() as u64;
-            refuse_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
+            reject_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
         let (file, format) = (self.file, Format::Parquet);
         Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
@@ -245,8 +245,8 @@ fn is_text(kind: &DataType) -> bool {
 /// Returns the bytes of a row, `None` for a null; `number` is named in errors.
 fn checked_row(column: &ArrayRef, at: usize, number: u64) -> Result<Option<&[u8]>, InputProblem> {
     let Some(bytes) = utf8_or_binary(column, at) else { return Ok(None) };
-    if bytes.len() > LONGEST_LINE {
-        return Err(InputProblem::RowTooLong { row: number, limit: LONGEST_LINE });
+    if bytes.len() > MAX_LINE_BYTES {
+        return Err(InputProblem::RowTooLong { row: number, limit: MAX_LINE_BYTES });
     }
     if *column.data_type() == DataType::Binary && str::from_utf8(bytes).is_err() {
         return Err(InputProblem::RowNotUtf8 { row: number });

@@ -17,6 +17,8 @@ const MARKERS: [&str; 6] =
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) found: Vec<PathBuf>,
+    /// Whether the input is a folder, or a prefix of names in an object store.
+    pub(crate) is_folder: bool,
     /// Skipped names that begin with `_`, except files that known programs write for their own use.
     pub(crate) left_out: Vec<PathBuf>,
     /// The real paths of the current folder and the folders that contain it.
@@ -63,7 +65,7 @@ impl Walk {
         let failed = || Error::io("read folder", here);
         let real = fs::canonicalize(here).map_err(failed())?;
         if self.above.contains(&real) {
-            return Err(InputProblem::LinkLoop.at(folder).into());
+            return Err(InputProblem::LinkLoop.located(folder).into());
         }
         self.above.push(real);
         let entries = fs::read_dir(here).map_err(failed())?;
@@ -95,14 +97,14 @@ pub(super) fn kind(path: &Path) -> Result<Kind> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Kind::Folder),
         Ok(metadata) if metadata.is_file() => Ok(Kind::File),
-        Ok(_) => Err(InputProblem::NotAFile.at(path).into()),
+        Ok(_) => Err(InputProblem::NotAFile.located(path).into()),
         // A link to itself counts as dangling.
         Err(_) if fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
-            Err(InputProblem::DanglingLink.at(path).into())
+            Err(InputProblem::DanglingLink.located(path).into())
         }
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
-                Err(InputProblem::Missing.at(path).into())
+                Err(InputProblem::Missing.located(path).into())
             }
             _ => Err(Error::io("read", path)(error)),
         },
@@ -148,7 +150,7 @@ pub(super) fn is_iceberg_metadata(name: &str) -> bool {
 pub(super) fn table(format: &'static str, folder: &Path) -> Error {
     let advice = "its folder also holds the files of deleted rows. Export the rows that count to Parquet, as with \
                   DuckDB: COPY (SELECT * FROM delta_scan('TABLE')) TO 'text.parquet' (iceberg_scan for Iceberg)";
-    InputProblem::KnownFormat { format, advice }.at(folder).into()
+    InputProblem::KnownFormat { format, advice }.located(folder).into()
 }
 
 /// Rejects files that were named or matched individually and belong to a table.

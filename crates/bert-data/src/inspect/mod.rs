@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::config::Layout;
 use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
-use crate::dataset::render::{ShownInstance, render_first};
+use crate::dataset::render::{InstanceText, render_first};
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::{OptionError, Result};
 use crate::inspect::training_text::texts_of_shard;
@@ -42,13 +42,13 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let mut counts = vec![0u64; vocabulary.len()];
     // If documents are stored, only the first shard is read.
     let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };
-    let mut seen = 0;
+    let mut counted = 0;
     for shard in 0..shards {
-        if seen < COUNTED_TOKENS {
+        if counted < COUNTED_TOKENS {
             texts_of_shard(data, shard, &mut |ids| {
                 ids.iter().for_each(|&id| counts[id as usize] += 1);
-                seen += ids.len();
-                seen < COUNTED_TOKENS
+                counted += ids.len();
+                counted < COUNTED_TOKENS
             })?;
         }
     }
@@ -58,15 +58,15 @@ pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
 }
 
 /// Maximum number of inputs that are shown.
-const INPUTS: usize = 100;
+const MAX_INPUTS: usize = 100;
 /// Approximate number of tokens that are counted.
 const COUNTED_TOKENS: usize = 1 << 20;
 
 /// Returns the most frequent tokens and their counts.
-fn frequent(counts: &[u64], vocabulary: &Vocabulary, most: usize) -> Vec<(String, u64)> {
+fn frequent(counts: &[u64], vocabulary: &Vocabulary, count: usize) -> Vec<(String, u64)> {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&id| (std::cmp::Reverse(counts[id]), id));
-    order.truncate(most);
+    order.truncate(count);
     let entry = |id: usize| (vocabulary.token(id as u32).to_owned(), counts[id]);
     order.into_iter().filter(|&id| counts[id] > 0).map(entry).collect()
 }
@@ -75,16 +75,16 @@ impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let manifest = &self.manifest;
         writeln!(f, "{}", self.folder.display())?;
-        writeln!(f, "made by {}, format {}", manifest.program, manifest.format_version)?;
+        writeln!(f, "built by {}, format {}", manifest.program, manifest.format_version)?;
         let file = |f: &mut fmt::Formatter<'_>, name: &str, size: String, digest: &str| {
             writeln!(f, "{name} ({size}, {})", digest.get(..16).unwrap_or(digest))
         };
-        for input in manifest.inputs.iter().take(INPUTS) {
+        for input in manifest.inputs.iter().take(MAX_INPUTS) {
             let size = format!("{} lines, {} bytes", input.lines, input.bytes);
             file(f, &format!("input {}", input.path), size, &input.blake3)?;
         }
-        if manifest.inputs.len() > INPUTS {
-            writeln!(f, "and {} more inputs", manifest.inputs.len() - INPUTS)?;
+        if manifest.inputs.len() > MAX_INPUTS {
+            writeln!(f, "and {} more inputs", manifest.inputs.len() - MAX_INPUTS)?;
         }
         let vocabulary = &manifest.vocabulary;
         file(f, &vocabulary.file, format!("{} tokens", vocabulary.size), &vocabulary.blake3)?;
@@ -110,7 +110,7 @@ pub fn instance(folder: &Path, index: u64) -> Result<String> {
         return Err(OptionError::NoSuchInstance { index, instances: manifest.instances }.into());
     }
     let mut rows = StoredRows::new(data);
-    Ok(ShownInstance::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string())
+    Ok(InstanceText::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use maud::{Markup, Render, html};
 use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::DataSet;
 use crate::dataset::manifest::Manifest;
-use crate::dataset::render::{ShownInstance, label_name};
+use crate::dataset::render::{InstanceText, label_name};
 use crate::dataset::stored_rows::StoredRows;
 use crate::error::Result;
 use crate::inspect::frequent;
@@ -21,10 +21,10 @@ use crate::tokenization::vocabulary::{TokenId, Vocabulary};
 
 /// Maximum number of rows that are counted, from the beginning; the page mentions the limit.
 const COUNTED_ROWS: u64 = 1_000_000;
-const FREQUENT: usize = 60;
-const UNKNOWN_EXAMPLES: usize = 20;
+const MAX_FREQUENT_TOKENS: usize = 60;
+const MAX_UNKNOWN_EXAMPLES: usize = 20;
 /// Number of tokens that are shown on either side of an `[UNK]`.
-const AROUND: usize = 8;
+const CONTEXT: usize = 8;
 
 /// Returns the page of a data folder with its first `instances` instances.
 ///
@@ -33,65 +33,66 @@ const AROUND: usize = 8;
 pub fn page(folder: &Path, instances: usize) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();
-    let seen = Seen::read(data, instances)?;
+    let stats = RowStats::read(data, instances)?;
     let body = html! {
-        h2 { "What is in it" }
-        (report_table(manifest, &seen))
+        h2 { "Contents" }
+        (report_table(manifest, &stats))
         h2 { "Lengths in tokens" }
         (lengths(manifest))
         h2 { "Labels" }
         (labels(manifest))
         h2 { "Instances" }
         (legend(manifest))
-        @for (number, instance) in seen.instances.iter().enumerate() {
+        @for (number, instance) in stats.instances.iter().enumerate() {
             p { b { "#" (number) } " " (instance) }
         }
         h2 { "Most frequent tokens" }
-        (seen.frequent(data.vocabulary()))
+        (stats.frequent(data.vocabulary()))
         h2 { "[UNK]" }
-        (seen.unknown())
+        (stats.unknown())
     };
     Ok(bert_pages::page(&format!("Pre-training data: {}", folder.display()), &body))
 }
 
 /// Statistics of the rows.
 #[derive(Default)]
-struct Seen {
+struct RowStats {
     rows: u64,
     tokens: u64,
     counts: Vec<u64>,
     /// Number of rows whose tokens before masking, segments included, occurred in an earlier row.
-    same_text: u64,
+    duplicate_texts: u64,
     /// Number of rows that equal an earlier row in every column.
-    same_rows: u64,
+    duplicate_rows: u64,
     unknown_total: u64,
     unknown_examples: Vec<String>,
     instances: Vec<Markup>,
 }
 
-impl Seen {
+impl RowStats {
     fn read(data: &DataSet, instances: usize) -> Result<Self> {
         let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
-        let mut seen = Self { counts: vec![0; vocabulary.len()], ..Self::default() };
+        let mut stats = Self { counts: vec![0; vocabulary.len()], ..Self::default() };
         let mut rows = StoredRows::new(data);
         // Stores only a 64-bit hash per row.
         let (hasher, mut texts, mut rows_before) = (RandomState::new(), HashSet::new(), HashSet::new());
         let mut ids = Vec::new();
-        while seen.rows < rows.len().min(COUNTED_ROWS) {
-            let row = rows.stored(seen.rows)?;
+        while stats.rows < rows.len().min(COUNTED_ROWS) {
+            let row = rows.stored(stats.rows)?;
             row.original(&mut ids);
             let pair = (row.segment_ids, row.next_sentence_label);
             let masks = (row.masked_lm_positions, row.masked_lm_ids);
-            seen.same_text += u64::from(!texts.insert(hasher.hash_one((&ids, pair))));
-            seen.same_rows += u64::from(!rows_before.insert(hasher.hash_one((row.input_ids, pair, masks))));
-            seen.count(&ids, vocabulary);
-            if seen.rows < instances as u64 {
-                let row = rows.row(seen.rows)?;
-                seen.instances.push(ShownInstance::new(row, vocabulary, manifest.config.nsp).render());
+            stats.duplicate_texts += u64::from(!texts.insert(hasher.hash_one((&ids, pair))));
+            stats.duplicate_rows +=
+                u64::from(!rows_before.insert(hasher.hash_one((row.input_ids, pair, masks))));
+            stats.count(&ids, vocabulary);
+            if stats.rows < instances as u64 {
+                let row = rows.row(stats.rows)?;
+                stats.instances.push(InstanceText::new(row, vocabulary, manifest.config.nsp).render());
             }
-            seen.rows += 1;
+            stats.rows += 1;
         }
-        Ok(seen)
+        Ok(stats)
     }
 
     fn count(&mut self, ids: &[TokenId], vocabulary: &Vocabulary) {
@@ -100,8 +101,8 @@ impl Seen {
             self.counts[id as usize] += 1;
             if id == vocabulary.unk_id() {
                 self.unknown_total += 1;
-                if self.unknown_examples.len() < UNKNOWN_EXAMPLES {
-                    let around = at.saturating_sub(AROUND)..ids.len().min(at + AROUND + 1);
+                if self.unknown_examples.len() < MAX_UNKNOWN_EXAMPLES {
+                    let around = at.saturating_sub(CONTEXT)..ids.len().min(at + CONTEXT + 1);
                     let words: Vec<&str> = ids[around].iter().map(|&id| vocabulary.token(id)).collect();
                     self.unknown_examples.push(words.join(" "));
                 }
@@ -111,22 +112,22 @@ impl Seen {
 
     /// Returns a warning if too many rows are duplicates; `None` if documents are stored, because only one pass is
     /// read.
-    fn repetition(&self, manifest: &Manifest) -> Option<String> {
+    fn duplicate_warning(&self, manifest: &Manifest) -> Option<String> {
         if manifest.config.layout == Layout::Documents {
             return None;
         }
         let share = |count: u64| 100.0 * count as f64 / self.rows.max(1) as f64;
-        let (text, rows) = (share(self.same_text), share(self.same_rows));
+        let (text, rows) = (share(self.duplicate_texts), share(self.duplicate_rows));
         if manifest.config.masking == Masking::Static && rows > 1.0 {
             return Some(format!(
-                "{rows:.1} % of the instances are the same as an earlier one in every column. A smaller --dupe-factor, \
-                 --masking dynamic, or a text without repeated documents avoids it."
+                "{rows:.1} % of the instances equal an earlier one in every column. A smaller --dupe-factor, \
+                 --masking dynamic, or text without repeated documents avoids this."
             ));
         }
         (text > 50.0).then(|| {
             format!(
-                "{text:.1} % of the instances have the text of an earlier one. More passes over so little or so \
-                 repetitive text teach little: more text, or a smaller --dupe-factor with --masking dynamic."
+                "{text:.1} % of the instances have the text of an earlier one. More passes over short or repetitive \
+                 text add little: use more text, or a smaller --dupe-factor with --masking dynamic."
             )
         })
     }
@@ -142,20 +143,20 @@ impl Seen {
                 (grouped(occurring)) " of the " (grouped(vocabulary.len() as u64))
                 " tokens of the vocabulary occur; counted before masking."
             }
-            div.columns { (table(&[], frequent(&self.counts, vocabulary, FREQUENT).into_iter().map(row))) }
+            div.columns { (table(&[], frequent(&self.counts, vocabulary, MAX_FREQUENT_TOKENS).into_iter().map(row))) }
         }
     }
 
     fn unknown(&self) -> Markup {
         // Several `[UNK]` in the same context would repeat the same example.
-        let mut shown = HashSet::new();
+        let mut printed = HashSet::new();
         html! {
             p.note {
                 (grouped(self.unknown_total)) " of " (grouped(self.tokens))
-                " tokens. Which word it was is not stored; these are its surroundings."
+                " tokens. The original words are not stored; these are their contexts."
             }
             ul {
-                @for example in self.unknown_examples.iter().filter(|example| shown.insert(*example)) {
+                @for example in self.unknown_examples.iter().filter(|example| printed.insert(*example)) {
                     li {
                         @for (at, text) in example.split("[UNK]").enumerate() {
                             @if at > 0 { b.r { "[UNK]" } }
@@ -168,26 +169,26 @@ impl Seen {
     }
 }
 
-fn report_table(manifest: &Manifest, seen: &Seen) -> Markup {
+fn report_table(manifest: &Manifest, stats: &RowStats) -> Markup {
     let report = &manifest.report;
     let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
     let mut rows = vec![
-        figures("made by", [manifest.program.as_str()]),
+        figures("built by", [manifest.program.as_str()]),
         figures("shards", [format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes))]),
     ];
     for (name, figure, note) in report.figures(grouped) {
         rows.push(vec![Cell::Text(name.replace("  ", "\u{2003}")), Cell::Figure(figure), Cell::Text(note)]);
     }
-    let of_rows = |count| [format!("{} of {}", grouped(count), grouped(seen.rows))];
-    rows.push(figures("instances with the text of an earlier one", of_rows(seen.same_text)));
-    rows.push(figures("the same in every column", of_rows(seen.same_rows)));
+    let of_rows = |count| [format!("{} of {}", grouped(count), grouped(stats.rows))];
+    rows.push(figures("instances with the text of an earlier one", of_rows(stats.duplicate_texts)));
+    rows.push(figures("instances equal to an earlier one", of_rows(stats.duplicate_rows)));
     html! {
         (table(&[], rows))
-        @if seen.rows < report.instances {
-            p.note { "Counted over the first " (grouped(seen.rows)) " instances." }
+        @if stats.rows < report.instances {
+            p.note { "Counted over the first " (grouped(stats.rows)) " instances." }
         }
-        @for warning in report.warnings.iter().chain(&seen.repetition(manifest)) {
-            p.warning { b { "Warning." } " " (warning) }
+        @for warning in report.warnings.iter().chain(&stats.duplicate_warning(manifest)) {
+            p.warning { b { "Warning:" } " " (warning) }
         }
     }
 }
@@ -210,11 +211,13 @@ fn labels(manifest: &Manifest) -> Markup {
 fn legend(manifest: &Manifest) -> Markup {
     let epoch = match (manifest.config.layout, manifest.config.masking) {
         (Layout::Documents, _) => {
-            " The documents are stored, and the loader makes other instances in every epoch; these, and all counts, are \
-             those of one pass."
+            " The documents are stored, and the loader generates new instances in every epoch; these, and all counts, \
+             refer to one pass."
         }
         (_, Masking::Static) => "",
-        (_, Masking::Dynamic) => " The loader makes other masks in every epoch; these are those of epoch 0.",
+        (_, Masking::Dynamic) => {
+            " The loader generates new masks in every epoch; these are the masks of epoch 0."
+        }
     };
     html! {
         p.note {

@@ -10,34 +10,35 @@ use crate::dataset::document_groups::DocumentGroups;
 use crate::error::Result;
 
 /// Minimum number of tokens to read from a shard; fewer are not worth opening it.
-const LEAST_OF_A_SHARD: u64 = 1 << 20;
+const MIN_TOKENS_PER_SHARD: u64 = 1 << 20;
 
-/// Passes about `most` tokens of a data set to `see`: all tokens, or equal amounts from the beginning of evenly spaced
-/// shards. Texts are passed whole, so the total may be slightly more. `see` returns whether it needs more texts.
+/// Passes about `max_tokens` tokens of a data set to `on_text`: all tokens, or equal amounts from the beginning of
+/// evenly spaced shards. Texts are passed whole, so the total may be slightly more. `on_text` returns whether it needs
+/// more texts.
 ///
 /// # Errors
 /// If a shard cannot be read or does not match the manifest.
-pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let manifest = data.manifest();
     let shards = manifest.shards.len();
     let all = match manifest.config.layout {
         Layout::Documents => manifest.report.tokens,
         Layout::Instances => manifest.instances * manifest.config.max_seq_length as u64,
     };
-    let (share, read) = if all <= most {
+    let (share, read) = if all <= max_tokens {
         (u64::MAX, shards)
     } else {
-        let share = (most / shards as u64).max(LEAST_OF_A_SHARD);
-        (share, shards.min(most.div_ceil(share) as usize))
+        let share = (max_tokens / shards as u64).max(MIN_TOKENS_PER_SHARD);
+        (share, shards.min(max_tokens.div_ceil(share) as usize))
     };
     for shard in (0..read).map(|at| at * shards / read) {
-        let (mut seen, mut wanted) = (0, true);
-        let mut see = |tokens: &[u32]| {
-            seen += tokens.len() as u64;
-            wanted = see(tokens);
-            wanted && seen < share
+        let (mut read_tokens, mut wanted) = (0, true);
+        let mut on_text = |tokens: &[u32]| {
+            read_tokens += tokens.len() as u64;
+            wanted = on_text(tokens);
+            wanted && read_tokens < share
         };
-        texts_of_shard(data, shard, &mut see)?;
+        texts_of_shard(data, shard, &mut on_text)?;
         if !wanted {
             break;
         }
@@ -45,27 +46,27 @@ pub fn for_each_text(data: &DataSet, most: u64, see: &mut dyn FnMut(&[u32]) -> b
     Ok(())
 }
 
-/// Passes the texts of one shard to `see` until it returns false.
+/// Passes the texts of one shard to `on_text` until it returns false.
 pub(crate) fn texts_of_shard(
     data: &DataSet,
     shard: usize,
-    see: &mut dyn FnMut(&[u32]) -> bool,
+    on_text: &mut dyn FnMut(&[u32]) -> bool,
 ) -> Result<()> {
     match data.manifest().config.layout {
-        Layout::Documents => documents(data, shard, see),
-        Layout::Instances => segments(data, shard, see),
+        Layout::Documents => documents(data, shard, on_text),
+        Layout::Instances => segments(data, shard, on_text),
     }
 }
 
-/// Passes the documents of a shard to `see` until it returns false.
-fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+/// Passes the documents of a shard to `on_text` until it returns false.
+fn documents(data: &DataSet, shard: usize, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let (mut groups, mut ids) = (DocumentGroups::new(data), Vec::new());
     for group in groups.of_shard(shard) {
         for document in groups.read([group])?.documents().iter() {
             ids.clear();
             document.append_tokens(0..document.tokens(), &mut ids);
             ids.iter_mut().for_each(|id| *id = data.manifest().ids().unmarked(*id).0);
-            if !see(&ids) {
+            if !on_text(&ids) {
                 return Ok(());
             }
         }
@@ -73,8 +74,8 @@ fn documents(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) 
     Ok(())
 }
 
-/// Passes the segments of a shard of instances to `see` until it returns false; reads one row group at a time.
-fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
+/// Passes the segments of a shard of instances to `on_text` until it returns false; reads one row group at a time.
+fn segments(data: &DataSet, shard: usize, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let special = [data.vocabulary().cls_id(), data.vocabulary().sep_id()];
     data.check_shard(shard)?;
     let file = data.open_rows(shard)?;
@@ -83,7 +84,7 @@ fn segments(data: &DataSet, shard: usize, see: &mut dyn FnMut(&[u32]) -> bool) -
         for row in data.read_groups(&file, &[group])?.iter() {
             row.original(&mut ids);
             for segment in ids.split(|id| special.contains(id)).filter(|segment| !segment.is_empty()) {
-                if !see(segment) {
+                if !on_text(segment) {
                     return Ok(());
                 }
             }

@@ -1,21 +1,21 @@
 //! Counts the tokens of the text that occur in no instance.
 //!
 //! Truncation cuts the ends of long pairs at random in every pass, and some rules omit text. A token that every pass
-//! omits is never seen by the model. The generators of instances record the tokens that they use ([`Shown`]).
+//! omits is never seen by the model. The generators of instances record the tokens that they use ([`CoveredRanges`]).
 //! [`Coverage`] merges these records and counts the rest. A large text is sampled, so the records stay small.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Number of tokens up to which the whole text is examined.
-const MOST: u64 = 1 << 18;
+/// Maximum number of sampled tokens; a text of at most this length is examined completely.
+const MAX_SAMPLED_TOKENS: u64 = 1 << 18;
 /// Number of tokens of a block, the unit of sampling.
-const STRETCH: u64 = 1 << 12;
+const BLOCK_TOKENS: u64 = 1 << 12;
 
 /// The sampled tokens of a text: every `every`-th block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
+pub(crate) struct SampledBlocks {
     tokens: u64,
     /// Every `every`-th block is sampled.
     every: u64,
@@ -25,65 +25,66 @@ pub(crate) struct Looked {
 /// only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Shown(Vec<(u32, u32)>);
+pub(crate) struct CoveredRanges(Vec<(u32, u32)>);
 
 /// The covered tokens of a text, one bit for each sampled token.
 #[derive(Debug)]
 pub(crate) struct Coverage {
-    looked: Looked,
+    sample: SampledBlocks,
     bits: Vec<u64>,
 }
 
 /// The result of the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Unseen {
+pub(crate) struct Uncovered {
     /// Number of sampled tokens.
-    pub(crate) of: u64,
+    #[serde(rename = "of")]
+    pub(crate) sampled: u64,
     /// Number of sampled tokens that occur in no instance.
     pub(crate) tokens: u64,
 }
 
-impl Unseen {
+impl Uncovered {
     pub(crate) fn add(&mut self, other: Self) {
-        self.of = self.of.saturating_add(other.of);
+        self.sampled = self.sampled.saturating_add(other.sampled);
         self.tokens = self.tokens.saturating_add(other.tokens);
     }
 }
 
-impl Looked {
+impl SampledBlocks {
     /// Samples a text with this number of tokens.
     pub(crate) fn new(tokens: u64) -> Self {
-        Self::with_stretches(tokens, MOST / STRETCH)
+        Self::with_max_blocks(tokens, MAX_SAMPLED_TOKENS / BLOCK_TOKENS)
     }
 
-    /// Samples at most `most` blocks.
-    fn with_stretches(tokens: u64, most: u64) -> Self {
-        Self { tokens, every: tokens.div_ceil(STRETCH).div_ceil(most).max(1) }
+    /// Samples at most `max_blocks` blocks.
+    fn with_max_blocks(tokens: u64, max_blocks: u64) -> Self {
+        Self { tokens, every: tokens.div_ceil(BLOCK_TOKENS).div_ceil(max_blocks).max(1) }
     }
 
     /// Returns the number of sampled tokens.
     fn count(&self) -> u64 {
-        let (full, rest) = (self.tokens / STRETCH, self.tokens % STRETCH);
-        full.div_ceil(self.every) * STRETCH + if full.is_multiple_of(self.every) { rest } else { 0 }
+        let (full, rest) = (self.tokens / BLOCK_TOKENS, self.tokens % BLOCK_TOKENS);
+        full.div_ceil(self.every) * BLOCK_TOKENS + if full.is_multiple_of(self.every) { rest } else { 0 }
     }
 
     /// Records tokens of a document as covered; `before` is the number of tokens before the document in the text.
-    pub(crate) fn show(&self, before: u64, tokens: Range<usize>, shown: &mut Shown) {
+    pub(crate) fn cover(&self, before: u64, tokens: Range<usize>, covered: &mut CoveredRanges) {
         let (mut start, last) = (before + tokens.start as u64, before + tokens.end as u64);
         while start < last {
-            let stretch = start / STRETCH;
-            let end = last.min((stretch + 1) * STRETCH);
-            if stretch.is_multiple_of(self.every) {
-                let at = stretch / self.every * STRETCH + start % STRETCH;
-                shown.push(at as u32, (at + (end - start)) as u32);
+            let block = start / BLOCK_TOKENS;
+            let end = last.min((block + 1) * BLOCK_TOKENS);
+            if block.is_multiple_of(self.every) {
+                let at = block / self.every * BLOCK_TOKENS + start % BLOCK_TOKENS;
+                covered.push(at as u32, (at + (end - start)) as u32);
             }
             start = end;
         }
     }
 }
 
-impl Shown {
+impl CoveredRanges {
     fn push(&mut self, start: u32, end: u32) {
         match self.0.last_mut() {
             Some(last) if (last.0..=last.1).contains(&start) => last.1 = last.1.max(end),
@@ -92,7 +93,7 @@ impl Shown {
     }
 
     /// Sorts and merges the records.
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         self.0.sort_unstable();
         for (start, end) in std::mem::take(&mut self.0) {
             self.push(start, end);
@@ -101,43 +102,43 @@ impl Shown {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
-        self.tidy();
+        self.normalize();
     }
 }
 
 impl Coverage {
     /// Creates the coverage of a text with this number of tokens, none of them covered.
     pub(crate) fn new(tokens: u64) -> Self {
-        Self::of(Looked::new(tokens))
+        Self::of(SampledBlocks::new(tokens))
     }
 
-    fn of(looked: Looked) -> Self {
-        Self { looked, bits: vec![0; looked.count().div_ceil(64) as usize] }
+    fn of(sample: SampledBlocks) -> Self {
+        Self { sample, bits: vec![0; sample.count().div_ceil(64) as usize] }
     }
 
     /// Adds records. Positions outside the sample, which occur only in forged records, are ignored.
-    pub(crate) fn add(&mut self, shown: &Shown) {
-        for &(start, end) in &shown.0 {
-            for at in start..end.min(self.looked.count() as u32) {
+    pub(crate) fn add(&mut self, covered: &CoveredRanges) {
+        for &(start, end) in &covered.0 {
+            for at in start..end.min(self.sample.count() as u32) {
                 self.bits[at as usize / 64] |= 1 << (at % 64);
             }
         }
     }
 
     /// Returns the covered tokens as records.
-    pub(crate) fn shown(&self) -> Shown {
-        let mut shown = Shown::default();
+    pub(crate) fn covered(&self) -> CoveredRanges {
+        let mut covered = CoveredRanges::default();
         for (word, at) in self.bits.iter().zip((0u32..).step_by(64)) {
-            (0..64).filter(|bit| word >> bit & 1 == 1).for_each(|bit| shown.push(at + bit, at + bit + 1));
+            (0..64).filter(|bit| word >> bit & 1 == 1).for_each(|bit| covered.push(at + bit, at + bit + 1));
         }
-        shown
+        covered
     }
 
     /// Counts the tokens that are not covered.
-    pub(crate) fn unseen(&self) -> Unseen {
-        let (of, shown) =
-            (self.looked.count(), self.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>());
-        Unseen { of, tokens: of - shown }
+    pub(crate) fn uncovered(&self) -> Uncovered {
+        let sampled = self.sample.count();
+        let covered = self.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        Uncovered { sampled, tokens: sampled - covered }
     }
 }
 
@@ -147,31 +148,38 @@ mod tests {
     use bert_random::{Domain, Random, Stream};
 
     #[test]
-    fn unmarked_tokens_are_counted_as_a_set_counts_them() {
+    fn uncovered_tokens_are_counted_exactly() {
         let mut random = Stream::new(1, Domain::Pairs, &[]);
-        for (tokens, most) in
+        for (tokens, max_blocks) in
             [(1, 4), (4096, 4), (4097, 4), (20_000, 8), (100_000, 8), (100_000, 25), (100_000, 1)]
         {
-            let looked = Looked::with_stretches(tokens, most);
-            let (mut coverage, mut notes) = (Coverage::of(looked), Shown::default());
-            let mut shown = vec![false; tokens as usize];
+            let sample = SampledBlocks::with_max_blocks(tokens, max_blocks);
+            let (mut coverage, mut ranges) = (Coverage::of(sample), CoveredRanges::default());
+            let mut covered = vec![false; tokens as usize];
             for _ in 0..random.below(2 * tokens as usize / 50 + 2) {
                 let start = random.below(tokens as usize);
-                let end = (start + random.below(200)).min(shown.len());
-                shown[start..end].fill(true);
-                looked.show(3.min(start as u64), start - 3.min(start)..end - 3.min(start), &mut notes);
+                let end = (start + random.below(200)).min(covered.len());
+                covered[start..end].fill(true);
+                sample.cover(3.min(start as u64), start - 3.min(start)..end - 3.min(start), &mut ranges);
             }
-            let mut tidy = notes.clone();
-            tidy.tidy();
-            assert!(tidy.0.windows(2).all(|pair| pair[0].1 < pair[1].0), "they do not touch");
-            coverage.add(if tokens % 2 == 0 { &notes } else { &tidy });
-            assert_eq!(coverage.shown(), tidy);
-            let looked_at = |at: &usize| (*at as u64 / STRETCH).is_multiple_of(looked.every);
-            let of = (0..shown.len()).filter(looked_at).count() as u64;
-            let unseen = (0..shown.len()).filter(looked_at).filter(|&at| !shown[at]).count() as u64;
-            assert_eq!(coverage.unseen(), Unseen { of, tokens: unseen }, "{tokens} tokens, {most} stretches");
-            assert!(coverage.bits.len() as u64 <= most * STRETCH / 64);
-            assert!(most * STRETCH < tokens || of == tokens, "a small text is looked at as a whole");
+            let mut normalized = ranges.clone();
+            normalized.normalize();
+            assert!(normalized.0.windows(2).all(|pair| pair[0].1 < pair[1].0), "they do not touch");
+            coverage.add(if tokens % 2 == 0 { &ranges } else { &normalized });
+            assert_eq!(coverage.covered(), normalized);
+            let is_sampled = |at: &usize| (*at as u64 / BLOCK_TOKENS).is_multiple_of(sample.every);
+            let sampled = (0..covered.len()).filter(is_sampled).count() as u64;
+            let uncovered = (0..covered.len()).filter(is_sampled).filter(|&at| !covered[at]).count() as u64;
+            assert_eq!(
+                coverage.uncovered(),
+                Uncovered { sampled, tokens: uncovered },
+                "{tokens} tokens, {max_blocks} blocks"
+            );
+            assert!(coverage.bits.len() as u64 <= max_blocks * BLOCK_TOKENS / 64);
+            assert!(
+                max_blocks * BLOCK_TOKENS < tokens || sampled == tokens,
+                "a short text is sampled completely"
+            );
         }
     }
 }

@@ -29,18 +29,18 @@ impl KeyedInstances {
     ///
     /// # Errors
     /// The errors of `emit`.
-    pub(crate) fn make(
+    pub(crate) fn generate(
         &mut self,
         documents: &Documents,
         pass: u64,
-        (place, document): (usize, u64),
+        (index, document): (usize, u64),
         mut emit: impl FnMut(&Pair, &Instance) -> Result<()>,
     ) -> Result<()> {
         let masks = mask_stream(self.seed, pass, document);
         let rules = self.rules;
         let mut pairs = pair_stream(self.seed, pass, document);
         let mut number = 0;
-        draw_pairs(documents, place, &rules, &mut pairs, |_, pair| {
+        draw_pairs(documents, index, &rules, &mut pairs, |_, pair| {
             number += 1;
             emit(&pair, self.row(documents, &masks, number - 1, pair))
         })
@@ -130,14 +130,14 @@ mod tests {
         let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
         let mut keyed = ResolvedConfig::new(&config, true.into(), 1, false).keyed(&vocabulary);
-        let mut made = Vec::new();
+        let mut generated = Vec::new();
         keyed
-            .make(&documents, 4, (1, 1), |_, row| {
-                made.push(row.clone());
+            .generate(&documents, 4, (1, 1), |_, row| {
+                generated.push(row.clone());
                 Ok(())
             })
             .unwrap();
-        assert!(made.len() > 2, "{}", made.len());
+        assert!(generated.len() > 2, "{}", generated.len());
 
         let mut drawn = Vec::new();
         let (rules, mut pairs) = (keyed.rules, pair_stream(keyed.seed, 4, 1));
@@ -149,7 +149,7 @@ mod tests {
         let masks = mask_stream(keyed.seed, 4, 1);
         for number in (0..drawn.len()).rev() {
             let row = keyed.row(&documents, &masks, number as u64, drawn[number]);
-            assert_eq!(*row, made[number]);
+            assert_eq!(*row, generated[number]);
             assert_eq!(row.tokens.len(), drawn[number].instance_tokens());
         }
     }

@@ -45,8 +45,8 @@ impl Spans {
         // n words have at least n tokens, and the room only shrinks.
         self.starts.truncate(room);
         while let Some(at) = draw_length(&self.starts, random) {
-            let place = random.below(self.starts[at].len());
-            let start = self.starts[at].swap_remove(place) as usize;
+            let drawn = random.below(self.starts[at].len());
+            let start = self.starts[at].swap_remove(drawn) as usize;
             let span = start..start + at + 1;
             let tokens: u32 = words[span.clone()].iter().map(|&(_, count)| count).sum();
             if tokens as usize <= room && !self.taken[span.clone()].contains(&true) {

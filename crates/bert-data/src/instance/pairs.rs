@@ -95,11 +95,11 @@ impl PairRules {
     /// Returns the maximum and the target number of text tokens of an instance. There is one draw for each document and
     /// pass; truncation uses the maximum, and the target is only approximate.
     fn lengths<R: Random>(&self, special: usize, random: &mut R) -> (usize, usize) {
-        let most_tokens = self.max_seq_length - special;
+        let max_tokens = self.max_seq_length - special;
         if random.chance(self.short_seq_prob) {
-            return (most_tokens, random.range_inclusive(2, most_tokens));
+            return (max_tokens, random.range_inclusive(2, max_tokens));
         }
-        (most_tokens, most_tokens)
+        (max_tokens, max_tokens)
     }
 }
 
@@ -118,7 +118,7 @@ pub fn draw_pairs<R: Random>(
     if rules.nsp == Nsp::Off {
         return cut_single_segments(document, index, rules, random, emit);
     }
-    let (most_tokens, target) = rules.lengths(3, random);
+    let (max_tokens, target) = rules.lengths(3, random);
     // A single document gives no random next sentence: all its pairs are consecutive text.
     let alone = rules.nsp == Nsp::Sop || (documents.len() == 1 && !rules.reference);
     let (mut start, mut i) = (0, 0);
@@ -138,7 +138,7 @@ pub fn draw_pairs<R: Random>(
                 // The unused segments are put back, so that they are used by a later pair.
                 i -= segments - a_end;
             }
-            truncate_seq_pair(&mut a, &mut b, most_tokens, random);
+            truncate_seq_pair(&mut a, &mut b, max_tokens, random);
             let (mut a, mut b) = (Segment::new(index, &a), Segment::new(other, &b));
             let swapped = rules.nsp == Nsp::Sop && random.chance(0.5);
             if swapped {
@@ -205,10 +205,10 @@ fn random_next<R: Random>(
 fn truncate_seq_pair<R: Random>(
     a: &mut Range<usize>,
     b: &mut Range<usize>,
-    most_tokens: usize,
+    max_tokens: usize,
     random: &mut R,
 ) {
-    while a.len() + b.len() > most_tokens {
+    while a.len() + b.len() > max_tokens {
         let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
         if random.chance(0.5) {
             longer.start += 1;

@@ -12,7 +12,7 @@ use crate::tokenization::settings::TokenizerSettings;
 /// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
 /// Minimum value of `max_words`.
-const LEAST_WORDS: usize = 1000;
+const MIN_WORDS: usize = 1000;
 
 /// Options for training a vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
@@ -94,14 +94,14 @@ impl Default for VocabConfig {
 
 impl VocabConfig {
     pub(super) fn check(&self) -> Result<()> {
-        if self.max_words < LEAST_WORDS {
+        if self.max_words < MIN_WORDS {
             return invalid("max-words", self.max_words, "at least 1000");
         }
         if self.threads > 4096 {
             return invalid("threads", self.threads, "at most 4096");
         }
         if self.strict_utf8 && self.lossy_utf8 {
-            return conflict("lossy-utf8", "--strict-utf8", "one refuses what the other repairs");
+            return conflict("lossy-utf8", "--strict-utf8", "one rejects the lines that the other repairs");
         }
         Ok(())
     }

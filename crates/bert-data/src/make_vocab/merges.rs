@@ -30,7 +30,7 @@ struct Candidate {
 struct Words {
     pieces: Vec<u32>,
     /// Start of each word in `pieces`, and its current number of pieces.
-    places: Vec<(usize, u8)>,
+    positions: Vec<(usize, u8)>,
     counts: Vec<u64>,
 }
 
@@ -116,28 +116,28 @@ fn add_word(words: &mut Vec<u32>, word: u32) {
 impl Words {
     fn new(words: &[(CompactString, u64)], tokens: &mut Tokens) -> Self {
         let characters = words.iter().map(|(word, _)| word.chars().count()).sum();
-        let (places, counts) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
-        let mut made = Self { pieces: Vec::with_capacity(characters), places, counts };
+        let (positions, counts) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+        let mut result = Self { pieces: Vec::with_capacity(characters), positions, counts };
         let mut piece = String::new();
         for (word, count) in words {
-            let start = made.pieces.len();
-            for (place, c) in word.chars().enumerate() {
+            let start = result.pieces.len();
+            for (position, c) in word.chars().enumerate() {
                 piece.clear();
-                piece.push_str(if place == 0 { "" } else { CONTINUES });
+                piece.push_str(if position == 0 { "" } else { CONTINUES });
                 piece.push(c);
-                made.pieces.push(match tokens.ids.get(piece.as_str()) {
+                result.pieces.push(match tokens.ids.get(piece.as_str()) {
                     Some(&id) => id,
                     None => tokens.id_of(piece.clone()),
                 });
             }
-            made.places.push((start, (made.pieces.len() - start) as u8));
-            made.counts.push(*count);
+            result.positions.push((start, (result.pieces.len() - start) as u8));
+            result.counts.push(*count);
         }
-        made
+        result
     }
 
     fn word(&self, word: u32) -> &[u32] {
-        let (start, length) = self.places[word as usize];
+        let (start, length) = self.positions[word as usize];
         &self.pieces[start..start + usize::from(length)]
     }
 
@@ -145,7 +145,7 @@ impl Words {
     fn pairs(&self) -> (AHashMap<Pair, i64>, Vec<Candidate>) {
         let mut counts: AHashMap<Pair, i64> = AHashMap::new();
         let mut words: AHashMap<Pair, Vec<u32>> = AHashMap::new();
-        for word in 0..self.places.len() as u32 {
+        for word in 0..self.positions.len() as u32 {
             for pair in self.word(word).windows(2) {
                 let pair = (pair[0], pair[1]);
                 *counts.entry(pair).or_default() += self.counts[word as usize] as i64;
@@ -165,7 +165,7 @@ impl Words {
     /// Merges a pair wherever it occurs in a word, and calls `changed` with each pair whose count rises or falls by
     /// one.
     fn merge(&mut self, word: u32, (left, right): Pair, new: u32, mut changed: impl FnMut(Pair, i64)) {
-        let (start, length) = self.places[word as usize];
+        let (start, length) = self.positions[word as usize];
         let pieces = &mut self.pieces[start..start + usize::from(length)];
         let (mut read, mut written) = (0, 0);
         while read < pieces.len() {
@@ -185,7 +185,7 @@ impl Words {
             pieces[written] = new;
             (read, written) = (read + 2, written + 1);
         }
-        self.places[word as usize].1 = written as u8;
+        self.positions[word as usize].1 = written as u8;
     }
 }
 

@@ -27,8 +27,8 @@ use crate::documents::read::Source;
 use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
 use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
-use crate::input::{BLOCK, Block, expand, first_duplicate};
-use crate::parallel::{in_order, pool};
+use crate::input::{BLOCK, Block, files_to_read, first_duplicate};
+use crate::parallel::{map_in_order, pool};
 use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
 use crate::tokenization::{Tokenizer, basic_tokens};
@@ -51,18 +51,18 @@ pub fn train_vocabulary(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<TrainedVocabulary> {
     config.check()?;
-    let files = expand(inputs)?;
+    let files = files_to_read(inputs, &config.text_column)?;
     if let Some(path) = first_duplicate(&files) {
-        return Err(InputProblem::Twice.at(path).into());
+        return Err(InputProblem::Twice.located(path).into());
     }
     let pool = pool(config.threads)?;
-    let text = Text { files: &files, config, pool: &pool };
+    let text = TrainingText { files: &files, config, pool: &pool };
     let mut counts = WordCounts::default();
     let (lines, read) = text.each_block(
         |block, path| {
             let mut counts = WordCounts::default();
             let lines = each_text(block, path, config.text_rules(), |text, _| {
-                basic_tokens(text, config.tokenizer_settings(), |word| counts.see(word, 1));
+                basic_tokens(text, config.tokenizer_settings(), |word| counts.add_word(word, 1));
             })?;
             counts.count_characters();
             Ok((counts, lines))
@@ -75,26 +75,26 @@ pub fn train_vocabulary(
     }
     let mut trained = train(counts, config, read)?;
     let report = &mut trained.report;
-    if report.forgotten_words > 0 {
-        (report.text_tokens, report.unknown_tokens) = text.tokenized(&trained.tokens, progress)?;
+    if report.dropped_words > 0 {
+        (report.text_tokens, report.unknown_tokens) = text.count_tokens(&trained.tokens, progress)?;
     }
     Ok(trained)
 }
 
 /// The training text, and the settings and threads that process it.
-struct Text<'a> {
+struct TrainingText<'a> {
     files: &'a [PathBuf],
     config: &'a VocabConfig,
     pool: &'a ThreadPool,
 }
 
-impl Text<'_> {
-    /// Processes each block of all files on all threads, and passes the results to `take` in the order of the text.
+impl TrainingText<'_> {
+    /// Processes each block of all files on all threads, and passes the results to `consume` in the order of the text.
     /// Returns the number of lines, and a report of repaired lines and null rows.
     fn each_block<R: Send>(
         &self,
         work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
-        mut take: impl FnMut(R) + Send,
+        mut consume: impl FnMut(R) + Send,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(u64, VocabReport)> {
         let (files, config) = (self.files, self.config);
@@ -102,26 +102,26 @@ impl Text<'_> {
         let mut source = Source::new(files, &config.text_column);
         let (mut read, mut file_lines) = (VocabReport::default(), LineCheck::default());
         let mut workers = vec![(); self.pool.current_num_threads()];
-        in_order(
+        map_in_order(
             self.pool,
             &mut workers,
             2 * self.pool.current_num_threads() * BLOCK,
             source.blocks(),
             &AtomicBool::new(false),
             |(), (block, done)| {
-                let (made, lines) = work(&block, &files[block.file])?;
-                Ok((made, lines, (block.file, block.ends_file), done))
+                let (result, lines) = work(&block, &files[block.file])?;
+                Ok((result, lines, (block.file, block.ends_file), done))
             },
-            |(made, (lines, nulls), (of, ends), done)| {
+            |(result, (lines, nulls), (file, ends_file), done)| {
                 read.remarks.add(file_lines.add_block(
                     lines,
-                    &files[of],
-                    ends,
+                    &files[file],
+                    ends_file,
                     config.text_rules().bad_lines,
                 )?);
                 read.invalid_utf8_lines += lines.bad;
                 read.null_rows += nulls;
-                take(made);
+                consume(result);
                 Ok(Some(done))
             },
             |done| done.into_iter().for_each(|done| progress(done, all)),
@@ -131,7 +131,7 @@ impl Text<'_> {
     }
 
     /// Returns the number of tokens of the text under a vocabulary, and how many of them are `[UNK]`.
-    fn tokenized(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
+    fn count_tokens(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
         let vocabulary = vocabulary_of(tokens)?;
         let tokenizer = Tokenizer::new(&vocabulary, self.config.tokenizer_settings());
         let mut sums = (0, 0);
@@ -161,31 +161,32 @@ fn vocabulary_of(tokens: &[String]) -> Result<Vocabulary> {
 /// [`OptionError::VocabularyTooSmall`].
 pub fn train_on_words(words: HashMap<String, u64>, config: &VocabConfig) -> Result<TrainedVocabulary> {
     let mut counts = WordCounts::default();
-    words.iter().for_each(|(word, &count)| counts.see(word, count));
+    words.iter().for_each(|(word, &count)| counts.add_word(word, count));
     counts.count_characters();
     train(counts, config, VocabReport::default())
 }
 
 fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<TrainedVocabulary> {
-    let Alphabet { mut used, mut left } = Alphabet::new(&counts, config);
+    let Alphabet { mut used, mut unused } = Alphabet::new(&counts, config);
     let first = first_tokens(&counts, &used);
     if first.len() >= config.vocab_size {
         return Err(
             OptionError::VocabularyTooSmall { size: config.vocab_size, needed: first.len() + 1 }.into()
         );
     }
-    let words = spelled(&counts, &used);
+    let words = spellable_words(&counts, &used);
     let mut tokens = merges::merge(&words, first, config.vocab_size, config.min_frequency);
-    let words = match add_characters(&mut tokens, &mut used, &mut left, &counts, config) {
-        true => spelled(&counts, &used),
-        false => words,
+    let words = if add_characters(&mut tokens, &mut used, &mut unused, &counts, config) {
+        spellable_words(&counts, &used)
+    } else {
+        words
     };
     let unspelled = counts.words.values().sum::<u64>() - words.iter().map(|(_, count)| count).sum::<u64>();
     let mut report = VocabReport {
         unknown_tokens: unspelled + counts.too_long,
         characters: counts.characters.len(),
-        dropped_characters: left.len(),
-        forgotten_words: counts.forgotten,
+        dropped_characters: unused.len(),
+        dropped_words: counts.dropped,
         ..read
     };
     report.text_tokens = report.unknown_tokens + pieces(&words, &tokens, config)?;
@@ -193,7 +194,7 @@ fn train(counts: WordCounts, config: &VocabConfig, read: VocabReport) -> Result<
 }
 
 /// Returns the words that consist only of characters of a sorted alphabet, sorted.
-fn spelled(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> {
+fn spellable_words(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> {
     let is_spelled = |word: &str| word.chars().all(|c| alphabet.binary_search(&c).is_ok());
     let words = counts.words.iter().filter(|(word, _)| is_spelled(word));
     let mut words: Vec<_> = words.map(|(word, count)| (word.clone(), *count)).collect();
@@ -206,21 +207,21 @@ fn spelled(counts: &WordCounts, alphabet: &[char]) -> Vec<(CompactString, u64)> 
 fn add_characters(
     tokens: &mut Vec<String>,
     used: &mut Vec<char>,
-    left: &mut Vec<char>,
+    unused: &mut Vec<char>,
     counts: &WordCounts,
     config: &VocabConfig,
 ) -> bool {
     if config.limit_alphabet.is_some() {
         return false;
     }
-    let added = left.iter().take_while(|c| {
+    let added = unused.iter().take_while(|c| {
         let own = first_tokens_of(counts, **c);
         let fits = tokens.len() + own.len() <= config.vocab_size;
         tokens.extend(own.into_iter().filter(|_| fits));
         fits
     });
     let added = added.count();
-    used.extend(left.drain(..added));
+    used.extend(unused.drain(..added));
     used.sort_unstable();
     added > 0
 }
@@ -248,27 +249,27 @@ struct Alphabet {
     /// The characters that training words may contain, sorted.
     used: Vec<char>,
     /// The other characters, the most frequent first, ties by code point.
-    left: Vec<char>,
+    unused: Vec<char>,
 }
 
 impl Alphabet {
     fn new(counts: &WordCounts, config: &VocabConfig) -> Self {
         let characters = counts.characters.iter();
         let mut order: Vec<(u64, char)> =
-            characters.map(|(&c, places)| (places.first + places.inside, c)).collect();
+            characters.map(|(&c, counts)| (counts.first + counts.inside, c)).collect();
         order.sort_unstable_by_key(|&(count, c)| (std::cmp::Reverse(count), c));
-        let usual = || usual_alphabet(&order, counts, config.vocab_size);
-        let size = config.limit_alphabet.unwrap_or_else(usual).min(order.len());
+        let default_size = || default_alphabet_size(&order, counts, config.vocab_size);
+        let size = config.limit_alphabet.unwrap_or_else(default_size).min(order.len());
         let mut used: Vec<char> = order.into_iter().map(|(_, c)| c).collect();
-        let left = used.split_off(size);
+        let unused = used.split_off(size);
         used.sort_unstable();
-        Self { used, left }
+        Self { used, unused }
     }
 }
 
 /// Returns the default size of the alphabet: [`ALPHABET`], and more until the characters, in this order, cover
 /// [`COVERED`] of the text, but at most half of the vocabulary.
-fn usual_alphabet(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
+fn default_alphabet_size(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
     let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
     let (mut covered, mut tokens) = (0, 0);
     for (size, (count, c)) in order.iter().enumerate() {

@@ -27,7 +27,7 @@ pub struct VocabReport {
     /// Number of these characters that are not in the vocabulary.
     pub dropped_characters: usize,
     /// Occurrences of rare words that were not counted because of [`max_words`](super::VocabConfig::max_words).
-    pub forgotten_words: u64,
+    pub dropped_words: u64,
     /// Number of lines that were not UTF-8 or contained a NUL byte, and were repaired.
     pub invalid_utf8_lines: u64,
     /// Number of null rows of tables, which are skipped.
@@ -56,7 +56,7 @@ impl fmt::Display for VocabReport {
             self.characters
         )?;
         for (count, what) in [
-            (self.forgotten_words, "occurrences of rare words were not counted (--max-words)"),
+            (self.dropped_words, "occurrences of rare words were not counted (--max-words)"),
             (self.invalid_utf8_lines, "lines were not UTF-8 and were repaired"),
             (self.null_rows, "rows were null and were skipped"),
         ] {

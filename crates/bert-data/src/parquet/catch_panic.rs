@@ -1,6 +1,6 @@
 //! Turns a panic of another crate into an error.
 //!
-//! Decoders panic on some bytes, and a driver's runtime panics if the driver is missing. [`contained`] returns the
+//! Decoders panic on some bytes, and a driver's runtime panics if the driver is missing. [`catch_panic`] returns the
 //! message of such a panic; nothing is printed, and the program continues. Values used by the panicked work must not be
 //! used again. Do not use it for the code of this workspace, whose panics are bugs.
 
@@ -17,7 +17,7 @@ thread_local! {
 ///
 /// # Errors
 /// The message of the panic.
-pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET_INSIDE: Once = Once::new();
     QUIET_INSIDE.call_once(|| {
         let outside = take_hook();
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_inside_and_a_panic_outside() {
-        assert_eq!(contained(|| 7), Ok(7));
-        assert_eq!(contained(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
+        assert_eq!(catch_panic(|| 7), Ok(7));
+        assert_eq!(catch_panic(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
         let index = std::hint::black_box(9);
-        let said = contained(|| [1, 2, 3][index]).unwrap_err();
-        assert_eq!(said, "index out of bounds: the len is 3 but the index is 9");
-        assert_eq!(contained(|| contained(|| panic!("inner"))), Ok(Err::<(), _>("inner".to_owned())));
+        let message = catch_panic(|| [1, 2, 3][index]).unwrap_err();
+        assert_eq!(message, "index out of bounds: the len is 3 but the index is 9");
+        assert_eq!(catch_panic(|| catch_panic(|| panic!("inner"))), Ok(Err::<(), _>("inner".to_owned())));
         assert!(!INSIDE.get());
         assert!(catch_unwind(|| panic!("as ever")).is_err());
     }

@@ -3,7 +3,7 @@
 //! The `parquet` crate allocates the memory that the lists of a footer and the page headers ask for, before it reads
 //! their content. So these numbers are checked first: in the footer here ([`Compact`]), in page headers by
 //! [`crate::parquet::pages`]. A file that asks for too much is rejected. The crate also panics on some damaged pages;
-//! [`contained`] turns that into an error.
+//! [`catch_panic`] turns that into an error.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,20 +20,20 @@ use parquet::file::metadata::{
 };
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::parquet::catch_panic::contained;
-use crate::parquet::pages::{look_at_pages, refused};
+use crate::parquet::catch_panic::catch_panic;
+use crate::parquet::pages::{check_pages, rejected};
 use crate::parquet::thrift::{Compact, Field, wrong};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
 /// Maximum size of a footer, enough for a hundred thousand column chunks.
-const LARGEST_FOOTER: u64 = 16 << 20;
+const MAX_FOOTER_BYTES: u64 = 16 << 20;
 /// Maximum number of row groups: the format counts them in 16 bits.
-const MOST_ROW_GROUPS: u64 = i16::MAX as u64;
+const MAX_ROW_GROUPS: u64 = i16::MAX as u64;
 /// Maximum number of columns, including groups of columns.
-const MOST_COLUMNS: u64 = 1 << 16;
+const MAX_COLUMNS: u64 = 1 << 16;
 /// Maximum nesting depth of columns; the reader recurses for each level.
-const DEEPEST_COLUMN: usize = 64;
+const MAX_COLUMN_DEPTH: usize = 64;
 /// Number of bytes after the footer: its length and `PAR1`.
 const TAIL: u64 = 8;
 
@@ -54,18 +54,18 @@ impl ParquetFile {
             .with_skip_arrow_metadata(true)
             .with_page_index_policy(PageIndexPolicy::Skip)
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let metadata = contained(|| {
+        let metadata = catch_panic(|| {
             let metadata = ArrowReaderMetadata::load(&file, options.clone())?;
             let metadata = without_false_dictionaries(metadata.metadata())?;
             ArrowReaderMetadata::try_new(metadata, options)
         })
-        .unwrap_or_else(|panic| Err(gave_up(&panic)))?;
+        .unwrap_or_else(|panic| Err(decoder_panic(&panic)))?;
         let mut largest = 0;
         for group in metadata.metadata().row_groups() {
             for chunk in group.columns() {
-                let (start, length) = place(chunk, file.len())?;
+                let (start, length) = chunk_range(chunk, file.len())?;
                 if chunk.column_path().parts().first().is_some_and(|root| is_read(root)) {
-                    let found = look_at_pages(&file, start, length, chunk.compression())?;
+                    let found = check_pages(&file, start, length, chunk.compression())?;
                     largest = largest.max(found);
                 }
             }
@@ -81,7 +81,7 @@ pub(crate) struct Batches(Option<ParquetRecordBatchReader>);
 impl Batches {
     /// Returns a reader of the batches that a builder selects.
     pub(crate) fn of(builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
-        let reader = contained(|| builder.build()).unwrap_or_else(|panic| Err(gave_up(&panic)))?;
+        let reader = catch_panic(|| builder.build()).unwrap_or_else(|panic| Err(decoder_panic(&panic)))?;
         Ok(Self(Some(reader)))
     }
 }
@@ -91,7 +91,8 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.0.as_mut()?;
-        let next = contained(|| reader.next()).unwrap_or_else(|panic| Some(Err(gave_up(&panic).into())));
+        let next =
+            catch_panic(|| reader.next()).unwrap_or_else(|panic| Some(Err(decoder_panic(&panic).into())));
         if !matches!(next, Some(Ok(_))) {
             self.0 = None;
         }
@@ -99,38 +100,38 @@ impl Iterator for Batches {
     }
 }
 
-fn gave_up(panic: &str) -> ParquetError {
-    ParquetError::General(format!("the decoder gave up: {panic}"))
+fn decoder_panic(panic: &str) -> ParquetError {
+    ParquetError::General(format!("the decoder panicked: {panic}"))
 }
 
 /// Rejects a footer that declares more than it can contain.
 fn check_footer(file: &File) -> Result<()> {
     let size = file.len();
     let Some(end) = size.checked_sub(TAIL) else {
-        return Err(ParquetError::EOF(format!("{size} bytes are no Parquet file")));
+        return Err(ParquetError::EOF(format!("{size} bytes are too short for a Parquet file")));
     };
     let mut tail = [0; TAIL as usize];
     file.get_read(end)?.read_exact(&mut tail)?;
     if !tail.ends_with(b"PAR1") {
-        return Err(refused("it does not end with PAR1".to_owned()));
+        return Err(rejected("it does not end with PAR1".to_owned()));
     }
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
-    if length > LARGEST_FOOTER {
-        return Err(refused(format!("a footer of {length} bytes, more than {LARGEST_FOOTER}")));
+    if length > MAX_FOOTER_BYTES {
+        return Err(rejected(format!("the footer has {length} bytes, more than {MAX_FOOTER_BYTES}")));
     }
     let Some(start) = end.checked_sub(length) else {
-        return Err(refused(format!("a footer of {length} bytes in a file of {size}")));
+        return Err(rejected(format!("the footer has {length} bytes, but the file has {size}")));
     };
     let mut footer = Compact::new(file.get_read(start)?, length);
     let walked = footer.fields(|footer, field| match field.id {
         2 => check_schema(footer, field),
         4 => match footer.list(field)? {
-            groups if groups > MOST_ROW_GROUPS => Err(wrong(format!("{groups} row groups"))),
+            groups if groups > MAX_ROW_GROUPS => Err(wrong(format!("{groups} row groups"))),
             _ => Ok(()),
         },
         _ => footer.skip(field),
     });
-    walked.map_err(|error| refused(format!("the footer is damaged: {error}")))
+    walked.map_err(|error| rejected(format!("the footer is damaged: {error}")))
 }
 
 /// Rejects a schema with too many columns, with columns nested too deeply, or with an element that has more children
@@ -138,12 +139,12 @@ fn check_footer(file: &File) -> Result<()> {
 /// its children.
 fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Result<()> {
     let elements = footer.structs(schema)?;
-    if elements > MOST_COLUMNS {
+    if elements > MAX_COLUMNS {
         return Err(wrong(format!("{elements} columns")));
     }
     // Number of children still to come, for each element around the next one.
     let mut open: Vec<u64> = Vec::new();
-    let mut promised = 0u64;
+    let mut declared = 0u64;
     for _ in 0..elements {
         let mut children = 0;
         footer.fields(|element, field| match field.id {
@@ -151,13 +152,13 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
                 let number = element.number(field)?;
                 children =
                     u64::try_from(number).map_err(|_| wrong(format!("{number} columns in a column")))?;
-                promised = promised.saturating_add(children);
+                declared = declared.saturating_add(children);
                 Ok(())
             }
             _ => element.skip(field),
         })?;
-        if promised >= elements {
-            return Err(wrong(format!("{promised} columns in others where there are {elements} in all")));
+        if declared >= elements {
+            return Err(wrong(format!("{declared} nested columns, but there are {elements} columns in all")));
         }
         if let Some(left) = open.last_mut() {
             *left -= 1;
@@ -165,8 +166,8 @@ fn check_schema(footer: &mut Compact<impl Read>, schema: Field) -> std::io::Resu
         if children > 0 {
             open.push(children);
         }
-        if open.len() > DEEPEST_COLUMN {
-            return Err(wrong(format!("columns {} deep in each other", open.len())));
+        if open.len() > MAX_COLUMN_DEPTH {
+            return Err(wrong(format!("columns nested {} deep", open.len())));
         }
         while open.last() == Some(&0) {
             open.pop();
@@ -186,26 +187,28 @@ fn without_false_dictionaries(metadata: &Arc<ParquetMetaData>) -> Result<Arc<Par
     if !metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).any(has_false_dictionary) {
         return Ok(Arc::clone(metadata));
     }
-    let mend_chunk = |chunk: &ColumnChunkMetaData| match has_false_dictionary(chunk) {
-        true => chunk.clone().into_builder().set_dictionary_page_offset(None).build(),
-        false => Ok(chunk.clone()),
+    let fix_chunk = |chunk: &ColumnChunkMetaData| {
+        if has_false_dictionary(chunk) {
+            return chunk.clone().into_builder().set_dictionary_page_offset(None).build();
+        }
+        Ok(chunk.clone())
     };
-    let mend_group = |group: &RowGroupMetaData| {
-        let columns = group.columns().iter().map(mend_chunk).collect::<Result<Vec<_>>>()?;
+    let fix_group = |group: &RowGroupMetaData| {
+        let columns = group.columns().iter().map(fix_chunk).collect::<Result<Vec<_>>>()?;
         group.clone().into_builder().set_column_metadata(columns).build()
     };
-    let groups = metadata.row_groups().iter().map(mend_group).collect::<Result<Vec<_>>>()?;
+    let groups = metadata.row_groups().iter().map(fix_group).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(ParquetMetaData::new(metadata.file_metadata().clone(), groups)))
 }
 
 /// Returns the start and the length of a column chunk, checked to be inside the file.
-fn place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
+fn chunk_range(chunk: &ColumnChunkMetaData, size: u64) -> Result<(u64, u64)> {
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     match (u64::try_from(start), u64::try_from(chunk.compressed_size())) {
         (Ok(start), Ok(length)) if start.checked_add(length).is_some_and(|end| end <= size) => {
             Ok((start, length))
         }
-        _ => Err(refused(format!("column {} leads out of the file", chunk.column_path()))),
+        _ => Err(rejected(format!("column {} is outside the file", chunk.column_path()))),
     }
 }
 
@@ -239,7 +242,7 @@ mod tests {
         file
     }
 
-    fn said(bytes: &[u8]) -> String {
+    fn message(bytes: &[u8]) -> String {
         ParquetFile::open(on_disk(bytes), |_| true).map(|_| ()).unwrap_err().to_string()
     }
 
@@ -266,31 +269,35 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_refused_before_they_are_decompressed() {
+    fn bad_pages_are_rejected_before_decompression() {
         let long = "x".repeat(60 << 20);
         let bytes = written(&[long.as_str(); 5], |set| {
             set.set_dictionary_enabled(false).set_data_page_size_limit(1 << 30).set_write_batch_size(5)
         });
         assert!(bytes.len() < 100_000);
-        let said = said(&bytes);
-        assert!(said.contains("a page has 314572") && said.contains("more than 268435456; write"), "{said}");
+        let message = message(&bytes);
+        assert!(message.contains("a page has 314572") && message.contains("more than 268435456; write"), "{message}");
         let opened = ParquetFile::open(on_disk(&bytes), |root| root == "other").unwrap();
         assert_eq!(opened.largest_page, 0);
     }
 
     #[test]
     fn footers_promise_no_more_than_they_hold() {
-        assert!(said(b"PAR1").contains("4 bytes are no Parquet file"));
+        assert!(message(b"PAR1").contains("a file of 4 bytes is not a Parquet file"));
         let long = [b"PAR1\0\0\0\0", &(17u32 << 20).to_le_bytes()[..], b"PAR1"].concat();
-        assert!(said(&long).contains("a footer of 17825792 bytes, more than 16777216"));
-        assert!(said(b"PAR1\0\0\0\0PARE").contains("it does not end with PAR1"));
-        assert!(said(b"PAR1\x09\0\0\0PAR1").contains("a footer of 9 bytes in a file of 12"));
+        assert!(message(&long).contains("the footer has 17825792 bytes, more than 16777216"));
+        assert!(message(b"PAR1\0\0\0\0PARE").contains("it does not end with PAR1"));
+        assert!(message(b"PAR1\x09\0\0\0PAR1").contains("the footer has 9 bytes, but the file has 12"));
         // A list of two thousand million row groups.
         let groups = with_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]);
-        assert!(said(&groups).contains("a list of 2147483647 where 1 bytes are left"), "{}", said(&groups));
+        assert!(
+            message(&groups).contains("a list of 2147483647 items, but 1 bytes are left"),
+            "{}",
+            message(&groups)
+        );
         let empty_groups = [&[0x49, 0xfc, 0x80, 0x80, 0x02][..], &[0; 32_769]].concat();
-        assert!(said(&with_footer(&empty_groups)).contains("32768 row groups"));
-        assert!(said(&with_footer(&[0x19, 0x31, 1, 1, 1, 0])).contains("a list of truth values"));
+        assert!(message(&with_footer(&empty_groups)).contains("32768 row groups"));
+        assert!(message(&with_footer(&[0x19, 0x31, 1, 1, 1, 0])).contains("a list of truth values"));
     }
 
     /// Returns a footer with a schema whose elements have these numbers of children.
@@ -304,32 +311,29 @@ mod tests {
 
     #[test]
     fn schemas_are_neither_deep_nor_endless() {
-        let damaged = |children: &[u8]| said(&with_schema(children)).contains("the footer is damaged");
+        let damaged = |children: &[u8]| message(&with_schema(children)).contains("the footer is damaged");
         assert!(!damaged(&[[1; 64].as_slice(), &[0]].concat()), "64 levels");
-        assert!(
-            said(&with_schema(&[[1; 65].as_slice(), &[0]].concat()))
-                .contains("columns 65 deep in each other")
-        );
-        assert!(said(&with_schema(&[1; 100_000])).contains("100000 columns"));
+        assert!(message(&with_schema(&[[1; 65].as_slice(), &[0]].concat())).contains("columns nested 65 deep"));
+        assert!(message(&with_schema(&[1; 100_000])).contains("100000 columns"));
         // Sixty groups next to each other, each with a column, have depth two.
         assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");
     }
 
     #[test]
     fn columns_have_no_more_columns_than_there_are() {
-        let refused =
-            |children: &[u8]| said(&with_schema(children)).contains("columns in others where there are");
-        assert!(!refused(&[2, 0, 0]) && !refused(&[1, 1, 0]) && !refused(&[0]));
-        assert!(refused(&[3, 0, 0]) && refused(&[1, 2, 0]) && refused(&[1]));
+        let is_rejected =
+            |children: &[u8]| message(&with_schema(children)).contains("nested columns, but there are");
+        assert!(!is_rejected(&[2, 0, 0]) && !is_rejected(&[1, 1, 0]) && !is_rejected(&[0]));
+        assert!(is_rejected(&[3, 0, 0]) && is_rejected(&[1, 2, 0]) && is_rejected(&[1]));
         // One element, once with -1 children and once with 1 and then 0.
         let negative = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 1, 0, 0]);
-        assert!(said(&negative).contains("-1 columns in a column"));
+        assert!(message(&negative).contains("-1 columns in a column"));
         let twice = with_footer(&[0x29, 0x1c, 0x48, 1, b'a', 0x15, 2, 0x05, 10, 0, 0, 0]);
-        assert!(said(&twice).contains("1 columns in others where there are 1 in all"));
+        assert!(message(&twice).contains("1 nested columns, but there are 1 columns in all"));
     }
 
     #[test]
-    fn pages_outside_the_file_are_refused() {
+    fn pages_outside_the_file_are_rejected() {
         let bytes = written(&["one", "two"], |set| set.set_dictionary_enabled(false));
         let chunk = ParquetFile::open(on_disk(&bytes), |_| true)
             .unwrap()
@@ -341,12 +345,12 @@ mod tests {
         let moved = |start: i64, length: i64| {
             let chunk =
                 chunk.clone().into_builder().set_data_page_offset(start).set_total_compressed_size(length);
-            place(&chunk.build().unwrap(), 100)
+            chunk_range(&chunk.build().unwrap(), 100)
         };
         assert_eq!(moved(4, 96).unwrap(), (4, 96));
         for (start, length) in [(-1, 4), (4, -1), (4, 97), (i64::MAX, i64::MAX)] {
-            let said = moved(start, length).unwrap_err().to_string();
-            assert!(said.contains("leads out of the file"), "{said}");
+            let message = moved(start, length).unwrap_err().to_string();
+            assert!(message.contains("is outside the file"), "{message}");
         }
     }
 
@@ -354,7 +358,7 @@ mod tests {
     #[test]
     fn a_decoder_that_panics_is_an_error() {
         let texts = ["one", "two", "one", "one"];
-        let mut gave_up = 0;
+        let mut decoder_panic = 0;
         for dictionary in [true, false] {
             let bytes = written(&texts, |set| {
                 set.set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(dictionary)
@@ -370,10 +374,10 @@ mod tests {
                         Ok(Some(Err(error))) => error.to_string(),
                         Ok(_) => continue,
                     };
-                    gave_up += usize::from(error.contains("the decoder gave up: "));
+                    decoder_panic += usize::from(error.contains("the decoder panicked: "));
                 }
             }
         }
-        assert!(gave_up > 0);
+        assert!(decoder_panic > 0);
     }
 }

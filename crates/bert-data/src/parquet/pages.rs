@@ -17,13 +17,13 @@ use crate::parquet::thrift::Compact;
 type Result<T> = std::result::Result<T, ParquetError>;
 
 /// Maximum decompressed size of a page: four of the longest rows. Writers use pages of 1 MiB, some of 100 MB.
-const LARGEST_PAGE: u64 = 256 << 20;
+const MAX_PAGE_BYTES: u64 = 256 << 20;
 /// Maximum size of a page header: some numbers and two values.
-const LARGEST_HEADER: u64 = 1 << 20;
+const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Number of values that any file may contain, regardless of its size.
-const FEW_VALUES: u64 = 64 << 20;
+const MIN_VALUE_LIMIT: u64 = 64 << 20;
 /// Number of values that a file may contain for each of its bytes; shards of this workspace have two.
-const VALUES_OF_A_BYTE: u64 = 500;
+const MAX_VALUES_PER_BYTE: u64 = 500;
 /// Number of bytes that the Brotli decoder reads at a time.
 const BROTLI_INPUT: usize = 1 << 16;
 /// First byte of a Brotli stream with a window of up to 1 GiB, an extension of RFC 7932.
@@ -76,32 +76,32 @@ impl PageHeader {
 /// # Errors
 /// A damaged header, a page that is too large or decompresses to more than its header says, or more values than a file
 /// of its size may contain.
-pub(crate) fn look_at_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
+pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
     let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
     while at < end {
-        let mut header = Compact::new(file.get_read(at)?, LARGEST_HEADER.min(end - at));
+        let mut header = Compact::new(file.get_read(at)?, MAX_HEADER_BYTES.min(end - at));
         let page = PageHeader::read(&mut header)
-            .map_err(|error| refused(format!("the header of a page is damaged: {error}")))?;
+            .map_err(|error| rejected(format!("the header of a page is damaged: {error}")))?;
         let number =
-            |number: i64| u64::try_from(number).map_err(|_| refused("a page has no size".to_owned()));
+            |number: i64| u64::try_from(number).map_err(|_| rejected("a page has no size".to_owned()));
         let (decompressed, stored) = (number(page.decompressed)?, number(page.stored)?);
         let (of_page, levels) = (number(page.values)?, number(page.levels)?);
         let bytes = decompressed.max(stored);
-        if bytes > LARGEST_PAGE {
-            return Err(refused(format!(
-                "a page has {bytes} bytes, more than {LARGEST_PAGE}; write the file again with smaller pages"
+        if bytes > MAX_PAGE_BYTES {
+            return Err(rejected(format!(
+                "a page has {bytes} bytes, more than {MAX_PAGE_BYTES}; write the file again with smaller pages"
             )));
         }
         values += of_page;
-        if values > FEW_VALUES && values / VALUES_OF_A_BYTE > length {
-            return Err(refused(format!(
-                "{values} values and more in {length} bytes: no data is so repetitive"
+        if values > MIN_VALUE_LIMIT && values / MAX_VALUES_PER_BYTE > length {
+            return Err(rejected(format!(
+                "at least {values} values in {length} bytes: no real data is that repetitive"
             )));
         }
         at += header.position();
         if page.is_compressed && levels <= stored.min(decompressed) {
             let stored = file.get_read(at + levels)?.take(stored - levels);
-            refuse_bomb(stored, codec, decompressed - levels)?;
+            reject_bomb(stored, codec, decompressed - levels)?;
         }
         largest = largest.max(decompressed);
         at += stored;
@@ -110,14 +110,14 @@ pub(crate) fn look_at_pages(file: &File, start: u64, length: u64, codec: Compres
 }
 
 /// Rejects a page that decompresses to more than `limit` bytes. Damage is left to the decoder.
-fn refuse_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<()> {
+fn reject_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<()> {
     let is_more = match codec {
         Compression::GZIP(_) => is_longer(flate2::read::MultiGzDecoder::new(stored), limit),
         Compression::BROTLI(_) => {
             let mut first = [0];
             let read = stored.read(&mut first)?;
             if read == 1 && first[0] & 0x7f == LARGE_WINDOW {
-                return Err(refused("a page of Brotli with a window above 16 MiB".to_owned()));
+                return Err(rejected("a page of Brotli with a window above 16 MiB".to_owned()));
             }
             is_longer(brotli::Decompressor::new(first[..read].chain(stored), BROTLI_INPUT), limit)
         }
@@ -125,10 +125,10 @@ fn refuse_bomb(mut stored: impl Read, codec: Compression, limit: u64) -> Result<
         Compression::LZ4 => is_longer(lz4_flex::frame::FrameDecoder::new(stored), limit),
         _ => false,
     };
-    match is_more {
-        true => Err(refused(format!("a page becomes more than the {limit} bytes that its header says"))),
-        false => Ok(()),
+    if is_more {
+        return Err(rejected(format!("a page decompresses to more than the {limit} bytes in its header")));
     }
+    Ok(())
 }
 
 fn is_longer(bytes: impl Read, limit: u64) -> bool {
@@ -136,7 +136,7 @@ fn is_longer(bytes: impl Read, limit: u64) -> bool {
 }
 
 /// Returns the error for a rejected file.
-pub(crate) fn refused(what: String) -> ParquetError {
+pub(crate) fn rejected(what: String) -> ParquetError {
     ParquetError::General(what)
 }
 
@@ -151,11 +151,11 @@ mod tests {
     fn largest(bytes: &[u8], codec: Compression) -> Result<u64> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        look_at_pages(&file, 0, bytes.len() as u64, codec)
+        check_pages(&file, 0, bytes.len() as u64, codec)
     }
 
     #[test]
-    fn pages_without_a_size_are_refused() {
+    fn pages_without_a_size_are_rejected() {
         let pages = |bytes: &[u8]| largest(bytes, Compression::UNCOMPRESSED);
         // Sizes 6 (zigzag 12) and 2, then two bytes; twice.
         assert_eq!(pages(&[0x25, 12, 0x15, 4, 0, 9, 9, 0x25, 14, 0x15, 4, 0, 9, 9]).unwrap(), 7);
@@ -167,19 +167,19 @@ mod tests {
             (&[0x28, 1, 1, 0], "field 2 of type 8 where a number is expected"),
             (&[0x55, 4, 0], "field 5 of type 5 where a struct is expected"),
         ] {
-            let said = pages(header).unwrap_err().to_string();
-            assert!(said.contains(wanted), "{said}");
+            let message = pages(header).unwrap_err().to_string();
+            assert!(message.contains(wanted), "{message}");
         }
         // A data page of 2^31 - 1 values in a handful of bytes.
         let many = [0x25, 12, 0x15, 4, 0x2c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 9, 9];
-        assert!(pages(&many).unwrap_err().to_string().contains("2147483647 values and more in 15 bytes"));
+        assert!(pages(&many).unwrap_err().to_string().contains("at least 2147483647 values in 15 bytes"));
     }
 
     #[test]
     fn brotli_windows_are_those_of_the_standard() {
         let codec = Compression::BROTLI(BrotliLevel::default());
-        let said = largest(&page(&[0x11, 30, 3], false), codec).unwrap_err().to_string();
-        assert!(said.contains("a window above 16 MiB"), "{said}");
+        let message = largest(&page(&[0x11, 30, 3], false), codec).unwrap_err().to_string();
+        assert!(message.contains("a window above 16 MiB"), "{message}");
     }
 
     /// Returns a page with a decompressed size of 64 bytes; `second` makes it version 2, with three bytes of levels.
@@ -220,8 +220,8 @@ mod tests {
             for (second, fits) in [(false, 64), (true, 61)] {
                 assert_eq!(largest(&page(&packed(codec, fits), second), codec).unwrap(), 64, "{codec}");
                 for bytes in [fits + 1, 100_000] {
-                    let said = largest(&page(&packed(codec, bytes), second), codec).unwrap_err().to_string();
-                    assert!(said.contains(&format!("more than the {fits} bytes that its header")), "{said}");
+                    let message = largest(&page(&packed(codec, bytes), second), codec).unwrap_err().to_string();
+                    assert!(message.contains(&format!("more than the {fits} bytes in its header")), "{message}");
                 }
             }
         }

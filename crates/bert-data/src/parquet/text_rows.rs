@@ -37,21 +37,22 @@ pub fn text_rows<E: From<Error>>(
         if !is_plain(kind) {
             let (column, found) = (names[at].clone(), kind.to_string().to_lowercase());
             let expected = "text, numbers or truth values";
-            return Err(Error::from(InputProblem::Column { column, found, expected }.at(path)).into());
+            return Err(Error::from(InputProblem::Column { column, found, expected }.located(path)).into());
         }
     }
     let mask = ProjectionMask::roots(builder.parquet_schema(), chosen.iter().copied());
-    let unreadable = |source| Error::from(InputProblem::Parquet(source).at(path));
+    let unreadable = |source| Error::from(InputProblem::Parquet(source).located(path));
     let batches = Batches::of(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
     let mut rows = 0;
     for batch in batches {
-        let batch = batch.map_err(|source| Error::from(InputProblem::Batch(rows, source).at(path)))?;
+        let batch = batch.map_err(|source| Error::from(InputProblem::Batch(rows, source).located(path)))?;
         let column = |at: &usize| batch.column_by_name(&names[*at]).expect("projected");
         let columns: Vec<_> = chosen.iter().map(column).collect();
         for row in 0..batch.num_rows() {
             rows += 1;
             let values = columns.iter().map(|column| text(column, row)).collect::<Result<Vec<_>, _>>();
-            let values = values.map_err(|_| Error::from(InputProblem::RowNotUtf8 { row: rows }.at(path)))?;
+            let values =
+                values.map_err(|_| Error::from(InputProblem::RowNotUtf8 { row: rows }.located(path)))?;
             let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
             each(rows, &values)?;
         }
@@ -62,10 +63,10 @@ pub fn text_rows<E: From<Error>>(
 fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
     // Checked before opening: opening a pipe without a writer would block forever.
     if !fs::metadata(path).map_err(Error::io("read", path))?.is_file() {
-        return Err(InputProblem::NotParquet.at(path).into());
+        return Err(InputProblem::NotParquet.located(path).into());
     }
     let file = File::open(path).map_err(Error::io("open", path))?;
-    ParquetFile::open(file, is_read).map_err(|source| InputProblem::Parquet(source).at(path).into())
+    ParquetFile::open(file, is_read).map_err(|source| InputProblem::Parquet(source).located(path).into())
 }
 
 fn is_plain(kind: &DataType) -> bool {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_parquet_file() {
+    fn other_files_are_rejected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "text,label\n").unwrap();
         assert_eq!(rows(file.path(), &[]).unwrap_err().exit_code(), 3);

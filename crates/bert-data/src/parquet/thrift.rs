@@ -128,7 +128,7 @@ impl<R: Read> Compact<R> {
 
     fn skip_value(&mut self, kind: u8, depth: usize) -> io::Result<()> {
         let Some(depth) = depth.checked_sub(1) else {
-            return Err(wrong("structs or lists too deep in each other".to_owned()));
+            return Err(wrong("structs or lists are nested too deeply".to_owned()));
         };
         match kind {
             // The type is the value.
@@ -174,7 +174,7 @@ impl<R: Read> Compact<R> {
 
     fn bounded(&self, length: u64) -> io::Result<()> {
         if length > self.left {
-            return Err(wrong(format!("a list of {length} where {} bytes are left", self.left)));
+            return Err(wrong(format!("a list of {length} items, but {} bytes are left", self.left)));
         }
         Ok(())
     }
@@ -285,31 +285,31 @@ mod tests {
     }
 
     #[test]
-    fn what_promises_too_much_is_refused() {
-        let said = |bytes: &[u8]| {
+    fn lengths_beyond_the_input_are_rejected() {
+        let message = |bytes: &[u8]| {
             let mut compact = Compact::new(bytes, bytes.len() as u64);
             compact.fields(|compact, field| compact.skip(field)).unwrap_err().to_string()
         };
         assert_eq!(
-            said(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]),
-            "a list of 4294967295 where 1 bytes are left"
+            message(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]),
+            "a list of 4294967295 items, but 1 bytes are left"
         );
-        assert_eq!(said(&[0x1b, 0xff, 0xff, 0x7f, 0x11, 0]), "a list of 2097151 where 1 bytes are left");
-        assert_eq!(said(&[0x18, 9, 0]), "it ends after 3 bytes");
-        assert_eq!(said(&[0x19, 0x23, 1, 1]), "it ends after 4 bytes", "the list itself fits");
-        assert_eq!(said(&[0x1e, 0]), "unknown type 14");
+        assert_eq!(message(&[0x1b, 0xff, 0xff, 0x7f, 0x11, 0]), "a list of 2097151 items, but 1 bytes are left");
+        assert_eq!(message(&[0x18, 9, 0]), "it ends after 3 bytes");
+        assert_eq!(message(&[0x19, 0x23, 1, 1]), "it ends after 4 bytes", "the list itself fits");
+        assert_eq!(message(&[0x1e, 0]), "unknown type 14");
         assert_eq!(
-            said(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            message(&[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
             "a number of more than 64 bits"
         );
-        assert_eq!(said(&[0x1c; 100]), "structs or lists too deep in each other");
-        assert_eq!(said(&[0x19; 100]), "structs or lists too deep in each other");
+        assert_eq!(message(&[0x1c; 100]), "structs or lists are nested too deeply");
+        assert_eq!(message(&[0x19; 100]), "structs or lists are nested too deeply");
         let mut compact = Compact::new(&[0x18, 0][..], 2);
-        let said = compact.fields(|compact, field| compact.number(field).map(drop)).unwrap_err().to_string();
-        assert_eq!(said, "field 1 of type 8 where a number is expected");
+        let message = compact.fields(|compact, field| compact.number(field).map(drop)).unwrap_err().to_string();
+        assert_eq!(message, "field 1 of type 8 where a number is expected");
         let mut compact = Compact::new(&[0x15, 0][..], 2);
-        let said = compact.fields(|compact, field| compact.list(field).map(drop)).unwrap_err().to_string();
-        assert_eq!(said, "field 1 of type 5 where a list is expected");
+        let message = compact.fields(|compact, field| compact.list(field).map(drop)).unwrap_err().to_string();
+        assert_eq!(message, "field 1 of type 5 where a list is expected");
         let structs = |bytes: &[u8]| {
             let mut compact = Compact::new(bytes, bytes.len() as u64);
             let mut found = 0;
@@ -323,6 +323,6 @@ mod tests {
         assert_eq!(structs(&[0x19, 0x05, 0]), Ok(0));
         assert_eq!(structs(&[0x19, 0x15, 2, 0]).unwrap_err(), "a list of type 5 where structs are expected");
         assert_eq!(structs(&[0x15, 2, 0]).unwrap_err(), "field 1 of type 5 where a list is expected");
-        assert_eq!(structs(&[0x19, 0x3c, 0]).unwrap_err(), "a list of 3 where 1 bytes are left");
+        assert_eq!(structs(&[0x19, 0x3c, 0]).unwrap_err(), "a list of 3 items, but 1 bytes are left");
     }
 }

@@ -23,7 +23,7 @@ use crate::documents::{Document, Documents, DocumentsBuilder};
 use crate::error::{Error, Result, RowProblem};
 use crate::shard::footer::shard_properties;
 use crate::shard::schema::{ListColumn, element, first_null, int32, list_array, marks_of, with_marks};
-use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardForm};
+use crate::shard::writer::{EncodedRowGroup, GroupEncoder, ShardFormat};
 use crate::tokenization::vocabulary::TokenId;
 use crate::tokenization::word_marks::IdSpace;
 
@@ -62,8 +62,8 @@ fn properties(footer: Vec<KeyValue>) -> WriterProperties {
 }
 
 /// Returns how documents with ids of this space are written.
-pub(crate) fn document_form(ids: IdSpace) -> ShardForm {
-    ShardForm { schema: stored_schema(ids), properties }
+pub(crate) fn document_format(ids: IdSpace) -> ShardFormat {
+    ShardFormat { schema: stored_schema(ids), properties }
 }
 
 /// Encoder of row groups of documents; each thread has its own.
@@ -75,7 +75,7 @@ pub(crate) struct DocumentEncoder {
 impl DocumentEncoder {
     /// Creates an encoder of documents with ids of this space.
     pub(crate) fn new(ids: IdSpace) -> Result<Self> {
-        let encoder = GroupEncoder::new(&document_form(ids))?;
+        let encoder = GroupEncoder::new(&document_format(ids))?;
         Ok(Self { encoder, batch: DocumentBatch { space: ids, ..DocumentBatch::default() } })
     }
 
@@ -84,15 +84,15 @@ impl DocumentEncoder {
         &mut self,
         path: &Path,
         documents: &Documents,
-        places: impl Iterator<Item = usize>,
+        indices: impl Iterator<Item = usize>,
     ) -> Result<EncodedRowGroup> {
         let Self { encoder, batch } = self;
         encoder.encode(path, |write| {
             let mut rows = Tally::default();
-            for place in places {
-                let document = documents.document(place);
+            for index in indices {
+                let document = documents.document(index);
                 batch.push(document);
-                rows.see_document(document.hash());
+                rows.add_document(document.hash());
                 if batch.ids.len() >= BATCH_TOKENS {
                     write(&batch.finish()?)?;
                 }

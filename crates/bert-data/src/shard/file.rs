@@ -53,9 +53,9 @@ impl ShardFile {
     /// Reads the footer of a shard; `path` is its name.
     pub(crate) fn open(path: &Path, file: File) -> Result<Self> {
         let copy = file.try_clone().map_err(Error::io("open", path))?;
-        let unreadable = |source| ShardProblem::unreadable(source).at(path);
-        let opened = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
-        let metadata = opened.builder.metadata();
+        let unreadable = |source| ShardProblem::unreadable(source).located(path);
+        let file = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
+        let metadata = file.builder.metadata();
         let mut starts = vec![0u64];
         for group in metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);
@@ -78,7 +78,7 @@ impl ShardFile {
         }
         let wrong = |column: &str, found, expected: &str| {
             let (column, expected) = (column.to_owned(), expected.to_owned());
-            Err(ShardProblem::Column { column, found, expected }.at(&self.path).into())
+            Err(ShardProblem::Column { column, found, expected }.located(&self.path).into())
         };
         let found = self.metadata.schema().fields();
         for (index, field) in expected.fields().iter().enumerate() {
@@ -130,9 +130,9 @@ impl ShardFile {
         let file = self.file.try_clone().map_err(Error::io("open", &self.path))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
         let batches = Batches::of(builder.with_row_groups(vec![group]).with_batch_size(at_once));
-        let batches = batches.map_err(|source| ShardProblem::unreadable(source).at(&self.path))?;
+        let batches = batches.map_err(|source| ShardProblem::unreadable(source).located(&self.path))?;
         Ok(batches
-            .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).at(&self.path).into())))
+            .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).located(&self.path).into())))
     }
 
     /// Appends the instances of a row group, each row checked by itself.
@@ -152,6 +152,6 @@ impl ShardFile {
     /// Returns the error for a row of a row group, numbered within the shard.
     pub(crate) fn wrong(&self, group: usize, row: u64, problem: RowProblem) -> Error {
         let row = self.rows_of(group).start.saturating_add(row);
-        ShardProblem::Row { row, problem }.at(&self.path).into()
+        ShardProblem::Row { row, problem }.located(&self.path).into()
     }
 }

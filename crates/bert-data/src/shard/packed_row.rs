@@ -23,7 +23,7 @@ pub(crate) fn pack(row: &Instance, width: Width, out: &mut Vec<u8>) {
 pub(crate) fn tally_of(bytes: &[u8], width: Width, starts: &[u32]) -> Tally {
     let mut tally = Tally::default();
     let rows = starts.iter().map(|&start| PackedRow::first_of(&bytes[start as usize..], width));
-    rows.for_each(|row| tally.see(row.bytes()));
+    rows.for_each(|row| tally.add_bytes(row.bytes()));
     tally
 }
 

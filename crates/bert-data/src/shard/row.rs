@@ -121,7 +121,7 @@ impl ShardRows {
         max_predictions_per_seq: usize,
     ) -> Result<()> {
         let checked = self.check_from(0, vocabulary, max_seq_length, max_predictions_per_seq);
-        checked.map_err(|(row, problem)| ShardProblem::Row { row, problem }.at(path).into())
+        checked.map_err(|(row, problem)| ShardProblem::Row { row, problem }.located(path).into())
     }
 
     /// Same as [`ShardRows::check`] from row `first`; the error is the number of a row and its problem.

@@ -50,14 +50,14 @@ pub fn is_shard_name(name: &str) -> bool {
 
 /// The columns of a shard, and their encoding.
 #[derive(Clone)]
-pub(crate) struct ShardForm {
+pub(crate) struct ShardFormat {
     pub(crate) schema: SchemaRef,
     /// Returns the properties of a file with these entries in its footer.
     pub(crate) properties: fn(Vec<KeyValue>) -> WriterProperties,
 }
 
-impl ShardForm {
-    /// Returns the form of shards of instances.
+impl ShardFormat {
+    /// Returns the format of shards of instances.
     pub(crate) fn of_rows(columns: RowColumns) -> Self {
         let properties = |footer| {
             let level = ZstdLevel::try_new(3).unwrap_or_default();
@@ -101,9 +101,9 @@ pub(crate) struct EncodedRowGroup {
 }
 
 impl<W: Write + Send> ShardWriter<W> {
-    /// Starts a shard of this form, with these entries in its footer; `path` is named in errors.
-    pub(crate) fn new(out: W, path: &Path, form: &ShardForm, footer: Vec<KeyValue>) -> Result<Self> {
-        let writer = form.begin(out, footer).map_err(failed(path))?;
+    /// Starts a shard of this format, with these entries in its footer; `path` is named in errors.
+    pub(crate) fn new(out: W, path: &Path, format: &ShardFormat, footer: Vec<KeyValue>) -> Result<Self> {
+        let writer = format.begin(out, footer).map_err(failed(path))?;
         Ok(Self { path: path.to_owned(), writer, written: Tally::default(), groups: 0 })
     }
 
@@ -140,9 +140,9 @@ type TakeBatch<'a> = dyn FnMut(&RecordBatch) -> Result<(), ParquetError> + 'a;
 pub(crate) struct GroupEncoder(ArrowRowGroupWriterFactory);
 
 impl GroupEncoder {
-    pub(crate) fn new(form: &ShardForm) -> Result<Self> {
-        let writer = form.begin(std::io::sink(), Vec::new()).map_err(failed(Path::new("a shard")))?;
-        Ok(Self(ArrowRowGroupWriterFactory::new(&writer, form.schema.clone())))
+    pub(crate) fn new(format: &ShardFormat) -> Result<Self> {
+        let writer = format.begin(std::io::sink(), Vec::new()).map_err(failed(Path::new("a shard")))?;
+        Ok(Self(ArrowRowGroupWriterFactory::new(&writer, format.schema.clone())))
     }
 
     /// Encodes the batches that `fill` passes to its argument as a row group; `fill` returns the tally of their rows.
@@ -186,7 +186,7 @@ pub(crate) struct RowEncoder {
 impl RowEncoder {
     /// Creates an encoder of rows with these columns.
     pub(crate) fn new(columns: RowColumns) -> Result<Self> {
-        let encoder = GroupEncoder::new(&ShardForm::of_rows(columns))?;
+        let encoder = GroupEncoder::new(&ShardFormat::of_rows(columns))?;
         Ok(Self { encoder, columns, rows: ShardRows::default(), instance: Instance::default() })
     }
 
@@ -206,7 +206,7 @@ impl RowEncoder {
                 let row = PackedRow::first_of(&bytes[start as usize..], width);
                 row.unpack(instance);
                 batch.push_instance(instance, columns.ids());
-                written.see(row.bytes());
+                written.add_bytes(row.bytes());
                 if batch.len() == BATCH {
                     write(&columns.batch(batch)?)?;
                     batch.clear();
@@ -231,8 +231,8 @@ fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
                 Ok(carried) => carried.into(),
                 Err(error) => Error::io("write", &path)(error),
             },
-            Err(inner) => ShardProblem::Write(ParquetError::External(inner)).at(path).into(),
+            Err(inner) => ShardProblem::Write(ParquetError::External(inner)).located(path).into(),
         },
-        source => ShardProblem::Write(source).at(path).into(),
+        source => ShardProblem::Write(source).located(path).into(),
     }
 }

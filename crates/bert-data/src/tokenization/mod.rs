@@ -32,9 +32,9 @@ use crate::tokenization::word_marks::IdSpace;
 /// Maximum characters of a word; longer words are one `[UNK]`.
 const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 /// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
-const CACHED_WORDS: usize = 1 << 16;
+const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word; longer words are rare.
-const CACHED_LENGTH: usize = 64;
+const MAX_CACHED_BYTES: usize = 64;
 
 fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
@@ -63,23 +63,23 @@ pub fn is_punctuation(c: char) -> bool {
 }
 
 /// The result of cleaning a character.
-enum Cleaned {
+enum CharClass {
     Dropped,
     Space,
-    Kept,
+    Text,
 }
 
-fn clean(c: char) -> Cleaned {
+fn clean(c: char) -> CharClass {
     match c {
-        '\t' | '\n' | '\r' | ' ' => Cleaned::Space,
-        '\0' | '\u{fffd}' => Cleaned::Dropped,
-        _ if c.is_ascii_graphic() => Cleaned::Kept,
+        '\t' | '\n' | '\r' | ' ' => CharClass::Space,
+        '\0' | '\u{fffd}' => CharClass::Dropped,
+        _ if c.is_ascii_graphic() => CharClass::Text,
         _ => match get_general_category(c) {
-            GeneralCategory::Control | GeneralCategory::Format => Cleaned::Dropped,
+            GeneralCategory::Control | GeneralCategory::Format => CharClass::Dropped,
             // Line and paragraph separators pass the reference's cleaning, and then separate words.
-            GeneralCategory::SpaceSeparator => Cleaned::Space,
-            GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Cleaned::Space,
-            _ => Cleaned::Kept,
+            GeneralCategory::SpaceSeparator => CharClass::Space,
+            GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => CharClass::Space,
+            _ => CharClass::Text,
         },
     }
 }
@@ -132,12 +132,12 @@ fn clean_word(
     let mut taken = rest.len();
     for (at, c) in rest.char_indices() {
         match clean(c) {
-            Cleaned::Dropped => {}
-            Cleaned::Space => {
+            CharClass::Dropped => {}
+            CharClass::Space => {
                 taken = at + c.len_utf8();
                 break;
             }
-            Cleaned::Kept if split_ideographs && is_ideograph(c) => {
+            CharClass::Text if split_ideographs && is_ideograph(c) => {
                 if !cleaned.is_empty() {
                     word(Word::other(cleaned));
                     cleaned.clear();
@@ -146,7 +146,7 @@ fn clean_word(
                 word(Word { text: c.encode_utf8(&mut [0; 4]), ideograph: true, adjoins });
                 adjoins = true;
             }
-            Cleaned::Kept => cleaned.push(c),
+            CharClass::Text => cleaned.push(c),
         }
     }
     if !cleaned.is_empty() {
@@ -158,10 +158,7 @@ fn clean_word(
 /// Returns the normalized form of a word: lower-cased as a whole word (final sigma), then NFD without nonspacing marks,
 /// according to the settings.
 fn normal(word: &str, settings: TokenizerSettings) -> Cow<'_, str> {
-    let cased: Cow<'_, str> = match settings.do_lower_case {
-        true => word.to_lowercase().into(),
-        false => word.into(),
-    };
+    let cased: Cow<'_, str> = if settings.do_lower_case { word.to_lowercase().into() } else { word.into() };
     if !settings.strips_accents() || cased.is_ascii() {
         return cased;
     }
@@ -218,7 +215,7 @@ impl Tokenizer {
             .unk_token(UNK.to_owned())
             .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
             .build()
-            .expect("a vocabulary in memory, of which nothing has to be read");
+            .expect("a vocabulary in memory needs no file");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
         let (unk_id, settings) = (vocabulary.unk_id(), settings.into());
         Self { model, unk_id, settings, continues, segmenter: None }
@@ -249,7 +246,7 @@ impl Tokenizer {
     /// Returns an encoder with a word cache, many times faster on long text; the ids are the same.
     #[must_use]
     pub fn encoder(&self) -> Encoder<'_> {
-        Encoder { tokenizer: self, known: KnownWords::default(), run: Run::default() }
+        Encoder { tokenizer: self, cache: WordCache::default(), run: Run::default() }
     }
 
     /// Calls `piece` with each id of a part of a word and the bytes of the part that it covers.
@@ -272,14 +269,14 @@ impl Tokenizer {
 #[repr(align(128))]
 pub struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
-    known: KnownWords,
+    cache: WordCache,
     run: Run,
 }
 
 /// Cached words and their pieces: all words in one string and all pieces in one list, without an allocation per word.
 #[derive(Debug, Default)]
-struct KnownWords {
-    places: HashTable<KnownWord>,
+struct WordCache {
+    table: HashTable<CachedWord>,
     hasher: RandomState,
     text: String,
     pieces: Vec<u32>,
@@ -287,39 +284,39 @@ struct KnownWords {
 
 /// The end of a word in the text and of its pieces in the list, and the length of both.
 #[derive(Clone, Copy, Debug)]
-struct KnownWord {
+struct CachedWord {
     text_end: u32,
     pieces_end: u32,
     bytes: u8,
     pieces: u8,
 }
 
-impl KnownWord {
+impl CachedWord {
     fn word(self, text: &str) -> &str {
         &text[self.text_end as usize - usize::from(self.bytes)..self.text_end as usize]
     }
 }
 
-impl KnownWords {
+impl WordCache {
     /// Returns the pieces of a cached word.
     fn get(&self, word: &str) -> Option<&[u32]> {
-        let found = self.places.find(self.hasher.hash_one(word), |known| known.word(&self.text) == word)?;
+        let found = self.table.find(self.hasher.hash_one(word), |cached| cached.word(&self.text) == word)?;
         let end = found.pieces_end as usize;
         Some(&self.pieces[end - usize::from(found.pieces)..end])
     }
 
     /// Caches a new word, if it is short and there is room.
     fn insert(&mut self, word: &str, pieces: &[u32]) {
-        if self.places.len() >= CACHED_WORDS || word.len() > CACHED_LENGTH {
+        if self.table.len() >= MAX_CACHED_WORDS || word.len() > MAX_CACHED_BYTES {
             return;
         }
         let (Ok(bytes), Ok(count)) = (word.len().try_into(), pieces.len().try_into()) else { return };
         self.text.push_str(word);
         self.pieces.extend_from_slice(pieces);
         let (text_end, pieces_end) = (self.text.len() as u32, self.pieces.len() as u32);
-        let known = KnownWord { text_end, pieces_end, bytes, pieces: count };
+        let cached = CachedWord { text_end, pieces_end, bytes, pieces: count };
         let (text, hasher) = (&self.text, &self.hasher);
-        self.places.insert_unique(hasher.hash_one(word), known, |known| hasher.hash_one(known.word(text)));
+        self.table.insert_unique(hasher.hash_one(word), cached, |cached| hasher.hash_one(cached.word(text)));
     }
 }
 
@@ -346,9 +343,9 @@ impl Run {
             segmenter.segment(&self.text, &mut self.continues);
             assert_eq!(self.continues.len(), self.starts.len(), "one flag for each character");
             self.starts.push(ids.len());
-            for (place, _) in self.starts.windows(2).zip(&self.continues).filter(|(_, continues)| **continues)
+            for (range, _) in self.starts.windows(2).zip(&self.continues).filter(|(_, continues)| **continues)
             {
-                ids[place[0]..place[1]].iter_mut().for_each(|id| *id = space.marked(*id));
+                ids[range[0]..range[1]].iter_mut().for_each(|id| *id = space.marked(*id));
             }
         }
         self.text.clear();
@@ -381,24 +378,24 @@ impl Encoder<'_> {
         self.run = run;
     }
 
-    /// Appends the ids of each word and calls `see` with the word, the start of its ids, and all ids.
+    /// Appends the ids of each word and calls `on_word` with the word, the start of its ids, and all ids.
     fn encode_words(
         &mut self,
         line: &str,
         out: &mut Vec<u32>,
-        mut see: impl FnMut(Word<'_>, usize, &mut [u32]),
+        mut on_word: impl FnMut(Word<'_>, usize, &mut [u32]),
     ) {
-        let Self { tokenizer, known, .. } = self;
+        let Self { tokenizer, cache, .. } = self;
         each_word(line, tokenizer.settings.tokenize_chinese_chars, |whole| {
             let (word, first) = (whole.text, out.len());
-            match known.get(word) {
+            match cache.get(word) {
                 Some(pieces) => out.extend_from_slice(pieces),
                 None => {
                     tokenizer.encode_word(word, out);
-                    known.insert(word, &out[first..]);
+                    cache.insert(word, &out[first..]);
                 }
             }
-            see(whole, first, out);
+            on_word(whole, first, out);
         });
     }
 }

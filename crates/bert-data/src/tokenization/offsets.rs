@@ -4,11 +4,11 @@
 //! So an answer that a model gives in tokens can be quoted in the characters of the text.
 
 use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::{Cleaned, Tokenizer, clean, each_part, is_ideograph, normal, without_accents};
+use crate::tokenization::{CharClass, Tokenizer, clean, each_part, is_ideograph, normal, without_accents};
 
 /// A word piece, and the bytes of the text that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedPiece {
+pub struct PieceWithOffsets {
     /// Its id.
     pub id: u32,
     /// Start of its first character, in bytes of the text.
@@ -19,7 +19,7 @@ pub struct PlacedPiece {
 
 /// A character of a word, and its position in the text.
 #[derive(Clone, Copy)]
-struct Placed {
+struct CharWithOffset {
     character: char,
     start: usize,
     end: usize,
@@ -28,40 +28,40 @@ struct Placed {
 impl Tokenizer {
     /// Returns the pieces of a text with their offsets, in order. The ids are the same as from [`Tokenizer::encode`].
     #[must_use]
-    pub fn encode_with_offsets(&self, text: &str) -> Vec<PlacedPiece> {
+    pub fn encode_with_offsets(&self, text: &str) -> Vec<PieceWithOffsets> {
         let mut pieces = Vec::new();
-        let mut word: Vec<Placed> = Vec::new();
+        let mut word: Vec<CharWithOffset> = Vec::new();
         for (start, character) in text.char_indices() {
-            let placed = Placed { character, start, end: start + character.len_utf8() };
+            let item = CharWithOffset { character, start, end: start + character.len_utf8() };
             match clean(character) {
-                Cleaned::Dropped => {}
-                Cleaned::Space => self.place(&mut word, &mut pieces),
-                Cleaned::Kept if self.settings.tokenize_chinese_chars && is_ideograph(character) => {
-                    self.place(&mut word, &mut pieces);
-                    word.push(placed);
-                    self.place(&mut word, &mut pieces);
+                CharClass::Dropped => {}
+                CharClass::Space => self.push_word(&mut word, &mut pieces),
+                CharClass::Text if self.settings.tokenize_chinese_chars && is_ideograph(character) => {
+                    self.push_word(&mut word, &mut pieces);
+                    word.push(item);
+                    self.push_word(&mut word, &mut pieces);
                 }
-                Cleaned::Kept => word.push(placed),
+                CharClass::Text => word.push(item),
             }
         }
-        self.place(&mut word, &mut pieces);
+        self.push_word(&mut word, &mut pieces);
         pieces
     }
 
     /// Appends the pieces of a word and clears the word.
-    fn place(&self, word: &mut Vec<Placed>, pieces: &mut Vec<PlacedPiece>) {
+    fn push_word(&self, word: &mut Vec<CharWithOffset>, pieces: &mut Vec<PieceWithOffsets>) {
         if word.is_empty() {
             return;
         }
-        let plain: String = word.iter().map(|placed| placed.character).collect();
+        let plain: String = word.iter().map(|item| item.character).collect();
         let normal = normal(&plain, self.settings);
-        let places = self.places(word, &normal);
+        let offsets = self.offsets(word, &normal);
         let mut part_start = 0;
         each_part(&normal, |part| {
             self.each_piece(part, |id, bytes| {
                 let first = part_start + bytes.start;
                 let last = part_start + bytes.end - 1;
-                pieces.push(PlacedPiece { id, start: places[first].0, end: places[last].1 });
+                pieces.push(PieceWithOffsets { id, start: offsets[first].0, end: offsets[last].1 });
             });
             part_start += part.len();
         });
@@ -69,33 +69,33 @@ impl Tokenizer {
     }
 
     /// Returns, for each byte of a normalized word, the bytes of the text that its character came from.
-    fn places(&self, word: &[Placed], normal: &str) -> Vec<(usize, usize)> {
-        let mut places: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
+    fn offsets(&self, word: &[CharWithOffset], normal: &str) -> Vec<(usize, usize)> {
+        let mut offsets: Vec<(usize, usize)> = Vec::with_capacity(normal.len());
         let mut characters = normal.chars();
-        for placed in word {
-            let made = made_of(placed.character, self.settings);
-            for _ in 0..made {
+        for item in word {
+            let length = normalized_length(item.character, self.settings);
+            for _ in 0..length {
                 let bytes = characters.next().map_or(0, char::len_utf8);
-                places.extend(std::iter::repeat_n((placed.start, placed.end), bytes));
+                offsets.extend(std::iter::repeat_n((item.start, item.end), bytes));
             }
-            if made == 0 {
+            if length == 0 {
                 // An accent belongs to the letter before it.
-                let end_of_letter = places.last().map_or(0, |place| place.1);
-                let of_letter = places.iter_mut().rev().take_while(|place| place.1 == end_of_letter);
-                of_letter.for_each(|place| place.1 = placed.end);
+                let end_of_letter = offsets.last().map_or(0, |offset| offset.1);
+                let of_letter = offsets.iter_mut().rev().take_while(|offset| offset.1 == end_of_letter);
+                of_letter.for_each(|offset| offset.1 = item.end);
             }
         }
         // If the normal forms of the single characters ever differ from the normal form of the word, each piece covers
         // the whole word.
-        if characters.next().is_some() || places.len() != normal.len() {
-            places = vec![(word[0].start, word[word.len() - 1].end); normal.len()];
+        if characters.next().is_some() || offsets.len() != normal.len() {
+            offsets = vec![(word[0].start, word[word.len() - 1].end); normal.len()];
         }
-        places
+        offsets
     }
 }
 
 /// Returns the number of characters that one character has after normalization.
-fn made_of(character: char, settings: TokenizerSettings) -> usize {
+fn normalized_length(character: char, settings: TokenizerSettings) -> usize {
     match (settings.do_lower_case, settings.strips_accents()) {
         (true, true) => without_accents(character.to_lowercase()).count(),
         (true, false) => character.to_lowercase().count(),

@@ -59,13 +59,13 @@ impl fmt::Display for TokenizerSettings {
 /// Settings as given by flags or by the files of a tokenizer. `None` means that a setting is not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields have the names of TokenizerSettings")]
-pub struct StatedSettings {
+pub struct PartialSettings {
     pub do_lower_case: Option<bool>,
     pub strip_accents: Option<bool>,
     pub tokenize_chinese_chars: Option<bool>,
 }
 
-impl StatedSettings {
+impl PartialSettings {
     /// Returns these settings, with `other`'s values for settings that are not given here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

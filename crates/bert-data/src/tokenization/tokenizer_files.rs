@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Locate, Result, VocabularyProblem};
-use crate::tokenization::settings::StatedSettings;
-use crate::tokenization::tokenizer_json::{self, AddedToken, added_tokens, optional_bool, refuse_unless};
-use crate::tokenization::vocabulary::{CLS, LARGEST, MASK, PAD, SEP, UNK, Vocabulary};
+use crate::tokenization::settings::PartialSettings;
+use crate::tokenization::tokenizer_json::{self, AddedToken, added_tokens, optional_bool, reject_unless};
+use crate::tokenization::vocabulary::{CLS, MASK, MAX_BYTES, PAD, SEP, UNK, Vocabulary};
 use bert_storage::{is_url, read_limited};
 
 /// The vocabulary file with one token per line.
@@ -35,7 +35,7 @@ pub struct TokenizerFiles {
     /// The vocabulary.
     pub vocabulary: Vocabulary,
     /// The settings given in the files.
-    pub stated: StatedSettings,
+    pub stated: PartialSettings,
     /// The file that the vocabulary was read from.
     pub source: PathBuf,
     /// Whether that file is JSON rather than one token per line.
@@ -51,36 +51,49 @@ impl TokenizerFiles {
     pub fn read(path: &Path) -> Result<Self> {
         let (folder, source) = match path.is_dir() {
             true => {
-                let source = vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.at(path))?;
+                let source =
+                    vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.located(path))?;
                 (Some(path), source)
             }
             false => (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned()),
         };
-        let bytes = read_limited(&source, LARGEST).map_err(Error::io("read vocabulary", &source))?;
+        let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
         let of_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();
         let problem = |problem: VocabularyProblem, name| {
-            problem.at(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
+            problem.located(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
         };
         // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
         let config = of_folder(CONFIG)?.flatten().unwrap_or_default();
         let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
-        let json = json_of(&source, &bytes)?;
-        let tokenizer = match &json {
-            Some(json) => Some(json.clone()),
-            None => of_folder(TOKENIZER)?.flatten(),
-        };
+        if let Some(json) = json_of(&source, &bytes)? {
+            let read = Self::from_object(&json, &source)?;
+            return Ok(Self { stated: stated.or(read.stated), ..read });
+        }
+        let tokenizer = of_folder(TOKENIZER)?.flatten();
         if let Some(tokenizer) = &tokenizer {
             stated =
                 stated.or(tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?);
         }
-        let vocabulary = match &json {
-            Some(json) => tokenizer_json::vocabulary(json, &source)?,
-            None => {
-                let added = added_beside(&config, tokenizer.as_ref(), of_folder(ADDED)?.flatten());
-                Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?
-            }
-        };
-        Ok(Self { vocabulary, stated, is_json: json.is_some(), source })
+        let added = added_by_other_files(&config, tokenizer.as_ref(), of_folder(ADDED)?.flatten());
+        let vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
+        Ok(Self { vocabulary, stated, is_json: false, source })
+    }
+
+    /// Parses the bytes of a `tokenizer.json`, or of a map of tokens to ids; `source` is named in errors. No other file
+    /// is read.
+    ///
+    /// # Errors
+    /// [`Error::Vocabulary`] for bytes that are not a JSON object, for a tokenizer other than BERT's, and for a
+    /// vocabulary that cannot be used.
+    pub fn from_json(bytes: &[u8], source: &Path) -> Result<Self> {
+        let object = serde_json::from_slice(without_mark(bytes));
+        Self::from_object(&object.map_err(|error| VocabularyProblem::Json(error).located(source))?, source)
+    }
+
+    fn from_object(json: &Map<String, Value>, source: &Path) -> Result<Self> {
+        let stated = tokenizer_json::settings(json).map_err(|problem| problem.located(source))?;
+        let vocabulary = tokenizer_json::vocabulary(json, source)?;
+        Ok(Self { vocabulary, stated, source: source.to_owned(), is_json: true })
     }
 
     /// Calls [`TokenizerFiles::read`] on a folder; returns `None` if it contains neither `vocab.txt` nor
@@ -103,9 +116,14 @@ fn has_name_of_a_folder(path: &Path) -> bool {
     !is_url(path) && path.file_name().is_some_and(|name| [VOCAB, TOKENIZER].iter().any(|ours| name == *ours))
 }
 
+/// Returns the bytes without a byte-order mark.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
+}
+
 /// Returns the JSON object in a vocabulary file, or `None` if the file has one token per line.
 fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
-    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let text = without_mark(bytes);
     let named = path.extension().is_some_and(|end| end == "json");
     if !named && text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Ok(None);
@@ -114,16 +132,16 @@ fn json_of(path: &Path, bytes: &[u8]) -> Result<Option<Map<String, Value>>> {
         Ok(object) => Ok(Some(object)),
         // A vocabulary whose first token is a brace.
         Err(_) if !named => Ok(None),
-        Err(error) => Err(VocabularyProblem::Json(error).at(path).into()),
+        Err(error) => Err(VocabularyProblem::Json(error).located(path).into()),
     }
 }
 
 /// Returns the object of a JSON file, if the file exists.
 fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
-    match read_limited(path, LARGEST) {
+    match read_limited(path, MAX_BYTES) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
             Ok(object) => Ok(Some(object)),
-            Err(error) => Err(VocabularyProblem::Json(error).at(path).into()),
+            Err(error) => Err(VocabularyProblem::Json(error).located(path).into()),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("read", path)(error)),
@@ -131,15 +149,15 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
 }
 
 /// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
-fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
+fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
     let is_ours = |class: &str| {
         let name = class.strip_suffix("Fast").unwrap_or(class);
         GENERAL_CLASSES.contains(&class)
             || name.strip_suffix("Tokenizer").is_some_and(|name| CLASSES.contains(&name))
     };
     let class = |value: &Value| value.as_str().is_some_and(is_ours);
-    refuse_unless(config, "tokenizer_class", class, "BertTokenizer")?;
-    refuse_unless(config, "do_basic_tokenize", |value| value == true, "true")?;
+    reject_unless(config, "tokenizer_class", class, "BertTokenizer")?;
+    reject_unless(config, "do_basic_tokenize", |value| value == true, "true")?;
     let special = [
         ("unk_token", UNK),
         ("cls_token", CLS),
@@ -150,9 +168,9 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, Voc
     for (key, token) in special {
         // A string, or an object that contains it.
         let is_it = |value: &Value| value == token || value.get("content").is_some_and(|text| text == token);
-        refuse_unless(config, key, is_it, token)?;
+        reject_unless(config, key, is_it, token)?;
     }
-    Ok(StatedSettings {
+    Ok(PartialSettings {
         do_lower_case: optional_bool(config, "do_lower_case")?,
         strip_accents: optional_bool(config, "strip_accents")?,
         tokenize_chinese_chars: optional_bool(config, "tokenize_chinese_chars")?,
@@ -160,7 +178,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<StatedSettings, Voc
 }
 
 /// Returns the tokens that other files of the folder add to `vocab.txt`.
-fn added_beside(
+fn added_by_other_files(
     config: &Map<String, Value>,
     tokenizer: Option<&Map<String, Value>>,
     older: Option<Map<String, Value>>,
@@ -243,7 +261,7 @@ mod tests {
         }
         let plain = folder(&[("words", words)]);
         let read = TokenizerFiles::read(&plain.path().join("words")).unwrap();
-        assert_eq!(read.stated, StatedSettings::default());
+        assert_eq!(read.stated, PartialSettings::default());
     }
 
     #[test]
@@ -288,6 +306,24 @@ mod tests {
         let words = Value::from(WORDS.join("\n"));
         let older = [("vocab.txt", words), ("added_tokens.json", json!({"neologism": 7}))];
         assert!(refusal(&older).contains("neologism"));
+    }
+
+    #[test]
+    fn json_bytes_read_as_the_file() {
+        let json = tokenizer(json!({"type": "BertNormalizer", "lowercase": false})).to_string();
+        // The last of two ids of a token counts, as in Python.
+        let twice = json.replace("\"a\":6", "\"a\":9,\"a\":6");
+        assert_ne!(json, twice);
+        for text in [json, twice] {
+            let files = folder(&[("tokenizer.json", Value::from(format!("\u{feff}{text}")))]);
+            let read = TokenizerFiles::read(files.path()).unwrap();
+            let parsed = TokenizerFiles::from_json(text.as_bytes(), Path::new("tokenizer.json")).unwrap();
+            assert_eq!((parsed.stated, parsed.is_json), (read.stated, read.is_json));
+            assert_eq!(parsed.vocabulary.tokens(), read.vocabulary.tokens());
+            assert_eq!(parsed.vocabulary.tokens(), WORDS);
+        }
+        let error = TokenizerFiles::from_json(b"[]", Path::new("x/tokenizer.json")).unwrap_err();
+        assert!(error.to_string().starts_with("x/tokenizer.json"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::{Locate, Result, VocabularyProblem};
-use crate::tokenization::settings::StatedSettings;
+use crate::tokenization::settings::PartialSettings;
 use crate::tokenization::vocabulary::{SPECIAL, UNK, Vocabulary};
 
 /// A token that is added to a vocabulary.
@@ -29,7 +29,7 @@ impl AddedToken {
 }
 
 /// Rejects a key with a value that this tokenizer does not support; an absent key and `null` pass.
-pub(super) fn refuse_unless(
+pub(super) fn reject_unless(
     object: &Map<String, Value>,
     key: &str,
     supported: impl Fn(&Value) -> bool,
@@ -52,7 +52,7 @@ pub(super) fn optional_bool(
     object: &Map<String, Value>,
     key: &str,
 ) -> Result<Option<bool>, VocabularyProblem> {
-    refuse_unless(object, key, Value::is_boolean, "true or false")?;
+    reject_unless(object, key, Value::is_boolean, "true or false")?;
     Ok(object.get(key).and_then(Value::as_bool))
 }
 
@@ -63,14 +63,14 @@ pub(super) fn added_tokens(tokenizer: &Map<String, Value>) -> Vec<AddedToken> {
 }
 
 /// Returns the settings of its normalizer; a normalizer or pre-tokenizer other than BERT's is rejected.
-pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings, VocabularyProblem> {
+pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
     if let Some(splitter) = tokenizer.get("pre_tokenizer")
         && splitter.get("type").is_none_or(|name| name != "BertPreTokenizer")
     {
         let found = splitter.get("type").unwrap_or(splitter);
         return Err(unsupported("pre_tokenizer", found, "BertPreTokenizer"));
     }
-    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(StatedSettings::default()) };
+    let Some(normalizer) = tokenizer.get("normalizer") else { return Ok(PartialSettings::default()) };
     let steps: Vec<&Value> = match normalizer {
         Value::Null => Vec::new(),
         whole if whole.get("type").is_some_and(|name| name == "Sequence") => {
@@ -83,8 +83,8 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings,
         steps.iter().find(|step| step["type"] == "BertNormalizer").and_then(|step| step.as_object());
     match (of_bert, &names[..]) {
         (Some(step), [_]) => {
-            refuse_unless(step, "clean_text", |clean| clean == true, "true")?;
-            Ok(StatedSettings {
+            reject_unless(step, "clean_text", |clean| clean == true, "true")?;
+            Ok(PartialSettings {
                 do_lower_case: optional_bool(step, "lowercase")?,
                 strip_accents: optional_bool(step, "strip_accents")?,
                 tokenize_chinese_chars: optional_bool(step, "handle_chinese_chars")?,
@@ -101,8 +101,8 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<StatedSettings,
 }
 
 /// Returns the settings of a normalizer that lacks BERT's step: ideographs are not split.
-fn plain(lower_case: bool, strip_accents: bool) -> StatedSettings {
-    StatedSettings {
+fn plain(lower_case: bool, strip_accents: bool) -> PartialSettings {
+    PartialSettings {
         do_lower_case: Some(lower_case),
         strip_accents: Some(strip_accents),
         tokenize_chinese_chars: Some(false),
@@ -117,33 +117,33 @@ pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<
     };
     let check = || {
         // Files of older versions do not contain the type.
-        refuse_unless(model, "type", |name| name == "WordPiece", "WordPiece")?;
-        refuse_unless(model, "unk_token", |token| token == UNK, UNK)?;
-        refuse_unless(model, "continuing_subword_prefix", |prefix| prefix == "##", "##")
+        reject_unless(model, "type", |name| name == "WordPiece", "WordPiece")?;
+        reject_unless(model, "unk_token", |token| token == UNK, UNK)?;
+        reject_unless(model, "continuing_subword_prefix", |prefix| prefix == "##", "##")
     };
-    check().map_err(|problem| problem.at(path))?;
+    check().map_err(|problem| problem.located(path))?;
     match model.get("vocab") {
         Some(Value::Object(tokens)) => of_map(tokens, added_tokens(tokenizer), path),
-        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").at(path).into()),
-        None => Err(VocabularyProblem::Empty.at(path).into()),
+        Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").located(path).into()),
+        None => Err(VocabularyProblem::Empty.located(path).into()),
     }
 }
 
 /// Returns the vocabulary of a map of tokens to ids. An id without a token becomes a blank line.
 fn of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
     // Far more ids than tokens indicate a damaged file, and would only waste memory.
-    let most = 2 * map.len() + 1000;
+    let max_ids = 2 * map.len() + 1000;
     let mut tokens: Vec<String> = Vec::with_capacity(map.len());
     for (token, id) in map {
-        let id = id.as_u64().filter(|id| *id < most as u64);
+        let id = id.as_u64().filter(|id| *id < max_ids as u64);
         let Some(id) = id.map(|id| id as usize) else {
-            return Err(VocabularyProblem::NotAnId { token: token.clone() }.at(path).into());
+            return Err(VocabularyProblem::NotAnId { token: token.clone() }.located(path).into());
         };
         if tokens.len() <= id {
             tokens.resize(id + 1, String::new());
         }
         if !tokens[id].is_empty() {
-            return Err(VocabularyProblem::IdTwice { id, token: token.clone() }.at(path).into());
+            return Err(VocabularyProblem::IdTwice { id, token: token.clone() }.located(path).into());
         }
         tokens[id].clone_from(token);
     }
@@ -161,7 +161,7 @@ impl Vocabulary {
             None if tokens.len() == read.len() => Ok(read),
             other => {
                 let token = other.map(|(token, _)| token.clone()).unwrap_or_default();
-                Err(VocabularyProblem::NotALine { token }.at(path).into())
+                Err(VocabularyProblem::NotALine { token }.located(path).into())
             }
         }
     }
@@ -174,13 +174,15 @@ impl Vocabulary {
         let mut tokens = self.tokens().to_vec();
         for AddedToken { id, content, special } in added {
             if !special && !SPECIAL.contains(&content.as_str()) {
-                return Err(VocabularyProblem::AddedToken { token: content.clone() }.at(path).into());
+                return Err(VocabularyProblem::AddedToken { token: content.clone() }.located(path).into());
             }
             if tokens.get(*id).is_some_and(|token| token == content) {
                 continue;
             }
             if *id > 2 * self.len() + 1000 || tokens.get(*id).is_some_and(|token| !token.is_empty()) {
-                return Err(VocabularyProblem::IdTwice { id: *id, token: content.clone() }.at(path).into());
+                return Err(VocabularyProblem::IdTwice { id: *id, token: content.clone() }
+                    .located(path)
+                    .into());
             }
             if tokens.len() <= *id {
                 tokens.resize(id + 1, String::new());

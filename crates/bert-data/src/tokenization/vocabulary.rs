@@ -32,7 +32,7 @@ pub const MASK: &str = "[MASK]";
 pub(crate) const SPECIAL: [&str; 5] = [PAD, UNK, CLS, SEP, MASK];
 
 /// Maximum size of a vocabulary file; multilingual vocabularies have some megabytes.
-pub(super) const LARGEST: u64 = 64 << 20;
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 
 /// The tokens and their ids.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Vocabulary {
     /// # Errors
     /// [`Error::Storage`], or [`Error::Vocabulary`] with the problem and, if possible, the line.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = read_limited(path, LARGEST).map_err(Error::io("read vocabulary", path))?;
+        let bytes = read_limited(path, MAX_BYTES).map_err(Error::io("read vocabulary", path))?;
         Self::from_bytes(bytes, path)
     }
 
@@ -112,15 +112,15 @@ impl Vocabulary {
             tokens.push(token.to_owned());
         }
         if tokens.iter().all(String::is_empty) {
-            return Err(VocabularyProblem::Empty.at(path).into());
+            return Err(VocabularyProblem::Empty.located(path).into());
         }
         let mut special = [0; 5];
-        for (place, token) in special.iter_mut().zip(SPECIAL) {
+        for (special_id, token) in special.iter_mut().zip(SPECIAL) {
             match ids.get(&tokens, token) {
-                Some(id) => *place = id,
+                Some(id) => *special_id = id,
                 // The reference pads with 0, whichever token that is, so only the other tokens are required.
-                None if token == PAD => *place = 0,
-                None => return Err(lacks(token, &tokens).at(path).into()),
+                None if token == PAD => *special_id = 0,
+                None => return Err(lacks(token, &tokens).located(path).into()),
             }
         }
         Ok(Self { tokens, ids, special, bytes })
@@ -141,7 +141,7 @@ impl Vocabulary {
     /// Returns whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
     #[must_use]
     pub fn is_cased(&self) -> bool {
-        cased_words(self).share() > FEW_CASED
+        cased_words(self).share() > MAX_CASED_FRACTION
     }
 
     /// Returns the id of a token; blank lines have none.
@@ -214,14 +214,14 @@ impl Vocabulary {
 /// Returns the problem of a vocabulary that lacks a required token.
 fn lacks(token: &'static str, tokens: &[String]) -> VocabularyProblem {
     let with_tab = tokens.iter().filter(|line| line.contains('\t')).count();
-    match 2 * with_tab > tokens.len() {
-        true => VocabularyProblem::Scores { token },
-        false => VocabularyProblem::LacksToken { size: tokens.len(), token },
+    if 2 * with_tab > tokens.len() {
+        return VocabularyProblem::Scores { token };
     }
+    VocabularyProblem::LacksToken { size: tokens.len(), token }
 }
 
 /// Fraction of upper-case words up to which a vocabulary counts as uncased.
-const FEW_CASED: f64 = 0.05;
+const MAX_CASED_FRACTION: f64 = 0.05;
 
 /// Number of words of a vocabulary with a certain spelling, and number of words that could have it.
 #[derive(Clone, Copy, Debug)]

@@ -31,10 +31,7 @@ impl IdSpace {
     /// Returns the plain id, and whether it was marked.
     #[must_use]
     pub fn unmarked(self, id: TokenId) -> (TokenId, bool) {
-        match (id as usize) < self.vocabulary {
-            true => (id, false),
-            false => (id - self.vocabulary as TokenId, true),
-        }
+        if (id as usize) < self.vocabulary { (id, false) } else { (id - self.vocabulary as TokenId, true) }
     }
 
     /// Marks the ids for which `continues_word` is true.

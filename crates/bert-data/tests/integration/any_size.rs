@@ -60,7 +60,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 fn build_again(config: &BuildConfig) -> Vec<BuildStage> {
     let mut kept = Vec::new();
     let mut see = |at: BuildProgress| {
-        if matches!(at.stage, BuildStage::KeptText | BuildStage::KeptShards) {
+        if matches!(at.stage, BuildStage::ReusedText | BuildStage::ReusedShards) {
             kept.push(at.stage);
         }
     };
@@ -87,16 +87,16 @@ fn the_bytes_do_not_depend_on_the_budget() {
 
 /// Fails each write operation in turn, as a full disk does; the same command must then end with the same bytes.
 #[test]
-fn a_build_goes_on_wherever_it_was_stopped() {
-    use BuildStage::{KeptShards, KeptText};
-    stopped_everywhere(&world(&small_text(40)), &[KeptText, KeptShards]);
+fn build_resumes_from_every_stop() {
+    use BuildStage::{ReusedShards, ReusedText};
+    stopped_everywhere(&world(&small_text(40)), &[ReusedText, ReusedShards]);
 }
 
 #[test]
-fn a_build_of_documents_goes_on_wherever_it_was_stopped() {
+fn documents_build_resumes_from_every_stop() {
     let mut world = world(&small_text(40));
     world.config = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..world.config };
-    stopped_everywhere(&world, &[BuildStage::KeptText, BuildStage::KeptShards]);
+    stopped_everywhere(&world, &[BuildStage::ReusedText, BuildStage::ReusedShards]);
 }
 
 fn stopped_everywhere(world: &World, stages: &[BuildStage]) {
@@ -108,7 +108,7 @@ fn stopped_everywhere(world: &World, stages: &[BuildStage]) {
         let config = BuildConfig { threads: 1, ..world.to(&name) };
         let files = Faulty::new(Fault::Full, nth);
         let result = build_on(&files, &config, &mut |_| {});
-        if !files.struck() {
+        if !files.triggered() {
             assert!(result.is_ok());
             break;
         }
@@ -131,7 +131,7 @@ fn stopped_everywhere(world: &World, stages: &[BuildStage]) {
 
 /// After a power cut that loses any unsynced data, the same command ends with the same bytes.
 #[test]
-fn a_power_cut_costs_nothing_but_time() {
+fn power_cut_loses_no_data() {
     let world = world(&small_text(40));
     run(&world.config).unwrap();
     let whole = content(&world.folder.path().join("whole"));
@@ -159,7 +159,7 @@ fn a_power_cut_costs_nothing_but_time() {
 }
 
 #[test]
-fn what_was_left_must_hold_and_be_of_the_same_command() {
+fn leftovers_are_verified_and_compared() {
     let world = world(&small_text(40));
     run(&world.config).unwrap();
     let whole = content(&world.folder.path().join("whole"));
@@ -218,7 +218,7 @@ fn what_was_left_must_hold_and_be_of_the_same_command() {
 
 /// If a build stops while files get their final names, the renamed shards are found there.
 #[test]
-fn shards_that_have_their_names_are_not_made_again() {
+fn committed_shards_are_not_rebuilt() {
     let world = world(&small_text(20));
     let mut stops = 0;
     for operation in 1.. {
@@ -233,7 +233,7 @@ fn shards_that_have_their_names_are_not_made_again() {
         }
         let mut kept = 0;
         let mut see = |at: BuildProgress| {
-            if at.stage == BuildStage::KeptShards {
+            if at.stage == BuildStage::ReusedShards {
                 kept = at.done;
             }
         };
@@ -245,12 +245,12 @@ fn shards_that_have_their_names_are_not_made_again() {
 }
 
 #[test]
-fn the_union_of_the_parts_is_the_whole() {
+fn parts_merge_to_the_whole_data_set() {
     parts_make_the_whole(&world(&small_text(200)));
 }
 
 #[test]
-fn the_union_of_the_parts_is_the_whole_with_documents() {
+fn document_parts_merge_to_the_whole_data_set() {
     let mut world = world(&small_text(200));
     world.config = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..world.config };
     parts_make_the_whole(&world);
@@ -258,7 +258,7 @@ fn the_union_of_the_parts_is_the_whole_with_documents() {
 
 /// If a shard has several row groups, its part makes all of them.
 #[test]
-fn the_parts_of_larger_shards_are_the_whole() {
+fn parts_with_larger_shards_merge_to_the_whole() {
     let mut world = world(&small_text(400));
     world.config = BuildConfig { dupe_factor: 150, num_shards: Some(2), ..world.config };
     let made = run(&world.config).unwrap();
@@ -289,7 +289,7 @@ fn parts_make_the_whole(world: &World) {
         assert!(matches!(&early, Error::Part(error) if error.to_string() == needed.to_string()), "{early}");
         assert_eq!(early.exit_code(), 75);
         let documents = (1..=parts).map(|index| tokenize_part(&part(index), &mut |_| {}).unwrap().documents);
-        assert_eq!(documents.sum::<u64>(), made.conservation.documents);
+        assert_eq!(documents.sum::<u64>(), made.invariants.documents);
         for index in (1..=parts).rev() {
             // Interrupted once.
             let files = Faulty::new(Fault::Full, 10 + 7 * index as u64);
@@ -317,7 +317,7 @@ fn parts_make_the_whole(world: &World) {
 
 /// If files are damaged between the end of a part and the merge, the merge names the part, which makes them again.
 #[test]
-fn damaged_files_of_a_finished_part_are_made_again() {
+fn damaged_part_files_are_rebuilt() {
     let world = world(&small_text(60));
     run(&world.config).unwrap();
     let whole = content(&world.folder.path().join("whole"));
@@ -341,7 +341,7 @@ fn damaged_files_of_a_finished_part_are_made_again() {
             assert_eq!(error.exit_code(), 3);
             let mut kept = 0;
             let mut see =
-                |at: BuildProgress| kept += if at.stage == BuildStage::KeptShards { at.done } else { 0 };
+                |at: BuildProgress| kept += if at.stage == BuildStage::ReusedShards { at.done } else { 0 };
             let made = build_part(&part(owner), &mut see).unwrap();
             assert!(
                 !made.was_finished && (kept > 0 || name.starts_with(".part")),
@@ -355,7 +355,7 @@ fn damaged_files_of_a_finished_part_are_made_again() {
 }
 
 #[test]
-fn parts_that_do_not_belong_together_are_refused() {
+fn mismatched_parts_are_rejected() {
     let world = world(&small_text(60));
     let folder = world.folder.path().join("parts");
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
@@ -395,7 +395,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     }
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
-        error.to_string().contains("part 2 does not belong to the others: it has other options"),
+        error.to_string().contains("part 2 does not match the other parts: it has other options"),
         "{error}"
     );
     // The receipt of the first part under the name of the second.

@@ -49,7 +49,7 @@ fn the_bytes_do_not_depend_on_threads() {
 }
 
 #[test]
-fn seeds_and_shards_change_what_they_should() {
+fn seed_and_shard_count_effects() {
     let world = world(60);
     let lines = |name: &str, seed: u64, num_shards: usize| {
         let output = Some(world.folder.path().join(name));
@@ -70,7 +70,7 @@ fn seeds_and_shards_change_what_they_should() {
 }
 
 #[test]
-fn labels_are_right() {
+fn next_sentence_labels_are_correct() {
     // Every document has its own letter, so a pair shows the source of its segments.
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
@@ -107,7 +107,7 @@ fn labels_are_right() {
 }
 
 #[test]
-fn one_document_gives_no_wrong_labels_and_a_warning() {
+fn one_document_prints_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
     std::fs::write(&text, "the cat sat on the mat.\n".repeat(40)).unwrap();
@@ -120,7 +120,7 @@ fn one_document_gives_no_wrong_labels_and_a_warning() {
 }
 
 #[test]
-fn one_sentence_documents_are_warned_about() {
+fn one_sentence_documents_print_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
     std::fs::write(&text, "the cat sat on the mat.\n\n".repeat(40)).unwrap();
@@ -170,7 +170,7 @@ fn the_default_cap_follows_from_the_length() {
 }
 
 #[test]
-fn the_manifest_says_what_is_there() {
+fn manifest_describes_the_files() {
     let world = world(50);
     let outcome = run(&BuildConfig { preview: 2, ..world.config.clone() }).unwrap();
     let folder = world.config.output.as_deref().unwrap();
@@ -183,7 +183,7 @@ fn the_manifest_says_what_is_there() {
     assert_eq!(report.documents, 50);
     assert_eq!(report.length_histogram.iter().map(|range| range.instances).sum::<u64>(), manifest.instances);
     assert_eq!(report.shown_as_mask + report.shown_as_random + report.shown_unchanged, report.masked_tokens);
-    assert!(report.to_string().contains("shown as [MASK]"));
+    assert!(report.to_string().contains("replaced by [MASK]"));
     let vocabulary = std::fs::read(manifest.vocabulary_path(folder)).unwrap();
     assert_eq!(vocabulary, std::fs::read(world.config.vocab.as_ref().unwrap()).unwrap());
     assert_eq!(outcome.preview.len(), 2);
@@ -278,7 +278,7 @@ fn overwrite_replaces_a_finished_data_set() {
 }
 
 #[test]
-fn what_an_unfinished_build_left_is_cleared() {
+fn leftovers_of_unfinished_builds_are_removed() {
     let world = world(20);
     let folder = world.config.output.clone().unwrap();
     std::fs::create_dir_all(folder.join(".build")).unwrap();
@@ -349,7 +349,7 @@ fn bytes_below(folder: &std::path::Path) -> u64 {
 
 /// The corpora in the repository, as instances and as documents.
 #[test]
-fn a_dry_run_is_right_on_the_almanac() {
+fn dry_run_is_exact_on_the_almanac() {
     let folder = tempfile::tempdir().unwrap();
     let vocab = Corpus::almanac().vocab;
     for layout in [Layout::Instances, Layout::Documents] {
@@ -358,7 +358,7 @@ fn a_dry_run_is_right_on_the_almanac() {
 }
 
 #[test]
-fn a_dry_run_estimates_and_writes_nothing() {
+fn dry_run_writes_nothing() {
     let world = world(3000);
     for change in [
         |config: BuildConfig| config,
@@ -374,7 +374,7 @@ fn a_dry_run_estimates_and_writes_nothing() {
 
 /// Short documents and long ones; the text is larger than the sample.
 #[test]
-fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
+fn dry_run_is_accurate_beyond_its_sample() {
     let folder = tempfile::tempdir().unwrap();
     let long = long_text();
     let articles = ["culture.txt", "nature.txt", "science.txt"]
@@ -391,7 +391,7 @@ fn a_dry_run_agrees_on_more_text_than_it_looks_at() {
 /// On corpora of several kinds.
 #[test]
 #[ignore = "needs ../shared"]
-fn a_dry_run_agrees_on_real_corpora() {
+fn dry_run_is_accurate_on_real_corpora() {
     let corpora = shared().join("data/corpora");
     let inputs = ["enwiki-2015-train-0.txt.zst", "novels-a.txt.zst"].map(|name| corpora.join(name));
     assert_estimates(&inputs, &Corpus::bench().vocab);

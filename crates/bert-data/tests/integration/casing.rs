@@ -24,7 +24,7 @@ fn capitals(text: &str) -> String {
 
 /// Each of two vocabularies with each of two texts, lower-cased or not.
 #[test]
-fn what_does_not_fit_is_said_with_its_figure() {
+fn casing_mismatch_is_reported_with_its_percentage() {
     let folder = tempfile::tempdir().unwrap();
     let [uncased, cased] = [small_vocabulary(folder.path()), cased_vocabulary(folder.path())];
     let [lower, upper] = ["lower.txt", "upper.txt"].map(|name| folder.path().join(name));
@@ -32,7 +32,7 @@ fn what_does_not_fit_is_said_with_its_figure() {
     std::fs::write(&upper, capitals(&small_text(40))).unwrap();
     let share = "do-lower-case is on, but the vocabulary is cased: 9 % of its words (7 of 74) have upper-case letters";
     let words = "do-lower-case is off, but the vocabulary is uncased: 16.7 % of the words at the beginning of the text";
-    for (vocab, text, do_lower_case, said) in [
+    for (vocab, text, do_lower_case, message) in [
         (&uncased, &upper, true, None),
         (&uncased, &lower, true, None),
         (&cased, &lower, true, Some(share)),
@@ -50,9 +50,9 @@ fn what_does_not_fit_is_said_with_its_figure() {
             ..config(&[text], vocab, &output)
         };
         let warning = casing_warning(&config).unwrap();
-        assert_eq!(warning.is_some(), said.is_some(), "{warning:?}");
-        if let (Some(warning), Some(said)) = (&warning, said) {
-            assert!(warning.contains(said), "{warning}");
+        assert_eq!(warning.is_some(), message.is_some(), "{warning:?}");
+        if let (Some(warning), Some(message)) = (&warning, message) {
+            assert!(warning.contains(message), "{warning}");
             let documents = BuildConfig { layout: Layout::Documents, dupe_factor: 10, ..config.clone() };
             for config in [&config, &documents] {
                 let report = run(config).unwrap().manifest.report;
@@ -155,7 +155,7 @@ fn a_build_obeys_the_settings_of_a_model_folder() {
 }
 
 #[test]
-fn accents_stay_for_a_vocabulary_that_has_them() {
+fn accents_are_kept_for_accented_vocabularies() {
     let folder = german(&serde_json::Value::Null);
     let at = |name: &str| folder.path().join(name);
     let build = |strip_accents, output: &str| BuildConfig {

@@ -34,7 +34,7 @@ fn metadata(path: &Path) -> ParquetMetaData {
 }
 
 #[test]
-fn both_kinds_of_columns_have_the_same_rows() {
+fn both_column_layouts_have_the_same_rows() {
     let folder = tempfile::tempdir().unwrap();
     let config = small(folder.path());
     let to = |name: &str, columns| BuildConfig {
@@ -51,7 +51,7 @@ fn both_kinds_of_columns_have_the_same_rows() {
         let theirs = run(&change(to(&format!("{name}-hf"), Columns::Hf))).unwrap();
         assert!(lines(&ours) == lines(&theirs), "{name}");
         assert_eq!(ours.manifest.report, theirs.manifest.report);
-        assert_eq!(ours.manifest.conservation, theirs.manifest.conservation);
+        assert_eq!(ours.manifest.invariants, theirs.manifest.invariants);
         assert!(verify(&theirs.output, true).unwrap().is_good());
         assert_eq!(
             inspect(&ours.output, 3).unwrap().instances,
@@ -64,7 +64,7 @@ fn both_kinds_of_columns_have_the_same_rows() {
 }
 
 #[test]
-fn every_row_is_as_long_as_the_longest_may_be() {
+fn hf_rows_are_padded_to_max_length() {
     let folder = tempfile::tempdir().unwrap();
     let config = BuildConfig { columns: Columns::Hf, ..small(folder.path()) };
     let outcome = run(&config).unwrap();
@@ -97,7 +97,7 @@ fn every_row_is_as_long_as_the_longest_may_be() {
 }
 
 #[test]
-fn labels_need_masks_that_are_stored() {
+fn hf_columns_require_stored_masks() {
     let folder = tempfile::tempdir().unwrap();
     let hf = BuildConfig { columns: Columns::Hf, ..small(folder.path()) };
     for (wrong, named) in [
@@ -119,7 +119,7 @@ fn labels_need_masks_that_are_stored() {
 
 /// A shard has one kind of columns and the manifest declares the other.
 #[test]
-fn columns_of_the_other_kind_are_refused() {
+fn mismatched_column_layouts_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let config = BuildConfig { num_shards: Some(1), ..small(folder.path()) };
     let ours = run(&config).unwrap();
@@ -137,7 +137,7 @@ fn columns_of_the_other_kind_are_refused() {
 }
 
 #[test]
-fn a_shard_says_what_it_is() {
+fn shard_metadata_describes_the_shard() {
     let folder = tempfile::tempdir().unwrap();
     let config = BuildConfig { random_seed: 77, ..small(folder.path()) };
     let documents = BuildConfig { layout: Layout::Documents, ..config.clone() };
@@ -175,7 +175,7 @@ fn a_shard_says_what_it_is() {
 
 /// The digest in the footer equals the digest of the manifest's options, and contains no path.
 #[test]
-fn the_digest_of_the_options_can_be_computed_from_the_manifest() {
+fn options_digest_can_be_recomputed() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = run(&small(folder.path())).unwrap().manifest;
     let other = bert_data::ResolvedConfig { vocab: "elsewhere".to_owned(), ..manifest.config.clone() };
@@ -189,7 +189,7 @@ fn the_digest_of_the_options_can_be_computed_from_the_manifest() {
 }
 
 #[test]
-fn column_chunks_have_the_least_and_greatest_values() {
+fn column_chunks_have_min_and_max_statistics() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = run(&small(folder.path())).unwrap();
     let words = outcome.manifest.vocabulary.size as i32;

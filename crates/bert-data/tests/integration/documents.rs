@@ -11,8 +11,8 @@ use bert_data::{
     Masking, Nsp, OptionError, RandomMode, RowProblem, ShardProblem, ShardRows, StoredRows, Tokenizer,
     Vocabulary, build_on, inspect, read_all_documents, verify,
 };
+use bert_storage::checksummed_json::checksummed_json;
 use bert_storage::faults::{Fault, Faulty};
-use bert_storage::sealed::sealed;
 use bert_storage::{Disk, digest_bytes};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -50,7 +50,7 @@ impl World {
 }
 
 #[test]
-fn every_sentence_is_stored_once_and_its_place_is_known() {
+fn documents_store_every_sentence_once() {
     let world = world();
     let outcome = run(&world.config).unwrap();
     let manifest = &outcome.manifest;
@@ -96,7 +96,7 @@ fn every_sentence_is_stored_once_and_its_place_is_known() {
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_order_only() {
+fn seed_changes_only_the_document_order() {
     let world = world();
     let digests = |threads, random_seed, name: &str| {
         let output = Some(world.at(name));
@@ -137,7 +137,7 @@ fn the_bytes_do_not_depend_on_threads_and_the_seed_changes_the_order_only() {
 
 /// A build that fails at any point continues to the same data set.
 #[test]
-fn a_failed_build_goes_on() {
+fn failed_build_resumes() {
     let world = world();
     let whole = run(&world.config).unwrap().manifest;
     let config = BuildConfig { threads: 1, output: Some(world.at("again")), ..world.config.clone() };
@@ -175,7 +175,7 @@ fn more_shards_than_documents_are_empty_and_read() {
 
 /// For each (seed, pass, document) the loader generates what the builder stores, for every kind of pairs and masks.
 #[test]
-fn passes_are_those_of_the_builder() {
+fn loader_passes_match_the_builder() {
     let world = world();
     let vocabulary = world.vocabulary();
     const PASSES: u64 = 3;
@@ -223,7 +223,7 @@ fn passes_are_those_of_the_builder() {
 
 /// The first rows shown are generated from few documents: damage in the other shards is not detected.
 #[test]
-fn a_glance_reads_what_it_shows() {
+fn inspect_reads_only_the_shown_documents() {
     let world = world();
     let config = BuildConfig { num_shards: Some(30), ..world.config.clone() };
     let outcome = run(&config).unwrap();
@@ -263,7 +263,7 @@ fn a_glance_reads_what_it_shows() {
 }
 
 #[test]
-fn what_is_shown_and_counted_is_pass_0() {
+fn inspect_shows_the_first_pass() {
     let world = world();
     // With one row group the random next sentences come from the whole text, as in the preview.
     let config = BuildConfig { preview: 2, num_shards: Some(1), ..world.config.clone() };
@@ -289,11 +289,11 @@ fn what_is_shown_and_counted_is_pass_0() {
     assert_eq!(shown.instances[..2], outcome.preview);
     assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
     assert!(shown.to_string().contains("in one pass; the loader makes other ones in every epoch"));
-    assert!(shown.to_string().contains("shown as [MASK]"));
+    assert!(shown.to_string().contains("replaced by [MASK]"));
     let page = bert_data::inspect::page::page(&outcome.output, 3).unwrap();
     assert!(page.contains("The documents are stored") && page.contains("class=\"m\""));
     let card = std::fs::read_to_string(outcome.output.join("README.md")).unwrap();
-    assert!(card.contains("`sentence_lengths`") && card.contains("| passes over the text | one an epoch |"));
+    assert!(card.contains("`sentence_lengths`") && card.contains("| passes over the text | one per epoch |"));
     assert!(!card.contains("segment_ids"));
     let config = Manifest::read(&outcome.output).unwrap().config;
     assert_eq!((config.layout, config.masking, config.dupe_factor), (Layout::Documents, Masking::Dynamic, 1));
@@ -341,7 +341,7 @@ fn foreign(manifest: &Manifest, path: &Path, columns: Vec<(&str, Lists)>) -> Err
 }
 
 #[test]
-fn foreign_shards_say_which_column_or_row() {
+fn foreign_shards_name_the_column_or_row() {
     let world = world();
     let manifest = &run(&world.config).unwrap().manifest;
     let path = world.at("foreign.parquet");
@@ -391,7 +391,7 @@ fn foreign_shards_say_which_column_or_row() {
 }
 
 #[test]
-fn damage_is_found() {
+fn damaged_document_shards_are_found() {
     let world = world();
     let outcome = run(&BuildConfig { num_shards: Some(2), ..world.config.clone() }).unwrap();
     let (manifest, folder) = (&outcome.manifest, &outcome.output);
@@ -433,7 +433,7 @@ fn damage_is_found() {
 
 /// A row group of one document has no other document for a random next sentence.
 #[test]
-fn more_shards_than_pairs_of_documents_are_warned_of() {
+fn too_many_shards_print_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let (text, vocab) = (folder.path().join("text.txt"), small_vocabulary(folder.path()));
     std::fs::write(&text, small_text(12)).unwrap();
@@ -450,7 +450,7 @@ fn more_shards_than_pairs_of_documents_are_warned_of() {
 
 /// A shard of 300 row groups; the last one is damaged, and the manifest matches the damaged file.
 #[test]
-fn a_glance_at_instances_leaves_later_row_groups_unread() {
+fn inspect_reads_only_the_needed_row_groups() {
     let folder = tempfile::tempdir().unwrap();
     let (text, vocab) = (folder.path().join("text.txt"), small_vocabulary(folder.path()));
     std::fs::write(&text, small_text(100)).unwrap();
@@ -466,7 +466,7 @@ fn a_glance_at_instances_leaves_later_row_groups_unread() {
     bytes[(start + length) as usize - 8..(start + length) as usize].fill(0xff);
     std::fs::write(&path, &bytes).unwrap();
     outcome.manifest.shards[0].blake3 = digest_bytes(&bytes);
-    std::fs::write(Manifest::path(&outcome.output), sealed(&outcome.manifest)).unwrap();
+    std::fs::write(Manifest::path(&outcome.output), checksummed_json(&outcome.manifest)).unwrap();
     assert_eq!(inspect(&outcome.output, 2).unwrap().instances.len(), 2);
     assert!(!verify(&outcome.output, true).unwrap().is_good());
 }
@@ -474,7 +474,7 @@ fn a_glance_at_instances_leaves_later_row_groups_unread() {
 /// Damage that the digests do not reveal, because the manifest matches the damaged file: reading the first rows gives
 /// an error for the shard or some rows, never a panic.
 #[test]
-fn a_glance_at_damage_under_a_mended_manifest_does_not_panic() {
+fn inspect_of_damaged_shards_does_not_panic() {
     let world = world();
     let outcome = run(&BuildConfig { num_shards: Some(1), ..world.config.clone() }).unwrap();
     let path = outcome.manifest.shard_path(&outcome.output, 0);
@@ -491,7 +491,7 @@ fn a_glance_at_damage_under_a_mended_manifest_does_not_panic() {
         let mut manifest = outcome.manifest.clone();
         (manifest.shards[0].blake3, manifest.shards[0].bytes) =
             (digest_bytes(&damaged), damaged.len() as u64);
-        std::fs::write(Manifest::path(&outcome.output), sealed(&manifest)).unwrap();
+        std::fs::write(Manifest::path(&outcome.output), checksummed_json(&manifest)).unwrap();
         match bert_data::inspect::instance(&outcome.output, 0) {
             Ok(_) => shown += 1,
             Err(error) => {

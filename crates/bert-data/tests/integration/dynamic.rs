@@ -30,7 +30,7 @@ fn world() -> World {
 }
 
 #[test]
-fn rows_are_those_of_static_masking_without_masks() {
+fn dynamic_rows_equal_static_rows_without_masks() {
     let world = world();
     let outcome = run(&world.config).unwrap();
     let fixed = BuildConfig {
@@ -77,7 +77,7 @@ fn stored_masks_are_refused() {
     for part in ["config", "report"] {
         manifest[part]["masking"] = "dynamic".into();
     }
-    std::fs::write(&path, bert_storage::sealed::sealed(&manifest)).unwrap();
+    std::fs::write(&path, bert_storage::checksummed_json::checksummed_json(&manifest)).unwrap();
     let problem = verify(&outcome.output, true).unwrap().into_problem().unwrap();
     assert!(
         matches!(
@@ -92,7 +92,7 @@ fn stored_masks_are_refused() {
 }
 
 #[test]
-fn masks_are_a_pure_function_of_seed_epoch_and_instance() {
+fn masks_depend_on_seed_epoch_and_instance() {
     let world = world();
     let outcome = run(&world.config).unwrap();
     let vocabulary = Vocabulary::read(world.config.vocab.as_ref().unwrap()).unwrap();
@@ -119,7 +119,7 @@ fn masks_are_a_pure_function_of_seed_epoch_and_instance() {
 /// For each share the difference to static masking is below 5 sigma of a binomial over both counts; the budget of every
 /// row is the same, so the numbers of masks are equal.
 #[test]
-fn the_masks_have_the_statistics_of_static_ones() {
+fn dynamic_masks_have_static_statistics() {
     let folder = tempfile::tempdir().unwrap();
     let corpus = Corpus::almanac();
     let build = |masking, name: &str| {

@@ -133,7 +133,7 @@ fn bad_inputs_are_named() {
     }
     for content in [&b""[..], b"\n\n  \n", b"\xe2\x80\x8b\n"] {
         let error =
-            world.fails(&with(vec![world.file("blank.txt", content)]), 3, &["1 file(s)", "not one token"]);
+            world.fails(&with(vec![world.file("blank.txt", content)]), 3, &["1 file(s)", "no tokens"]);
         assert!(matches!(error, Error::Input(InputError::NoText { .. })));
     }
     let one = world.fails(&with(vec![world.file("one.txt", b"the cat sat\n")]), 3, &["1 sentence(s)"]);
@@ -210,14 +210,14 @@ fn bad_vocabularies_are_named() {
         &["--vocab-size"],
     );
     let blank = [world.file("blank.txt", b"\n")];
-    assert_says(&train_vocabulary(&blank, &small, &mut |_, _| {}).unwrap_err(), 3, &["not one token"]);
+    assert_says(&train_vocabulary(&blank, &small, &mut |_, _| {}).unwrap_err(), 3, &["no tokens"]);
     let latin = [world.file("latin.txt", b"caf\xe9\n")];
     let strict = VocabConfig { strict_utf8: true, ..VocabConfig::default() };
     assert_says(&train_vocabulary(&latin, &strict, &mut |_, _| {}).unwrap_err(), 3, &["latin.txt:1"]);
 }
 
 #[test]
-fn foreign_outputs_are_left_alone() {
+fn foreign_outputs_are_not_changed() {
     let world = World::new();
     let data = world.data();
     std::fs::create_dir(&data).unwrap();
@@ -340,7 +340,7 @@ fn damaged_folders_are_found() {
     let vocabulary = manifest.vocabulary_path(&data);
     std::fs::write(&vocabulary, "[UNK]\n").unwrap();
     assert_says(&problem(), 3, &["vocab.txt", "BLAKE3"]);
-    assert!(verify(&data, true).unwrap().to_string().contains("BAD"));
+    assert!(verify(&data, true).unwrap().to_string().contains("bad   "));
 }
 
 /// A flipped bit or a cut in a shard read without a manifest is an error or other rows, never a panic.
@@ -398,7 +398,7 @@ fn columns(
 }
 
 #[test]
-fn foreign_shards_say_which_column_or_row() {
+fn foreign_shards_name_the_column_or_row() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foreign.parquet");
     let one: ArrayRef = Arc::new(Int32Array::from(vec![1]));

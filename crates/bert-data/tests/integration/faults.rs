@@ -73,7 +73,7 @@ fn every_failing_operation_of_a_build_is_a_clean_error() {
             let _ = fs::remove_dir_all(world.folder.path().join("out"));
             let files = Faulty::new(fault, nth);
             let result = build_on(&files, &world.to("out"), &mut |_| {});
-            if !files.struck() {
+            if !files.triggered() {
                 result.unwrap();
                 break;
             }
@@ -97,7 +97,7 @@ fn every_failing_operation_of_a_build_is_a_clean_error() {
 }
 
 #[test]
-fn a_power_cut_at_any_operation_leaves_no_half_data_set() {
+fn power_cut_leaves_no_partial_data_set() {
     let world = World::new();
     let mut cuts = 0;
     for cut in 1.. {

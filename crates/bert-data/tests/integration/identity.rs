@@ -11,8 +11,8 @@ use bert_data::{
     merge, verify,
 };
 use bert_storage::Disk;
+use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
 use bert_storage::faults::{Fault, Faulty};
-use bert_storage::sealed::{read_sealed, sealed};
 use serde_json::Value;
 
 use crate::support::{config, run, small_text, small_vocabulary};
@@ -72,15 +72,15 @@ impl World {
 }
 
 /// Builds, and returns which files of an earlier run were used or dropped.
-fn told(config: &BuildConfig) -> Vec<BuildStage> {
-    let mut told = Vec::new();
+fn stages(config: &BuildConfig) -> Vec<BuildStage> {
+    let mut stages = Vec::new();
     let mut see = |at: BuildProgress| {
         if !matches!(at.stage, BuildStage::Reading | BuildStage::Instances | BuildStage::Checking) {
-            told.push(at.stage);
+            stages.push(at.stage);
         }
     };
     build_on(&Disk, config, &mut see).unwrap();
-    told
+    stages
 }
 
 fn shards(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -93,13 +93,13 @@ fn shards(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_build_goes_on_when_its_inputs_are_spelled_otherwise() {
+fn build_resumes_with_respelled_input_paths() {
     let world = world();
     let made = run(&world.config).unwrap().manifest;
     let stopped = world.to("stopped");
     world.stop_late(&stopped);
     let moved = world.mounted(stopped.clone());
-    assert_eq!(told(&moved), [BuildStage::KeptText, BuildStage::KeptShards]);
+    assert_eq!(stages(&moved), [BuildStage::ReusedText, BuildStage::ReusedShards]);
     let folder = world.at("stopped");
     assert!(shards(&folder) == shards(&world.at("whole")));
     let manifest = Manifest::read(&folder).unwrap();
@@ -109,7 +109,7 @@ fn a_build_goes_on_when_its_inputs_are_spelled_otherwise() {
 }
 
 #[test]
-fn parts_with_other_mounts_are_one_data_set() {
+fn parts_with_different_mounts_merge() {
     let world = world();
     run(&world.config).unwrap();
     let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
@@ -131,19 +131,19 @@ fn parts_with_other_mounts_are_one_data_set() {
 }
 
 #[test]
-fn a_finished_part_of_other_text_is_not_taken_for_this_one() {
+fn finished_part_of_other_text_is_rejected() {
     let world = world();
     let part = BuildConfig { part: Some(1), parts: Some(2), ..world.to("parts") };
     build_part(&part, &mut |_| {}).unwrap();
     assert!(build_part(&world.mounted(part.clone()), &mut |_| {}).unwrap().was_finished);
     fs::write(world.at("here/b.txt"), small_text(8)).unwrap();
     let error = build_part(&part, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("a finished part of other text"), "{error}");
+    assert!(error.to_string().contains("a finished part of different text"), "{error}");
     assert_eq!(error.exit_code(), 2);
 }
 
 #[test]
-fn other_text_under_another_name_is_refused_and_under_the_same_name_made_anew() {
+fn changed_text_is_rejected_or_rebuilt() {
     let world = world();
     let stopped = world.to("stopped");
     world.stop_late(&stopped);
@@ -160,20 +160,20 @@ fn other_text_under_another_name_is_refused_and_under_the_same_name_made_anew() 
         "{text}"
     );
     assert!(text.contains("--overwrite"), "{text}");
-    assert_eq!(told(&BuildConfig { overwrite: true, ..moved.clone() }), [BuildStage::ChangedText]);
+    assert_eq!(stages(&BuildConfig { overwrite: true, ..moved.clone() }), [BuildStage::ChangedText]);
     assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 10);
     fs::remove_dir_all(world.at("stopped")).unwrap();
 
     world.stop_late(&stopped);
     fs::write(world.at("here/a.txt"), small_text(4)).unwrap();
-    assert_eq!(told(&stopped), [BuildStage::ChangedText]);
+    assert_eq!(stages(&stopped), [BuildStage::ChangedText]);
     assert_eq!(Manifest::read(&world.at("stopped")).unwrap().report.documents, 11);
 }
 
 /// A build that stops between its manifest and its end is complete; a command with different text must not accept it as
 /// its own.
 #[test]
-fn a_complete_build_of_other_text_is_a_finished_data_set() {
+fn complete_build_of_other_text_is_finished() {
     let world = world();
     let mut stops = 0;
     for operation in 1.. {
@@ -201,17 +201,17 @@ fn a_complete_build_of_other_text_is_a_finished_data_set() {
 }
 
 #[test]
-fn another_version_of_the_streams_is_another_build() {
+fn random_stream_version_is_part_of_the_identity() {
     let world = world();
     let stopped = world.to("stopped");
     world.stop_late(&stopped);
     let path = world.at("stopped/.build/identity.json");
-    let mut identity: Value = serde_json::from_slice(&read_sealed(&path).unwrap()).unwrap();
+    let mut identity: Value = serde_json::from_slice(&read_checksummed(&path).unwrap()).unwrap();
     let version = identity["streams_version"].take();
     assert_eq!(version, STREAMS_VERSION);
     assert!(!identity.to_string().contains(env!("CARGO_PKG_VERSION")), "{identity}");
     identity["streams_version"] = (STREAMS_VERSION - 1).into();
-    fs::write(&path, sealed(&identity)).unwrap();
+    fs::write(&path, checksummed_json(&identity)).unwrap();
     let error = build_on(&Disk, &stopped, &mut |_| {}).unwrap_err();
     let (found, here) = (STREAMS_VERSION - 1, STREAMS_VERSION);
     assert!(error.to_string().contains(&format!("the streams version is {found}, not {here}")), "{error}");

@@ -90,7 +90,7 @@ fn read_all(bytes: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 #[test]
-fn whatever_the_tools_accept_is_read() {
+fn multi_stream_compressed_files_are_read() {
     let skip = [&[0x5e, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], b"abcd"].concat();
     let zstd = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
     let lzma = |text: &[u8]| {
@@ -119,15 +119,15 @@ fn whatever_the_tools_accept_is_read() {
 }
 
 #[test]
-fn bytes_behind_compressed_data_are_said() {
+fn bytes_after_compressed_data_are_reported() {
     let bytes = [&gzip(b"the cat\nsat\n\nthe dog\nran\n")[..], b"more"].concat();
-    let said = report(&[&bytes], |config| config).warnings.join("\n");
-    assert!(said.contains("4 byte(s) of 0.txt follow the compressed data and were ignored"), "{said}");
+    let message = report(&[&bytes], |config| config).warnings.join("\n");
+    assert!(message.contains("4 byte(s) of 0.txt follow the compressed data and were ignored"), "{message}");
 }
 
 /// Windows of up to 2 GiB are read, with no more memory than the size of the text.
 #[test]
-fn long_windows_are_read_or_named() {
+fn large_zstd_windows_are_read_or_reported() {
     let window = |log: u8| {
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.write_all(b"the cat\nsat\n").unwrap();
@@ -139,13 +139,13 @@ fn long_windows_are_read_or_named() {
     for log in [27, 28, 31] {
         assert_eq!(read_all(&window(log)).unwrap(), b"the cat\nsat\n", "2^{log}");
     }
-    let said = read_all(&window(32)).unwrap_err().to_string();
+    let message = read_all(&window(32)).unwrap_err().to_string();
     let parts =
         ["zstd data with a window of 4096 MiB", "more than 2048 MiB", "zstd -d --long=31", "zstd --long=27"];
-    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     let dictionary = [0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x58, 0x07, 0x01, 0, 0];
-    let said = read_all(&dictionary).unwrap_err().to_string();
-    assert!(said.contains("compressed with a dictionary"), "{said}");
+    let message = read_all(&dictionary).unwrap_err().to_string();
+    assert!(message.contains("compressed with a dictionary"), "{message}");
 }
 
 /// JSON in files of any name and layout gives the same rows.
@@ -153,7 +153,7 @@ fn long_windows_are_read_or_named() {
 fn json_of_any_layout_is_read() {
     let row = |text: &str| format!("{{\"n\": NaN, \"text\": \"{text}\"}}");
     let (a, b) = (row("The cat sat. The dog ran."), row("Far away."));
-    let said = |bytes: &[u8]| {
+    let message = |bytes: &[u8]| {
         let report = report(&[bytes], |config| BuildConfig { dupe_factor: 1, ..config });
         (report.documents, report.sentences, report.unknown_tokens)
     };
@@ -165,11 +165,11 @@ fn json_of_any_layout_is_read() {
         format!("{a}{b}"),
         format!("{a}\r\n\r\n{b}"),
     ] {
-        assert_eq!(said(json.as_bytes()), (2, 3, 0), "{json}");
-        assert_eq!(said(&gzip(json.as_bytes())), (2, 3, 0), "{json}");
+        assert_eq!(message(json.as_bytes()), (2, 3, 0), "{json}");
+        assert_eq!(message(&gzip(json.as_bytes())), (2, 3, 0), "{json}");
     }
     let half = format!("{}\n{b}\n", a.replace("dog", "\\ud83d dog"));
-    assert_eq!(said(half.as_bytes()), (2, 3, 0));
+    assert_eq!(message(half.as_bytes()), (2, 3, 0));
     let counted = report(&[half.as_bytes()], |config| config).warnings.join("\n");
     assert!(counted.contains("1 row(s) of 0.txt held half of a surrogate pair"), "{counted}");
     let strict = |config| BuildConfig { strict_utf8: true, ..config };
@@ -181,17 +181,17 @@ fn json_of_any_layout_is_read() {
 fn files_without_a_token_are_named() {
     let good = &b"the cat\nsat\n\nthe dog\nran\n"[..];
     let empty = gzip(b"");
-    let said =
+    let message =
         report(&[good, b"", b" \n\n", &empty, "\u{200b}\n".as_bytes()], |config| config).warnings.join("\n");
-    assert!(said.contains("4 input file(s) gave no text, 1.txt the first"), "{said}");
+    assert!(message.contains("4 input file(s) gave no text, 1.txt the first"), "{message}");
     assert!(!report(&[good], |config| config).warnings.join("\n").contains("gave no text"));
 }
 
 #[test]
-fn carriage_returns_alone_are_refused_or_said() {
+fn lone_carriage_returns_are_rejected_or_reported() {
     let mac = b"the cat\rsat\r\rthe dog\rran\r";
     let error = build_of(&[mac], |config| config).unwrap_err();
-    assert!(error.to_string().contains("1 of 1 lines hold carriage returns (\\r)"), "{error}");
+    assert!(error.to_string().contains("1 of 1 lines contain carriage returns (\\r)"), "{error}");
     assert_eq!(error.exit_code(), 3);
     let few = b"the cat\r\r\nsat\r\n\r\nthe\rdog\nran\n";
     let found = report(&[few], |config| config);
@@ -200,10 +200,10 @@ fn carriage_returns_alone_are_refused_or_said() {
 }
 
 #[test]
-fn lines_of_tags_are_said() {
+fn markup_lines_are_reported() {
     let markup = b"<p>the cat</p>\n<p>sat</p>\n\nthe dog\nran\n";
-    let said = report(&[markup], |config| config).warnings.join("\n");
-    assert!(said.contains("2 line(s) of 0.txt begin with a tag of markup"), "{said}");
+    let message = report(&[markup], |config| config).warnings.join("\n");
+    assert!(message.contains("2 line(s) of 0.txt begin with a tag of markup"), "{message}");
 }
 
 fn bzip2(text: &[u8]) -> Vec<u8> {
@@ -236,7 +236,7 @@ fn build_of(contents: &[&[u8]], change: impl Fn(BuildConfig) -> BuildConfig) -> 
 }
 
 #[test]
-fn line_ends_and_marks() {
+fn line_endings_and_byte_order_marks() {
     let same = |config| config;
     let plain = report(&[b"the cat\nsat\n\nthe dog\nran\n"], same);
     assert_eq!((plain.documents, plain.sentences, plain.tokens), (2, 4, 6));
@@ -254,7 +254,7 @@ fn line_ends_and_marks() {
 }
 
 #[test]
-fn a_files_end_ends_a_document_but_not_in_the_reference() {
+fn file_end_ends_a_document_except_in_reference() {
     let files: &[&[u8]] = &[b"the cat\nsat\n", b"the dog\nran\n\nthe mat\n"];
     assert_eq!(report(files, |config| config).documents, 3);
     assert_eq!(report(files, reference).documents, 2);

@@ -13,7 +13,7 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use crate::support::{almanac, config, run, small_text};
 
 #[test]
-fn specials_come_first_and_the_text_can_be_written() {
+fn special_tokens_come_first() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
     std::fs::write(&text, small_text(30)).unwrap();
@@ -30,7 +30,7 @@ fn specials_come_first_and_the_text_can_be_written() {
 
 /// Many ties: words over few letters, all almost equally frequent. Each map has its own random order.
 #[test]
-fn ties_are_decided_the_same_way_every_time() {
+fn ties_are_deterministic() {
     for seed in 0..200 {
         let mut random = Stream::new(seed, Domain::Test, &[]);
         let letters = 2 + random.below(4);
@@ -94,7 +94,7 @@ fn the_alphabet_is_limited_by_frequency() {
 }
 
 #[test]
-fn the_almanac_gives_one_vocabulary() {
+fn almanac_vocabulary_is_fixed() {
     let corpus = [almanac("")];
     let config = VocabConfig { vocab_size: 3000, ..VocabConfig::default() };
     let first = train_vocabulary(&corpus, &config, &mut |_, _| {}).unwrap();
@@ -134,7 +134,7 @@ fn by_the_crate(words: &HashMap<String, u64>, config: &VocabConfig, first: &[Str
 /// The trainer of the `tokenizers` crate, which has the same rules, gives the same tokens as long as its counts fit 32
 /// bits.
 #[test]
-fn the_tokens_are_those_of_the_tokenizers_crate() {
+fn tokens_match_the_tokenizers_crate() {
     for seed in 0..300 {
         let mut random = Stream::new(seed, Domain::Test, &[7]);
         let (words, letters, most) = (5 + random.below(200), 2 + random.below(12), 1 + random.below(1000));
@@ -216,7 +216,7 @@ fn a_chinese_alphabet_fits() {
 
 /// The printed fraction equals the fraction that a build with this vocabulary finds.
 #[test]
-fn the_share_of_unknown_tokens_is_that_of_a_build() {
+fn unk_fraction_matches_a_build() {
     let folder = tempfile::tempdir().unwrap();
     let (input, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
     let long = "x".repeat(300);
@@ -252,7 +252,7 @@ fn the_share_of_unknown_tokens_is_that_of_a_build() {
             "{report}"
         );
         assert!(report.unknown_tokens > 0, "the long word at least");
-        assert_eq!(report.forgotten_words > 0, max_words == 1000, "{report}");
+        assert_eq!(report.dropped_words > 0, max_words == 1000, "{report}");
     }
 }
 
@@ -275,8 +275,8 @@ fn memory_is_bounded_and_threads_change_nothing() {
     };
     let all = train(2, 1_000_000);
     let one = train(1, 2000);
-    assert_eq!(all.report.forgotten_words, 0);
-    assert!(one.report.forgotten_words > 10_000, "{}", one.report);
+    assert_eq!(all.report.dropped_words, 0);
+    assert!(one.report.dropped_words > 10_000, "{}", one.report);
     assert!(one.report.to_string().contains("occurrences of rare words were not counted (--max-words)"));
     assert_eq!(one.report.unknown_tokens, 0, "the characters of forgotten words are known");
     assert!(["river", "sea", "delta"].iter().all(|word| one.tokens.iter().any(|token| token == word)));

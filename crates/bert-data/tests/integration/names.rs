@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::input::{expand, first_duplicate, note_of_left_out, refuse_output_inside};
+use bert_data::input::{
+    expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning,
+};
+use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Error, InputProblem};
 
 use crate::support::{config, run, small_vocabulary};
@@ -34,7 +37,7 @@ fn problem(result: Result<impl std::fmt::Debug, Error>) -> InputProblem {
 }
 
 #[test]
-fn hidden_names_are_skipped_unless_they_are_named() {
+fn hidden_files_are_skipped_unless_named() {
     let names = ["_a.txt", ".b.txt", "c.txt", "_SUCCESS", "_year=2020/d.txt", "_e/f.txt", ".g/h.txt"];
     let at = folder(&names);
     let path = at.path();
@@ -44,13 +47,13 @@ fn hidden_names_are_skipped_unless_they_are_named() {
     assert_eq!(found(path, "_*"), ["_SUCCESS", "_a.txt"]);
     assert_eq!(found(path, ".*"), [".b.txt"]);
     assert_eq!(found(path, "_e"), ["_e/f.txt"]);
-    let note = note_of_left_out(&[path.to_owned()]).unwrap().unwrap();
+    let note = skipped_names_note(&[path.to_owned()]).unwrap().unwrap();
     assert!(note.starts_with("2 input name(s)") && note.contains("_a.txt"), "{note}");
-    assert_eq!(note_of_left_out(&[path.join("c.txt")]).unwrap(), None);
+    assert_eq!(skipped_names_note(&[path.join("c.txt")]).unwrap(), None);
 }
 
 #[test]
-fn names_that_exist_are_neither_lists_nor_patterns() {
+fn existing_names_are_not_patterns() {
     let at = folder(&["a, b.txt", "a", "c,d/e.txt", "x [v2] (1).txt", "y[1]/z.txt", "f.txt"]);
     let path = at.path();
     for (input, expected) in [
@@ -73,9 +76,9 @@ fn names_that_exist_are_neither_lists_nor_patterns() {
 }
 
 #[test]
-fn a_home_that_no_shell_replaced_is_named() {
-    let said = expand(&["~/none.txt".into()]).unwrap_err();
-    assert!(said.to_string().contains("write $HOME"), "{said}");
+fn unexpanded_tilde_is_reported() {
+    let message = expand(&["~/none.txt".into()]).unwrap_err();
+    assert!(message.to_string().contains("write $HOME"), "{message}");
 }
 
 #[cfg(unix)]
@@ -87,7 +90,7 @@ mod of_unix {
     use super::*;
 
     #[test]
-    fn links_are_followed_and_loops_end() {
+    fn symbolic_links_are_followed_and_loops_detected() {
         let at = folder(&["text/a.txt", "disk/books/b.txt", "disk/c.txt"]);
         let path = at.path();
         symlink(path.join("disk/books"), path.join("text/books")).unwrap();
@@ -105,7 +108,7 @@ mod of_unix {
     }
 
     #[test]
-    fn entries_that_cannot_be_read_are_named() {
+    fn unreadable_entries_are_reported() {
         for make in [
             |path: &Path| symlink("none", path).unwrap(),
             |path: &Path| symlink("b.txt", path).unwrap(),
@@ -134,7 +137,7 @@ mod of_unix {
 }
 
 #[test]
-fn tables_with_deleted_rows_are_refused() {
+fn lakehouse_tables_with_deletions_are_rejected() {
     for (log, format) in [
         ("_delta_log/00000000000000000000.json", "a Delta table"),
         (".hoodie/hoodie.properties", "a Hudi table"),
@@ -157,10 +160,10 @@ fn tables_with_deleted_rows_are_refused() {
 }
 
 #[test]
-fn outputs_and_vocabularies_are_not_among_the_inputs() {
+fn output_and_vocabulary_cannot_be_inputs() {
     let at = folder(&["t/a.txt", "o/x/b.txt"]);
     let (path, vocab) = (at.path(), small_vocabulary(at.path()));
-    let inside = |input: &str, output: &str| refuse_output_inside(&[path.join(input)], &path.join(output));
+    let inside = |input: &str, output: &str| reject_output_inside(&[path.join(input)], &path.join(output));
     for (input, output) in
         [("t", "t/data"), ("t", "t"), ("", "new/data"), ("o/*/*.txt", "o"), ("t", "o/../t/x")]
     {
@@ -169,7 +172,7 @@ fn outputs_and_vocabularies_are_not_among_the_inputs() {
     for (input, output) in [("t", "t-2"), ("t", "t/.data"), ("t/a.txt", "t/data"), ("o/*/*.txt", "o/data")] {
         inside(input, output).unwrap();
     }
-    let urls = |input: &str, output: &str| refuse_output_inside(&[input.into()], Path::new(output));
+    let urls = |input: &str, output: &str| reject_output_inside(&[input.into()], Path::new(output));
     assert!(matches!(problem(urls("s3://b/text", "S3://b/text/data")), InputProblem::OutputInside(_)));
     urls("s3://b/text", "s3://b/text-2").unwrap();
     let build = |input: &Path, change: fn(BuildConfig) -> BuildConfig| {
@@ -185,7 +188,7 @@ fn outputs_and_vocabularies_are_not_among_the_inputs() {
 }
 
 #[test]
-fn files_named_again_are_refused() {
+fn duplicate_inputs_are_rejected() {
     let at = folder(&["t/a.txt"]);
     let vocab = small_vocabulary(at.path());
     let (file, folder): (PathBuf, PathBuf) = (at.path().join("t/a.txt"), at.path().join("t"));
@@ -194,4 +197,72 @@ fn files_named_again_are_refused() {
         let problem = problem(run(&config(&inputs, &vocab, &at.path().join("data"))));
         assert!(matches!(problem, InputProblem::Twice), "{inputs:?}");
     }
+}
+
+/// Returns a folder `t` with text, tables without a column `text`, and one with it.
+fn folder_with_tables() -> tempfile::TempDir {
+    let at = folder(&["t/a.txt", "t/e/f.txt"]);
+    let table = "id\tlabel\n1\tthe cat\n2\tthe dog\n";
+    fs::write(at.path().join("t/b.tsv"), table).unwrap();
+    fs::write(at.path().join("t/e/c.CSV.zst"), zstd::encode_all("id,body\n1,sun\n".as_bytes(), 1).unwrap())
+        .unwrap();
+    fs::write(at.path().join("t/d.csv"), "id,text\n1,The sun is hot. The mat ran.\n").unwrap();
+    at
+}
+
+#[test]
+fn tables_without_the_text_column_are_skipped_in_folders() {
+    let at = folder_with_tables();
+    let (path, vocab) = (at.path(), small_vocabulary(at.path()));
+    let folder = path.join("t");
+    assert_eq!(found(path, "t").len(), 5, "expand lists all files");
+    let warning = skipped_tables_warning(std::slice::from_ref(&folder), "text").unwrap().unwrap();
+    assert!(warning.starts_with("2 CSV or TSV file(s)"), "{warning}");
+    assert!(warning.contains("t/b.tsv first") && warning.contains("--text-column"), "{warning}");
+    let read = |inputs: &[&Path], output: &str| {
+        let manifest = run(&config(inputs, &vocab, &path.join(output))).unwrap().manifest;
+        let name = |path: &str| Path::new(path).strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
+        manifest.inputs.iter().map(|input| name(&input.path)).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&[&folder], "data"), ["a.txt", "d.csv", "e/f.txt"]);
+    let vocabulary = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
+    let train = |inputs: &[PathBuf]| train_vocabulary(inputs, &vocabulary, &mut |_, _| {}).unwrap().tokens;
+    let named = ["a.txt", "d.csv", "e/f.txt"].map(|name| folder.join(name));
+    assert_eq!(train(std::slice::from_ref(&folder)), train(&named));
+}
+
+#[test]
+fn tables_that_are_named_or_matched_are_refused() {
+    let at = folder_with_tables();
+    let (path, vocab) = (at.path(), small_vocabulary(at.path()));
+    fs::create_dir(path.join("tables")).unwrap();
+    fs::copy(path.join("t/b.tsv"), path.join("tables/b.tsv")).unwrap();
+    let vocabulary = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
+    for names in [&["t/b.tsv"][..], &["t/*.tsv"], &["t/**"], &["t/*"], &["tables"], &["t/e", "tables"]] {
+        let inputs: Vec<PathBuf> = names.iter().map(|name| path.join(name)).collect();
+        let paths: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+        let build = run(&config(&paths, &vocab, &path.join("data"))).map(drop);
+        let train = train_vocabulary(&inputs, &vocabulary, &mut |_, _| {}).map(drop);
+        for error in [build.unwrap_err(), train.unwrap_err()] {
+            assert!(error.to_string().contains("b.tsv: column \"text\" is missing"), "{names:?}: {error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+}
+
+#[test]
+fn no_table_is_skipped_with_a_text_column() {
+    let at = folder_with_tables();
+    let (path, vocab) = (at.path(), small_vocabulary(at.path()));
+    let folder = path.join("t");
+    assert_eq!(skipped_tables_warning(std::slice::from_ref(&folder), "label").unwrap(), None);
+    let label =
+        BuildConfig { text_column: "label".to_owned(), ..config(&[&folder], &vocab, &path.join("data")) };
+    let error = run(&label).unwrap_err();
+    assert!(error.to_string().contains("d.csv: column \"label\" is missing"), "{error}");
+    for other in ["t/d.csv", "t/e/c.CSV.zst"] {
+        fs::remove_file(path.join(other)).unwrap();
+    }
+    let inputs = run(&label).unwrap().manifest.inputs;
+    assert_eq!(inputs.iter().map(|input| input.lines).collect::<Vec<_>>(), [5, 2, 5]);
 }

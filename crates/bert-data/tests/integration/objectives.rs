@@ -109,7 +109,7 @@ fn spans_are_drawn_with_weight_one_over_n() {
 }
 
 #[test]
-fn spans_keep_the_shares_of_mask_kept_and_random() {
+fn spans_keep_the_masking_proportions() {
     let vocabulary = numbered_vocabulary(3000);
     let mut random = Stream::new(3, Domain::Test, &[]);
     let rules = MaskRules { max_ngram: 3, ..MaskRules::default() };
@@ -131,7 +131,7 @@ fn spans_keep_the_shares_of_mask_kept_and_random() {
 }
 
 #[test]
-fn random_words_can_be_kept_ordinary() {
+fn random_replacements_can_exclude_special_tokens() {
     let vocabulary = numbered_vocabulary(40);
     let count = |skip: bool| {
         let mut random = Stream::new(4, Domain::Test, &[]);
@@ -200,7 +200,7 @@ fn original(row: Row<'_>) -> Vec<u32> {
 }
 
 #[test]
-fn without_next_sentences_every_token_is_used_once_and_rows_are_full() {
+fn nsp_off_uses_every_token_once() {
     let document = format!("{}\n", small_text(10).replace("\n\n", "\n"));
     let world = world(&document.repeat(20));
     let config = BuildConfig { nsp: Nsp::Off, ..world.config.clone() };
@@ -227,7 +227,7 @@ fn without_next_sentences_every_token_is_used_once_and_rows_are_full() {
 
 /// The words encode their position: document `d`, sentence `s` is `d` letters of the alphabet starting at `s`.
 #[test]
-fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
+fn sop_pairs_are_consecutive_and_half_swapped() {
     let mut text = String::new();
     for document in 0..400 {
         for sentence in 0..4 + document % 7 {
@@ -264,7 +264,7 @@ fn sentence_order_pairs_are_consecutive_and_swapped_by_halves() {
 }
 
 #[test]
-fn sentence_order_needs_two_sentences() {
+fn sop_requires_two_sentences() {
     let world = world(&"the cat sat on the mat.\n\n".repeat(40));
     let error = run(&BuildConfig { nsp: Nsp::Sop, ..world.config.clone() }).unwrap_err();
     assert!(matches!(error, Error::Input(InputError::NoSentencePairs { documents: 40 })), "{error}");
@@ -300,7 +300,7 @@ fn spans_and_ordinary_words_are_in_the_manifest() {
 }
 
 #[test]
-fn the_almanac_has_the_same_share_of_masks_in_spans() {
+fn span_masking_keeps_the_masked_fraction() {
     let folder = tempfile::tempdir().unwrap();
     let base = Corpus::almanac().config(folder.path());
     let share = |name: &str, change: &dyn Fn(BuildConfig) -> BuildConfig| {

@@ -108,13 +108,13 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     assert_eq!(grey, report.instances * (1 + 3), "the label, [CLS] and two [SEP]");
     let counted = duplicates(&outcome).map(|count| grouped(count as u64));
     for (name, count) in
-        ["instances with the text of an earlier one", "the same in every column"].iter().zip(counted)
+        ["instances with the text of an earlier one", "instances equal to an earlier one"].iter().zip(counted)
     {
         let value = format!("{count} of {}", grouped(report.instances));
         assert!(html.contains(&format!("<td>{name}</td><td class=\"n\">{value}")), "{name}: {value}");
     }
     assert!(duplicates(&outcome)[0] > 0, "five passes over little text repeat themselves");
-    assert!(html.contains(&format!(" of {} tokens. Which word it was", grouped(report.instance_tokens))));
+    assert!(html.contains(&format!(" of {} tokens. The original words", grouped(report.instance_tokens))));
     let surroundings = html.split("<li>").skip(1).map(|item| item.split("</li>").next().unwrap());
     let words = surroundings.map(|words| words.split(' ').filter(|part| !part.starts_with("class=")).count());
     assert_eq!(words.max(), Some(8 + 1 + 8), "eight words on each side");
@@ -126,7 +126,7 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
 }
 
 #[test]
-fn repetition_is_warned_of() {
+fn duplicate_instances_print_a_warning() {
     let world = world();
     let text = world.folder.path().join("again.txt");
     std::fs::write(&text, "the cat sat\nthe dog ran\n\n".repeat(100)).unwrap();
@@ -136,9 +136,7 @@ fn repetition_is_warned_of() {
             run(&BuildConfig { input: vec![text.clone()], masking, output, ..world.config.clone() });
         page(&outcome.unwrap().output, 1).unwrap()
     };
-    assert!(
-        build(Masking::Static, "static").contains("the same as an earlier one in every column. A smaller")
-    );
+    assert!(build(Masking::Static, "static").contains("equal an earlier one in every column. A smaller"));
     assert!(build(Masking::Dynamic, "dynamic").contains("have the text of an earlier one. More passes"));
     let varied =
         page(&run(&BuildConfig { dupe_factor: 1, ..world.config.clone() }).unwrap().output, 1).unwrap();

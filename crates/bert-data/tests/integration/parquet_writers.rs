@@ -127,8 +127,8 @@ fn errors_name_the_columns_there_are() {
         (vec![("text", text.clone()), ("text", text)], "\"text\" is there twice"),
     ] {
         write(&path, columns, plain());
-        let said = rows(&path).unwrap_err().to_string();
-        assert!(said.contains(says), "{said}: {says}");
+        let message = rows(&path).unwrap_err().to_string();
+        assert!(message.contains(says), "{message}: {says}");
     }
 }
 
@@ -149,7 +149,7 @@ fn with_dictionary_at(path: &Path, bytes: &[u8], place: i64) -> Vec<u8> {
 }
 
 #[test]
-fn dictionaries_at_no_place_are_none() {
+fn dictionary_offset_zero_means_no_dictionary() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     write(&path, vec![("text", Arc::new(StringArray::from_iter_values(TEXTS)))], plain());

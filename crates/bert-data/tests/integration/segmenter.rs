@@ -95,7 +95,7 @@ fn words(line: &str, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> String {
 }
 
 #[test]
-fn words_begin_where_they_should() {
+fn segmenter_word_boundaries() {
     let world = world();
     let vocabulary = world.vocabulary();
     let tokenizer = Tokenizer::new(&vocabulary, true).with_segmenter(ChineseSegmenter::new());
@@ -128,14 +128,14 @@ fn words_begin_where_they_should() {
 }
 
 #[test]
-fn ids_are_those_without_a_segmenter() {
+fn segmenter_does_not_change_token_ids() {
     let read = |name| std::fs::read_to_string(golden(name)).unwrap();
     assert_only_marked(&golden("vocab-chinese.txt"), &[read("chinese.txt"), read("odd.txt")], 0.1..0.6);
 }
 
 #[test]
 #[ignore = "needs ../shared"]
-fn ids_of_the_corpora_are_those_without_a_segmenter() {
+fn segmenter_does_not_change_corpus_ids() {
     let data = shared().join("data");
     let news = std::fs::read_to_string(data.join("corpora/zh_news_sample.txt")).unwrap();
     let wiki = std::fs::File::open(data.join("corpora/zhwiki-sentences.txt.zst")).unwrap();
@@ -224,7 +224,7 @@ fn words_are_masked_whole_and_within_the_budget() {
 
 /// Rows with masks have plain ids, and the same text as a data set without a segmenter; every layout has the words.
 #[test]
-fn layouts_agree() {
+fn layouts_give_the_same_masks() {
     let world = world();
     let vocabulary = world.vocabulary();
     let fixed = run(&world.with("static", |_| {})).unwrap();
@@ -280,7 +280,7 @@ fn layouts_agree() {
 }
 
 #[test]
-fn without_whole_words_it_is_refused() {
+fn segmenter_requires_whole_word_masking() {
     let world = world();
     let refused = |change: &dyn Fn(&mut BuildConfig)| {
         let error = run(&world.with("refused", change)).unwrap_err();
@@ -318,7 +318,7 @@ fn write_rows(path: &Path, ids: &[&[i32]], marks: Vec<Option<Vec<Option<bool>>>>
 }
 
 #[test]
-fn wrong_marks_are_found() {
+fn invalid_word_boundaries_are_found() {
     let world = world();
     let path = world.at("foreign.parquet");
     let of = |name, segmenter| {

@@ -356,7 +356,7 @@ fn assert_agree_with_the_reference_mode(corpus: &Corpus, change: &dyn Fn(BuildCo
 }
 
 #[test]
-fn all_ways_agree_with_the_reference_mode_at_128() {
+fn all_modes_match_the_reference_at_128() {
     assert_agree_with_the_reference_mode(&Corpus::almanac(), &|config| BuildConfig {
         dupe_factor: 5,
         ..config
@@ -364,7 +364,7 @@ fn all_ways_agree_with_the_reference_mode_at_128() {
 }
 
 #[test]
-fn all_ways_agree_with_the_reference_mode_at_512() {
+fn all_modes_match_the_reference_at_512() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("long.txt");
     std::fs::write(&text, long_text()).unwrap();
@@ -394,13 +394,13 @@ fn assert_keyed_agrees(setting: &str, seeds: Range<u64>) {
 
 #[test]
 #[ignore = "needs ../shared"]
-fn passes_over_documents_agree_at_128() {
+fn document_passes_match_at_128() {
     assert_documents_agree("bench_128_d5", 1..7);
 }
 
 #[test]
 #[ignore = "needs ../shared"]
-fn passes_over_documents_agree_at_512() {
+fn document_passes_match_at_512() {
     assert_documents_agree("bench_512_d5", 1..7);
 }
 
@@ -409,7 +409,7 @@ fn passes_over_documents_agree_at_512() {
 /// of them, and so masks 0.2 % more tokens. Without these 43 the gate holds against the reference mode.
 #[test]
 #[ignore = "needs ../shared"]
-fn all_ways_agree_with_the_reference_mode_at_dupe_10() {
+fn all_modes_match_the_reference_at_dupe_10() {
     let bench = Corpus::bench();
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
@@ -430,20 +430,20 @@ fn all_ways_agree_with_the_reference_mode_at_dupe_10() {
 
 #[test]
 #[ignore = "needs ../shared"]
-fn keyed_mode_agrees_at_128() {
+fn keyed_mode_matches_at_128() {
     assert_keyed_agrees("bench_128_d5", 1..7);
 }
 
 #[test]
 #[ignore = "needs ../shared"]
-fn keyed_mode_agrees_at_512() {
+fn keyed_mode_matches_at_512() {
     assert_keyed_agrees("bench_512_d5", 1..7);
 }
 
 /// Twelve documents, each with a different word, are assigned to two buckets in each of many passes: every other
 /// document is equally likely as the random next one, and the rows of each occur everywhere in the shards.
 #[test]
-fn buckets_leave_no_trace() {
+fn bucket_count_does_not_change_statistics() {
     let folder = tempfile::tempdir().unwrap();
     let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
     let word = |document: usize| format!("w{}", (b'a' + document as u8) as char);

@@ -235,7 +235,7 @@ fn rows_without_text_are_skipped_and_counted() {
         assert!(report.warnings.iter().any(|warning| warning.contains("4 row(s) were null")), "{report}");
         assert!(report.to_string().contains("rows that are null"), "{report}");
         let strict = BuildConfig { strict_rows: true, overwrite: true, ..world.config(name) };
-        let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows refuses"]);
+        let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows rejects"]);
         assert!(matches!(
             error,
             Error::InputFile(Located {
@@ -252,14 +252,14 @@ fn rows_without_text_are_skipped_and_counted() {
     }
     world.file("empty.jsonl", b"{\"text\": \"the cat. the dog.\"}\n\n{\"text\": \" \"}\n");
     let strict = BuildConfig { strict_rows: true, ..world.config("empty.jsonl") };
-    world.fails(&strict, &["empty.jsonl:3", "is empty, which --strict-rows refuses"]);
+    world.fails(&strict, &["empty.jsonl:3", "is empty, which --strict-rows rejects"]);
     let nulls = vec![None; 200_000];
     write_parquet(&world.at("nulls.parquet"), "text", nulls, Compression::SNAPPY);
     let mut reader = InputReader::open(&world.at("nulls.parquet"), 0, "text").unwrap();
     while let Some(block) = reader.next_block().unwrap() {
         assert!(block.null_rows.len() < 70_000, "blocks of nulls are bounded");
     }
-    world.fails(&world.config("nulls.parquet"), &["the input holds no text: 1 file(s), 200000 line(s)"]);
+    world.fails(&world.config("nulls.parquet"), &["the input has no text: 1 file(s), 200000 line(s)"]);
 }
 
 /// CSV and TSV tables give the same rows as Parquet, by the named column.
@@ -285,8 +285,8 @@ fn separated_values_are_read_by_their_column() {
         let (outcome, found) = world.build(name);
         assert!(found == expected, "{name}");
         assert_eq!((outcome.manifest.inputs[0].format, outcome.manifest.inputs[0].lines), (format, 300));
-        let said = outcome.manifest.report.warnings.join("\n");
-        assert!(said.contains("300 row(s) of") && said.contains("CSV or TSV table"), "{said}");
+        let message = outcome.manifest.report.warnings.join("\n");
+        assert!(message.contains("300 row(s) of") && message.contains("CSV or TSV table"), "{message}");
     }
     world.file("d.csv", table("body", ',').as_bytes());
     let error = world.fails(
@@ -304,6 +304,34 @@ fn separated_values_are_read_by_their_column() {
     let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
     let from = |name: &str| train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap().tokens;
     assert_eq!(from("a.csv"), from("a.parquet"));
+}
+
+#[test]
+fn duplicate_keys_agree_in_json_of_any_layout() {
+    let world = World::new();
+    let (texts, _) = texts(300);
+    world.file("plain.jsonl", json_lines(&texts, "text").as_bytes());
+    let (_, expected) = world.build("plain.jsonl");
+    let rows: Vec<String> = texts
+        .iter()
+        .map(|text| {
+            format!("{{\"text\": \"far\", \"id\": NaN, \"text\": {}}}", serde_json::to_string(text).unwrap())
+        })
+        .collect();
+    world.file("a.jsonl", rows.join("\n").as_bytes());
+    world.file("b.json", format!("[{}]", rows.join(", ")).as_bytes());
+    world.file("c.json", rows.join("\n").replace("{\"", "{\n  \"").as_bytes());
+    for name in ["a.jsonl", "b.json", "c.json"] {
+        let (outcome, found) = world.build(name);
+        assert!(found == expected, "{name}");
+        assert_eq!(outcome.manifest.inputs[0].format, Format::Jsonl);
+    }
+    let bad = "{\"text\": \"the cat\"}\n{\"text\": \"the dog\", \"text\": 1}";
+    world.file("d.jsonl", bad.as_bytes());
+    world.file("e.json", format!("[{}]", bad.replace('\n', ",")).as_bytes());
+    for name in ["d.jsonl", "e.json"] {
+        world.fails(&world.config(name), &[&format!("{name}:2"), "\"text\" is a number, expected text"]);
+    }
 }
 
 #[test]
@@ -325,7 +353,7 @@ fn bad_tables_of_separated_values_are_named() {
     let long = format!("id,text\n1,\"{}\n", "the cat\n".repeat(9 << 20));
     fails("f.csv", &long, &["f.csv", "row 1 is longer than 67108864 bytes"]);
     world.file("g.csv", b"text\nthe \xff cat\nthe \xfe dog\n");
-    world.fails(&world.config("g.csv"), &["g.csv: 2 of 2 lines are not UTF-8 text"]);
+    world.fails(&world.config("g.csv"), &["g.csv: 2 of 2 lines are not UTF-8"]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn places(config: &BuildConfig) -> BTreeMap<usize, (usize, usize)> {
 }
 
 #[test]
-fn a_row_is_anywhere_after_the_shuffle() {
+fn shuffle_is_uniform() {
     const ROWS: usize = 96;
     const SHARDS: usize = 4;
     const THIRDS: usize = 3;
@@ -135,7 +135,7 @@ fn random_next_config(folder: &Path) -> BuildConfig {
 }
 
 #[test]
-fn any_other_document_is_the_random_next_one() {
+fn random_next_document_is_uniform() {
     let folder = tempfile::tempdir().unwrap();
     let mut found = RandomNext::none();
     for random_seed in 1..6 {
@@ -154,7 +154,7 @@ fn any_other_document_is_the_random_next_one() {
 }
 
 #[test]
-fn any_other_document_is_the_random_next_one_in_the_loader() {
+fn random_next_document_is_uniform_in_loader() {
     let folder = tempfile::tempdir().unwrap();
     let config = BuildConfig { layout: Layout::Documents, ..random_next_config(folder.path()) };
     let outcome = run(&config).unwrap();

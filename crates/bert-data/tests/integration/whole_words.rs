@@ -50,7 +50,7 @@ fn assert_whole(row: Row<'_>, vocabulary: &Vocabulary) -> (usize, usize) {
 }
 
 #[test]
-fn words_are_masked_whole() {
+fn whole_words_are_masked_together() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");
     std::fs::write(&text, small_text(100)).unwrap();
@@ -70,7 +70,7 @@ fn words_are_masked_whole() {
 }
 
 #[test]
-fn words_of_the_almanac_are_masked_whole() {
+fn almanac_words_are_masked_whole() {
     let folder = tempfile::tempdir().unwrap();
     let corpus = Corpus::almanac();
     let vocabulary = Vocabulary::read(&corpus.vocab).unwrap();
@@ -94,7 +94,7 @@ fn words_of_the_almanac_are_masked_whole() {
 }
 
 #[test]
-fn a_continuation_that_begins_b_is_not_glued_to_a() {
+fn segment_b_continuation_is_separate() {
     let folder = tempfile::tempdir().unwrap();
     let vocabulary = Vocabulary::read(&small_vocabulary(folder.path())).unwrap();
     let ids =

@@ -24,65 +24,73 @@ pub(super) enum Layout {
     Narrow,
     /// Panels `[pairs, 32 lanes]`.
     Wide,
-    /// Tiles `[16 lanes, 16 pairs]`, one group of sixteen lanes after another: the left factor of a tile product.
-    Squares,
+    /// Tiles `[16 lanes, 16 pairs]`, one group of sixteen lanes after another: the left factor of an AMX product.
+    Tiles,
 }
 
-/// A stretch along k of one factor: element `(lane, k)` is at `lane * self.lane + k * self.step`.
+/// A k-block of one factor: its element `(lane, i)` is at `lane * self.lane + (self.first + i) * self.step` of `data`.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) data: &'a [f32],
+    /// Stride between lanes.
     pub(super) lane: usize,
+    /// Stride along k.
     pub(super) step: usize,
     /// Number of lanes of the whole factor.
     pub(super) lanes: usize,
+    /// Position along k of the first element.
     pub(super) first: usize,
+    /// Length of the k-block.
     pub(super) depth: usize,
 }
 
 impl Source<'_> {
-    /// Pairs of a packed lane.
+    /// Returns the number of pairs in a packed lane.
     pub(super) fn pairs(&self) -> usize {
         super::pairs(self.depth)
     }
 }
 
-/// Packs lanes starting at `first`, until `packed` is full.
+/// Packs lanes starting at `first`, until `packed` is full. Lanes and positions outside the factor become zeros.
+///
+/// # Panics
+///
+/// If neither stride of the source is 1.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");
     let (pairs, groups) = (source.pairs(), packed.len() / (source.pairs() * LANES));
-    // Memory is read from end to end: all lanes of some pairs where lanes are adjacent, else all pairs of some lanes.
+    // The order follows memory: if lanes are adjacent, all lanes of sixteen pairs, else all pairs of sixteen lanes.
     let adjacent = source.lane == 1;
-    let squares = pairs / PAIRS * groups;
-    for index in 0..squares {
+    let tiles = pairs / PAIRS * groups;
+    for index in 0..tiles {
         let (pair, group) = match adjacent {
             true => (index / groups * PAIRS, index % groups),
             false => (index * PAIRS % pairs, index * PAIRS / pairs),
         };
-        let rows = Rows::of_square(source, first + group * LANES, 2 * pair);
-        #[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
+        let rows = Rows::of_tile(source, first + group * LANES, 2 * pair);
+        #[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
         // SAFETY: `FULL` is true only where `is_full` is.
-        let square = unsafe {
+        let tile = unsafe {
             match (adjacent, rows.is_full(adjacent)) {
-                (true, true) => side_by_side::<true>(&rows),
-                (true, false) => side_by_side::<false>(&rows),
-                (false, true) => one_after_another::<true>(&rows),
-                (false, false) => one_after_another::<false>(&rows),
+                (true, true) => pack_adjacent_lanes::<true>(&rows),
+                (true, false) => pack_adjacent_lanes::<false>(&rows),
+                (false, true) => pack_contiguous_lanes::<true>(&rows),
+                (false, false) => pack_contiguous_lanes::<false>(&rows),
             }
         };
-        // One holds a pair in each register, the other one a lane.
-        let square = if adjacent == (layout == Layout::Squares) { transposed(square) } else { square };
+        // Adjacent lanes give one register per pair, the others one register per lane.
+        let tile = if adjacent == (layout == Layout::Tiles) { transposed(tile) } else { tile };
         match layout {
-            Layout::Squares => {
+            Layout::Tiles => {
                 let at = (group * pairs + pair) * LANES;
-                for (to, words) in packed[at..].as_chunks_mut().0.iter_mut().zip(square) {
+                for (to, words) in packed[at..].as_chunks_mut().0.iter_mut().zip(tile) {
                     store(to, words);
                 }
             }
             Layout::Wide => {
                 let at = (group / 2 * pairs + pair) * B_LANES + group % 2 * LANES;
-                for (to, words) in packed[at..].chunks_mut(B_LANES).zip(square) {
+                for (to, words) in packed[at..].chunks_mut(B_LANES).zip(tile) {
                     store(to.first_chunk_mut().expect("half a row of the panel"), words);
                 }
             }
@@ -90,7 +98,7 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
                 let at = (2 * group * pairs + pair) * A_LANES;
                 let (low, high) = packed[at..].split_at_mut(pairs * A_LANES);
                 let halves = low.as_chunks_mut().0.iter_mut().zip(high.as_chunks_mut().0);
-                for ((low, high), words) in halves.zip(square) {
+                for ((low, high), words) in halves.zip(tile) {
                     store_half(low, _mm512_castsi512_si256(words));
                     store_half(high, _mm512_extracti64x4_epi64::<1>(words));
                 }
@@ -99,53 +107,56 @@ pub(super) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u
     }
 }
 
-/// Lanes that lie side by side: a register for each pair.
+/// Loads and rounds a tile whose lanes are adjacent in memory; returns one register per pair.
 ///
 /// # Safety
-/// With `FULL` nothing of the square is outside the factor: [`Rows::is_full`].
+/// With `FULL`, `rows.is_full(true)` must hold.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-#[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
-unsafe fn side_by_side<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
+#[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
+unsafe fn pack_adjacent_lanes<const FULL: bool>(rows: &Rows) -> [__m512i; PAIRS] {
     // 0, 16, 1, 17, ...: an element of the lower half, then its partner in the upper half.
     let order: [i16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as i16);
     let order = load(&bytemuck::cast(order));
-    let mut square = [_mm512_setzero_si512(); PAIRS];
-    for (i, pair) in square.iter_mut().enumerate() {
-        rows.ask(2 * i, LANES);
-        rows.ask(2 * i + 1, LANES);
-        // SAFETY: the caller's promise, and places of the square.
-        let (even, odd) = unsafe { (rows.at::<FULL>(2 * i, 0), rows.at::<FULL>(2 * i + 1, 0)) };
+    let mut tile = [_mm512_setzero_si512(); PAIRS];
+    for (i, pair) in tile.iter_mut().enumerate() {
+        rows.prefetch(2 * i, LANES);
+        rows.prefetch(2 * i + 1, LANES);
+        // SAFETY: the caller promises that a `FULL` tile is full; both positions are in the tile.
+        let (even, odd) = unsafe { (rows.load::<FULL>(2 * i, 0), rows.load::<FULL>(2 * i + 1, 0)) };
         *pair = _mm512_permutexvar_epi16(order, words(_mm512_cvtne2ps_pbh(odd, even)));
     }
-    square
+    tile
 }
 
-/// Lanes each of which lies in one piece: a register for each lane.
+/// Loads and rounds a tile whose lanes are contiguous along k; returns one register per lane.
 ///
 /// # Safety
-/// As [`side_by_side`].
+/// With `FULL`, `rows.is_full(false)` must hold.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-#[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
-unsafe fn one_after_another<const FULL: bool>(rows: &Rows) -> [__m512i; LANES] {
-    let mut square = [_mm512_setzero_si512(); LANES];
-    for (i, lane) in square.iter_mut().enumerate() {
-        rows.ask(i, 2 * PAIRS);
-        rows.ask(i, 2 * PAIRS + LANES);
-        // SAFETY: the caller's promise, and places of the square.
-        let (low, high) = unsafe { (rows.at::<FULL>(i, 0), rows.at::<FULL>(i, LANES)) };
+#[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
+unsafe fn pack_contiguous_lanes<const FULL: bool>(rows: &Rows) -> [__m512i; LANES] {
+    let mut tile = [_mm512_setzero_si512(); LANES];
+    for (i, lane) in tile.iter_mut().enumerate() {
+        rows.prefetch(i, 2 * PAIRS);
+        rows.prefetch(i, 2 * PAIRS + LANES);
+        // SAFETY: the caller promises that a `FULL` tile is full; both positions are in the tile.
+        let (low, high) = unsafe { (rows.load::<FULL>(i, 0), rows.load::<FULL>(i, LANES)) };
         *lane = words(_mm512_cvtne2ps_pbh(high, low));
     }
-    square
+    tile
 }
 
-/// The square as it lies in memory, rows that are all inside of a slice: 32 places along k of up to 16 lanes side by
-/// side, or 16 lanes of up to 32 places.
+/// The rows of a tile in memory, all inside one slice: up to 32 positions along k of up to 16 adjacent lanes, or up to
+/// 16 lanes of up to 32 positions.
 struct Rows<'a> {
     first: *const f32,
+    /// Distance between rows.
     stride: usize,
+    /// Number of rows inside the factor.
     rows: usize,
+    /// Elements of a row that are inside the factor: the first sixteen, the second sixteen.
     masks: [__mmask16; 2],
     /// The slice that `first` points into.
     data: PhantomData<&'a [f32]>,
@@ -153,7 +164,7 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     #[inline]
-    fn of_square(source: Source<'a>, lane: usize, k: usize) -> Self {
+    fn of_tile(source: Source<'a>, lane: usize, k: usize) -> Self {
         let lanes = source.lanes.saturating_sub(lane).min(LANES);
         let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
         let (rows, stride, width) =
@@ -167,7 +178,7 @@ impl<'a> Rows<'a> {
         Self { first: all.as_ptr(), stride, rows, masks, data: PhantomData }
     }
 
-    /// Whether nothing of the square is outside the factor.
+    /// Returns whether the whole tile is inside the factor.
     #[inline]
     fn is_full(&self, adjacent: bool) -> bool {
         match adjacent {
@@ -176,41 +187,41 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Sixteen numbers of a row, zeros beyond its end and beyond the last row.
+    /// Returns sixteen elements of a row; zeros outside the factor. `column` is 0 or 16.
     ///
     /// # Safety
-    /// With `FULL`, [`Self::is_full`] holds and the place is one of the square.
+    /// With `FULL`, [`Self::is_full`] must hold, and the sixteen elements must be in the tile.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    #[expect(unsafe_code, reason = "a full square is read without looking at its borders")]
-    unsafe fn at<const FULL: bool>(&self, row: usize, column: usize) -> __m512 {
+    #[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
+    unsafe fn load<const FULL: bool>(&self, row: usize, column: usize) -> __m512 {
         let mask = match (FULL, row < self.rows) {
             (true, _) => !0,
             (false, true) => self.masks[column / LANES],
             (false, false) => 0,
         };
-        // SAFETY: `of_square` found all rows inside the slice, whose elements the mask keeps to; what it leaves out is not
-        // read. Nothing is left out of a full square.
-        unsafe { _mm512_maskz_loadu_ps(mask, self.place(row, column)) }
+        // SAFETY: `of_tile` checked that all rows are inside the slice. The mask selects elements of these rows only,
+        // and masked-out elements are not read. The mask of a full tile selects all, and all are inside.
+        unsafe { _mm512_maskz_loadu_ps(mask, self.address(row, column)) }
     }
 
     /// Prefetches the element of the next tile at this position into the L1 cache.
     #[inline]
-    fn ask(&self, row: usize, column: usize) {
+    fn prefetch(&self, row: usize, column: usize) {
         #[expect(unsafe_code, reason = "prefetching goes through pointers")]
-        // SAFETY: to prefetch reads nothing, wherever it points.
+        // SAFETY: a prefetch accesses no memory that the program can observe, for any address.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(self.place(row, column).cast());
+            _mm_prefetch::<_MM_HINT_T0>(self.address(row, column).cast());
         }
     }
 
     #[inline]
-    fn place(&self, row: usize, column: usize) -> *const f32 {
+    fn address(&self, row: usize, column: usize) -> *const f32 {
         self.first.wrapping_add(row.wrapping_mul(self.stride).wrapping_add(column))
     }
 }
 
-/// Sixteen rows of sixteen words as sixteen columns.
+/// Transposes a matrix of 16 x 16 words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
@@ -241,18 +252,18 @@ fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
     columns
 }
 
-/// The lowest `len` of sixteen lanes.
+/// Returns the mask of the lowest `len` of sixteen lanes; of all lanes if `len` is greater.
 #[inline]
 pub(super) fn mask(len: usize) -> __mmask16 {
     if len >= LANES { !0 } else { (1 << len) - 1 }
 }
 
-/// At most sixteen numbers, then zeros.
+/// Loads up to sixteen numbers; the other lanes are zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load_some(x: &[f32]) -> __m512 {
     #[expect(unsafe_code, reason = "masked loads go through pointers")]
-    // SAFETY: the mask keeps within the slice.
+    // SAFETY: the mask selects elements of the slice only.
     unsafe {
         _mm512_maskz_loadu_ps(mask(x.len()), x.as_ptr())
     }
@@ -290,7 +301,7 @@ fn store_half(to: &mut [u32; A_LANES], words: __m256i) {
     }
 }
 
-/// Words of two bf16 each as the type that the products take.
+/// Casts words of two bf16 each to the type that the dot-product instruction takes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn bf16(words: __m512i) -> __m512bh {

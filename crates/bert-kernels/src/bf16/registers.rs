@@ -1,21 +1,21 @@
-//! Products of packed factors by `vdpbf16ps`: a piece of 8 x 32 numbers of c in sixteen vector registers.
+//! Products of packed factors by `vdpbf16ps`: a micro-tile of 8 x 32 numbers of c in sixteen vector registers.
 //!
 //! The instruction adds two products of bf16 numbers at a time to a sum in f32.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::Stretch;
+use super::KBlock;
 use super::pack::{self, A_LANES, B_LANES};
 
-/// Some rows and columns of c from narrow panels of a and wide ones of b.
+/// Computes the given columns of the first `m` rows of c from narrow panels of a and wide panels of b.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(super) fn block(
     m: usize,
     columns: Range<usize>,
     (c, c_row): (&mut [f32], usize),
     add: bool,
-    factors: &[Stretch],
+    factors: &[KBlock],
 ) {
     for column in columns.clone().step_by(B_LANES) {
         let columns = (columns.end - column).min(B_LANES);
@@ -28,8 +28,8 @@ pub(super) fn block(
                 }
             }
             for factors in factors {
-                let (a, b) = factors.piece(row, A_LANES, column);
-                sums = piece(sums, a, b);
+                let (a, b) = factors.micro_tile(row, A_LANES, column);
+                sums = micro_tile(sums, a, b);
             }
             for (i, sums) in sums.into_iter().enumerate().take(m - row) {
                 store(&mut c[i * c_row..][..columns], sums);
@@ -38,10 +38,10 @@ pub(super) fn block(
     }
 }
 
-/// Adds the product of eight rows of a and 32 columns of b.
+/// Adds the product of eight rows of a and 32 columns of b to a micro-tile of c, and returns it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn piece(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m512; 2]; A_LANES] {
+fn micro_tile(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m512; 2]; A_LANES] {
     let (a, _) = a.as_chunks::<A_LANES>();
     let (b, _) = b.as_chunks::<B_LANES>();
     for (a, b) in a.iter().zip(b) {
@@ -55,7 +55,7 @@ fn piece(mut sums: [[__m512; 2]; A_LANES], a: &[u32], b: &[u32]) -> [[__m512; 2]
     sums
 }
 
-/// 32 words as two registers. (The load of `std::arch` goes through memory where assertions are on.)
+/// Loads 32 words into two registers. (With debug assertions, the load of `std::arch` goes through memory.)
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halves(words: &[u32; B_LANES]) -> [__m512bh; 2] {
@@ -66,7 +66,7 @@ fn halves(words: &[u32; B_LANES]) -> [__m512bh; 2] {
     }
 }
 
-/// A row of at most 32.
+/// Loads up to 32 numbers of a row; the other lanes are zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(c: &[f32]) -> [__m512; 2] {
@@ -74,13 +74,13 @@ fn load(c: &[f32]) -> [__m512; 2] {
     [pack::load_some(low), pack::load_some(high)]
 }
 
-/// The inverse of [`load`].
+/// Stores the first numbers of a row, as many as `c` holds.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store(c: &mut [f32], sums: [__m512; 2]) {
     for (c, sums) in c.chunks_mut(16).zip(sums) {
         #[expect(unsafe_code, reason = "masked stores go through pointers")]
-        // SAFETY: the mask keeps within the slice.
+        // SAFETY: the mask selects elements of the slice only.
         unsafe {
             _mm512_mask_storeu_ps(c.as_mut_ptr(), pack::mask(c.len()), sums);
         }

@@ -37,14 +37,14 @@ const SIZES: [(usize, usize, usize); 14] = [
 
 #[test]
 #[ignore = "needs AVX-512 BF16"]
-fn products_of_rounded_factors_in_every_layout_by_registers() {
-    every_layout(Unit::of(Kind::Registers).expect("this test needs a processor with AVX-512 BF16"));
+fn register_products_match_f64_in_every_layout() {
+    every_layout(Unit::new(Kind::Registers).expect("this test needs a processor with AVX-512 BF16"));
 }
 
 #[test]
 #[ignore = "needs AMX tiles"]
-fn products_of_rounded_factors_in_every_layout_by_tiles() {
-    every_layout(Unit::of(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16"));
+fn tile_products_match_f64_in_every_layout() {
+    every_layout(Unit::new(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16"));
 }
 
 fn every_layout(unit: Unit) {
@@ -76,13 +76,13 @@ fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: 
     let c = run(1, Threads::One, plain.0, plain.1);
     for threads in [1, 2, 3] {
         let other = run(threads, Threads::All, plain.0, plain.1);
-        assert!(c == other, "{m} {n} {k}: other bytes on {threads} threads");
+        assert!(c == other, "{m} {n} {k}: different bytes on {threads} threads");
     }
     let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
     let (left, right) = (packed(Side::Left, a, m), packed(Side::Right, b, n));
     let packed = (Factor::Packed(&left), Factor::Packed(&right));
     for (a, b) in [(packed.0, plain.1), (plain.0, packed.1), packed] {
-        assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: other bytes when packed before");
+        assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: different bytes with packed factors");
     }
     for (at, (c, before)) in c.iter().zip(&before).enumerate() {
         let (i, j) = (at / c_row, at % c_row);
@@ -98,19 +98,19 @@ fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: 
             size += term.abs();
         }
         let want = if add { f64::from(*before) + sum } else { sum };
-        // The factors are exact now; each of k sums may err by half a unit in the last place of f32.
+        // The rounded factors are exact in f64; each of k sums may err by half a unit in the last place of f32.
         let bound = (size + before.abs() as f64) * (k as f64).sqrt().max(4.0) * 2f64.powi(-23);
         assert!((f64::from(*c) - want).abs() <= bound, "{m} {n} {k} at {i}, {j}: {c} is not {want}");
     }
 }
 
-/// Computes the product as [`Kind::Tiles`] does, number by number.
-fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
+/// Computes one element of the product with the rounding of [`Kind::Tiles`].
+fn reference_product(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     let rounded = |x| rounded(x) as f32;
     let mut c = 0.0;
-    for square in (0..k).step_by(32) {
+    for tile in (0..k).step_by(32) {
         let chain = |odd| {
-            let terms = (square + odd..k.min(square + 32)).step_by(2);
+            let terms = (tile + odd..k.min(tile + 32)).step_by(2);
             terms.fold(0f32, |sum, l| rounded(a(l)).mul_add(rounded(b(l)), sum))
         };
         c += chain(0) + chain(1);
@@ -120,8 +120,8 @@ fn by_hand(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 
 
 #[test]
 #[ignore = "needs AMX tiles"]
-fn tiles_round_as_the_manual_says() {
-    let tiles = Unit::of(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16");
+fn tiles_round_as_intel_sdm_specifies() {
+    let tiles = Unit::new(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16");
     for (m, n, k) in SIZES {
         let (a, b) = (numbers(1, m * k), numbers(2, k * n));
         let mut c = vec![f32::NAN; m * n];
@@ -131,7 +131,7 @@ fn tiles_round_as_the_manual_says() {
             multiply_by(tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
         }
         for (at, c) in c.iter().enumerate().take(m * n * k.min(1)) {
-            let want = by_hand(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);
+            let want = reference_product(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);
             assert_eq!(c.to_bits(), want.to_bits(), "{m} {n} {k} at {at}: {c} is not {want}");
         }
     }
@@ -139,7 +139,7 @@ fn tiles_round_as_the_manual_says() {
 
 #[test]
 #[ignore = "needs AVX-512 BF16"]
-fn ties_go_to_even_and_what_is_not_finite_passes() {
+fn rounding_ties_to_even_and_non_finite_inputs() {
     assert!(supported(), "this test needs a processor with AVX-512 BF16");
     let product = |a: f32, b: f32| {
         let mut c = [0.0];

@@ -20,11 +20,11 @@ const _: () = assert!(SIDE == B_LANES);
 
 /// Returns whether the processor has bf16 tiles and the system lets this process use them.
 pub(super) fn supported() -> bool {
-    static LENT: LazyLock<bool> = LazyLock::new(|| in_processor() && lent());
-    *LENT
+    static AVAILABLE: LazyLock<bool> = LazyLock::new(|| processor_has_tiles() && request_permission());
+    *AVAILABLE
 }
 
-fn in_processor() -> bool {
+fn processor_has_tiles() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
     const OSXSAVE: u32 = 1 << 27;
     const AMX_BF16: u32 = 1 << 22;
@@ -42,7 +42,7 @@ fn in_processor() -> bool {
 
 /// Requests the tile registers, which Linux enables on request only.
 #[cfg(target_os = "linux")]
-fn lent() -> bool {
+fn request_permission() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
     const XFEATURE_XTILEDATA: libc::c_int = 18;
     #[expect(unsafe_code, reason = "a system call that std does not have")]
@@ -52,12 +52,12 @@ fn lent() -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn lent() -> bool {
+fn request_permission() -> bool {
     false
 }
 
 /// The tile registers of this thread, configured; reset when dropped. It cannot move to another thread.
-pub(super) struct Tiles(PhantomData<*const ()>);
+pub(super) struct TileRegisters(PhantomData<*const ()>);
 
 /// The operand of `ldtilecfg`: palette 1, and 16 rows of 64 bytes for each of eight registers.
 #[repr(C, align(64))]
@@ -69,7 +69,7 @@ struct Configuration {
     rows: [u8; 16],
 }
 
-impl Tiles {
+impl TileRegisters {
     pub(super) fn configure() -> Self {
         static ALL: Configuration = Configuration {
             palette: 1,
@@ -78,7 +78,7 @@ impl Tiles {
             bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
             rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
         };
-        assert!(supported(), "there are no tiles of bf16");
+        assert!(supported(), "this processor has no AMX tiles for bf16");
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
         // SAFETY: `supported` holds, and the operand is 64 bytes in the form that the instruction takes.
         unsafe {
@@ -96,12 +96,12 @@ impl Tiles {
     /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Rows of c are `c_row`
     /// apart. Prefetches all rows of c into the L1 cache at once, since c comes from farther away than the factors.
     pub(super) fn products(&self, terms: &[Term], (c, c_row): (&mut [f32], usize), add: bool) {
-        assert!(!terms.is_empty(), "a term");
-        assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the piece");
+        assert!(!terms.is_empty(), "a product needs at least one term");
+        assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the block");
         let (top, bottom) = c.split_at_mut(LANES * c_row);
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
         // SAFETY: `self` proves that the registers are configured. The outer loop reads every term of the slice, which
-        // has the layout of C. For each term the inner loop reads memory that `Term::new` has checked: `squares` tiles
+        // has the layout of C. For each term the inner loop reads memory that `Term::new` has checked: `tiles` blocks
         // of 1024 bytes in each half of a, and the same number of 2048 bytes in b; a prefetch reads nothing. Rows of c
         // are read or written 16 by 16, 128 bytes each, in both halves; the assertion above checks that all of them are
         // in bounds.
@@ -131,8 +131,8 @@ impl Tiles {
                 "mov {upper}, [{term}]",
                 "mov {b}, [{term} + 8]",
                 "mov {ahead}, [{term} + 16]",
-                "mov {squares}, [{term} + 24]",
-                "mov {lower}, {squares}",
+                "mov {tiles}, [{term} + 24]",
+                "mov {lower}, {tiles}",
                 "shl {lower}, 10",
                 "add {lower}, {upper}",
                 "2:",
@@ -164,7 +164,7 @@ impl Tiles {
                 "add {lower}, 1024",
                 "add {b}, 2048",
                 "add {ahead}, 1024",
-                "dec {squares}",
+                "dec {tiles}",
                 "jnz 2b",
                 "add {term}, 32",
                 "dec {terms}",
@@ -179,7 +179,7 @@ impl Tiles {
                 lower = out(reg) _,
                 b = out(reg) _,
                 ahead = out(reg) _,
-                squares = out(reg) _,
+                tiles = out(reg) _,
                 top = in(reg) top.as_mut_ptr(),
                 bottom = in(reg) bottom.as_mut_ptr(),
                 stride = in(reg) 64usize,
@@ -199,27 +199,27 @@ pub(super) struct Term<'a> {
     a: *const u32,
     b: *const u32,
     ahead: *const u32,
-    squares: usize,
+    tiles: usize,
     factors: PhantomData<&'a [u32]>,
 }
 
 const _: () = assert!(size_of::<Term>() == 32);
 
 impl<'a> Term<'a> {
-    /// Creates the product of 32 lanes of a in [squares](super::pack::Layout::Squares) and a panel of 32 lanes of b.
+    /// Creates the product of 32 lanes of a in [tiles](super::pack::Layout::Tiles) and a panel of 32 lanes of b.
     /// The multiplication prefetches the beginning of `ahead`, half the length of b, into the L1 cache: tiles load from
     /// more distant memory at a third of the speed.
     #[inline]
     pub(super) fn new(a: &'a [u32], b: &'a [u32], ahead: &'a [u32]) -> Self {
-        let squares = b.len() / (PAIRS * B_LANES);
-        assert!(squares > 0 && b.len() == squares * PAIRS * B_LANES, "whole squares of b");
-        assert_eq!(a.len(), b.len(), "as many squares of a as of b");
+        let tiles = b.len() / (PAIRS * B_LANES);
+        assert!(tiles > 0 && b.len() == tiles * PAIRS * B_LANES, "whole tiles of b");
+        assert_eq!(a.len(), b.len(), "as many tiles of a as of b");
         assert!(2 * ahead.len() >= b.len(), "half as much ahead as b has");
-        Self { a: a.as_ptr(), b: b.as_ptr(), ahead: ahead.as_ptr(), squares, factors: PhantomData }
+        Self { a: a.as_ptr(), b: b.as_ptr(), ahead: ahead.as_ptr(), tiles, factors: PhantomData }
     }
 }
 
-impl Drop for Tiles {
+impl Drop for TileRegisters {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "tiles have no stable intrinsics")]
         // SAFETY: the instruction exists, since this value exists; it has no operands and accesses no memory.

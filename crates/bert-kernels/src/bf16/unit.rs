@@ -4,7 +4,7 @@ use super::pack::{self, Layout};
 use super::tiles;
 use crate::matrix::Side;
 
-/// The kind of a unit.
+/// The kind of a matrix unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `vdpbf16ps` on vector registers.
@@ -13,13 +13,14 @@ pub(super) enum Kind {
     Tiles,
 }
 
-/// A unit that this processor has: only [`Unit::of`] creates one. All units have AVX-512 BF16, which packing needs.
+/// A matrix unit of this processor. Only [`Unit::new`] creates a value, so a value proves that the instructions exist.
+/// All units have AVX-512 BF16, which packing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit(Kind);
 
 impl Unit {
     /// Returns the unit of this kind if the processor has it.
-    pub(super) fn of(kind: Kind) -> Option<Self> {
+    pub(super) fn new(kind: Kind) -> Option<Self> {
         let there = match kind {
             Kind::Registers => has_registers(),
             Kind::Tiles => has_registers() && tiles::supported(),
@@ -29,7 +30,7 @@ impl Unit {
 
     /// Returns the fastest available unit. Tiles multiply sixteen times as many numbers at once as registers do.
     pub(super) fn best() -> Option<Self> {
-        Self::of(Kind::Tiles).or_else(|| Self::of(Kind::Registers))
+        Self::new(Kind::Tiles).or_else(|| Self::new(Kind::Registers))
     }
 
     pub(super) fn kind(self) -> Kind {
@@ -47,16 +48,16 @@ impl Unit {
         }
     }
 
-    /// Returns the length of equal blocks of k.
-    pub(super) fn stretch(self, k: usize) -> usize {
-        let stretches = k.div_ceil(self.depth()).max(1);
-        k.div_ceil(stretches).max(1).next_multiple_of(2 * pack::PAIRS)
+    /// Returns the length of the k-blocks of a product over `k`: equal lengths, at most [`Self::depth`] rounded up.
+    pub(super) fn block_depth(self, k: usize) -> usize {
+        let blocks = k.div_ceil(self.depth()).max(1);
+        k.div_ceil(blocks).max(1).next_multiple_of(2 * pack::PAIRS)
     }
 
     pub(super) fn layout(self, side: Side) -> Layout {
         match (side, self.0) {
             (Side::Left, Kind::Registers) => Layout::Narrow,
-            (Side::Left, Kind::Tiles) => Layout::Squares,
+            (Side::Left, Kind::Tiles) => Layout::Tiles,
             (Side::Right, _) => Layout::Wide,
         }
     }

@@ -6,16 +6,16 @@ use burn::backend::Cube;
 use burn::tensor::Tensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, elementwise, empty_like, in_order, inputs, len};
+use super::{Inputs, elementwise, empty_like, inputs, into_contiguous, len};
 use crate::adamw::{AdamW, State};
 use crate::compute::Kernels;
 
-/// One update, if all is on a GPU.
+/// Computes one update, if all tensors are on a GPU; else returns `None`.
 pub(crate) fn update(kernels: Kernels, state: &State, gradient: &Tensor<1>, step: AdamW) -> Option<State> {
     let State { parameter, first, second } = state;
     let tensors = [parameter.clone(), first.clone(), second.clone(), gradient.clone()];
     let Inputs::Plain(tensors) = inputs(kernels, tensors)? else { return None };
-    let [parameter, first, second, gradient] = tensors.map(in_order);
+    let [parameter, first, second, gradient] = tensors.map(into_contiguous);
     let new: [_; 3] = std::array::from_fn(|_| empty_like(&parameter, len(&parameter)));
     let (count, dim) = elementwise(len(&parameter));
     let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));

@@ -9,12 +9,12 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{apply, elementwise, empty_like, in_order, len};
+use super::{apply, elementwise, empty_like, into_contiguous, len};
 use crate::compute::Kernels;
 use crate::dropout::Dropout;
 use crate::extension::Fused;
 
-/// Multiplies a flat x by its mask, if it is on a GPU.
+/// Multiplies a flat x by its mask, if x is on a GPU; else returns `None`.
 pub(crate) fn dropout(x: Tensor<1>, dropout: Dropout) -> Option<Tensor<1>> {
     apply(Kernels::Fused, Masked(dropout), [x])
 }
@@ -24,7 +24,7 @@ struct Masked(Dropout);
 
 impl Masked {
     fn apply(self, x: CubeTensor) -> CubeTensor {
-        let x = in_order(x);
+        let x = into_contiguous(x);
         let y = empty_like(&x, len(&x));
         let (count, dim) = elementwise(len(&x));
         let [key_low, key_high, threshold, skip] = arguments(Some(self.0));

@@ -9,12 +9,12 @@ use burn::tensor::{Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{apply, elementwise, empty_like, in_order, len};
+use super::{apply, elementwise, empty_like, into_contiguous, len};
 use crate::compute::Kernels;
 use crate::extension::Fused;
 use crate::gelu::Gelu;
 
-/// `gelu(x + bias)` of a flat x, if it is on a GPU.
+/// Returns `gelu(x + bias)` of a flat x, if x is on a GPU.
 pub(crate) fn bias_gelu(kernels: Kernels, x: Tensor<1>, bias: Tensor<1>, form: Gelu) -> Option<Tensor<1>> {
     apply(kernels, BiasGelu(form), [x, bias])
 }
@@ -26,7 +26,7 @@ impl Fused<2, Cube> for BiasGelu {
     type Saved = [CubeTensor; 2];
 
     fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
-        let inputs = inputs.map(in_order);
+        let inputs = inputs.map(into_contiguous);
         let y = empty_like(&inputs[0], len(&inputs[0]));
         let [x, bias] = inputs.clone();
         let (count, dim) = elementwise(len(&x));
@@ -57,7 +57,7 @@ impl Fused<2, Cube> for BiasGelu {
             dim,
             x.into_buffer_arg(),
             bias.into_buffer_arg(),
-            in_order(gradient).into_buffer_arg(),
+            into_contiguous(gradient).into_buffer_arg(),
             d_x.clone().into_buffer_arg(),
             self.0 == Gelu::Tanh,
         );
@@ -66,7 +66,7 @@ impl Fused<2, Cube> for BiasGelu {
     }
 }
 
-/// The sum of all rows of a flat tensor.
+/// Returns the sum of all rows of a flat tensor `[rows * width]`, `[width]`.
 pub(super) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTensor {
     let x = Cube::float_reshape(x, Shape::new([rows, width]));
     Cube::float_reshape(Cube::float_sum_dim(x, 0), Shape::new([width]))
@@ -95,7 +95,7 @@ fn backward_kernel(x: &[f32], bias: &[f32], gradient: &[f32], d_x: &mut [f32], #
     }
 }
 
-/// `P(X <= z)`, or what the tanh form has in its place.
+/// Returns `P(X <= z)`, or the logistic function that replaces it in the tanh form.
 #[cube]
 fn distribution(z: f32, #[comptime] tanh: bool) -> f32 {
     if comptime!(tanh) {

@@ -11,11 +11,16 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::gelu::column_sums;
-use super::{UNITS, apply, cube_sum, empty_like, in_order, len, one_cube_each};
+use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::compute::Kernels;
 use crate::extension::Fused;
 
-/// LayerNorm of flat rows as wide as gamma, if they are on a GPU.
+/// Returns the LayerNorm of flat rows as wide as gamma, if all tensors are on a GPU.
+///
+/// # Shapes
+///
+/// - h and output: `[rows * width]`
+/// - gamma, beta: `[width]`
 pub(crate) fn layer_norm(
     kernels: Kernels,
     h: Tensor<1>,
@@ -32,14 +37,14 @@ struct LayerNorm {
 }
 
 impl Fused<3, Cube> for LayerNorm {
-    /// h, gamma, and of each row the mean and r.
+    /// h, gamma, and the mean and r of each row.
     type Saved = [CubeTensor; 3];
 
     fn forward(&self, inputs: [CubeTensor; 3]) -> (CubeTensor, Self::Saved) {
-        let [h, gamma, beta] = inputs.map(in_order);
+        let [h, gamma, beta] = inputs.map(into_contiguous);
         let rows = len(&h) / len(&gamma);
         let (y, statistics) = (empty_like(&h, len(&h)), empty_like(&h, 2 * rows));
-        let (count, dim) = one_cube_each(rows);
+        let (count, dim) = one_cube_per_row(rows);
         forward_kernel::launch(
             &y.client,
             count,
@@ -60,10 +65,10 @@ impl Fused<3, Cube> for LayerNorm {
         gradient: CubeTensor,
         [_, gamma_wanted, beta_wanted]: [bool; 3],
     ) -> [Option<CubeTensor>; 3] {
-        let gradient = in_order(gradient);
+        let gradient = into_contiguous(gradient);
         let (width, rows) = (len(&gamma), len(&h) / len(&gamma));
         let (d_h, normalized) = (empty_like(&h, len(&h)), empty_like(&h, len(&h)));
-        let (count, dim) = one_cube_each(rows);
+        let (count, dim) = one_cube_per_row(rows);
         backward_kernel::launch(
             &d_h.client,
             count,

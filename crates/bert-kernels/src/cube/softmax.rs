@@ -1,9 +1,9 @@
 //! The softmax of attention on a GPU: `y = dropout(p)`, `p = softmax(scale s + bias)`; backward, with `dp = m dy`,
 //! `ds = scale p (dp - sum(p dp))`.
 //!
-//! s holds the products of queries and keys, `[batch, heads, seq, seq]`, flat. The bias has one number for each key
-//! of each row of the batch and is a constant. One cube computes one row of scores; only p is kept. The matrix
-//! products before and after it are burn's.
+//! s holds the products of queries and keys, `[batch, heads, seq, seq]`, flat. The bias has one number per key and row
+//! of the batch and is a constant to autodiff. One cube computes one row of scores; only p is saved for the backward
+//! pass. The matrix products before and after it are burn's.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -11,12 +11,12 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::dropout::{arguments, factor};
-use super::{UNITS, apply, cube_max, cube_sum, empty_like, in_order, len, one_cube_each};
+use super::{UNITS, apply, cube_max, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::compute::Kernels;
 use crate::dropout::Dropout;
 use crate::extension::Fused;
 
-/// Probabilities after dropout of flat scores, if they are on a GPU.
+/// Returns the probabilities after dropout of flat scores, if the scores are on a GPU.
 ///
 /// # Shapes
 ///
@@ -46,9 +46,9 @@ impl Fused<2, Cube> for Softmax {
     type Saved = CubeTensor;
 
     fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, CubeTensor) {
-        let [scores, bias] = inputs.map(in_order);
+        let [scores, bias] = inputs.map(into_contiguous);
         let (p, y) = (empty_like(&scores, len(&scores)), empty_like(&scores, len(&scores)));
-        let (count, dim) = one_cube_each(len(&scores) / self.seq);
+        let (count, dim) = one_cube_per_row(len(&scores) / self.seq);
         let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         forward_kernel::launch(
             &y.client,
@@ -71,9 +71,9 @@ impl Fused<2, Cube> for Softmax {
     }
 
     fn backward(self, p: CubeTensor, gradient: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let gradient = in_order(gradient);
+        let gradient = into_contiguous(gradient);
         let d_scores = empty_like(&p, len(&p));
-        let (count, dim) = one_cube_each(len(&p) / self.seq);
+        let (count, dim) = one_cube_per_row(len(&p) / self.seq);
         let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         backward_kernel::launch(
             &d_scores.client,
@@ -114,18 +114,18 @@ fn forward_kernel(
         terminate!();
     }
     let keys = CUBE_POS / (heads * seq) * seq;
-    // Below every score that f32 can hold.
-    let mut greatest = f32::new(-3.4e38);
+    // The minimum f32, rounded up: below every score.
+    let mut max_score = f32::new(-3.4e38);
     let mut i = UNIT_POS as usize;
     while i < seq {
-        greatest = max(greatest, scores[start + i] * scale + bias[keys + i]);
+        max_score = max(max_score, scores[start + i] * scale + bias[keys + i]);
         i += UNITS as usize;
     }
-    let greatest = cube_max(greatest);
+    let max_score = cube_max(max_score);
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;
     while i < seq {
-        let e = (scores[start + i] * scale + bias[keys + i] - greatest).exp();
+        let e = (scores[start + i] * scale + bias[keys + i] - max_score).exp();
         p[start + i] = e;
         sum += e;
         i += UNITS as usize;

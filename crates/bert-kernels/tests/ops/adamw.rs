@@ -50,12 +50,12 @@ fn squared_norms() {
     assert_eq!(adamw::squared_norm(FUSED, &[]), 0.0);
 }
 
-/// From 4,194,304 elements on, burn-flex adds up a tensor in an order that follows the threads: an embedding table of
-/// 30,522 words has 7.8 million.
+/// burn-flex sums tensors of 4,194,304 or more elements in an order that depends on the threads. The embedding table
+/// here, 30,522 words of width 256, has 7.8 million.
 #[test]
 fn norms_of_large_tensors_do_not_depend_on_threads() {
     let len = 30_522 * 256;
-    // Several, as different orders may well give one sum.
+    // Several seeds, because different orders may give the same sum.
     for seed in 1..=4 {
         let table = Tensor::<1>::from_data(TensorData::new(numbers(seed, len), [len]), &Device::flex());
         let norms = |threads: usize| {

@@ -14,7 +14,7 @@ fn attention_of_all_heads() {
     for dropout in [None, Dropout::new(5, 0.1)] {
         for (batch, seq, heads, head) in shapes {
             let hidden = heads * head;
-            // Padding from the right in every row but the last, which is nothing but padding.
+            // Every row is padded on the right; the last row is all padding.
             let mask: Vec<f32> = (0..batch * seq)
                 .map(|i| if i / seq == batch - 1 || i % seq > seq - 1 - i / seq { -10_000.0 } else { 0.0 })
                 .collect();

@@ -1,12 +1,12 @@
-//! Inputs, and the comparison of an operation in f32 with itself in f64.
+//! Test inputs, and the comparison of an operation in f32 with the same operation in f64.
 
 use bert_kernels::{Compute, Kernels, Precision};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-/// The kernels, in f32.
+/// Fused kernels in f32.
 pub(crate) const FUSED: Compute = Compute { kernels: Kernels::Fused, precision: Precision::F32 };
 
-/// Numbers in -1 .. 1 from a congruential generator.
+/// Returns numbers in `[-1, 1)` from a linear congruential generator.
 pub(crate) fn numbers(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -31,7 +31,7 @@ pub(crate) fn ints<const D: usize>(values: &[usize], shape: [usize; D]) -> Tenso
     Tensor::from_data(TensorData::new(values, shape), &Device::flex().autodiff())
 }
 
-/// The output, and the gradients of its product with fixed weights.
+/// Returns the output, and the gradients of the sum of the output times fixed weights.
 pub(crate) fn run(
     op: &dyn Fn(Vec<Tensor<1>>) -> Tensor<1>,
     inputs: &[Vec<f32>],
@@ -53,7 +53,7 @@ pub(crate) fn close(name: &str, got: &[f64], want: &[f64], tolerance: f64) {
     }
 }
 
-/// f32 against f64; f32 twice and on other thread counts; the directional derivative.
+/// Compares f32 with f64, and f32 on several thread counts and without autodiff with f32.
 pub(crate) fn check(name: &str, op: &(dyn Fn(Vec<Tensor<1>>) -> Tensor<1> + Sync), inputs: &[Vec<f32>]) {
     let (value, gradients) = run(op, inputs, DType::F32);
     let (want, want_gradients) = run(op, inputs, DType::F64);
@@ -64,14 +64,14 @@ pub(crate) fn check(name: &str, op: &(dyn Fn(Vec<Tensor<1>>) -> Tensor<1> + Sync
     for threads in [1, 2, 3, 16] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let again = pool.install(|| run(op, inputs, DType::F32));
-        assert!(again == (value.clone(), gradients.clone()), "{name}: other bytes on {threads} threads");
+        assert!(again == (value.clone(), gradients.clone()), "{name}: different bytes on {threads} threads");
     }
     // Without autodiff the value is the same.
     let inner = inputs.iter().map(|x| leaf(x, DType::F32).inner()).collect();
-    assert_eq!(host(op(inner)), value, "{name}: another value without autodiff");
+    assert_eq!(host(op(inner)), value, "{name}: different value without autodiff");
 }
 
-/// Central differences in f32 along one direction per input.
+/// Compares the gradients with central differences in f32 along one random direction per input.
 pub(crate) fn check_differences(name: &str, op: &dyn Fn(Vec<Tensor<1>>) -> Tensor<1>, inputs: &[Vec<f32>]) {
     let (value, gradients) = run(op, inputs, DType::F32);
     let weights = numbers(99, value.len());
@@ -93,6 +93,6 @@ pub(crate) fn check_differences(name: &str, op: &dyn Fn(Vec<Tensor<1>>) -> Tenso
     }
 }
 
-/// Sizes of elementwise operations: odd, one, and more than a block.
+/// Sizes of elementwise operations: one, odd sizes, and sizes of more than one block.
 pub(crate) const ROWS_AND_WIDTHS: [(usize, usize); 8] =
     [(1, 1), (3, 1), (1, 3), (3, 17), (17, 127), (129, 129), (300, 128), (5, 4100)];

@@ -1,4 +1,4 @@
-//! The three tables, and a table that is used twice.
+//! The sum of the three tables, and a table that two operations share.
 
 use bert_kernels::Dropout;
 use bert_kernels::embeddings::{Tables, embeddings};
@@ -42,7 +42,7 @@ fn three_embeddings() {
 }
 
 #[test]
-fn a_table_that_is_used_twice() {
+fn embedding_table_used_twice() {
     // The word table embeds the tokens and projects onto the vocabulary: one gradient from both.
     for (batch, seq, hidden, vocab) in [(1, 1, 3, 4), (3, 17, 5, 50), (2, 33, 32, 1000)] {
         let tokens = batch * seq;

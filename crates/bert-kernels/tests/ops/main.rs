@@ -1,8 +1,8 @@
-//! Every fused operation against the plain composition in f64: values, gradients, finite differences, odd
-//! shapes, masks, large inputs, repetition and thread counts.
+//! Compares every fused operation with the plain composition in f64: values, gradients, finite differences, odd shapes,
+//! masks, large inputs, repetition and thread counts.
 //!
-//! An f64 tensor takes the plain path through the same public function, so that one closure is both the
-//! operation under test and its reference.
+//! An f64 tensor takes the plain path through the same public function, so one closure is both the operation under test
+//! and its reference.
 
 mod adamw;
 mod attention;

@@ -36,7 +36,7 @@ fn masked_lm_scores_of_an_evaluation() {
             let table = part(2, vocab * hidden).reshape([vocab, hidden]);
             (part(1, n * hidden).reshape([n, hidden]), table, part(3, vocab))
         };
-        // Every other label is the greatest logit's, so that both answers occur.
+        // Every other label has the maximum logit, so that correct and wrong predictions occur.
         let (x, table, bias) = inputs(DType::F64);
         let best = (x.matmul(table.transpose()) + bias.unsqueeze::<2>()).argmax(1);
         let best: Vec<usize> = best.into_data().iter::<i64>().map(|i| i as usize).collect();
@@ -56,7 +56,7 @@ fn masked_lm_scores_of_an_evaluation() {
             assert_eq!(pool.install(|| scores(DType::F32)), [nll.clone(), correct.clone()]);
         }
     }
-    // Of equal logits the first is the prediction, within a block of the vocabulary and across blocks.
+    // The first of equal logits is the prediction, within a block of the vocabulary and across blocks.
     let device = Device::flex();
     let vocab = 1000;
     for f in [masked_lm_scores, masked_lm_scores::plain] {

@@ -1,4 +1,4 @@
-//! Sums in an order of their own.
+//! Sums in a fixed order.
 
 use bert_kernels::sum::sum;
 use burn::tensor::{DType, Device, Tensor, TensorData};

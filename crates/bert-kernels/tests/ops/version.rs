@@ -30,7 +30,7 @@ impl Digest {
 /// The bits of all fused operations without matrix products, which are equal on all processors. A change that alters
 /// this digest on purpose has to raise `bert_kernels::VERSION`.
 #[test]
-fn the_bits_of_this_version() {
+fn bits_match_the_version() {
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
     for form in [Gelu::Erf, Gelu::Tanh] {
         digest.add_run(

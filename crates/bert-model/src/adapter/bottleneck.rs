@@ -105,7 +105,7 @@ impl Bottleneck {
     ///
     /// - h, input and output: `[batch, seq, hidden]`
     /// - gamma, beta: `[hidden]`
-    pub(crate) fn end_half(
+    pub(crate) fn finish_block(
         &self,
         compute: Compute,
         h: Tensor<3>,

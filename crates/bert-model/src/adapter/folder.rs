@@ -14,14 +14,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{AdapterConfig, is_adapter_parameter, library_form, peft_form, wrong};
+use super::{AdapterConfig, adapter_config_error, is_adapter_parameter, library_form, peft_form};
 use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::load_report::LoadReport;
-use crate::parameters::{NamedTensors, map_parameters, named_parameters, renamed};
-use crate::pretrained::{Sink, hand_out};
+use crate::parameters::{NamedTensors, map_parameters, named_parameters, rename_tensors};
+use crate::pretrained::{Sink, pass_to_sink};
 use crate::snapshot::Snapshot;
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::{named_tensors_to_bytes, read_safetensors};
@@ -35,7 +35,7 @@ const HEAD_WEIGHTS: &str = "model_head.safetensors";
 
 /// Metadata of an adapter's folder: its name and its encoder.
 #[derive(Clone, Copy, Debug)]
-pub struct AdapterOrigin<'a> {
+pub struct AdapterMetadata<'a> {
     /// The adapter's name, usually the name of its task. Letters, digits, `-` and `_` are allowed.
     pub name: &'a str,
     /// The folder of the encoder.
@@ -74,41 +74,41 @@ pub fn save_adapter(
     model: &BertForSequenceClassification,
     config: &BertConfig,
     adapter: AdapterConfig,
-    origin: AdapterOrigin<'_>,
+    metadata: AdapterMetadata<'_>,
     vocabulary: Vocabulary<'_>,
 ) -> Result<(), Error> {
-    let mut own = learned(model, is_adapter_parameter)?;
+    let mut own = trained_tensors(model, is_adapter_parameter)?;
     assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");
     let mut files = vocabulary.files()?;
     let architecture = BertForSequenceClassification::NAME;
     files.push(("config.json", config.to_json_string(architecture).into_bytes()));
     let adapter_config = match adapter {
         AdapterConfig::Lora { rank, alpha } => {
-            let tensors = renamed(own, peft_form::published);
+            let tensors = rename_tensors(own, peft_form::to_peft_name);
             files.push((PEFT_WEIGHTS, named_tensors_to_bytes(&tensors)));
-            peft_form::config(rank, alpha, origin.base)
+            peft_form::config(rank, alpha, metadata.base)
         }
         AdapterConfig::Bottleneck { form, reduction_factor } => {
             let head = own.extract_if(.., |name, _| !is_adapter_parameter(name)).collect();
-            files.extend(head_files(&head, config, origin));
-            let tensors = renamed(own, |name| library_form::published(name, origin.name));
+            files.extend(head_files(&head, config, metadata));
+            let tensors = rename_tensors(own, |name| library_form::to_library_name(name, metadata.name));
             files.push((WEIGHTS, named_tensors_to_bytes(&tensors)));
-            about(config, origin, library_form::config(form, reduction_factor))
+            library_metadata(config, metadata, library_form::config(form, reduction_factor))
         }
     };
     files.push((CONFIG, pretty(&adapter_config)));
-    hand_out(sink, files)
+    pass_to_sink(sink, files)
 }
 
 /// Returns the library's metadata (model, name) together with the configuration `own`.
-pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>, own: Value) -> Value {
+pub(super) fn library_metadata(config: &BertConfig, metadata: AdapterMetadata<'_>, own: Value) -> Value {
     json!({
         "config": own,
         "hidden_size": config.hidden_size,
         "model_class": BertForSequenceClassification::NAME,
-        "model_name": origin.base,
+        "model_name": metadata.base,
         "model_type": "bert",
-        "name": origin.name,
+        "name": metadata.name,
         "version": library_form::VERSION,
     })
 }
@@ -117,9 +117,9 @@ pub(super) fn about(config: &BertConfig, origin: AdapterOrigin<'_>, own: Value) 
 pub(super) fn head_files(
     tensors: &NamedTensors,
     config: &BertConfig,
-    origin: AdapterOrigin<'_>,
+    metadata: AdapterMetadata<'_>,
 ) -> [(&'static str, Vec<u8>); 2] {
-    let mut head = about(config, origin, Value::Null);
+    let mut head = library_metadata(config, metadata, Value::Null);
     let unnamed = || (0..config.num_labels).map(|id| (format!("LABEL_{id}"), id)).collect();
     head["name"] = Value::Null;
     head["num_labels"] = config.num_labels.into();
@@ -128,11 +128,11 @@ pub(super) fn head_files(
 }
 
 /// Returns the trained tensors on the host: the adapter's (`own`) and the classifier's.
-pub(super) fn learned(
+pub(super) fn trained_tensors(
     model: &BertForSequenceClassification,
     own: fn(&str) -> bool,
 ) -> Result<NamedTensors, Error> {
-    let snapshot = Snapshot::of_those(model, |name| own(name) || name.starts_with("classifier."));
+    let snapshot = Snapshot::of_named(model, |name| own(name) || name.starts_with("classifier."));
     snapshot.check_finite()?;
     Ok(snapshot.to_named_tensors())
 }
@@ -153,10 +153,11 @@ pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
 
 fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
     let adapter = peft_form::read_config(config)?;
-    let tensors = renamed(read_weights(dir, PEFT_WEIGHTS, "adapter_model.bin")?, peft_form::known);
+    let tensors =
+        rename_tensors(read_weights(dir, PEFT_WEIGHTS, "adapter_model.bin")?, peft_form::from_peft_name);
     let first = tensors.iter().find(|(name, _)| name.ends_with(".lora_A.weight"));
     let Some((_, (shape, _))) = first else {
-        return Err(wrong("peft_type", "is LORA, but there is no tensor lora_A"));
+        return Err(adapter_config_error("peft_type", "is LORA, but there is no tensor lora_A"));
     };
     let hidden_size = shape.last().copied().unwrap_or_default();
     let (base, path) = (base_of(config), dir.to_path_buf());
@@ -165,12 +166,14 @@ fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, E
 
 fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
     let object = config.get("config").and_then(Value::as_object);
-    let adapter = library_form::read_config(object.ok_or_else(|| wrong("config", "is not an object"))?)?;
+    let adapter =
+        library_form::read_config(object.ok_or_else(|| adapter_config_error("config", "is not an object"))?)?;
     let name = name_of(config)?;
     let hidden_size = config.get("hidden_size").and_then(Value::as_u64);
-    let hidden_size = hidden_size.ok_or_else(|| wrong("hidden_size", "is not a whole number"))? as usize;
+    let hidden_size =
+        hidden_size.ok_or_else(|| adapter_config_error("hidden_size", "is not a whole number"))? as usize;
     let tensors = read_weights(dir, WEIGHTS, "pytorch_adapter.bin")?;
-    let mut tensors = renamed(tensors, |published| library_form::known(published, name));
+    let mut tensors = rename_tensors(tensors, |published| library_form::from_library_name(published, name));
     let mut label2id = None;
     if dir.join(HEAD_CONFIG).is_file() {
         let head = read_json(dir, HEAD_CONFIG)?;
@@ -185,7 +188,7 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
 
 /// Returns the adapter's name from a configuration of the library.
 pub(super) fn name_of(config: &Map<String, Value>) -> Result<&str, Error> {
-    config.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "is not a text"))
+    config.get("name").and_then(Value::as_str).ok_or_else(|| adapter_config_error("name", "is not a string"))
 }
 
 /// Reads the classifier's tensors, if the folder has them.
@@ -193,7 +196,10 @@ pub(super) fn read_head(dir: &Path) -> Result<NamedTensors, Error> {
     if !dir.join(HEAD_CONFIG).is_file() {
         return Ok(NamedTensors::new());
     }
-    Ok(renamed(read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?, library_form::known_head))
+    Ok(rename_tensors(
+        read_weights(dir, HEAD_WEIGHTS, "pytorch_model_head.bin")?,
+        library_form::head_from_library_name,
+    ))
 }
 
 pub(super) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Value>, Error> {

@@ -21,7 +21,7 @@ use burn::tensor::{Device, Tensor, activation};
 
 use super::bottleneck::{Bottleneck, BottleneckForm};
 use super::folder::AdapterFolder;
-use super::{AdapterConfig, wrong};
+use super::{AdapterConfig, adapter_config_error};
 use crate::attention::linear;
 use crate::dropout::{DropoutKey, dropout};
 use crate::error::Error;
@@ -65,7 +65,7 @@ impl AdapterFusion {
 
     /// Returns the attention weights of the adapters, `[batch, seq, adapters]`, and the mixture,
     /// `[batch, seq, hidden]`.
-    fn mixed(&self, compute: Compute, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
+    fn mix(&self, compute: Compute, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
         let [batch, seq, hidden] = x.dims();
         let added: Vec<Tensor<3>> =
             self.adapters.iter().map(|adapter| adapter.forward(compute, x.clone())).collect();
@@ -85,7 +85,7 @@ impl AdapterFusion {
     ///
     /// - h, input and output: `[batch, seq, hidden]`; shares: `[batch, seq, adapters]`
     /// - gamma, beta: `[hidden]`
-    pub(crate) fn end_half(
+    pub(crate) fn finish_block(
         &self,
         compute: Compute,
         h: Tensor<3>,
@@ -96,7 +96,7 @@ impl AdapterFusion {
     ) -> (Tensor<3>, Tensor<3>) {
         let sum = h + input;
         let x = layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
-        let (shares, mixture) = self.mixed(compute, x, key);
+        let (shares, mixture) = self.mix(compute, x, key);
         (layer_norm(compute, mixture + sum, gamma, beta, layer_norm_eps), shares)
     }
 
@@ -142,7 +142,7 @@ impl BertModel {
                     let name = adapter.name.as_deref().unwrap_or("lora");
                     let reason =
                         format!("of {name} is {}; only seq_bn (pfeiffer) can be fused", other.name());
-                    return Err(wrong("config", reason));
+                    return Err(adapter_config_error("config", reason));
                 }
             }
         }
@@ -204,7 +204,7 @@ mod tests {
 
     /// Two adapters with values set by hand: `V` is the identity, and a score is the query times the adapter's output.
     #[test]
-    fn the_mixture_is_an_attention_over_what_the_adapters_add() {
+    fn mixture_is_attention_over_adapter_outputs() {
         let device = Device::flex();
         let fusion = AdapterFusion::zeroed(2, &[1.0, 2.0], 0.0, &device);
         let identity = |at: usize| if at == 0 || at == 3 { 1.0 } else { 0.0 };
@@ -223,7 +223,7 @@ mod tests {
             })
         });
         let x = tensor(&[2.0, 0.5], [1, 1, 2], &device);
-        let (shares, mixture) = fusion.mixed(
+        let (shares, mixture) = fusion.mix(
             Compute::default(),
             x,
             crate::dropout::Mode::Eval.site(crate::dropout::Site::Classifier),

@@ -12,18 +12,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::adapter_config_error;
 use super::folder::{
-    AdapterFolder, AdapterOrigin, CLASSIFIER, about, base_of, head_files, learned, name_of, read_adapter,
-    read_head, read_json, read_weights, with_tensors,
+    AdapterFolder, AdapterMetadata, CLASSIFIER, base_of, head_files, library_metadata, name_of, read_adapter,
+    read_head, read_json, read_weights, trained_tensors, with_tensors,
 };
 use super::fusion::is_fusion_parameter;
-use super::wrong;
 use crate::architecture::Architecture;
 use crate::classification::BertForSequenceClassification;
 use crate::config::BertConfig;
 use crate::error::Error;
-use crate::parameters::{NamedTensors, renamed};
-use crate::pretrained::{Sink, hand_out};
+use crate::parameters::{NamedTensors, rename_tensors};
+use crate::pretrained::{Sink, pass_to_sink};
 use crate::tokenizer_files::{Vocabulary, pretty};
 use crate::weights::named_tensors_to_bytes;
 
@@ -53,14 +53,17 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let found = config.get("config").unwrap_or(&Value::Null);
     for (key, expected) in dynamic().as_object().expect("an object") {
         if found.get(key).is_some_and(|found| found != expected) {
-            return Err(wrong(key, format!("is {}; in the dynamic attention it is {expected}", found[key])));
+            return Err(adapter_config_error(
+                key,
+                format!("is {}; in the dynamic attention it is {expected}", found[key]),
+            ));
         }
     }
     let adapters = name.split(',').map(|name| read_adapter(&dir.join("adapters").join(name)));
     let adapters = adapters.collect::<Result<Vec<_>, Error>>()?;
     let published = format!(".adapter_fusion_layer.{name}.");
     let attention = read_weights(dir, WEIGHTS, "pytorch_model_adapter_fusion.bin")?;
-    let mut tensors = renamed(attention, |name| name.replace(&published, ".fusion."));
+    let mut tensors = rename_tensors(attention, |name| name.replace(&published, ".fusion."));
     tensors.extend(read_head(dir)?);
     Ok(FusionFolder { adapters, base: base_of(&config), tensors })
 }
@@ -104,17 +107,17 @@ pub fn save_fusion(
     vocabulary: Vocabulary<'_>,
 ) -> Result<(), Error> {
     let name = names.join(",");
-    let mut attention = learned(model, is_fusion_parameter)?;
+    let mut attention = trained_tensors(model, is_fusion_parameter)?;
     let head: NamedTensors = attention.extract_if(.., |name, _| !is_fusion_parameter(name)).collect();
     let published = format!(".adapter_fusion_layer.{name}.");
-    let attention = renamed(attention, |name| name.replace(".fusion.", &published));
+    let attention = rename_tensors(attention, |name| name.replace(".fusion.", &published));
     let mut files = vocabulary.files()?;
-    let origin = AdapterOrigin { name: &name, base };
+    let metadata = AdapterMetadata { name: &name, base };
     files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
-    files.extend(head_files(&head, config, origin));
+    files.extend(head_files(&head, config, metadata));
     files.push((WEIGHTS, named_tensors_to_bytes(&attention)));
-    files.push((CONFIG, pretty(&about(config, origin, dynamic()))));
-    hand_out(sink, files)
+    files.push((CONFIG, pretty(&library_metadata(config, metadata, dynamic()))));
+    pass_to_sink(sink, files)
 }
 
 /// Returns the library's `dynamic` configuration.

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::bottleneck::BottleneckForm;
-use super::{AdapterConfig, wrong};
+use super::{AdapterConfig, adapter_config_error};
 use crate::error::Error;
 
 /// The version of the library that defines this layout.
@@ -82,7 +82,7 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     if let Some(architecture) = config.get("architecture").filter(|value| !value.is_null()) {
         let reason =
             format!("is {architecture}; of this library the forms seq_bn, double_seq_bn and par_bn are read");
-        return Err(wrong("architecture", reason));
+        return Err(adapter_config_error("architecture", reason));
     }
     let is = |key: &str| config.get(key).and_then(Value::as_bool).unwrap_or(false);
     let form = match (is("is_parallel"), is("mh_adapter")) {
@@ -92,7 +92,10 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
     };
     let reduction = config.get("reduction_factor").unwrap_or(&Value::Null);
     let Some(reduction_factor) = reduction.as_f64() else {
-        return Err(wrong("reduction_factor", format!("is {reduction}; one number for all layers is read")));
+        return Err(adapter_config_error(
+            "reduction_factor",
+            format!("is {reduction}; one number for all layers is read"),
+        ));
     };
     let expected = self::config(form, reduction_factor);
     for (key, expected) in expected.as_object().expect("an object").iter() {
@@ -104,27 +107,30 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
             _ => found == expected,
         };
         if !same && !WITHOUT_EFFECT.contains(&key.as_str()) {
-            return Err(wrong(key, format!("is {found}; in a {} adapter it is {expected}", form.name())));
+            return Err(adapter_config_error(
+                key,
+                format!("is {found}; in a {} adapter it is {expected}", form.name()),
+            ));
         }
     }
     Ok(AdapterConfig::Bottleneck { form, reduction_factor })
 }
 
 /// Translates this crate's tensor name to the library's, for an adapter of this name.
-pub(super) fn published(name: &str, adapter: &str) -> String {
+pub(super) fn to_library_name(name: &str, adapter: &str) -> String {
     name.replace(".adapter.down.", &format!(".adapters.{adapter}.adapter_down.0."))
         .replace(".adapter.up.", &format!(".adapters.{adapter}.adapter_up."))
 }
 
 /// Translates the library's tensor name to this crate's. Returns other names unchanged, for the error message.
-pub(super) fn known(name: &str, adapter: &str) -> String {
+pub(super) fn from_library_name(name: &str, adapter: &str) -> String {
     name.replace(&format!(".adapters.{adapter}.adapter_down.0."), ".adapter.down.")
         .replace(&format!(".adapters.{adapter}.adapter_up."), ".adapter.up.")
 }
 
 /// Translates the library's names of the classifier's tensors to this crate's. A static head already uses them; a
 /// one-layer head of `BertAdapterModel` is named `heads.NAME.1`.
-pub(super) fn known_head(name: &str) -> String {
+pub(super) fn head_from_library_name(name: &str) -> String {
     let flexible = name.strip_prefix("heads.").and_then(|rest| rest.split_once(".1."));
     match flexible {
         Some((_, parameter)) => format!("classifier.{parameter}"),

@@ -32,14 +32,14 @@ impl LowRank {
     /// # Shapes
     ///
     /// - weight and output: `[hidden, hidden]`
-    pub fn added_to(&self, weight: Tensor<2>) -> Tensor<2> {
+    pub fn add_to(&self, weight: Tensor<2>) -> Tensor<2> {
         let product = self.lora_a.weight.val().matmul(self.lora_b.weight.val()); // [hidden, hidden]
         weight + product.mul_scalar(self.scale)
     }
 
-    /// Adds the product to the layer's weight permanently; see [`Self::added_to`].
+    /// Adds the product to the layer's weight permanently; see [`Self::add_to`].
     pub(super) fn merge_into(&self, dense: &mut Linear) {
-        dense.weight = Param::from_tensor(self.added_to(dense.weight.val()).detach());
+        dense.weight = Param::from_tensor(self.add_to(dense.weight.val()).detach());
     }
 }
 

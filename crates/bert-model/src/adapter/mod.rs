@@ -34,7 +34,7 @@ use crate::model::BertModel;
 use crate::parameters::{canonical, map_parameters};
 
 pub use bottleneck::{Bottleneck, BottleneckForm};
-pub use folder::{AdapterFolder, AdapterOrigin, read_adapter, save_adapter};
+pub use folder::{AdapterFolder, AdapterMetadata, read_adapter, save_adapter};
 pub use fusion::{AdapterFusion, is_fusion_parameter};
 pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
 pub use lora::{LowRank, SelfAttentionLora};
@@ -77,15 +77,18 @@ impl AdapterConfig {
             Self::Bottleneck { reduction_factor, .. }
                 if !reduction_factor.is_finite() || reduction_factor < 1.0 =>
             {
-                Err(wrong("reduction_factor", format!("is {reduction_factor}, but must be at least 1")))
+                Err(adapter_config_error(
+                    "reduction_factor",
+                    format!("is {reduction_factor}, but must be at least 1"),
+                ))
             }
             Self::Bottleneck { .. } => Ok(()),
             Self::Lora { rank, .. } if rank == 0 || rank > hidden_size => {
                 let reason = format!("is {rank}, but must be from 1 to the hidden size of {hidden_size}");
-                Err(wrong("r", reason))
+                Err(adapter_config_error("r", reason))
             }
             Self::Lora { alpha, .. } if !(alpha > 0.0 && alpha.is_finite()) => {
-                Err(wrong("lora_alpha", format!("is {alpha}, but must be above 0")))
+                Err(adapter_config_error("lora_alpha", format!("is {alpha}, but must be above 0")))
             }
             Self::Lora { .. } => Ok(()),
         }
@@ -100,7 +103,7 @@ fn number(value: f64) -> Value {
     }
 }
 
-pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> Error {
+pub(crate) fn adapter_config_error(key: &str, reason: impl Into<String>) -> Error {
     Error::AdapterConfig { key: key.into(), reason: reason.into() }
 }
 
@@ -236,7 +239,7 @@ mod tests {
 
     /// A frozen encoder in training mode applies dropout in every block, with or without an adapter.
     #[test]
-    fn the_encoder_drops_before_the_adapter() {
+    fn dropout_precedes_the_adapter() {
         let device = Device::flex();
         let mut config = BertConfig::preset(Preset::Tiny, 50);
         (config.hidden_size, config.num_attention_heads) = (16, 2);

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AdapterConfig, wrong};
+use super::{AdapterConfig, adapter_config_error};
 use crate::error::Error;
 
 const PREFIX: &str = "base_model.model.";
@@ -43,7 +43,9 @@ pub(super) fn config(rank: usize, alpha: f64, base: &str) -> Value {
 /// [`Error::AdapterConfig`] with the key.
 pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
-    let refuse = |key: &str, expected: &str| Err(wrong(key, format!("is {}; {expected} is read", get(key))));
+    let refuse = |key: &str, expected: &str| {
+        Err(adapter_config_error(key, format!("is {}; {expected} is read", get(key))))
+    };
     if get("peft_type") != "LORA" {
         return refuse("peft_type", "LORA");
     }
@@ -83,12 +85,12 @@ pub(super) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
 }
 
 /// Translates this crate's tensor name to PEFT's.
-pub(super) fn published(name: &str) -> String {
+pub(super) fn to_peft_name(name: &str) -> String {
     format!("{PREFIX}{}", name.replace(".self.lora.", ".self."))
 }
 
 /// Translates PEFT's tensor name to this crate's. Returns other names unchanged, for the error message.
-pub(super) fn known(name: &str) -> String {
+pub(super) fn from_peft_name(name: &str) -> String {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     match name.contains(".lora_") {
         true => name.replace(".attention.self.", ".attention.self.lora."),

@@ -1,33 +1,33 @@
-//! Segment comparison: initial values with which `[CLS]` compares both segments before the first step.
+//! Segment comparison: initial values with which `[CLS]` of an untrained model compares both segments.
 //!
-//! The next sentence is hard to learn together with the masked LM: whether two texts belong together is a product of
-//! the contents of both, and nothing in a fresh model combines the two. Here `[CLS]` begins with such a product.
-//! Two dimensions are marks, which nothing else uses: the first is positive in segment A and negative in B, the
-//! second belongs to `[CLS]` alone.
+//! Next-sentence prediction is hard to learn together with the masked LM: it needs a product of the contents of both
+//! segments, and no part of a model with random weights computes one. Here `[CLS]` computes such a product.
+//! Two reserved dimensions are marks: the first is positive in segment A and negative in B, the second is nonzero for
+//! `[CLS]` only.
 //!
-//! - In the first layer `[CLS]` attends to itself, so it stays free of words.
-//! - In the second layer one head of `[CLS]` attends to segment A and another one to B. Along one set of orthonormal
-//!   directions it gets the sum `s` of what both segments contain there, and along a second set their difference `d`.
+//! - In the first layer `[CLS]` attends to itself, so that its hidden state contains no words.
+//! - In the second layer one head of `[CLS]` attends to segment A and another one to B. The outputs are the sum `s` of
+//!   the segment means along one set of orthonormal directions, and their difference `d` along a second set.
 //! - Units of the pooler come in pairs, `tanh(b + s)` and `tanh(b - s)`, and the same for `d`. A pair adds up to an
 //!   even function, approximately a square. The square of the sum minus the square of the difference is the product.
 //!
-//! Other tokens attend to both segments alike. There the difference cancels, and the sum is the mean of the text,
-//! which helps to predict a masked token as a continuous bag of words does. The directions avoid what every text has
-//! in common, or that would be the largest part of what is compared.
+//! Other tokens attend to both segments equally, so that the difference cancels. Their sum is the mean of the text, a
+//! continuous bag of words, which helps to predict a masked token. The directions are orthogonal to the components that
+//! all texts share ([`common_directions`]), which would dominate the comparison otherwise.
 
 use super::neighbours::{EMBEDDING_STD, MARKS};
 use super::{LogBilinear, truncated_normal};
 use crate::config::BertConfig;
 
-/// The marks, in standard deviations of embeddings.
+/// The values of the marks, in standard deviations of embeddings.
 const SEGMENT_MARK: f64 = 1.4;
 const CLS_MARK: f64 = 5.6;
 /// Approximate magnitude after the first LayerNorm; for `[CLS]`, as a fraction of the vector norm.
 const SEGMENT_SIZE: f64 = 2.0;
 const CLS_SHARE: f64 = 0.62;
-/// The score of `[CLS]` for itself in the first layer, far above a neighbour's score.
+/// The attention score of `[CLS]` for itself in the first layer, far above the score of a neighbour.
 const SELF_SCORE: f64 = 55.0;
-/// The score of `[CLS]` for the segment of a head; the other segment has its negative.
+/// The attention score of `[CLS]` for the segment of a head; the score for the other segment is its negative.
 const SEGMENT_SCORE: f64 = 1.75;
 /// The factor by which a head multiplies the mean of its segment.
 const MEAN_GAIN: f64 = 4.0;
@@ -37,20 +37,20 @@ const POOLER_BIAS: f32 = 0.7;
 /// Weights of the next-sentence classifier.
 const CLASSIFIER: f32 = 0.03;
 
-/// The values of the parameters that compare.
+/// The initial values of the parameters that compare the segments.
 pub(super) struct Comparison {
     hidden: usize,
     heads: usize,
     /// The dimension of the segment mark; the next dimension is the mark of `[CLS]`.
     mark: usize,
     cls_id: usize,
-    /// Orthonormal directions in the dimensions of words: as many for sums as for differences.
+    /// Orthonormal directions in the dimensions of words, for sums; `differences` has at least as many.
     sums: Vec<Vec<f64>>,
     differences: Vec<Vec<f64>>,
 }
 
 impl Comparison {
-    /// A comparison in the dimensions of words, which are the last `width`.
+    /// Creates a comparison in the dimensions of words, the last `width` dimensions.
     pub(super) fn new(config: &BertConfig, fitted: &LogBilinear, width: usize, seed: u64) -> Self {
         let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
         let common = orthonormal(&[], common_directions(fitted, width));
@@ -62,14 +62,14 @@ impl Comparison {
         Self { hidden, heads, mark: hidden - width - MARKS, cls_id: fitted.cls_id, sums, differences }
     }
 
-    /// Changes the values of a parameter that takes part.
+    /// Changes the values of a parameter, if it takes part in the comparison.
     pub(super) fn change(&self, name: &str, values: &mut [f32]) {
         let head_size = self.hidden / self.heads;
         let cls_size = CLS_SHARE * (self.hidden as f64).sqrt();
         let scale = (head_size as f64).sqrt();
         let gain = (SEGMENT_SCORE * scale / (cls_size * SEGMENT_SIZE)).sqrt();
-        // A head's query and key along the mark of segments are free of positions.
-        let look = |values: &mut [f32], head: usize, mark: usize, gain: f64| {
+        // Uses the first row of each head's query and key weights that has no position matrix.
+        let add_mark = |values: &mut [f32], head: usize, mark: usize, gain: f64| {
             values[(head * head_size + self.mark) * self.hidden + mark] += gain as f32;
         };
         match name {
@@ -81,15 +81,15 @@ impl Comparison {
             "bert.encoder.layer.0.attention.self.query.weight"
             | "bert.encoder.layer.0.attention.self.key.weight" => {
                 (0..self.heads).for_each(|head| {
-                    look(values, head, self.mark + 1, (SELF_SCORE * scale).sqrt() / cls_size)
+                    add_mark(values, head, self.mark + 1, (SELF_SCORE * scale).sqrt() / cls_size)
                 });
             }
             "bert.encoder.layer.1.attention.self.query.weight" => {
-                (0..2).for_each(|head| look(values, head, self.mark + 1, gain));
+                (0..2).for_each(|head| add_mark(values, head, self.mark + 1, gain));
             }
             "bert.encoder.layer.1.attention.self.key.weight" => {
-                look(values, 0, self.mark, gain);
-                look(values, 1, self.mark, -gain);
+                add_mark(values, 0, self.mark, gain);
+                add_mark(values, 1, self.mark, -gain);
             }
             "bert.encoder.layer.1.attention.self.value.weight" => {
                 for (at, sum) in self.sums.iter().enumerate() {
@@ -99,9 +99,10 @@ impl Comparison {
             }
             "bert.encoder.layer.1.attention.output.dense.weight" => {
                 for (at, (sum, difference)) in self.sums.iter().zip(&self.differences).enumerate() {
-                    let said = |sign: f64| sum.iter().zip(difference).map(move |(s, d)| 0.5 * (s + sign * d));
-                    self.write_column(values, at, said(1.0));
-                    self.write_column(values, head_size + at, said(-1.0));
+                    let column =
+                        |sign: f64| sum.iter().zip(difference).map(move |(s, d)| 0.5 * (s + sign * d));
+                    self.write_column(values, at, column(1.0));
+                    self.write_column(values, head_size + at, column(-1.0));
                 }
             }
             "bert.encoder.layer.1.output.dense.weight" => values.fill(0.0),
@@ -116,7 +117,8 @@ impl Comparison {
             }
             "bert.pooler.dense.bias" => values[..4 * self.units()].fill(POOLER_BIAS),
             "cls.seq_relationship.weight" => {
-                // Row 0 is for a pair that belongs together: even units fall with the size of what they see.
+                // Row 0 is the logit of a true pair. Pairs of units fall with the size of their input, so `s` has a
+                // negative weight and `d` a positive one.
                 for (row, weight) in values.chunks_exact_mut(self.hidden).zip([CLASSIFIER, -CLASSIFIER]) {
                     row[..2 * self.units()].fill(-weight);
                     row[2 * self.units()..4 * self.units()].fill(weight);
@@ -126,12 +128,12 @@ impl Comparison {
         }
     }
 
-    /// Directions that the pooler has four units for.
+    /// Returns the number of directions that the pooler has four units for.
     fn units(&self) -> usize {
         self.sums.len().min(self.hidden / 4)
     }
 
-    /// A row of a matrix that sees one direction of words and nothing else.
+    /// Writes a row that projects onto one direction of words and ignores all other dimensions.
     fn write_row(&self, values: &mut [f32], row: usize, scale: f64, direction: &[f64]) {
         let row = &mut values[row * self.hidden..][..self.hidden];
         row.fill(0.0);
@@ -139,7 +141,7 @@ impl Comparison {
         words.iter_mut().zip(direction).for_each(|(value, x)| *value = (scale * x) as f32);
     }
 
-    /// A column of a matrix that adds a direction of words and nothing else.
+    /// Writes a column that adds a direction of words and nothing in the other dimensions.
     fn write_column(&self, values: &mut [f32], column: usize, direction: impl Iterator<Item = f64>) {
         let rest = std::iter::repeat_n(0.0, self.mark + MARKS);
         let rows = values.chunks_exact_mut(self.hidden);
@@ -147,7 +149,7 @@ impl Comparison {
     }
 }
 
-/// Embeddings of the segments: their marks alone.
+/// Returns the segment embeddings, flattened, which contain the marks only.
 pub(super) fn segments(len: usize, hidden: usize, width: usize) -> Vec<f32> {
     let mut table = vec![0.0; len];
     for (segment, row) in table.chunks_exact_mut(hidden).enumerate() {
@@ -169,19 +171,19 @@ fn common_directions(fitted: &LogBilinear, width: usize) -> Vec<Vec<f64>> {
         }
     }
     let constant = vec![1.0; width];
-    let says = |seen: &[f64]| {
+    let head_outputs = |seen: &[f64]| {
         let heads = fitted.sides.iter().map(|side| {
-            let mut said = vec![0.0; width];
+            let mut sum = vec![0.0; width];
             for (input, output) in side.inputs.chunks_exact(width).zip(side.outputs.chunks_exact(width)) {
-                let looks: f64 = input.iter().zip(seen).map(|(&a, b)| f64::from(a) * b).sum();
-                said.iter_mut().zip(output).for_each(|(sum, &x)| *sum += looks * f64::from(x));
+                let projection: f64 = input.iter().zip(seen).map(|(&a, b)| f64::from(a) * b).sum();
+                sum.iter_mut().zip(output).for_each(|(sum, &x)| *sum += projection * f64::from(x));
             }
-            said
+            sum
         });
         heads.collect::<Vec<_>>()
     };
-    let said = [says(&mean), says(&constant)].concat();
-    [vec![mean, constant], said].concat()
+    let outputs = [head_outputs(&mean), head_outputs(&constant)].concat();
+    [vec![mean, constant], outputs].concat()
 }
 
 /// Makes the vectors orthonormal to each other and to `to`, which is already orthonormal (Gram-Schmidt, twice for

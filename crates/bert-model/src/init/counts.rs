@@ -1,16 +1,16 @@
-//! Counts: initial values from a log-bilinear model of neighbouring tokens (bigram counts).
+//! Bigram initialization: initial values from a log-bilinear model of neighbouring tokens (bigram counts).
 //!
-//! BERT has the neighbour heads of [`super::neighbours`] here. Its word embeddings begin with the table of the
-//! log-bilinear model, the values and outputs of those heads with its matrices, and the rest of the way to the logits
-//! is as near to the identity as BERT allows. Before its first step BERT predicts a masked token from its neighbours.
+//! The model has the previous-next heads of [`super::neighbours`]. Its word embeddings are initialized to the table of
+//! the log-bilinear model, the value and output weights of those heads to its matrices, and the path to the logits
+//! close to the identity. So an untrained model predicts a masked token from its neighbours.
 //!
-//! A `[MASK]` place then carries the sum of what its neighbours predict, because the embedding of `[MASK]` is zero
-//! but for its position, and the feed-forward network of the first layer begins with zero. The head of the masked LM
-//! is the identity with a large bias, where GELU is linear; the LayerNorm behind it takes the bias away again. For
-//! the next sentence `[CLS]` compares the segments ([`super::comparison`]).
+//! At a `[MASK]` position the hidden state is the sum of the neighbours' predictions, because the embedding of `[MASK]`
+//! is zero except for its position, and the feed-forward output of the first layer is zero. The transform of the
+//! masked-LM head is the identity with a large bias, where GELU is linear; the LayerNorm after it removes the bias. For
+//! the next-sentence prediction, `[CLS]` compares the segments ([`super::comparison`]).
 
 use super::comparison::{self, Comparison};
-use super::neighbours::{EMBEDDING_STD, FIRST_LAYER, Neighbours};
+use super::neighbours::{EMBEDDING_STD, FIRST_LAYER, PreviousNextWeights};
 use super::{LogBilinear, LogBilinearShape, LogBilinearSide, truncated_normal};
 use crate::config::BertConfig;
 use crate::error::Error;
@@ -21,13 +21,13 @@ const HEAD_GAIN: f64 = 1.5;
 const FARTHER_SHARE: f64 = 0.6;
 /// The bias of the masked-LM head, where GELU is linear.
 const LINEAR: f32 = 3.0;
-/// Logits as a share of what each side alone was fitted to give: two sides know some things twice.
+/// Factor of the logits. Each side was fitted alone; the sum of both would count their common information twice.
 const LOGIT_SHARE: f64 = 0.7;
 
-/// The values of a model that begins with counts.
-pub(super) struct Counts<'a> {
-    neighbours: Neighbours<'a>,
-    /// Changes values so that `[CLS]` compares segments. A model of one layer has no second one that compares.
+/// The initial values of [`Initialization::Bigram`](super::Initialization::Bigram).
+pub(super) struct BigramWeights<'a> {
+    previous_next: PreviousNextWeights<'a>,
+    /// Changes values so that `[CLS]` compares segments; `None` for one layer, since the second layer compares.
     pub(super) comparison: Option<Comparison>,
     fitted: &'a LogBilinear,
     shape: LogBilinearShape,
@@ -36,9 +36,9 @@ pub(super) struct Counts<'a> {
     seed: u64,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> BigramWeights<'a> {
     pub(super) fn new(config: &'a BertConfig, fitted: &'a LogBilinear, seed: u64) -> Result<Self, Error> {
-        let (shape, neighbours) = (LogBilinear::shape(config)?, Neighbours::new(config, seed)?);
+        let (shape, previous_next) = (LogBilinear::shape(config)?, PreviousNextWeights::new(config, seed)?);
         let (expected, found) = (config.vocab_size, fitted.bias.len());
         let fits = |side: &LogBilinearSide| {
             side.inputs.len() == shape.rank * shape.width && side.outputs.len() == side.inputs.len()
@@ -50,16 +50,16 @@ impl<'a> Counts<'a> {
         let (hidden, head_size) = (config.hidden_size, config.hidden_size / config.num_attention_heads);
         let compares = config.num_hidden_layers >= 2 && config.type_vocab_size >= 2;
         let comparison = compares.then(|| Comparison::new(config, fitted, shape.width, seed));
-        Ok(Self { neighbours, comparison, fitted, shape, hidden, head_size, seed })
+        Ok(Self { previous_next, comparison, fitted, shape, hidden, head_size, seed })
     }
 
-    /// The values of a parameter, where they are not the reference's.
+    /// Returns the values of a parameter in the published layout; `None` for the reference's values.
     pub(super) fn values(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
         let len = shape.iter().product();
         match name {
             "bert.embeddings.word_embeddings.weight" => {
                 let drawn = truncated_normal::values(name, shape, EMBEDDING_STD, self.seed);
-                Some(self.words(self.neighbours.without_positions(drawn)))
+                Some(self.words(self.previous_next.without_positions(drawn)))
             }
             "bert.embeddings.token_type_embeddings.weight" => {
                 Some(comparison::segments(len, self.hidden, self.shape.width))
@@ -68,18 +68,20 @@ impl<'a> Counts<'a> {
             "cls.predictions.transform.dense.bias" => Some(vec![LINEAR; len]),
             "cls.predictions.transform.LayerNorm.weight" => Some(vec![self.logit_gain() as f32; len]),
             "cls.predictions.bias" => {
-                // Rows that a table has beyond the vocabulary are as unlikely as the rarest token.
+                // Rows of the table beyond the vocabulary get the bias of the rarest token.
                 let mut bias = self.fitted.bias.clone();
                 bias.resize(len, bias.iter().copied().fold(f32::INFINITY, f32::min));
                 Some(bias)
             }
             _ => match name.strip_prefix(FIRST_LAYER) {
-                Some("attention.self.value.weight") => Some(self.looks(self.neighbours.values(name, shape)?)),
+                Some("attention.self.value.weight") => {
+                    Some(self.value_weights(self.previous_next.values(name, shape)?))
+                }
                 Some("attention.output.dense.weight") => {
-                    Some(self.says(self.neighbours.values(name, shape)?))
+                    Some(self.output_weights(self.previous_next.values(name, shape)?))
                 }
                 Some("output.dense.weight") => Some(vec![0.0; len]),
-                _ => self.neighbours.values(name, shape),
+                _ => self.previous_next.values(name, shape),
             },
         }
     }
@@ -97,13 +99,14 @@ impl<'a> Counts<'a> {
 
     /// Returns the weight of the last LayerNorm, chosen so that the logits match the fitted model's.
     fn logit_gain(&self) -> f64 {
-        let said = 2.0 * HEAD_GAIN.powi(2) * self.shape.width as f64;
-        // The share of a mask's vector that the neighbours said; the rest is its position.
-        let share = (said / (self.hidden as f64 + said)).sqrt();
+        let signal = 2.0 * HEAD_GAIN.powi(2) * self.shape.width as f64;
+        // The neighbours' fraction of the norm of a `[MASK]` hidden state; the rest is the position embedding.
+        let share = (signal / (self.hidden as f64 + signal)).sqrt();
         let both = 2f64.sqrt() * self.fitted_size();
         LOGIT_SHARE * both / (self.table_scale() * share * (self.hidden as f64).sqrt())
     }
 
+    /// Returns the word embeddings, `[vocab_size, hidden]`, given the random values of all rows.
     fn words(&self, mut table: Vec<f32>) -> Vec<f32> {
         let scale = self.table_scale();
         let rows = table.chunks_exact_mut(self.hidden).zip(self.fitted.table.chunks_exact(self.shape.width));
@@ -111,27 +114,26 @@ impl<'a> Counts<'a> {
             if id == self.fitted.mask_id {
                 row.fill(0.0);
             } else if !self.fitted.special.contains(&id) {
-                self.put(row, scale, fitted);
+                self.write_direction(row, scale, fitted);
             }
         }
         table
     }
 
-    /// The values of the heads, `[hidden, hidden]`: each row of a neighbour head is a direction in which a neighbour is
-    /// looked at.
-    fn looks(&self, mut weights: Vec<f32>) -> Vec<f32> {
+    /// Returns the value weights, `[hidden, hidden]`: each row of a previous-next head is one of the input directions.
+    fn value_weights(&self, mut weights: Vec<f32>) -> Vec<f32> {
         for (at, scale, inputs, _) in self.directions() {
-            self.put(&mut weights[at * self.hidden..(at + 1) * self.hidden], scale, inputs);
+            self.write_direction(&mut weights[at * self.hidden..(at + 1) * self.hidden], scale, inputs);
         }
         weights
     }
 
-    /// The output of the attention, `[hidden, hidden]`: each column of a neighbour head is what one of those directions
-    /// adds.
-    fn says(&self, mut weights: Vec<f32>) -> Vec<f32> {
+    /// Returns the weights of the attention output, `[hidden, hidden]`: each column of a previous-next head is one of
+    /// the output directions.
+    fn output_weights(&self, mut weights: Vec<f32>) -> Vec<f32> {
         let mut column = vec![0.0; self.hidden];
         for (at, scale, _, outputs) in self.directions() {
-            self.put(&mut column, scale, outputs);
+            self.write_direction(&mut column, scale, outputs);
             for (row, value) in column.iter().enumerate() {
                 weights[row * self.hidden + at] = *value;
             }
@@ -156,7 +158,7 @@ impl<'a> Counts<'a> {
     }
 
     /// Writes a direction into the word dimensions of a row, and zeros elsewhere.
-    fn put(&self, row: &mut [f32], scale: f64, direction: &[f32]) {
+    fn write_direction(&self, row: &mut [f32], scale: f64, direction: &[f32]) {
         row.fill(0.0);
         let words = &mut row[self.hidden - self.shape.width..];
         words.iter_mut().zip(direction).for_each(|(to, &from)| *to = (scale * f64::from(from)) as f32);

@@ -1,80 +1,82 @@
-//! Neighbour heads: initial values with which the masked LM learns from the first step.
+//! Previous-next initialization: heads of the first layer attend to the neighbouring tokens from the first step.
 //!
-//! Small BERTs stay at the loss of word frequencies alone for thousands of steps, because attention over random
-//! position embeddings has no direction for "the token before" and has to find one. Here it begins with one. Only
-//! initial values differ; the architecture stays BERT.
+//! With the reference's initialization, small BERT models plateau at the unigram loss for thousands of steps: attention
+//! over random position embeddings has to learn a direction for "the previous token" first. This initialization
+//! provides it. Only initial values differ; the architecture is BERT's.
 //!
-//! A share of the width, `D` dimensions ([`position_width`]), belongs to positions alone. The embedding of position
-//! `p` is there
+//! `D` dimensions of the hidden size ([`position_width`]) are reserved for positions. The embedding of position `p` in
+//! these dimensions is
 //!
 //! ```text
 //! P[p, 2k] = sin(f_k p), P[p, 2k+1] = cos(f_k p)        times the scale of embeddings
 //! ```
 //!
-//! with frequencies evenly spaced, so that the product of two positions has one sharp peak. A query that is the
-//! rotation of `P` by `f_k o`, on keys that are `P` itself, attends to offset `o`: the first heads of the first layer
-//! to -1, +1 and, where there are four, -2 and +2. The gain makes that attention about .97. Values, outputs and the
-//! feed-forward network of this layer have standard deviation `1 / sqrt(inputs)`, so that what the heads see reaches
-//! the residual stream at full strength; the other layers begin as in the reference, near the identity.
+//! with evenly spaced frequencies, so that the product of two positions has one sharp peak. With queries that are `P`
+//! rotated by `f_k o` and keys that are `P`, a head attends to offset `o`: the first heads of the first layer to -1, +1
+//! and, with at least four heads, -2 and +2. The gain makes the attention probability about 0.97. Values, outputs and
+//! the feed-forward network of this layer have standard deviation `1 / sqrt(inputs)`, so that the outputs of the heads
+//! reach the residual stream at full strength. The other layers have the reference's initialization.
 
 use super::truncated_normal;
 use crate::config::BertConfig;
 use crate::error::Error;
 
-/// Standard deviation of word and position embeddings in the dimensions that each has.
+/// Standard deviation of word and position embeddings, each in its own dimensions.
 pub(super) const EMBEDDING_STD: f64 = 0.12;
-/// Lowest and highest frequency of the positions, in radians a token.
+/// Lowest and highest frequency of the positions, in radians per token.
 const FREQUENCIES: (f64, f64) = (0.06, 2.6);
-/// The score of the neighbour that a head looks at, before the softmax, in a model without noise.
+/// The attention score at a head's offset, before the softmax, without the random part of the weights.
 const PEAK_SCORE: f64 = 10.24;
-/// Most dimensions of the positions.
-const MOST_POSITION_WIDTH: usize = 32;
-/// Fewer frequencies have no sharp peak.
-const LEAST_POSITION_WIDTH: usize = 6;
+/// Maximum number of dimensions reserved for positions.
+const MAX_POSITION_WIDTH: usize = 32;
+/// Minimum number of dimensions reserved for positions; with fewer frequencies the peak is not sharp.
+const MIN_POSITION_WIDTH: usize = 6;
 /// The token offsets that the first heads attend to.
 const OFFSETS: [i64; 4] = [-1, 1, -2, 2];
 
-/// Dimensions behind the positions' that words leave free too: marks of the segment and of `[CLS]`.
+/// Number of dimensions after the positions that are zero in word embeddings: the marks of the segment and of `[CLS]`.
 pub(super) const MARKS: usize = 2;
 
 pub(super) const FIRST_LAYER: &str = "bert.encoder.layer.0.";
 
-/// Returns the number of dimensions reserved for positions: 32, or the head size minus the marks if that is less.
+/// Returns the number of dimensions reserved for positions: 32, or the head size minus the marks, rounded down to an
+/// even number, if that is less.
 pub(super) fn position_width(config: &BertConfig) -> usize {
-    let beside_marks = (config.hidden_size / config.num_attention_heads).saturating_sub(MARKS);
-    (beside_marks / 2 * 2).min(MOST_POSITION_WIDTH)
+    let without_marks = (config.hidden_size / config.num_attention_heads).saturating_sub(MARKS);
+    (without_marks / 2 * 2).min(MAX_POSITION_WIDTH)
 }
 
 /// Returns the offsets that the first heads attend to: all, or the nearest two if there are fewer than four heads.
 pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
     let (heads, width) = (config.num_attention_heads, position_width(config));
-    if heads < 2 || width < LEAST_POSITION_WIDTH {
+    if heads < 2 || width < MIN_POSITION_WIDTH {
         let reason = format!(
-            "is {heads}, each {} wide; neighbour heads need two of at least {} (the initialization `reference` takes any)",
+            "is {heads}, each {} wide; previous-next and bigram initialization need at least two heads of width {} or \
+             more (`reference` works with any)",
             config.hidden_size / heads,
-            LEAST_POSITION_WIDTH + MARKS
+            MIN_POSITION_WIDTH + MARKS
         );
         return Err(Error::Config { key: "num_attention_heads".into(), reason });
     }
     Ok(if heads < OFFSETS.len() { &OFFSETS[..2] } else { &OFFSETS })
 }
 
-/// The values of a model with neighbour heads.
-pub(super) struct Neighbours<'a> {
+/// The initial values of [`Initialization::PreviousNext`](super::Initialization::PreviousNext).
+pub(super) struct PreviousNextWeights<'a> {
     config: &'a BertConfig,
     seed: u64,
-    /// Dimensions of the positions.
+    /// Number of dimensions reserved for positions.
     width: usize,
     /// The offsets that the first heads attend to.
     offsets: &'static [i64],
 }
 
-impl<'a> Neighbours<'a> {
+impl<'a> PreviousNextWeights<'a> {
     pub(super) fn new(config: &'a BertConfig, seed: u64) -> Result<Self, Error> {
         Ok(Self { config, seed, width: position_width(config), offsets: offsets(config)? })
     }
 
-    /// The values of a parameter, where they are not the reference's.
+    /// Returns the values of a parameter in the published layout; `None` for the reference's values.
     pub(super) fn values(&self, name: &str, shape: &[usize]) -> Option<Vec<f32>> {
         let drawn = |std| truncated_normal::values(name, shape, std, self.seed);
         let reference = || drawn(self.config.initializer_range);
@@ -86,9 +88,11 @@ impl<'a> Neighbours<'a> {
             "cls.predictions.transform.dense.weight" => Some(fan_in()),
             _ => match name.strip_prefix(FIRST_LAYER)? {
                 "attention.self.query.weight" => {
-                    Some(self.looking(reference(), |offset| rotation(self.width, offset)))
+                    Some(self.add_position_matrix(reference(), |offset| rotation(self.width, offset)))
                 }
-                "attention.self.key.weight" => Some(self.looking(reference(), |_| rotation(self.width, 0.0))),
+                "attention.self.key.weight" => {
+                    Some(self.add_position_matrix(reference(), |_| rotation(self.width, 0.0)))
+                }
                 "attention.self.value.weight"
                 | "attention.output.dense.weight"
                 | "intermediate.dense.weight"
@@ -98,12 +102,13 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// A table of embeddings with nothing in the dimensions of positions and marks.
+    /// Returns the table with zeros in the dimensions of positions and marks.
     pub(super) fn without_positions(&self, mut table: Vec<f32>) -> Vec<f32> {
         table.chunks_exact_mut(self.config.hidden_size).for_each(|row| row[..self.width + MARKS].fill(0.0));
         table
     }
 
+    /// Returns the position embeddings, `[max_position_embeddings, hidden]`.
     fn positions(&self, shape: &[usize]) -> Vec<f32> {
         let mut table = vec![0.0; shape[0] * shape[1]];
         for (position, row) in table.chunks_exact_mut(shape[1]).enumerate() {
@@ -116,8 +121,8 @@ impl<'a> Neighbours<'a> {
         table
     }
 
-    /// Adds to the rows of each neighbour head a matrix `[width, width]` on the positions, which depends on its offset.
-    fn looking(&self, mut weights: Vec<f32>, matrix: impl Fn(f64) -> Vec<f64>) -> Vec<f32> {
+    /// Adds `matrix(offset)`, `[width, width]`, times the gain to the position dimensions of each previous-next head.
+    fn add_position_matrix(&self, mut weights: Vec<f32>, matrix: impl Fn(f64) -> Vec<f64>) -> Vec<f32> {
         let hidden = self.config.hidden_size;
         let head_size = hidden / self.config.num_attention_heads;
         let gain = (PEAK_SCORE * (head_size as f64).sqrt() / self.width as f64).sqrt();
@@ -131,7 +136,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Frequency `k` of `width / 2`.
+/// Returns frequency `k` of `width / 2`, in radians per token.
 fn frequency(k: usize, width: usize) -> f64 {
     let (lowest, highest) = FREQUENCIES;
     lowest + (highest - lowest) * k as f64 / (width / 2 - 1) as f64

@@ -1,19 +1,18 @@
 //! The reference's initialization: truncated normal for tables and matrices, zeros for biases, 1 and 0 for LayerNorm.
 //!
 //! Ports `create_initializer` of the reference's `modeling.py` (`truncated_normal_initializer(0.02)`). Each parameter
-//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's. Heads on
-//! features, which the reference does not have, begin as recurrent networks usually do: uniform within one over the
-//! root of their inputs.
+//! is a pure function of (seed, its published name), drawn by `bert_random`; the draws are not TensorFlow's. Weights
+//! named `head.` (feature heads, which the reference does not have) are uniform within `1 / sqrt(inputs)`.
 
 use bert_random::{normal_within, uniform};
 
-/// The values of the parameter with this canonical name, in the layout of published checkpoints.
+/// Returns the values of the parameter with this canonical name, in the published layout.
 pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f32> {
     let len = shape.iter().product();
     if shape.len() >= 2 && name.starts_with("head.") {
         uniform(name, len, 1.0 / (shape[1] as f64).sqrt(), seed)
     } else if shape.len() >= 2 {
-        // The standard deviation is that before the draws are cut at two of them.
+        // `std` is the standard deviation before truncation at two standard deviations.
         normal_within(name, len, std, 2.0, seed)
     } else if name.ends_with("LayerNorm.weight") {
         vec![1.0; len]
@@ -26,11 +25,11 @@ pub(super) fn values(name: &str, shape: &[usize], std: f64, seed: u64) -> Vec<f3
 mod tests {
     use super::*;
 
-    /// Values that one stream gives.
+    /// Number of values per random stream.
     const CHUNK: usize = 1 << 16;
 
     #[test]
-    fn truncated_normal_has_the_reference_moments_within_five_sigma() {
+    fn truncated_normal_moments_are_within_five_sigma() {
         let n = 1_000_000;
         let values = values("a.weight", &[1000, 1000], 0.02, 3);
         assert!(values.iter().all(|v| v.abs() <= 0.04));
@@ -56,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn layer_norm_is_one_and_biases_are_zero() {
+    fn layer_norm_is_one_and_biases_zero() {
         let draw = |name| values(name, &[3], 0.02, 1);
         assert_eq!(draw("x.LayerNorm.weight"), [1.0; 3]);
         assert_eq!(draw("x.LayerNorm.bias"), [0.0; 3]);

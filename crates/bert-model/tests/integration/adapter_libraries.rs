@@ -1,4 +1,5 @@
-//! Adapters, LoRA and fusion against the `adapters` library and PEFT themselves: forward, gradient, and folders both ways.
+//! Adapters, LoRA and fusion against the `adapters` library and PEFT themselves: forward, gradient, and folders both
+//! ways.
 //!
 //! Runs `tests/golden/check_adapters.py` with the interpreter that the environment variable `BERT_PYTHON` names (torch,
 //! transformers 4.57, adapters and PEFT installed).
@@ -8,7 +9,7 @@ use std::process::Command;
 
 use bert_model::weights::named_tensors_to_bytes;
 use bert_model::{
-    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
+    AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, is_fusion_parameter, map_parameters,
     read_adapter, read_fusion, read_safetensors, save_adapter, save_fusion, save_pretrained,
 };
@@ -63,7 +64,7 @@ fn write(path: &Path, tensors: &NamedTensors) {
     std::fs::write(path, named_tensors_to_bytes(tensors)).unwrap();
 }
 
-/// The logits and the gradient of all that learns, under the library's names.
+/// Returns the logits and the gradients of all trained parameters, by the library's names.
 fn expected(
     model: &BertForSequenceClassification,
     device: &Device,
@@ -80,7 +81,7 @@ fn expected(
 
 #[test]
 #[ignore = "needs Python with transformers 4.57, adapters and PEFT (BERT_PYTHON)"]
-fn the_libraries_compute_the_same() {
+fn adapter_libraries_compute_the_same() {
     let python =
         std::env::var("BERT_PYTHON").expect("this test needs BERT_PYTHON, an interpreter with adapters");
     let dir = tempfile::tempdir().unwrap();
@@ -104,8 +105,9 @@ fn the_libraries_compute_the_same() {
     );
     let save = |path: &Path, name: &str, adapter: AdapterConfig| {
         let model = varied(base(&device).with_adapter(adapter, 3).unwrap(), 0.3, is_adapter_parameter);
-        let origin = AdapterOrigin { name, base: "base" };
-        save_adapter(&mut folder_sink(path), &model, &config(), adapter, origin, vocabulary(&words)).unwrap();
+        let metadata = AdapterMetadata { name, base: "base" };
+        save_adapter(&mut folder_sink(path), &model, &config(), adapter, metadata, vocabulary(&words))
+            .unwrap();
         model
     };
     let bottleneck = |form, reduction_factor| AdapterConfig::Bottleneck { form, reduction_factor };
@@ -151,7 +153,7 @@ fn the_libraries_compute_the_same() {
     println!("{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
-    // And theirs on our encoder.
+    // Adapters that the libraries saved, on our encoder.
     for form in ["seq_bn", "double_seq_bn", "par_bn", "lora", "fusion"] {
         let theirs = at(form).join("theirs");
         let model = match form {

@@ -1,11 +1,11 @@
-//! Adapters and LoRA against a plain network that reads the folders under the libraries' names.
+//! Compares adapters and LoRA with a plain network that reads their folders by the libraries' tensor names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_model::adapter::AdapterFolder;
 use bert_model::{
-    AdapterConfig, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
+    AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     Error, Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
     read_safetensors, save_adapter, to_named_tensors,
 };
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Worst, batch, device, named_gradients, small_config, values};
 
-const ORIGIN: AdapterOrigin<'_> = AdapterOrigin { name: "rte", base: "run" };
+const METADATA: AdapterMetadata<'_> = AdapterMetadata { name: "rte", base: "run" };
 
 fn forms() -> [AdapterConfig; 4] {
     let bottleneck = |form, reduction_factor| AdapterConfig::Bottleneck { form, reduction_factor };
@@ -54,7 +54,7 @@ fn words() -> Vec<String> {
 fn save(dir: &Path, model: &BertForSequenceClassification, adapter: AdapterConfig) {
     let words = words();
     let vocabulary = Vocabulary::uncased(&words, 20);
-    save_adapter(&mut folder_sink(dir), model, &config(), adapter, ORIGIN, vocabulary).unwrap();
+    save_adapter(&mut folder_sink(dir), model, &config(), adapter, METADATA, vocabulary).unwrap();
 }
 
 fn json_of(dir: &Path, file: &str) -> Value {
@@ -65,7 +65,7 @@ fn write_json(dir: &Path, file: &str, value: &Value) {
     std::fs::write(dir.join(file), value.to_string()).unwrap();
 }
 
-/// BERT as in the papers, one operation at a time, on tensors under their published names.
+/// BERT as in the papers, one operation at a time, on tensors by published name.
 struct Plain {
     tensors: NamedTensors,
     device: Device,
@@ -73,7 +73,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// A parameter as `[out, in]`, or `[1, width]`.
+    /// Returns a parameter as `[out, in]`, or `[1, width]`.
     fn get(&self, name: &str) -> Tensor<2> {
         let leaf = || {
             let (shape, values) = self.tensors.get(name).unwrap_or_else(|| panic!("no tensor {name}"));
@@ -96,7 +96,7 @@ impl Plain {
         normal * gamma.unsqueeze() + beta.unsqueeze()
     }
 
-    /// `down`, the activation, `up`.
+    /// Computes `up(activation(down(x)))`.
     fn bottleneck(&self, place: &str, x: Tensor<3>, swish: bool) -> Tensor<3> {
         let narrow = self.dense(&format!("{place}.adapters.rte.adapter_down.0"), x);
         let narrow = match swish {
@@ -106,8 +106,8 @@ impl Plain {
         self.dense(&format!("{place}.adapters.rte.adapter_up"), narrow)
     }
 
-    /// The end of half a layer.
-    fn end(&self, place: &str, h: Tensor<3>, input: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
+    /// Computes the end of a block: adapter, residual and LayerNorm.
+    fn finish(&self, place: &str, h: Tensor<3>, input: Tensor<3>, adapter: AdapterConfig) -> Tensor<3> {
         let norm = |x| self.layer_norm(&format!("{place}.LayerNorm"), x);
         let AdapterConfig::Bottleneck { form, .. } = adapter else { return norm(h + input) };
         let after_attention = place.ends_with("attention.output");
@@ -144,13 +144,13 @@ impl Plain {
         let context =
             activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([batch, seq, hidden]);
         let place = format!("{name}.attention.output");
-        let x = self.end(&place, self.dense(&format!("{place}.dense"), context), x, adapter);
+        let x = self.finish(&place, self.dense(&format!("{place}.dense"), context), x, adapter);
         let wide = activation::gelu(self.dense(&format!("{name}.intermediate.dense"), x.clone()));
         let place = format!("{name}.output");
-        self.end(&place, self.dense(&format!("{place}.dense"), wide), x, adapter)
+        self.finish(&place, self.dense(&format!("{place}.dense"), wide), x, adapter)
     }
 
-    /// Logits from the embeddings' output.
+    /// Returns the logits, given the output of the embeddings.
     fn logits(&self, embedded: Tensor<3>, adapter: AdapterConfig, classifier: &str) -> Tensor<2> {
         let [batch, _, hidden] = embedded.dims();
         let layers = (0..2).map(|layer| format!("bert.encoder.layer.{layer}"));
@@ -164,7 +164,7 @@ impl Plain {
 }
 
 #[test]
-fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names() {
+fn adapters_match_plain_network() {
     let device = device().autodiff();
     for adapter in forms() {
         let dir = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names()
             .into_keys()
             .filter(|name| is_adapter_parameter(name) || name.starts_with("classifier."))
             .collect();
-        assert_eq!(got.keys().cloned().collect::<BTreeSet<_>>(), learn, "what has a gradient");
+        assert_eq!(got.keys().cloned().collect::<BTreeSet<_>>(), learn, "parameters with a gradient");
         for (name, (_, gradient)) in got {
             let published = match lora {
                 true => format!("base_model.model.{}", name.replace(".lora.", ".")),
@@ -222,7 +222,7 @@ fn forward_and_gradient_are_those_of_a_plain_network_under_the_libraries_names()
 /// `state_dict` of its `Adapter` below `BottleneckLayer.adapters`; its `BertSelfOutput` and `BertOutput` are such
 /// layers.
 #[test]
-fn names_and_configurations_are_the_libraries() {
+fn adapter_names_and_configs_match_the_libraries() {
     let half = |place: &str| -> Vec<String> {
         let ends = ["adapter_down.0.bias", "adapter_down.0.weight", "adapter_up.bias", "adapter_up.weight"];
         ends.iter().map(|end| format!("bert.encoder.layer.1.{place}.adapters.rte.{end}")).collect()
@@ -272,14 +272,14 @@ fn names_and_configurations_are_the_libraries() {
 }
 
 #[test]
-fn a_folder_comes_back_as_it_was() {
+fn saved_folder_round_trips() {
     for adapter in forms() {
         let dir = tempfile::tempdir().unwrap();
         let model = adapted(adapter, &device());
         save(dir.path(), &model, adapter);
         let folder = read_adapter(dir.path()).unwrap();
         assert_eq!((folder.adapter, folder.hidden_size), (adapter, 24));
-        // Another classifier, so that the folder's own is seen to be taken.
+        // A different classifier shows that the folder's classifier replaces it.
         let mut fresh = base(&device());
         fresh.classifier = BertForSequenceClassification::new(&config(), 9, &device()).classifier;
         let again = folder.apply(fresh).unwrap();
@@ -287,9 +287,9 @@ fn a_folder_comes_back_as_it_was() {
     }
 }
 
-/// As `BertAdapterModel` of the library saves it: a head of its own, named after the adapter.
+/// Reads a head as `BertAdapterModel` of the library saves it, named after the adapter.
 #[test]
-fn a_flexible_head_is_the_classifier() {
+fn flexible_prediction_head_is_read() {
     let adapter = forms()[0];
     let dir = tempfile::tempdir().unwrap();
     let model = adapted(adapter, &device());
@@ -309,7 +309,7 @@ fn a_flexible_head_is_the_classifier() {
 }
 
 #[test]
-fn a_fresh_adapter_is_the_libraries_beginning() {
+fn fresh_adapter_matches_the_libraries() {
     let input = batch(&[7, 5], 7, 61, &device());
     let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
     let start = logits(&base(&device()));
@@ -320,13 +320,13 @@ fn a_fresh_adapter_is_the_libraries_beginning() {
         assert_ne!(tensors, to_named_tensors(&fresh(2)), "another seed");
         for (name, (shape, values)) in tensors.iter().filter(|(name, _)| is_adapter_parameter(name)) {
             let bound = 1.0 / (*shape.last().unwrap() as f32).sqrt();
-            let greatest = values.iter().fold(0f32, |max, x| max.max(x.abs()));
-            let nothing = greatest == 0.0;
+            let maximum = values.iter().fold(0f32, |max, x| max.max(x.abs()));
+            let nothing = maximum == 0.0;
             match adapter.name() {
                 _ if name.ends_with(".bias") => assert!(nothing, "{name}"),
-                "seq_bn" | "double_seq_bn" => assert!(!nothing && greatest < 0.1, "{name}: {greatest}"),
+                "seq_bn" | "double_seq_bn" => assert!(!nothing && maximum < 0.1, "{name}: {maximum}"),
                 _ if name.contains(".up.") || name.contains("lora_B") => assert!(nothing, "{name}"),
-                _ => assert!(greatest <= bound && greatest > 0.9 * bound, "{name}: {greatest}"),
+                _ => assert!(maximum <= bound && maximum > 0.9 * bound, "{name}: {maximum}"),
             }
         }
         let close = start.iter().zip(logits(&model)).all(|(a, b)| (a - b).abs() < 1e-6);
@@ -339,7 +339,7 @@ fn a_fresh_adapter_is_the_libraries_beginning() {
 }
 
 #[test]
-fn a_merged_lora_computes_the_same_in_a_plain_shape() {
+fn merged_lora_computes_the_same() {
     let adapter = forms()[3];
     let model = adapted(adapter, &device());
     let merged = model.clone().with_lora_merged();
@@ -348,7 +348,7 @@ fn a_merged_lora_computes_the_same_in_a_plain_shape() {
     let logits = |model: &BertForSequenceClassification| values(model.forward(input.clone(), Mode::Eval));
     assert_eq!(logits(&merged), logits(&model));
     assert_ne!(logits(&merged), logits(&base(&device())));
-    // The pass that keeps the attentions has it too.
+    // The pass that returns the attention probabilities uses the merged weights too.
     let states = model.bert.forward_with_states(input.clone());
     let plain = model.bert.forward(input.clone(), Mode::Eval);
     let mut worst = Worst::default();
@@ -356,7 +356,7 @@ fn a_merged_lora_computes_the_same_in_a_plain_shape() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_adapters_are_rejected() {
     let pfeiffer = forms()[0];
     let lora = forms()[3];
     let folder = |adapter: AdapterConfig, change: &dyn Fn(&mut Value)| {
@@ -367,7 +367,7 @@ fn what_does_not_fit_is_refused() {
         write_json(dir.path(), "adapter_config.json", &config);
         dir
     };
-    let said = |adapter, change: &dyn Fn(&mut Value)| {
+    let message = |adapter, change: &dyn Fn(&mut Value)| {
         let dir = folder(adapter, change);
         read_adapter(dir.path()).unwrap_err().to_string()
     };
@@ -381,17 +381,17 @@ fn what_does_not_fit_is_refused() {
         ),
         (pfeiffer, "/config/reduction_factor", json!({ "0": 4 }), "one number for all layers is read"),
         (pfeiffer, "/config/scaling", json!("learned"), "`scaling` is \"learned\""),
-        (pfeiffer, "/name", json!(null), "`name` is not a text"),
+        (pfeiffer, "/name", json!(null), "`name` is not a string"),
         (lora, "/peft_type", json!("IA3"), "`peft_type` is \"IA3\"; LORA is read"),
         (lora, "/target_modules", json!(["query"]), "`target_modules` is [\"query\"]"),
         (lora, "/use_dora", json!(true), "`use_dora` is true; a LoRA without it is read"),
     ];
     for (adapter, pointer, value, expected) in cases {
-        let found = said(adapter, &|config| *config.pointer_mut(pointer).unwrap() = value.clone());
+        let found = message(adapter, &|config| *config.pointer_mut(pointer).unwrap() = value.clone());
         assert!(found.contains(expected), "{found}");
     }
 
-    // Another width, and other layers.
+    // A different width, and a different number of layers.
     let unchanged: &dyn Fn(&mut Value) = &|_| {};
     let read = |adapter| -> AdapterFolder { read_adapter(folder(adapter, unchanged).path()).unwrap() };
     let mut wide = config();

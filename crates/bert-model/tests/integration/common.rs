@@ -1,4 +1,4 @@
-//! Goldens as tensors, closeness with a scale, and small models.
+//! Golden tensors, comparison relative to a scale, and small models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 
-/// Both losses, picked from the logits; for training, `BertForPreTraining::loss` gives them without.
+/// Returns both losses, gathered from the logits. `BertForPreTraining::loss` computes them without a gather.
 pub(crate) fn pretraining_loss(
     output: PretrainingOutput,
     targets: PretrainingTargets,
@@ -35,7 +35,7 @@ pub(crate) fn golden_folder(hidden_act: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(hidden_act)
 }
 
-/// The tensors of one golden file: floats as they are, integers apart.
+/// The tensors of one golden file, floats and integers.
 pub(crate) struct Golden {
     pub(crate) floats: NamedTensors,
     pub(crate) ints: BTreeMap<String, (Vec<usize>, Vec<i32>)>,
@@ -79,7 +79,7 @@ impl Golden {
         }
     }
 
-    /// The batch with its padded predictions, whose weight is 0.
+    /// Returns the batch, including padded predictions, which have weight 0.
     pub(crate) fn pretraining(
         &self,
         device: &Device,
@@ -114,7 +114,7 @@ pub(crate) fn scalar(tensor: Tensor<1>) -> f64 {
     f64::from(values(tensor)[0])
 }
 
-/// The greatest difference, over the greatest expected magnitude (or `floor`, if that is greater).
+/// Returns the maximum difference, relative to the maximum expected magnitude or `floor`, whichever is greater.
 pub(crate) fn error(got: &[f32], expected: &[f32], floor: f32) -> f64 {
     assert_eq!(got.len(), expected.len());
     assert!(got.iter().all(|x| x.is_finite()));
@@ -124,7 +124,7 @@ pub(crate) fn error(got: &[f32], expected: &[f32], floor: f32) -> f64 {
     worst / f64::from(scale)
 }
 
-/// Collects errors and prints the greatest at the end.
+/// Collects errors and prints the maximum.
 #[derive(Default)]
 pub(crate) struct Worst(f64, String);
 
@@ -138,11 +138,11 @@ impl Worst {
     }
 
     pub(crate) fn report(&self, what: &str) {
-        println!("{what}: greatest error {:.2e} of the tensor's scale, at {}", self.0, self.1);
+        println!("{what}: maximum error {:.2e} of the tensor's scale, at {}", self.0, self.1);
     }
 }
 
-/// Every gradient by its published name, in the published layout.
+/// Returns every gradient by published name, in the published layout.
 pub(crate) fn named_gradients<M: Module>(model: &M, gradients: &Gradients) -> NamedTensors {
     struct Collector<'a>(Vec<String>, &'a Gradients, NamedTensors);
     impl ModuleVisitor for Collector<'_> {
@@ -168,7 +168,7 @@ pub(crate) fn named_gradients<M: Module>(model: &M, gradients: &Gradients) -> Na
     collector.2
 }
 
-/// A small model with every part, without dropout unless asked for.
+/// Returns the configuration of a small model with all parts and without dropout.
 pub(crate) fn small_config() -> BertConfig {
     let mut config = BertConfig::preset(Preset::Tiny, 61);
     config.hidden_size = 24;
@@ -185,7 +185,7 @@ pub(crate) fn small_model(config: &BertConfig) -> BertForPreTraining {
     BertForPreTraining::new(config, 5, &device())
 }
 
-/// Rows of `lengths` tokens, padded to `seq`, with ids made from their place.
+/// Returns rows of `lengths` tokens, padded to `seq`, with ids that depend on row and position.
 pub(crate) fn batch(lengths: &[usize], seq: usize, vocab: usize, device: &Device) -> BertInput {
     let place = |f: &dyn Fn(usize, usize) -> i32| {
         let rows = lengths.iter().enumerate();

@@ -1,4 +1,4 @@
-//! config.json, presets and the counts that follow from the sizes.
+//! config.json, presets, and the parameter and FLOP counts.
 
 use bert_model::{BertConfig, Error, Gelu, Preset, named_parameters};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ fn minimal() -> Map<String, Value> {
 
 #[test]
 fn counts() {
-    // Millions of parameters and GFLOP of a training step per sequence, of the released sizes.
+    // The released sizes: millions of parameters, and GFLOP per sequence of a training step.
     let published = [
         (Preset::Tiny, 4.39, 0.82, 3.80),
         (Preset::Mini, 11.17, 3.56, 16.48),
@@ -40,7 +40,7 @@ fn counts() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn config_round_trips() {
     let mut config = small_config().with_labels(&["entailment", "not_entailment", "unknown"]);
     config.hidden_act = Gelu::Tanh;
     config.classifier_dropout = Some(0.25);
@@ -55,7 +55,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_transformers_writes_is_read_and_its_keys_are_kept() {
+fn transformers_config_keys_are_preserved() {
     let config = BertConfig::read(golden_folder("gelu_new").join("config.json")).unwrap();
     assert_eq!((config.hidden_act, config.num_labels), (Gelu::Tanh, 3));
     assert_eq!(config.layer_norm_eps, 1e-12);
@@ -77,7 +77,7 @@ fn defaults_are_berts() {
 }
 
 #[test]
-fn another_model_is_refused_by_its_key() {
+fn unsupported_config_values_name_the_key() {
     let wrong = [
         ("hidden_act", json!("relu")),
         ("hidden_act", json!(3)),

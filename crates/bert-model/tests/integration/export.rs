@@ -1,4 +1,4 @@
-//! What `transformers` says about folders that we write.
+//! Loads the saved folders with `transformers` and compares the outputs.
 //!
 //! Runs `tests/golden/check_export.py` with the interpreter that the environment variable `BERT_PYTHON`
 //! names (torch and transformers installed).

@@ -1,4 +1,4 @@
-//! Checkpoint folders: what is written is read, names old and new, and each way a folder can be wrong.
+//! Checkpoint folders: round trips, old and current tensor names, and every error.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn renamed(tensors: NamedTensors, f: impl Fn(&str) -> String) -> NamedTensors {
 }
 
 #[test]
-fn names_are_the_published_ones() {
+fn tensor_names_are_the_published_ones() {
     let bytes = std::fs::read(golden_folder("gelu").join("model.safetensors")).unwrap();
     let published = named_tensors_from_bytes(&bytes, Path::new("golden")).unwrap();
     let config = BertConfig::read(golden_folder("gelu").join("config.json")).unwrap();
@@ -48,7 +48,7 @@ fn names_are_the_published_ones() {
 }
 
 #[test]
-fn a_folder_comes_back_as_it_was() {
+fn saved_folder_round_trips() {
     let dir = tempfile::tempdir().unwrap();
     let (config, words) = (small_config(), words());
     let model = small_model(&config);
@@ -84,7 +84,7 @@ fn a_folder_comes_back_as_it_was() {
     assert_eq!(to_named_tensors(&read), to_named_tensors(&model));
     assert!(report.missing.is_empty() && report.unexpected.is_empty());
 
-    // The same folder as the start of a classifier: the encoder as it was, the classifier from the seed.
+    // The same folder initializes a classifier: the encoder is loaded, the classifier is random.
     let labels = |config: BertConfig| config.with_labels(&["a", "b", "c"]);
     let (classifier, config, report) =
         load_pretrained::<BertForSequenceClassification>(&a, labels, LoadPolicy::FreshHeads, 3, &device())
@@ -100,7 +100,7 @@ fn a_folder_comes_back_as_it_was() {
 }
 
 #[test]
-fn the_header_says_pt() {
+fn safetensors_header_says_pt() {
     let bytes = to_safetensors_bytes(&small_model(&small_config()));
     let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
     assert_eq!(header.metadata().as_ref().unwrap()["format"], "pt");
@@ -122,15 +122,15 @@ fn old_names_prefixes_and_tied_copies() {
     published.insert("bert.embeddings.position_ids".into(), (vec![1, 3], vec![0.0, 1.0, 2.0]));
     assert_eq!(load(published.clone(), LoadPolicy::Exact).unwrap(), expected);
 
-    // The bias only under its other name, and the encoder's names without their prefix.
+    // The bias under its tied name only, and the names of the encoder without their prefix.
     published.remove("cls.predictions.bias");
     let bare = renamed(published, |name| name.trim_start_matches("bert.").to_string());
     assert_eq!(load(bare, LoadPolicy::Exact).unwrap(), expected);
 }
 
-/// `BertModel` and `BertForMaskedLM` leave heads or the pooler out.
+/// Checkpoints of `BertModel` and `BertForMaskedLM` lack heads or the pooler.
 #[test]
-fn parts_of_a_model_start_a_whole_one() {
+fn partial_checkpoints_initialize_a_model() {
     let full = tensors();
     let fresh = to_named_tensors(&BertForPreTraining::new(&small_config(), 77, &device()));
     let without = |parts: &[&str]| -> NamedTensors {
@@ -195,7 +195,7 @@ fn tied_copies_must_be_equal_and_names_unique() {
 }
 
 #[test]
-fn halves_are_widened_and_integers_refused() {
+fn f16_is_widened_and_integers_rejected() {
     let read = |dtype, bytes: &[u8], shape: &[usize]| {
         let view = TensorView::new(dtype, shape.to_vec(), bytes).unwrap();
         let bytes = serialize([("x", view)], None).unwrap();
@@ -214,8 +214,8 @@ fn halves_are_widened_and_integers_refused() {
 }
 
 #[test]
-fn weights_in_bf16_are_rounded_to_the_nearest_in_half_the_room() {
-    // 1 + 2^-8 lies between two numbers of bf16, and goes to the even one; 1 + 3 * 2^-8 too.
+fn bf16_export_rounds_to_nearest() {
+    // 1 + 2^-8 and 1 + 3 * 2^-8 are halfway between two bf16 numbers and are rounded to the even one.
     let eighth = 2f32.powi(-8);
     let values = vec![1.0, 1.0 + eighth, 1.0 + 3.0 * eighth, -2.5e-3, 3.0e38];
     let tensors: NamedTensors = [("x".to_string(), (vec![5], values))].into();
@@ -227,7 +227,7 @@ fn weights_in_bf16_are_rounded_to_the_nearest_in_half_the_room() {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_and_never_a_panic() {
+fn damaged_safetensors_do_not_panic() {
     let small: NamedTensors = [("x".to_string(), (vec![2, 2], vec![1.0; 4]))].into();
     let good = named_tensors_to_bytes(&small);
     assert_eq!(named_tensors_from_bytes(&good, Path::new("x")).unwrap(), small);
@@ -238,7 +238,7 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
         assert_eq!(error.exit_code(), 3);
         assert!(error.to_string().contains("w.safetensors"), "{error}");
     }
-    // Any one damaged byte: an error, or other numbers, or another name.
+    // One damaged byte gives an error, a different number or a different name.
     for place in 0..good.len() {
         for flip in [1u8, 0x80, 0xFF] {
             let mut bad = good.clone();
@@ -286,7 +286,7 @@ fn folders_without_readable_weights() {
 }
 
 #[test]
-fn a_vocabulary_that_does_not_fit_is_refused_before_anything_is_written() {
+fn mismatched_vocabulary_is_rejected_before_writing() {
     let (config, model) = (small_config(), small_model(&small_config()));
     let save = |words: &[String], fail: bool| {
         let mut written = 0;

@@ -1,8 +1,8 @@
-//! Against `transformers`: the numbers of `tests/golden/make_transformers_goldens.py`, in f32.
+//! Compares the model with `transformers`: the values of `tests/golden/make_transformers_goldens.py`, in f32.
 //!
-//! Each tensor is compared on its own scale: the greatest difference over the greatest magnitude. A key's
-//! bias has no influence (softmax does not see what is added to a whole row), so its true gradient is 0
-//! and what either side has is rounding: it is compared on the scale of the smallest real gradients.
+//! The error of a tensor is the maximum difference, relative to its maximum magnitude. The bias of the keys has no
+//! effect, because softmax ignores a constant added to a row, so its true gradient is 0 and both sides have rounding
+//! errors only: they are compared relative to the smallest nonzero gradients.
 
 use bert_model::{
     Architecture, BertConfig, BertForMultipleChoice, BertForPreTraining, BertForQuestionAnswering,
@@ -19,7 +19,7 @@ use crate::common::{
 
 const TOLERANCE: f64 = 1e-5;
 const ACTIVATIONS: [&str; 2] = ["gelu", "gelu_new"];
-/// The smallest gradient tensor that is not zero has this magnitude.
+/// The magnitude of the smallest nonzero gradient tensor.
 const GRADIENT_FLOOR: f32 = 0.03;
 
 fn model(hidden_act: &str, device: &Device) -> (BertForPreTraining, BertConfig) {
@@ -44,7 +44,7 @@ fn check_gradients(worst: &mut Worst, got: &NamedTensors, golden: &Golden) {
 }
 
 #[test]
-fn every_state_and_logit() {
+fn hidden_states_and_logits_match() {
     for hidden_act in ACTIVATIONS {
         let golden = Golden::read(hidden_act, "pretraining.safetensors");
         let (model, config) = model(hidden_act, &device());
@@ -74,7 +74,7 @@ fn every_state_and_logit() {
 }
 
 #[test]
-fn both_losses_and_every_gradient_on_both_paths() {
+fn losses_and_gradients_match_on_both_paths() {
     let device = device().autodiff();
     for hidden_act in ACTIVATIONS {
         let golden = Golden::read(hidden_act, "pretraining.safetensors");
@@ -128,7 +128,7 @@ fn classifier() {
     }
 }
 
-/// A fresh model with the golden encoder and the golden weights of its head.
+/// Returns the model with the golden encoder and the golden weights of its head.
 fn with_head<M: Module>(golden: &Golden, head: &str, fresh: M) -> M {
     let mut tensors = read_pretrained_tensors(&golden_folder("gelu")).unwrap();
     for name in [format!("{head}.weight"), format!("{head}.bias")] {
@@ -139,13 +139,13 @@ fn with_head<M: Module>(golden: &Golden, head: &str, fresh: M) -> M {
     model
 }
 
-/// The gradients that a golden of a head has: the head's and the word embeddings'.
+/// Checks the gradients of a head and of the word embeddings.
 fn check_head_gradients<M: Module>(worst: &mut Worst, model: &M, loss: &Tensor<1>, golden: &Golden) {
     let gradients = named_gradients(model, &loss.backward());
     let expected = golden.floats.iter().filter_map(|(name, of)| Some((name.strip_prefix("grad.")?, of)));
     let mut checked = 0;
     for (name, (shape, expected)) in expected {
-        // Padding has scores too, and so gradients; PyTorch leaves row 0, the padding's, out of the table's.
+        // Padding has scores, and so gradients; PyTorch excludes row 0, `[PAD]`, from the gradient of the table.
         let skipped = if name.contains("word_embeddings") { shape[1] } else { 0 };
         let (got, expected) = (&gradients[name].1[skipped..], &expected[skipped..]);
         worst.check(name, got, expected, GRADIENT_FLOOR, TOLERANCE);
@@ -210,9 +210,9 @@ fn multiple_choice() {
     worst.report("multiple choice");
 }
 
-/// Without the heads, the same names but for the prefix.
+/// The encoder alone has the same names without the prefix.
 #[test]
-fn the_encoder_alone_reads_the_same_folder() {
+fn encoder_loads_from_a_pretraining_folder() {
     let golden = Golden::read("gelu", "pretraining.safetensors");
     let (_, config) = model("gelu", &device());
     let tensors = read_pretrained_tensors(&golden_folder("gelu")).unwrap();
@@ -224,9 +224,9 @@ fn the_encoder_alone_reads_the_same_folder() {
     Worst::default().check("pooled", &pooled, golden.float("pooled_output"), 0.0, TOLERANCE);
 }
 
-/// Ten steps of the reference's optimizer, written out on the host in f32, end where `transformers` ends.
+/// Ten steps of the reference's optimizer, computed on the host in f32, give the weights of `transformers`.
 #[test]
-fn ten_losses_of_training() {
+fn ten_training_losses_match() {
     let device = device().autodiff();
     for hidden_act in ACTIVATIONS {
         let golden = Golden::read(hidden_act, "trajectory.safetensors");
@@ -254,7 +254,7 @@ fn ten_losses_of_training() {
         let mut worst = Worst::default();
         for (name, (_, weights)) in to_named_tensors(&model) {
             let expected = golden.float(&format!("final.{name}"));
-            // Where the true gradient is 0, Adam turns rounding into steps.
+            // If the true gradient is 0, Adam turns rounding errors into steps.
             let tolerance = if name.ends_with("key.bias") { 1e-4 } else { TOLERANCE };
             worst.check(&name, &weights, expected, 0.0, tolerance);
         }

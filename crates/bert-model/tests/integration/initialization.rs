@@ -1,4 +1,4 @@
-//! Initial values other than the reference's: what an untrained model does with them.
+//! Untrained models with previous-next and bigram initialization: attention, predictions and segment comparison.
 
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, Error, Initialization, LogBilinear,
@@ -12,7 +12,7 @@ fn model(config: &BertConfig, initialization: Initialization<'_>, seed: u64) -> 
     BertForPreTraining::initialized(config, initialization, seed, &device()).unwrap()
 }
 
-/// Presets, and shapes with other heads.
+/// Returns presets, and configurations with other numbers of heads.
 fn shapes() -> Vec<BertConfig> {
     let mut shapes = vec![BertConfig::preset(Preset::Tiny, 500), BertConfig::preset(Preset::Mini, 500)];
     for (hidden_size, num_attention_heads) in [(128, 4), (192, 3), (256, 2)] {
@@ -21,49 +21,52 @@ fn shapes() -> Vec<BertConfig> {
     shapes
 }
 
-/// The mean attention of each head of a layer on the token at an offset, over all tokens that have one.
+/// Returns the mean attention probability of each head for the token at an offset, over all tokens that have one.
 fn attention_at(attention: &Tensor<4>, offset: i64) -> Vec<f64> {
     let [rows, heads, length, _] = attention.dims();
     let all = values(attention.clone());
     let mean = |head: usize| {
         let places = (0..rows).flat_map(|row| (0..length).map(move |at| (row, at)));
-        let looks = places.filter_map(|(row, at)| {
+        let probabilities = places.filter_map(|(row, at)| {
             let to = at.checked_add_signed(offset as isize).filter(|&to| to < length)?;
             Some(f64::from(all[((row * heads + head) * length + at) * length + to]))
         });
-        let looks: Vec<f64> = looks.collect();
-        looks.iter().sum::<f64>() / looks.len() as f64
+        let probabilities: Vec<f64> = probabilities.collect();
+        probabilities.iter().sum::<f64>() / probabilities.len() as f64
     };
     (0..heads).map(mean).collect()
 }
 
 #[test]
-fn neighbour_heads_look_at_their_neighbours() {
+fn neighbour_heads_attend_to_adjacent_tokens() {
     for config in shapes() {
         for seed in [1, 2] {
-            let model = model(&config, Initialization::Neighbours, seed);
+            let model = model(&config, Initialization::PreviousNext, seed);
             let states = model.bert.forward_with_states(batch(&[96, 96], 96, 500, &device()));
             let heads = config.num_attention_heads;
             let offsets: &[i64] = if heads < 4 { &[-1, 1] } else { &[-1, 1, -2, 2] };
             for (head, &offset) in offsets.iter().enumerate() {
-                let looks = attention_at(&states.attentions[0], offset);
-                assert!(looks[head] > 0.9, "{heads} heads: head {head} at {offset}: {looks:?}");
+                let attention = attention_at(&states.attentions[0], offset);
+                assert!(attention[head] > 0.9, "{heads} heads: head {head} at {offset}: {attention:?}");
             }
             // The other heads, and all heads of other layers, attend to no particular offset.
             let others = attention_at(&states.attentions[0], -1)[offsets.len()..].to_vec();
             let later = attention_at(&states.attentions[1], -1);
-            assert!(others.iter().chain(&later).all(|&look| look < 0.1), "{others:?} {later:?}");
+            assert!(
+                others.iter().chain(&later).all(|&probability| probability < 0.1),
+                "{others:?} {later:?}"
+            );
         }
     }
 }
 
 #[test]
-fn what_is_not_said_is_the_references() {
+fn unspecified_settings_follow_the_reference() {
     let config = BertConfig::preset(Preset::Mini, 300);
     let reference = to_named_tensors(&BertForPreTraining::new(&config, 7, &device()));
     let same = to_named_tensors(&model(&config, Initialization::Reference, 7));
     assert_eq!(reference, same);
-    let neighbours = to_named_tensors(&model(&config, Initialization::Neighbours, 7));
+    let neighbours = to_named_tensors(&model(&config, Initialization::PreviousNext, 7));
     let differ: Vec<&str> =
         reference.keys().filter(|name| neighbours[*name] != reference[*name]).map(String::as_str).collect();
     let layer = "bert.encoder.layer.0.";
@@ -80,19 +83,19 @@ fn what_is_not_said_is_the_references() {
         "cls.predictions.transform.dense.weight".into(),
     ];
     assert_eq!(differ, expected);
-    assert_eq!(neighbours, to_named_tensors(&model(&config, Initialization::Neighbours, 7)));
-    let other = to_named_tensors(&model(&config, Initialization::Neighbours, 8));
+    assert_eq!(neighbours, to_named_tensors(&model(&config, Initialization::PreviousNext, 7)));
+    let other = to_named_tensors(&model(&config, Initialization::PreviousNext, 8));
     assert_ne!(other[&expected[2]], neighbours[&expected[2]]);
 }
 
 #[test]
-fn a_shape_without_room_is_refused() {
+fn too_small_models_are_rejected() {
     for (hidden_size, num_attention_heads) in [(64, 1), (24, 6)] {
         let config = BertConfig { hidden_size, num_attention_heads, ..BertConfig::preset(Preset::Tiny, 50) };
         let error =
-            BertForPreTraining::initialized(&config, Initialization::Neighbours, 1, &device()).unwrap_err();
+            BertForPreTraining::initialized(&config, Initialization::PreviousNext, 1, &device()).unwrap_err();
         assert!(matches!(&error, Error::Config { key, .. } if key == "num_attention_heads"), "{error}");
-        assert!(error.to_string().contains("`reference` takes any"), "{error}");
+        assert!(error.to_string().contains("`reference` works with any"), "{error}");
     }
 }
 
@@ -107,7 +110,7 @@ fn cycle(config: &BertConfig) -> LogBilinear {
     let table: Vec<f32> =
         (0..WORDS * width).map(|i| ((i * i) as f64 * 0.713 + i as f64).sin() as f32).collect();
     let row = |token: usize| &table[token * width..(token + 1) * width];
-    let beside = |token: usize, offset: i64| {
+    let neighbour = |token: usize, offset: i64| {
         let words = (WORDS - first) as i64;
         first + (token as i64 - first as i64 - offset).rem_euclid(words) as usize
     };
@@ -115,9 +118,9 @@ fn cycle(config: &BertConfig) -> LogBilinear {
         let (mut inputs, mut outputs) = (vec![0.0; shape.rank * width], vec![0.0; shape.rank * width]);
         for (direction, token) in (first..WORDS).enumerate() {
             inputs[direction * width..][..width].copy_from_slice(row(token));
-            outputs[direction * width..][..width].copy_from_slice(row(beside(token, offset)));
+            outputs[direction * width..][..width].copy_from_slice(row(neighbour(token, offset)));
         }
-        // The word's own direction answers: a row's length is sqrt(width / 2), what is looked at has sqrt(width).
+        // One direction responds to a word: a row has norm sqrt(width / 2), the projected embedding sqrt(width).
         LogBilinearSide { inputs, outputs, size: 0.5 * (width as f64).powf(1.5) }
     };
     LogBilinear {
@@ -131,10 +134,10 @@ fn cycle(config: &BertConfig) -> LogBilinear {
 }
 
 #[test]
-fn an_untrained_model_predicts_what_its_counts_say() {
+fn bigram_initialization_predicts_bigram_probabilities() {
     for config in [Preset::Tiny, Preset::Mini].map(|preset| BertConfig::preset(preset, WORDS + 3)) {
         let fitted = cycle(&config);
-        let model = model(&config, Initialization::Counts(&fitted), 3);
+        let model = model(&config, Initialization::Bigram(&fitted), 3);
         let (length, first) = (33, MASK + 1);
         let words: Vec<i32> = (0..length).map(|at| (first + at * 7 / 7 % (WORDS - first)) as i32).collect();
         // Every fourth word is masked, so each has neighbours on both sides.
@@ -159,11 +162,11 @@ fn an_untrained_model_predicts_what_its_counts_say() {
 }
 
 #[test]
-fn rows_beyond_the_vocabulary_are_as_unlikely_as_the_rarest_token() {
+fn padding_vocabulary_rows_are_unlikely() {
     let config = BertConfig::preset(Preset::Tiny, WORDS + 3);
     let mut fitted = cycle(&config);
     fitted.bias[7] = -12.5;
-    let tensors = to_named_tensors(&model(&config, Initialization::Counts(&fitted), 3));
+    let tensors = to_named_tensors(&model(&config, Initialization::Bigram(&fitted), 3));
     let (_, bias) = &tensors["cls.predictions.bias"];
     assert_eq!(bias[WORDS..], [-12.5; 3]);
     assert_eq!(bias[..WORDS], fitted.bias);
@@ -192,10 +195,10 @@ fn pair(same: bool, seed: usize) -> BertInput {
 }
 
 #[test]
-fn cls_looks_at_one_segment_with_each_of_two_heads() {
+fn cls_heads_attend_to_one_segment_each() {
     for config in [Preset::Tiny, Preset::Mini].map(|preset| BertConfig::preset(preset, WORDS)) {
         let fitted = cycle(&config);
-        let model = model(&config, Initialization::Counts(&fitted), 3);
+        let model = model(&config, Initialization::Bigram(&fitted), 3);
         let attentions = model.bert.forward_with_states(pair(true, 1)).attentions;
         let [_, heads, length, _] = attentions[0].dims();
         let of_cls = |layer: usize, head: usize| {
@@ -210,11 +213,11 @@ fn cls_looks_at_one_segment_with_each_of_two_heads() {
 }
 
 #[test]
-fn an_untrained_model_tells_pairs_of_one_subject() {
+fn untrained_model_separates_pairs_by_topic() {
     for config in [Preset::Tiny, Preset::Mini].map(|preset| BertConfig::preset(preset, WORDS)) {
         let fitted = cycle(&config);
         for seed in [1, 2, 3] {
-            let model = model(&config, Initialization::Counts(&fitted), seed);
+            let model = model(&config, Initialization::Bigram(&fitted), seed);
             let next = |same: bool, text: usize| {
                 let positions = Tensor::from_data([1], &device());
                 let input = PretrainingInput { bert: pair(same, text), masked_lm_positions: positions };
@@ -230,11 +233,11 @@ fn an_untrained_model_tells_pairs_of_one_subject() {
 }
 
 #[test]
-fn a_model_of_one_layer_has_nothing_to_compare_with() {
+fn one_layer_model_has_no_segment_comparison() {
     let config = BertConfig { num_hidden_layers: 1, ..BertConfig::preset(Preset::Tiny, WORDS) };
     let fitted = cycle(&config);
     let reference = to_named_tensors(&BertForPreTraining::new(&config, 3, &device()));
-    let counts = to_named_tensors(&model(&config, Initialization::Counts(&fitted), 3));
+    let counts = to_named_tensors(&model(&config, Initialization::Bigram(&fitted), 3));
     let same = |name: &str| assert_eq!(reference[name], counts[name], "{name}");
     ["bert.pooler.dense.weight", "bert.pooler.dense.bias", "cls.seq_relationship.weight"]
         .into_iter()
@@ -242,11 +245,11 @@ fn a_model_of_one_layer_has_nothing_to_compare_with() {
 }
 
 #[test]
-fn counts_of_another_shape_are_refused() {
+fn counts_of_another_shape_are_rejected() {
     let (tiny, mini) = (BertConfig::preset(Preset::Tiny, WORDS), BertConfig::preset(Preset::Mini, WORDS));
     let fitted = cycle(&tiny);
     let refused = |config: &BertConfig| {
-        let initialization = Initialization::Counts(&fitted);
+        let initialization = Initialization::Bigram(&fitted);
         matches!(
             BertForPreTraining::initialized(config, initialization, 1, &device()),
             Err(Error::LogBilinear { found: WORDS, .. })

@@ -1,4 +1,4 @@
-//! Facts of the network that need no reference.
+//! Properties of the network that need no reference values.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn targets(ids: &[i32], labels: &[i32], device: &Device) -> PretrainingTargets {
 }
 
 #[test]
-fn a_fresh_model_knows_nothing() {
+fn fresh_model_has_uniform_losses() {
     for preset in [Preset::Tiny, Preset::Mini] {
         let config = BertConfig::preset(preset, 30522);
         let model = BertForPreTraining::new(&config, 1, &device());
@@ -44,9 +44,9 @@ fn a_fresh_model_knows_nothing() {
     }
 }
 
-/// The two facts of the course reports.
+/// LayerNorm output has norm `sqrt(width)` for any input; for width 2 it is (1, -1) or (-1, 1).
 #[test]
-fn layer_norm_puts_any_input_on_a_sphere() {
+fn layer_norm_output_has_unit_variance() {
     let norm = |d: usize| LayerNormConfig::new(d).with_epsilon(1e-12).init(&device());
     for d in [2usize, 3, 64, 768] {
         let x: Vec<f32> = (0..4 * d).map(|i| ((i * i) as f32 * 0.37).sin() * 3.0 - 1.0).collect();
@@ -78,7 +78,7 @@ fn padding_changes_nothing_at_real_tokens() {
         }
     }
     assert!(error(&long.1, &short.1, 0.0) < 1e-6);
-    // A padded key gets exactly nothing, and every row of probabilities sums to one.
+    // A padded key has probability 0, and every row of probabilities sums to 1.
     for (i, row) in long.2.chunks_exact(12).enumerate() {
         let length = lengths[i / (config.num_attention_heads * 12)];
         assert!(row[length..].iter().all(|p| *p == 0.0));
@@ -87,7 +87,7 @@ fn padding_changes_nothing_at_real_tokens() {
 }
 
 #[test]
-fn a_row_of_padding_alone_stays_finite_and_to_itself() {
+fn padding_rows_stay_finite_and_isolated() {
     let model = small_model(&small_config());
     let run = |lengths: &[usize]| {
         let input = batch(lengths, 6, 61, &device());
@@ -99,7 +99,7 @@ fn a_row_of_padding_alone_stays_finite_and_to_itself() {
 }
 
 #[test]
-fn predictions_are_those_of_the_gathered_places() {
+fn predictions_use_the_gathered_positions() {
     let config = small_config();
     let model = small_model(&config);
     let predict = |positions: &[i32]| {
@@ -118,7 +118,7 @@ fn predictions_are_those_of_the_gathered_places() {
 }
 
 #[test]
-fn micro_batches_add_up_to_the_batch() {
+fn micro_batch_gradients_sum_to_the_batch() {
     let device = device().autodiff();
     let config = small_config();
     let model = BertForPreTraining::new(&config, 5, &device);
@@ -153,7 +153,7 @@ fn micro_batches_add_up_to_the_batch() {
 }
 
 #[test]
-fn a_micro_batch_without_predictions_still_learns_the_order() {
+fn micro_batch_without_predictions_trains_next_sentence() {
     let device = device().autodiff();
     let model = BertForPreTraining::new(&small_config(), 5, &device);
     let input = PretrainingInput {
@@ -168,7 +168,7 @@ fn a_micro_batch_without_predictions_still_learns_the_order() {
     assert!(gradients.contains_key("bert.encoder.layer.0.output.dense.weight"));
 }
 
-/// With dropout both ways of computing the loss see the same masks.
+/// With dropout, both ways of computing the loss use the same masks.
 #[test]
 fn both_losses_agree_in_training() {
     let device = device().autodiff();
@@ -199,7 +199,7 @@ fn both_losses_agree_in_training() {
 }
 
 #[test]
-fn a_frozen_encoder_gets_no_gradient_and_drops_nothing() {
+fn frozen_encoder_has_no_gradient_or_dropout() {
     let device = device().autodiff();
     let mut config = small_config();
     config.hidden_dropout_prob = 0.3;
@@ -221,7 +221,7 @@ fn a_frozen_encoder_gets_no_gradient_and_drops_nothing() {
 }
 
 #[test]
-fn initial_values_do_not_depend_on_what_else_is_in_the_model() {
+fn initial_values_depend_only_on_their_name() {
     let config = small_config();
     let pretraining = to_named_tensors(&BertForPreTraining::new(&config, 4, &device()));
     let classifier = to_named_tensors(&BertForSequenceClassification::new(&config, 4, &device()));
@@ -237,7 +237,7 @@ fn initial_values_do_not_depend_on_what_else_is_in_the_model() {
 }
 
 #[test]
-fn losses_on_paper() {
+fn losses_match_hand_computed_values() {
     let logits = || Tensor::<2>::from_data([[0.0f32, 0.0], [1000.0, 0.0], [0.0, 2.0]], &device());
     let labels = || Tensor::from_data([0, 1, 1], &device());
     let expected = 2f64.ln() + 1000.0 + (1.0 + (-2f64).exp()).ln();

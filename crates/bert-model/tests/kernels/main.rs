@@ -1,4 +1,4 @@
-//! The whole model on fused and on plain operations: the same losses and gradients.
+//! Compares losses and gradients of the whole model on fused and on plain operations.
 
 use bert_kernels::Kernels;
 use bert_model::{
@@ -28,7 +28,7 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-/// Both losses and all gradients of one pass with dropout.
+/// Returns both losses and all gradients of one pass with dropout.
 fn pass(config: &BertConfig, kernels: Kernels) -> (Vec<f32>, Vec<Vec<f32>>) {
     let mut config = config.clone();
     config.compute.kernels = kernels;
@@ -78,7 +78,7 @@ fn fused_and_plain_passes_agree() {
         for ((name, got), want) in names.zip(&gradients).zip(&plain_gradients) {
             let norm = |x: &[f32]| x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
             let difference: Vec<f32> = got.iter().zip(want).map(|(got, want)| got - want).collect();
-            // The keys' bias has no gradient but rounding: 1e-6 in all.
+            // The gradient of the keys' bias is rounding error only, at most 1e-6.
             assert!(norm(&difference) < 2e-5 * norm(want) + 1e-6, "{hidden_act:?}: {name}");
         }
         assert_eq!((losses, gradients), pass(&config, Kernels::Fused), "a second fused pass differs");

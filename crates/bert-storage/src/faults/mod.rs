@@ -62,7 +62,7 @@ impl Faulty {
 
     /// Returns whether enough operations were tried for the fault to happen.
     #[must_use]
-    pub fn struck(&self) -> bool {
+    pub fn triggered(&self) -> bool {
         match self.fault {
             Fault::Read => self.reads.load(Ordering::SeqCst) >= self.nth,
             _ => self.operations() >= self.nth,

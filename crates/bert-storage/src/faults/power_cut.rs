@@ -46,8 +46,8 @@ struct Model {
 
 #[derive(Debug)]
 enum Node {
-    File { certain: Vec<u8>, now: Vec<u8> },
-    Folder { certain: BTreeMap<OsString, usize>, now: BTreeMap<OsString, usize> },
+    File { durable: Vec<u8>, current: Vec<u8> },
+    Folder { durable: BTreeMap<OsString, usize>, current: BTreeMap<OsString, usize> },
 }
 
 /// Names that are set (to a node) or removed (`None`) together, each in a folder.
@@ -95,7 +95,7 @@ impl PowerCut {
     }
 
     fn model(&self) -> MutexGuard<'_, Model> {
-        self.disk.lock().expect("no test goes on after a panic")
+        self.disk.lock().expect("no test continues after a panic")
     }
 
     /// Counts an operation; fails if the power is off.
@@ -112,18 +112,19 @@ impl PowerCut {
     }
 
     /// Returns the node of a path's parent folder, and the path's name in it.
-    fn place(&self, model: &Model, path: &Path) -> (usize, OsString) {
+    fn locate(&self, model: &Model, path: &Path) -> (usize, OsString) {
         let relative = self.relative(path);
-        let folder = model.find(relative.parent().unwrap_or(Path::new(""))).expect("its folder is there");
+        let folder =
+            model.find(relative.parent().unwrap_or(Path::new(""))).expect("the parent folder exists");
         (folder, relative.file_name().expect("not the root").to_owned())
     }
 
     fn open(&self, model: &mut Model, path: &Path) -> usize {
-        let (folder, name) = self.place(model, path);
+        let (folder, name) = self.locate(model, path);
         if let Some(node) = model.entry(folder, &name) {
             return node;
         }
-        model.nodes.push(Node::File { certain: Vec::new(), now: Vec::new() });
+        model.nodes.push(Node::File { durable: Vec::new(), current: Vec::new() });
         let node = model.nodes.len() - 1;
         model.change(vec![(folder, name, Some(node))]);
         node
@@ -135,22 +136,22 @@ impl Model {
         let number = self.nodes.len();
         if !path.is_dir() {
             let bytes = fs::read(path)?;
-            self.nodes.push(Node::File { certain: bytes.clone(), now: bytes });
+            self.nodes.push(Node::File { durable: bytes.clone(), current: bytes });
             return Ok(number);
         }
-        self.nodes.push(Node::Folder { certain: BTreeMap::new(), now: BTreeMap::new() });
+        self.nodes.push(Node::Folder { durable: BTreeMap::new(), current: BTreeMap::new() });
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             found.insert(entry.file_name(), self.scan(&entry.path())?);
         }
-        self.nodes[number] = Node::Folder { certain: found.clone(), now: found };
+        self.nodes[number] = Node::Folder { durable: found.clone(), current: found };
         Ok(number)
     }
 
     fn entry(&self, folder: usize, name: &OsStr) -> Option<usize> {
         match &self.nodes[folder] {
-            Node::Folder { now, .. } => now.get(name).copied(),
+            Node::Folder { current, .. } => current.get(name).copied(),
             Node::File { .. } => None,
         }
     }
@@ -161,8 +162,8 @@ impl Model {
 
     fn change(&mut self, edits: Vec<(usize, OsString, Option<usize>)>) {
         for (folder, name, node) in &edits {
-            if let Node::Folder { now, .. } = &mut self.nodes[*folder] {
-                set(now, name, *node);
+            if let Node::Folder { current, .. } = &mut self.nodes[*folder] {
+                set(current, name, *node);
             }
         }
         self.pending.push(Change(edits));
@@ -176,8 +177,8 @@ impl Model {
                 continue;
             }
             for (folder, name, node) in &change.0 {
-                if let Node::Folder { certain, .. } = &mut self.nodes[*folder] {
-                    set(certain, name, *node);
+                if let Node::Folder { durable, .. } = &mut self.nodes[*folder] {
+                    set(durable, name, *node);
                 }
             }
         }
@@ -185,10 +186,10 @@ impl Model {
 
     fn write_out(&self, node: usize, path: &Path, survival: Survival, random: &mut Stream) -> io::Result<()> {
         match &self.nodes[node] {
-            Node::File { certain, now } => fs::write(path, survivor(certain, now, survival, random)),
-            Node::Folder { certain, .. } => {
+            Node::File { durable, current } => fs::write(path, survivor(durable, current, survival, random)),
+            Node::Folder { durable, .. } => {
                 fs::create_dir_all(path)?;
-                certain
+                durable
                     .iter()
                     .try_for_each(|(name, &node)| self.write_out(node, &path.join(name), survival, random))
             }
@@ -198,7 +199,9 @@ impl Model {
     /// Returns the changes that remove everything below a folder.
     fn unlink_all(&mut self, folder: usize) {
         let entries: Vec<(OsString, usize)> = match &self.nodes[folder] {
-            Node::Folder { now, .. } => now.iter().map(|(name, &node)| (name.clone(), node)).collect(),
+            Node::Folder { current, .. } => {
+                current.iter().map(|(name, &node)| (name.clone(), node)).collect()
+            }
             Node::File { .. } => return,
         };
         for (name, node) in entries {
@@ -216,30 +219,30 @@ fn set(names: &mut BTreeMap<OsString, usize>, name: &OsStr, node: Option<usize>)
 }
 
 /// Returns the bytes of a file after the power cut.
-fn survivor(certain: &[u8], now: &[u8], survival: Survival, random: &mut Stream) -> Vec<u8> {
-    if certain == now {
-        return now.to_vec();
+fn survivor(durable: &[u8], current: &[u8], survival: Survival, random: &mut Stream) -> Vec<u8> {
+    if durable == current {
+        return current.to_vec();
     }
     match survival {
-        Survival::Everything => now.to_vec(),
-        Survival::Nothing => certain.to_vec(),
-        Survival::NamesOnly if now.starts_with(certain) => certain.to_vec(),
+        Survival::Everything => current.to_vec(),
+        Survival::Nothing => durable.to_vec(),
+        Survival::NamesOnly if current.starts_with(durable) => durable.to_vec(),
         Survival::NamesOnly => Vec::new(),
         Survival::Random(_) => match random.below(4) {
-            0 => certain.to_vec(),
-            1 => now.to_vec(),
+            0 => durable.to_vec(),
+            1 => current.to_vec(),
             // A file that only grows keeps its durable bytes.
-            2 if now.starts_with(certain) => {
-                let more = random.below(now.len() - certain.len() + 1);
-                now[..certain.len() + more].to_vec()
+            2 if current.starts_with(durable) => {
+                let more = random.below(current.len() - durable.len() + 1);
+                current[..durable.len() + more].to_vec()
             }
-            2 => now[..random.below(now.len() + 1)].to_vec(),
-            _ if now.starts_with(certain) => {
-                let mut bytes = certain.to_vec();
-                bytes.resize(now.len(), 0);
+            2 => current[..random.below(current.len() + 1)].to_vec(),
+            _ if current.starts_with(durable) => {
+                let mut bytes = durable.to_vec();
+                bytes.resize(current.len(), 0);
                 bytes
             }
-            _ => vec![0; now.len()],
+            _ => vec![0; current.len()],
         },
     }
 }
@@ -254,8 +257,8 @@ impl Write for CutFile {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let mut model = self.owner.step()?;
         self.file.write_all(buffer)?;
-        if let Node::File { now, .. } = &mut model.nodes[self.node] {
-            now.extend_from_slice(buffer);
+        if let Node::File { current, .. } = &mut model.nodes[self.node] {
+            current.extend_from_slice(buffer);
         }
         Ok(buffer.len())
     }
@@ -268,8 +271,8 @@ impl Write for CutFile {
 impl Durable for CutFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut model = self.owner.step()?;
-        if let Node::File { certain, now } = &mut model.nodes[self.node] {
-            certain.clone_from(now);
+        if let Node::File { durable, current } = &mut model.nodes[self.node] {
+            durable.clone_from(current);
         }
         Ok(())
     }
@@ -280,8 +283,8 @@ impl FileSystem for PowerCut {
         let mut model = self.step()?;
         let file = Disk.create(path)?;
         let node = self.open(&mut model, path);
-        if let Node::File { now, .. } = &mut model.nodes[node] {
-            now.clear();
+        if let Node::File { current, .. } = &mut model.nodes[node] {
+            current.clear();
         }
         Ok(Box::new(CutFile { file, node, owner: self.clone() }))
     }
@@ -303,7 +306,7 @@ impl FileSystem for PowerCut {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.rename(from, to)?;
-        let ((old, old_name), (new, new_name)) = (self.place(&model, from), self.place(&model, to));
+        let ((old, old_name), (new, new_name)) = (self.locate(&model, from), self.locate(&model, to));
         let node = model.entry(old, &old_name);
         model.change(vec![(old, old_name, None), (new, new_name, node)]);
         Ok(())
@@ -311,7 +314,7 @@ impl FileSystem for PowerCut {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
-        let folder = model.find(self.relative(path)).expect("a folder that is there");
+        let folder = model.find(self.relative(path)).expect("the folder exists");
         model.settle(|change| change.0.iter().any(|(touched, ..)| *touched == folder));
         Ok(())
     }
@@ -319,7 +322,7 @@ impl FileSystem for PowerCut {
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.remove_file(path)?;
-        let (folder, name) = self.place(&model, path);
+        let (folder, name) = self.locate(&model, path);
         model.change(vec![(folder, name, None)]);
         Ok(())
     }
@@ -327,8 +330,8 @@ impl FileSystem for PowerCut {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.create_dir(path)?;
-        let (folder, name) = self.place(&model, path);
-        model.nodes.push(Node::Folder { certain: BTreeMap::new(), now: BTreeMap::new() });
+        let (folder, name) = self.locate(&model, path);
+        model.nodes.push(Node::Folder { durable: BTreeMap::new(), current: BTreeMap::new() });
         let node = model.nodes.len() - 1;
         model.change(vec![(folder, name, Some(node))]);
         Ok(())
@@ -337,7 +340,7 @@ impl FileSystem for PowerCut {
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.remove_dir(path)?;
-        let (folder, name) = self.place(&model, path);
+        let (folder, name) = self.locate(&model, path);
         model.change(vec![(folder, name, None)]);
         Ok(())
     }
@@ -345,7 +348,7 @@ impl FileSystem for PowerCut {
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.remove_dir_all(path)?;
-        let (folder, name) = self.place(&model, path);
+        let (folder, name) = self.locate(&model, path);
         if let Some(node) = model.entry(folder, &name) {
             model.unlink_all(node);
         }
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_stays_and_the_rest_fails_after_the_cut() {
+    fn synced_data_survives_a_power_cut() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let files = PowerCut::over(folder.path(), 6).unwrap();
@@ -396,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_folder_may_come_back_in_part() {
+    fn a_removed_folder_may_partly_survive() {
         let mut kept = std::collections::BTreeSet::new();
         for seed in 0..64 {
             let folder = tempfile::tempdir().unwrap();

@@ -29,10 +29,10 @@ use crate::url::{has_secrets, with_lower_scheme, without_secrets};
 use reader::ObjectReader;
 
 /// Environment variable with the number of seconds for which a request is retried, instead of 180.
-const PATIENCE: &str = "BERT_RETRY_SECONDS";
+const RETRY_SECONDS: &str = "BERT_RETRY_SECONDS";
 
 /// Error message for a URL with credentials.
-const NO_CREDENTIALS: &str = "a URL has no credentials and no query here: they belong in the environment";
+const NO_CREDENTIALS: &str = "the URL contains credentials or a query: set them as environment variables of the store";
 
 /// Pause between two list requests.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,34 +40,34 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Minimum size of an upload part in bytes.
 const PART: u64 = 16 << 20;
 /// Maximum number of parts of an object; the limit of S3 is 10,000.
-const MOST_PARTS: u64 = 9_000;
+const MAX_PARTS: u64 = 9_000;
 /// Maximum number of parts in flight.
-const AT_ONCE: usize = 3;
+const MAX_IN_FLIGHT: usize = 3;
 
 /// A permanent error of a store. Its causes are omitted, because they repeat the URL of the request, and a server's URL
 /// may contain a password.
 #[derive(Debug, thiserror::Error)]
-#[error("{said}")]
+#[error("{message}")]
 struct StoreError {
-    said: String,
+    message: String,
     temporary: bool,
 }
 
-fn said(error: &io::Error) -> Option<&StoreError> {
+fn store_error(error: &io::Error) -> Option<&StoreError> {
     error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>())
 }
 
 /// Returns whether a later attempt may succeed: the store could not be reached or did not answer.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
-    said(error).is_some_and(|error| error.temporary)
+    store_error(error).is_some_and(|error| error.temporary)
 }
 
-/// Returns whether a store refused the request, for example because the bucket does not exist or the key is wrong.
+/// Returns whether a store rejected the request, for example because the bucket does not exist or the key is wrong.
 /// Another attempt would fail too.
 #[must_use]
-pub fn is_refusal(error: &io::Error) -> bool {
-    said(error).is_some_and(|error| !error.temporary)
+pub fn is_rejection(error: &io::Error) -> bool {
+    store_error(error).is_some_and(|error| !error.temporary)
 }
 
 fn failed(source: object_store::Error) -> io::Error {
@@ -76,25 +76,25 @@ fn failed(source: object_store::Error) -> io::Error {
         E::NotFound { .. } => (io::ErrorKind::NotFound, false),
         E::AlreadyExists { .. } => (io::ErrorKind::AlreadyExists, false),
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => (io::ErrorKind::PermissionDenied, false),
-        E::Generic { source, .. } => match refusal(&source.to_string()) {
+        E::Generic { source, .. } => match rejection_status(&source.to_string()) {
             Some("401" | "403") => (io::ErrorKind::PermissionDenied, false),
-            refusal => (io::ErrorKind::Other, refusal.is_none()),
+            status => (io::ErrorKind::Other, status.is_none()),
         },
         // Another process changed the object while it was read.
         E::Precondition { .. } => (io::ErrorKind::Other, true),
         _ => (io::ErrorKind::InvalidInput, false),
     };
-    io::Error::new(kind, StoreError { said: without_secrets(&source.to_string()), temporary })
+    io::Error::new(kind, StoreError { message: without_secrets(&source.to_string()), temporary })
 }
 
-/// Returns the status of a server that understood the request but refused it, for which the crate has no error kind.
-fn refusal(said: &str) -> Option<&str> {
-    let status = said.split_once("status code: ")?.1.get(..3)?;
+/// Returns the status of a server that understood the request but rejected it, for which the crate has no error kind.
+fn rejection_status(message: &str) -> Option<&str> {
+    let status = message.split_once("status code: ")?.1.get(..3)?;
     (status.starts_with('4') && !["408", "429"].contains(&status)).then_some(status)
 }
 
-fn invalid(said: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, said)
+fn invalid(message: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// Starts a request on the threads of the stores and returns the channel of its answer.
@@ -105,12 +105,12 @@ fn start<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -
         threads.worker_threads(2).thread_name("object-store").enable_all();
         threads.build().expect("threads can be started")
     });
-    let (give, take) = sync_channel(1);
+    let (sender, receiver) = sync_channel(1);
     threads.spawn(async move {
         // The receiver may no longer exist.
-        let _ = give.send(request.await);
+        let _ = sender.send(request.await);
     });
-    take
+    receiver
 }
 
 /// Runs a request and waits for its answer. Can be called from any thread, including a thread of another runtime.
@@ -122,8 +122,8 @@ fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) ->
 }
 
 /// Waits for the answer of a started request.
-fn answer<T>(coming: &Receiver<T>) -> io::Result<T> {
-    coming
+fn answer<T>(pending: &Receiver<T>) -> io::Result<T> {
+    pending
         .recv()
         .map_err(|_| invalid("the request cannot be made: check the URL and the variables of the store"))
 }
@@ -156,11 +156,11 @@ impl Object {
         }
         let url = with_lower_scheme(url);
         let url = url.to_str().ok_or_else(|| invalid("the URL is not UTF-8"))?;
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("it is no URL"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("it is not a URL"))?;
         let (host, key) = rest.split_once('/').unwrap_or((rest, ""));
         let is_web = matches!(scheme, "http" | "https");
         if host.is_empty() {
-            return Err(invalid("the URL names no bucket or host"));
+            return Err(invalid("the URL has no bucket or host"));
         }
         if is_web && key.contains(['?', '#']) {
             return Err(invalid(NO_CREDENTIALS));
@@ -210,10 +210,10 @@ pub(crate) fn size(url: &Path) -> io::Result<u64> {
 }
 
 /// Returns how long a request is retried.
-fn patience() -> Result<Duration, object_store::Error> {
-    let Ok(said) = std::env::var(PATIENCE) else { return Ok(Duration::from_secs(180)) };
-    said.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
-        source: format!("{PATIENCE} is {said:?}, and has to be a number of whole seconds").into(),
+fn retry_timeout() -> Result<Duration, object_store::Error> {
+    let Ok(value) = std::env::var(RETRY_SECONDS) else { return Ok(Duration::from_secs(180)) };
+    value.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
+        source: format!("{RETRY_SECONDS} is {value:?}, but must be a whole number of seconds").into(),
     })
 }
 
@@ -222,11 +222,11 @@ fn check_endpoint(variable: &str, endpoint: &str) -> Result<String, object_store
     let lower = endpoint.to_ascii_lowercase();
     let host = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
-        let said = format!(
-            "{variable} is {:?}, and has to begin with http:// or https:// and name a server",
+        let message = format!(
+            "{variable} is {:?}, but must begin with http:// or https:// and name a server",
             without_secrets(endpoint)
         );
-        return Err(object_store::Error::NotSupported { source: said.into() });
+        return Err(object_store::Error::NotSupported { source: message.into() });
     }
     Ok(lower)
 }
@@ -240,7 +240,7 @@ fn is_plain(variables: &[&str]) -> Result<bool, object_store::Error> {
 
 /// Returns the store of a host, configured by the environment.
 fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
-    let retry = RetryConfig { retry_timeout: patience()?, ..Default::default() };
+    let retry = RetryConfig { retry_timeout: retry_timeout()?, ..Default::default() };
     Ok(match scheme {
         "s3" | "s3a" => {
             let mut builder = AmazonS3Builder::from_env().with_bucket_name(host).with_retry(retry);
@@ -265,8 +265,9 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
             Arc::new(builder.with_retry(retry).build()?)
         }
         _ => {
-            let said = format!("{scheme}:// is not read: s3://, gs://, az://, http:// and https:// are");
-            return Err(object_store::Error::NotSupported { source: said.into() });
+            let message =
+                format!("{scheme}:// is not supported; use s3://, gs://, az://, http:// or https://");
+            return Err(object_store::Error::NotSupported { source: message.into() });
         }
     })
 }
@@ -278,16 +279,16 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let object = Object::of(folder)?;
     if object.is_web() {
-        return Err(invalid("a web server does not list its files: name each of them"));
+        return Err(invalid("a web server cannot list its files: name each file"));
     }
-    let patience = patience().map_err(failed)?;
+    let timeout = retry_timeout().map_err(failed)?;
     let start = Instant::now();
     let found = loop {
         let Object { store, key, .. } = object.clone();
         let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await })?;
         match found.map_err(failed) {
             // The crate retries requests, but not one whose answer is cut off.
-            Err(error) if is_transient(&error) && start.elapsed() < patience => thread::sleep(PAUSE),
+            Err(error) if is_transient(&error) && start.elapsed() < timeout => thread::sleep(PAUSE),
             found => break found?,
         }
     };
@@ -346,7 +347,7 @@ pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
     let object = Object::of(url)?;
     let mut file = File::open(file)?;
     let size = file.metadata()?.len();
-    let length = PART.max(size.div_ceil(MOST_PARTS));
+    let length = PART.max(size.div_ceil(MAX_PARTS));
     wait(async move {
         if size <= PART {
             let mut bytes = Vec::new();
@@ -363,7 +364,7 @@ pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
                 Ok(read) => sent += read as u64,
                 Err(error) => break Err(error),
             }
-            if let Err(error) = upload.wait_for_capacity(AT_ONCE).await {
+            if let Err(error) = upload.wait_for_capacity(MAX_IN_FLIGHT).await {
                 break Err(failed(error));
             }
             upload.put(part.into());
@@ -373,7 +374,7 @@ pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
             result => {
                 // The store may be unreachable; most stores remove old parts by a lifecycle rule of the bucket.
                 let _ = upload.abort().await;
-                result.and_then(|()| Err(io::Error::other("it changed while it was sent")))
+                result.and_then(|()| Err(io::Error::other("the file changed during the upload")))
             }
         }
     })?
@@ -385,14 +386,14 @@ mod tests {
 
     use super::*;
 
-    fn refusal_of(url: &str) -> String {
+    fn rejection_of(url: &str) -> String {
         let error = size(Path::new(url)).unwrap_err();
         assert!(!is_transient(&error), "{url}");
         error.to_string()
     }
 
     #[test]
-    fn objects_come_in_the_order_of_files() {
+    fn objects_are_listed_in_file_order() {
         mount("s3://ordered", Arc::new(InMemory::new()));
         for name in ["a/x.txt", "a.txt", "a-2/x.txt"] {
             put(&Path::new("S3://ordered").join(name), vec![1]).unwrap();
@@ -411,33 +412,34 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_are_not_read_are_refused() {
-        assert!(refusal_of("hdfs://host/x").contains("hdfs:// is not read: s3://"));
-        assert!(refusal_of("s3:///x").contains("names no bucket or host"));
+    fn unsupported_urls_are_rejected() {
+        assert!(rejection_of("hdfs://host/x").contains("hdfs:// is not supported; use s3://"));
+        assert!(rejection_of("s3:///x").contains("has no bucket or host"));
         for url in [
             "https://user:SECRET@host/x",
             "s3://KEY:SECRET@b/x",
             "https://h/x?a=SECRET",
             "az://c/x?sig=SECRET",
         ] {
-            let said = refusal_of(url);
-            assert!(said.contains("no credentials") && !said.contains("SECRET"), "{said}");
+            let message = rejection_of(url);
+            assert!(message.contains("contains credentials") && !message.contains("SECRET"), "{message}");
         }
     }
 
     #[test]
     fn requests_that_panic_are_errors() {
-        let said = wait(async { std::panic::resume_unwind(Box::new("stopped")) }).unwrap_err();
-        assert!(said.to_string().contains("the request cannot be made") && !is_transient(&said), "{said}");
+        let error = wait(async { std::panic::resume_unwind(Box::new("stopped")) }).unwrap_err();
+        assert!(error.to_string().contains("the request cannot be made") && !is_transient(&error), "{error}");
     }
 
     #[test]
-    fn servers_are_named_with_their_scheme() {
+    fn endpoints_need_a_scheme() {
         for value in ["localhost:9000", "http://", "https:///x", ""] {
             assert!(check_endpoint("A", value).is_err(), "{value}");
         }
-        let said = check_endpoint("AWS_ENDPOINT_URL", "minio:9000").unwrap_err().to_string();
-        assert!(said.contains("AWS_ENDPOINT_URL is \"minio:9000\", and has to begin with http://"), "{said}");
+        let message = check_endpoint("AWS_ENDPOINT_URL", "minio:9000").unwrap_err().to_string();
+        let expected = "AWS_ENDPOINT_URL is \"minio:9000\", but must begin with http://";
+        assert!(message.contains(expected), "{message}");
         assert_eq!(check_endpoint("A", "HTTP://minio:9000").unwrap(), "http://minio:9000");
     }
 }

@@ -149,7 +149,7 @@ impl DocumentSamples {
                 }
                 // Without this check, an epoch without instances would loop forever.
                 None if epoch_began_at == Some(place.first_sample) => {
-                    return Err(FolderProblem::NoInstances.at(&self.folder).into());
+                    return Err(FolderProblem::NoInstances.located(&self.folder).into());
                 }
                 None => {
                     epoch_began_at = Some(place.first_sample);
@@ -168,7 +168,7 @@ impl DocumentSamples {
             self.order = Some((epoch, Permutation::new(groups, &mut random)));
         }
         let (_, order) = self.order.as_ref().expect("made above");
-        let mut of_block: Vec<u64> = places.map(|place| order.at(place)).collect();
+        let mut of_block: Vec<u64> = places.map(|place| order.get(place)).collect();
         // In the order on disk.
         of_block.sort_unstable();
         let bucket = self.groups.read(of_block)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use bert_model::{
-    AdapterFolder, AdapterOrigin, Architecture, BertConfig, BertForSequenceClassification, BertModel,
+    AdapterFolder, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BertModel,
     is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter, save_adapter, save_fusion,
 };
 use burn::tensor::Device;
@@ -22,6 +22,7 @@ use super::setup::{Opened, Setup};
 use crate::error::Error;
 use crate::host::values;
 use crate::inference::model_folder::{ENCODER, record_of_encoder};
+use crate::json_file::exists;
 
 /// The number of trained parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -84,10 +85,10 @@ pub(super) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<(PathBuf, Adapter
     let mut adapters: Vec<(PathBuf, AdapterFolder)> = Vec::new();
     for folder in folders {
         let inside = folder.join("model");
-        let path = if inside.join("adapter_config.json").exists() { inside } else { folder.clone() };
+        let path = if exists(&inside.join("adapter_config.json"))? { inside } else { folder.clone() };
         let adapter = read_adapter(&path)?;
         let name = adapter.name.as_deref().unwrap_or("lora");
-        let reason = format!("{}: another adapter has the name {name}, too", path.display());
+        let reason = format!("{}: two adapters have the name {name}; rename one folder", path.display());
         let is_new = adapters.iter().all(|(_, other)| other.name != adapter.name);
         check(is_new, "fusion", &reason)?;
         adapters.push((path, adapter));
@@ -115,7 +116,7 @@ pub(super) fn attached(
         return Ok(model);
     }
     let flag = if config.fusion.is_empty() { "adapter" } else { "fusion" };
-    let reason = format!("the checkpoint lacks {fresh:?}, and an adapter's folder has no place for them");
+    let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
     check(fresh.is_empty(), flag, &reason)?;
     if let Some(adapter) = adapter {
         return Ok(model.with_adapter(adapter, seed)?);
@@ -132,12 +133,12 @@ pub(super) fn attached(
 /// When a file cannot be written.
 pub(super) fn save(
     output: &Output,
-    Setup { config, opened: Opened { text, start, .. }, .. }: Setup<'_>,
+    Setup { config, opened: Opened { text, start, start_name, .. }, .. }: Setup<'_>,
     model: &BertForSequenceClassification,
     model_config: &BertConfig,
 ) -> Result<(), Error> {
     let whole = "model";
-    let base = start.display().to_string();
+    let base = start_name.display().to_string();
     let vocabulary = text.files(model_config.max_position_embeddings);
     let record = |folder: &str| {
         let bytes = record_of_encoder(start)?;
@@ -164,7 +165,7 @@ pub(super) fn save(
         return output.save_model(whole, model, model_config, text);
     };
     let folder = if config.merge_lora { "adapter" } else { whole };
-    let origin = AdapterOrigin { name: config.task.spec().name, base: &base };
+    let origin = AdapterMetadata { name: config.task.spec().name, base: &base };
     record(folder)?;
     save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     match config.merge_lora {

@@ -169,8 +169,8 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub random_init: bool,
 
-    /// Initialization of --random-init: reference (as in the paper), neighbours (attention heads that look at the
-    /// previous and next token), or counts (the same, with word embeddings from bigram counts of a text) [default:
+    /// Initialization of --random-init: reference (as in the paper), previous-next (attention heads that attend to
+    /// the previous and next token), or bigram (the same, with word embeddings from bigram counts of a text) [default:
     /// reference].
     #[cfg_attr(feature = "cli", arg(long, value_enum, requires = "random_init"))]
     pub initialization: Option<InitializationChoice>,
@@ -181,7 +181,7 @@ pub struct FinetuneConfig {
         arg(
             long,
             value_name = "DIR",
-            required_if_eq("initialization", "counts"),
+            required_if_eq_any([("initialization", "bigram"), ("initialization", "counts")]),
             requires = "initialization"
         )
     )]

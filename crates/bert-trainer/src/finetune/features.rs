@@ -7,7 +7,7 @@ use bert_random::{Domain, Random, Stream};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::host::{float_vector, int_vector};
-use crate::padding::{PaddedBatch, by_length};
+use crate::padding::{PaddedBatch, by_length, padded_length};
 use crate::tasks::{EncodedPair, Example, Label, SpecialIds, encode_pair};
 
 /// The tokenized examples of a split.
@@ -95,9 +95,20 @@ impl Features {
 
     /// Returns a batch of the given examples.
     pub fn batch(&self, examples: Vec<usize>) -> ClassificationBatch {
+        let length = self.padded_length(&examples);
+        self.batch_of_length(examples, length)
+    }
+
+    /// Returns the length to which a batch of these examples is padded.
+    pub(crate) fn padded_length(&self, examples: &[usize]) -> usize {
+        padded_length(examples.iter().flat_map(|&i| self.sequences(i)), self.max_length)
+    }
+
+    /// Returns a batch of the given examples, padded to `length`.
+    pub(crate) fn batch_of_length(&self, examples: Vec<usize>, length: usize) -> ClassificationBatch {
         let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
         ClassificationBatch {
-            padded: PaddedBatch::new(&sequences, self.pad_id, self.max_length),
+            padded: PaddedBatch::of_length(&sequences, self.pad_id, length),
             per_example: self.per_example,
             labels: examples.iter().map(|&i| self.labels[i]).collect(),
             examples,

@@ -104,26 +104,27 @@ impl CellReport {
     }
 }
 
-impl fmt::Display for CellReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CellReport {
+    /// Formats the row of a table: statistics of the metric and settings.
+    pub fn row(&self, metric: Metric) -> String {
         let Statistics { mean, sd, median, max, .. } = self.statistics;
-        let sd = sd.map_or("-".to_string(), |sd| format!("{sd:.4}"));
-        write!(f, "{mean:.4}  {sd:>6}  {median:.4}  {max:.4}  ")?;
+        let [mean, sd, median, max] =
+            [Some(mean), sd, Some(median), Some(max)].map(|value| metric.cell(value));
         let Self { learning_rate, train_batch_size, num_train_epochs, .. } = self;
-        write!(
-            f,
-            "learning_rate {learning_rate:e}, train_batch_size {train_batch_size}, num_train_epochs {num_train_epochs}"
-        )?;
-        if self.chosen { write!(f, "  <- chosen") } else { Ok(()) }
+        let chosen = if self.chosen { "  <- chosen" } else { "" };
+        format!(
+            "{mean:>6}  {sd:>6}  {median:>6}  {max:>6}  learning_rate {learning_rate:e}, train_batch_size \
+             {train_batch_size}, num_train_epochs {num_train_epochs}{chosen}"
+        )
     }
 }
 
 impl fmt::Display for GridReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cells, metric, examples) = (self.cells.len(), self.metric, self.held_out_examples);
-        writeln!(f, "grid of {cells}: {metric} on {examples} examples held out of train")?;
+        writeln!(f, "grid of {cells}: {} on {examples} examples held out of train", metric.heading())?;
         write!(f, "    mean      sd  median     max  settings")?;
-        self.cells.iter().try_for_each(|cell| write!(f, "\n  {cell}"))
+        self.cells.iter().try_for_each(|cell| write!(f, "\n  {}", cell.row(metric)))
     }
 }
 

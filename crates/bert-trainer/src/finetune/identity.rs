@@ -12,6 +12,7 @@ use super::config::FinetuneConfig;
 use super::objectives::{Objective, Part};
 use crate::error::Error;
 use crate::finetune::setup::Setup;
+use crate::json_file::exists;
 use crate::report_file::ReportFile;
 use crate::run_folder::differences;
 
@@ -47,7 +48,7 @@ pub(super) fn identity<O: Objective>(objective: &O) -> Result<Value, Error> {
     let mut start = Map::new();
     for name in START {
         let path = opened.start.join(name);
-        if path.exists() {
+        if exists(&path)? {
             start.insert(name.to_string(), digest_file(&path)?.into());
         }
     }
@@ -86,7 +87,7 @@ pub(super) fn changed_since<O: Objective>(objective: &O) -> Result<Vec<String>, 
     let report = ReportFile::read(&config.output)?;
     let saved = &report.value["identity"];
     if saved.is_null() {
-        let text = "the report is of an earlier version and does not say which weights and data it is of";
+        let text = "the report is of an earlier version and does not record its weights and data";
         return Ok(vec![text.to_string()]);
     }
     // Round the numbers as reading the file does.

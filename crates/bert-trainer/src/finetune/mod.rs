@@ -63,6 +63,7 @@ use setup::{Opened, Setup};
 use start::start_model;
 
 use crate::error::{Error, FolderProblem};
+use crate::json_file::exists;
 use crate::memory::{self, StepShape};
 use crate::stop::StopFlag;
 use crate::tasks::Kind;
@@ -149,7 +150,7 @@ impl Action for CheckFinished {
         let changed = changed_since(objective)?;
         match changed.is_empty() {
             true => Ok(()),
-            false => Err(FolderProblem::FinishedDiffers(changed).at(&objective.setup().config.output).into()),
+            false => Err(FolderProblem::FinishedDiffers(changed).located(&objective.setup().config.output).into()),
         }
     }
 }
@@ -172,8 +173,8 @@ impl Action for Tune<'_> {
         let config = objective.setup().config;
         // Load the weights before creating the output folder, so that a failure leaves no files.
         let first = start_model(objective, config.seeds[0], tell)?;
-        if self.resume && !config.output.exists() {
-            return Err(FolderProblem::NothingToResume.at(&config.output).into());
+        if self.resume && !exists(&config.output)? {
+            return Err(FolderProblem::NothingToResume.located(&config.output).into());
         }
         let output = Output::open(&config.output)?;
         let several = cells.len() * config.seeds.len() > 1;

@@ -31,7 +31,8 @@ use super::seed_run::{Training, num_train_steps};
 use super::setup::{Opened, Setup};
 use super::start::start_model;
 use crate::error::{Error, FolderProblem};
-use crate::stop::StopFlag;
+use crate::json_file::exists;
+use crate::stop::{StopFlag, StopRequested};
 
 /// The probability of drawing each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +89,7 @@ impl MultitaskConfig {
             check(
                 config.gives_labels() && !config.is_table(),
                 "tasks",
-                "are published tasks that give a text or a pair a class or a score",
+                "supports the published tasks that classify or score a text or a pair",
             )?;
             let is_new = self.tasks[..at].iter().all(|other| other.task != config.task);
             check(is_new, "tasks", "must differ from each other")?;
@@ -105,9 +106,9 @@ impl MultitaskConfig {
                 ("predict", config.predict.is_some()),
                 ("seeds", config.seeds.len() > 1),
             ];
-            refuse_first(&given, "is for one task at a time")?;
+            refuse_first(&given, "works with one task only")?;
             let last = config.select == Selection::Last;
-            check(last, "select", "is last: the best epoch of one task is not that of another")?;
+            check(last, "select", "is last: the best epoch differs between tasks")?;
             grid::cells(config)?;
         }
         check(self.tasks.len() > 1, "tasks", "must be two or more")
@@ -193,11 +194,11 @@ pub fn multitask(
         model_configs.push(config);
     }
     let model = model.expect("there are two tasks or more");
-    if resume && !output.exists() {
-        return Err(FolderProblem::NothingToResume.at(output).into());
+    if resume && !exists(output)? {
+        return Err(FolderProblem::NothingToResume.located(output).into());
     }
     let folder = StagedFolder::new(&Disk, output);
-    folder.refuse_if_in_use()?;
+    folder.check_not_in_use()?;
     folder.create()?;
     let _lock = folder.lock(LOCK)?;
     let identities = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
@@ -223,36 +224,55 @@ pub fn multitask(
     let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
     let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &opened.device, tell)?;
     let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
-    while at.step < steps {
-        let epoch = at.step * epochs / steps;
-        let task = task_of(&sizes, sampling.power(*temperature, epoch, epochs), seed, at.step);
-        let objective = &objectives[task];
-        let items = orders[task].batch(at.taken[task] * batch_sizes[task] as u64, batch_sizes[task]);
-        at.taken[task] += 1;
-        let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
-            objective.loss(&model.of_task(task), None, batch, targets, mode)
-        };
-        let done = training.step(at.step, (model, &mut optimizer), (objective, &items), loss, tell)?;
-        model = done.0;
-        at.step += 1;
-        at.losses[task].push(done.1);
-        let last = at.step == steps;
-        let epoch_ends = last || at.step * epochs / steps > epoch;
-        if epoch_ends {
-            let after = at.end_epoch(&model.clone().valid(), configs, &objectives);
-            tell(FinetuneEvent::TasksEvaluated { epoch: epoch + 1, tasks: after });
+    // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
+    let mut evaluation_is_owed =
+        at.losses.iter().any(|losses| !losses.is_empty()) && ends_epoch(at.step, steps, epochs);
+    while evaluation_is_owed || at.step < steps {
+        if !evaluation_is_owed {
+            let epoch = at.step * epochs / steps;
+            let task = task_of(&sizes, sampling.power(*temperature, epoch, epochs), seed, at.step);
+            let objective = &objectives[task];
+            let items = orders[task].batch(at.taken[task] * batch_sizes[task] as u64, batch_sizes[task]);
+            at.taken[task] += 1;
+            let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
+                objective.loss(&model.of_task(task), None, batch, targets, mode)
+            };
+            let done = training.step(at.step, (model, &mut optimizer), (objective, &items), loss, tell)?;
+            model = done.0;
+            at.step += 1;
+            at.losses[task].push(done.1);
         }
-        if last {
+        evaluation_is_owed = false;
+        let epoch_ends = ends_epoch(at.step, steps, epochs);
+        if epoch_ends {
+            match at.end_epoch(&model.clone().valid(), configs, &objectives, stop) {
+                Ok(after) => {
+                    let epoch = (at.step - 1) * epochs / steps + 1;
+                    tell(FinetuneEvent::TasksEvaluated { epoch, tasks: after });
+                }
+                Err(stopped) => {
+                    saved_run.pause(stop, true, (at.step, &at), (&model, &optimizer), None)?;
+                    return Err(stopped.after(at.step));
+                }
+            }
+        }
+        if at.step == steps {
             break;
         }
         saved_run.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), None)?;
     }
 
-    let plain = model.valid();
+    let plain = model.clone().valid();
     let tasks = objectives.iter().zip(&outputs).zip(model_configs).zip(identities).enumerate();
     for (task, (((objective, output), model_config), identity)) in tasks {
-        let (model, history) = (plain.of_task(task), at.history(task, batch_sizes[task], sizes[task]));
-        let runs = Runs::of_one(objective, seed, model, model_config, history);
+        let (of_task, history) = (plain.of_task(task), at.history(task, batch_sizes[task], sizes[task]));
+        let runs = match Runs::of_one(objective, seed, of_task, model_config, history, stop) {
+            Ok(runs) => runs,
+            Err(stopped) => {
+                saved_run.pause(stop, true, (at.step, &at), (&model, &optimizer), None)?;
+                return Err(stopped.after(at.step));
+            }
+        };
         write_output(objective, output, (&cells[task], None), runs, identity)?;
     }
     let (sampling, temperature) = (*sampling, *temperature);
@@ -269,21 +289,28 @@ impl Progress {
     }
 
     /// Scores all tasks on dev and records the results.
+    ///
+    /// # Errors
+    /// [`StopRequested`] when a stop is requested before all scores are known; nothing is recorded then.
     fn end_epoch(
         &mut self,
         model: &BertForSeveralTasks,
         configs: &[FinetuneConfig],
         objectives: &Objectives<'_>,
-    ) -> Vec<TaskEpoch> {
-        let mut after = Vec::new();
+        stop: &StopFlag,
+    ) -> Result<Vec<TaskEpoch>, StopRequested> {
+        let mut scores = Vec::new();
         for (task, objective) in objectives.iter().enumerate() {
-            let (_, dev) = objective.scored(&model.of_task(task), Part::Dev);
+            scores.push(objective.scored(&model.of_task(task), Part::Dev, stop)?.1);
+        }
+        let mut after = Vec::new();
+        for (task, dev) in scores.into_iter().enumerate() {
             let losses = std::mem::take(&mut self.losses[task]);
             let train_loss = (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64);
             after.push(TaskEpoch { task: configs[task].task, steps: losses.len() as u64, train_loss, dev });
         }
         self.epochs.push(after.clone());
-        after
+        Ok(after)
     }
 
     /// Returns a task's epochs in the form of a `finetune` report.
@@ -297,6 +324,11 @@ impl Progress {
         });
         epochs.collect()
     }
+}
+
+/// Returns whether an epoch ends after `step` steps, of which there is at least one.
+fn ends_epoch(step: u64, steps: u64, epochs: u64) -> bool {
+    step == steps || step * epochs / steps > (step - 1) * epochs / steps
 }
 
 /// Returns the task of a step: the first whose cumulative probability exceeds the draw.

@@ -34,7 +34,7 @@ impl Output {
     /// Creates and locks the folder.
     pub(super) fn open(output: &Path) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, output);
-        folder.refuse_if_in_use()?;
+        folder.check_not_in_use()?;
         if folder.has(CONTENTS.last)? {
             return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
         }
@@ -48,7 +48,7 @@ impl Output {
     /// fine-tuning is rejected and keeps its report.
     pub(super) fn reopen(output: &Path) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, output);
-        folder.refuse_if_in_use()?;
+        folder.check_not_in_use()?;
         if is_marked(&folder)? && folder.has(CONTENTS.last)? {
             folder.remove(CONTENTS.last)?;
         }

@@ -88,7 +88,7 @@ pub struct FinetuneReport {
     /// The attention over the adapters of `--fusion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fusion: Option<FusionReport>,
-    /// The model folder that training started from.
+    /// The model folder that training started from, or the name of the built-in model.
     pub start: PathBuf,
     /// Number of trained parameters.
     pub parameters: TrainedParameters,

@@ -13,7 +13,7 @@ use crate::question_answering::answers::AnswerSettings;
 use crate::question_answering::windows::WindowSettings;
 use crate::tasks::{Kind, Split, Task};
 
-const NEEDS_LABELS: &str = "is for tasks that give a text or a pair a class or a score";
+const NEEDS_LABELS: &str = "works with tasks that classify or score a text or a pair";
 
 /// The configuration with the task's defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ impl Resolved {
     pub(super) fn batch_warning(&self, items: usize) -> Option<String> {
         (self.train_batch_size > items).then(|| {
             format!(
-                "--train-batch-size {} is larger than the training set: a step has each of the {items} examples once",
+                "--train-batch-size {} is larger than the training set: each step uses all {items} examples",
                 self.train_batch_size
             )
         })
@@ -78,7 +78,7 @@ fn one_of<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, default: T)
     match choices.as_ref().map(Choices::values) {
         None => Ok(default),
         Some([value]) => Ok(*value),
-        Some(_) => Err(Error::Configuration { flag, reason: "one value is possible here".to_string() }),
+        Some(_) => Err(Error::Configuration { flag, reason: "accepts one value only here".to_string() }),
     }
 }
 
@@ -137,14 +137,14 @@ impl FinetuneConfig {
         check(
             self.patience.is_none() || self.select == Selection::Best,
             "patience",
-            "needs --select best: with last no epoch is scored but the last",
+            "needs --select best: --select last scores only the last epoch",
         )?;
         check(self.feature_head().is_none() || self.gives_labels(), "head", NEEDS_LABELS)?;
         let decay = self.layer_decay.unwrap_or(1.0);
         check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
         check(!fused || self.gives_labels(), "fusion", NEEDS_LABELS)?;
         check(self.fusion.len() != 1, "fusion", "needs two adapters or more")?;
-        let foreign = "does not go with --random-init: its adapters belong to the checkpoint";
+        let foreign = "cannot be used with --random-init: its adapters belong to the checkpoint";
         check(!(fused && self.random_init), "fusion", foreign)?;
         self.check_files()?;
         self.question_settings()?;
@@ -175,23 +175,23 @@ impl FinetuneConfig {
             ("lora-alpha", !lora && self.lora_alpha.is_some()),
             ("merge-lora", !lora && self.merge_lora),
         ];
-        refuse_first(&of_lora, "goes with --adapter lora only")?;
+        refuse_first(&of_lora, "works with --adapter lora only")?;
         check(
             self.adapter_reduction.is_none() || (self.adapter.is_some() && !lora),
             "adapter-reduction",
-            "goes with --adapter pfeiffer, houlsby or parallel only",
+            "works with --adapter pfeiffer, houlsby or parallel only",
         )?;
         let Some(kind) = self.adapter else { return Ok(None) };
         check(
             !self.freeze_encoder,
             "freeze-encoder",
-            "does not go with --adapter, which trains weights inside the encoder",
+            "cannot be used with --adapter, which trains weights inside the encoder",
         )?;
         check(self.gives_labels(), "adapter", NEEDS_LABELS)?;
         check(
             !self.random_init,
             "random-init",
-            "does not go with --adapter: an encoder that learns nothing must know something",
+            "cannot be used with --adapter: the frozen encoder must be pre-trained",
         )?;
         let form = match kind {
             AdapterKind::Pfeiffer => BottleneckForm::Pfeiffer,
@@ -218,23 +218,23 @@ impl FinetuneConfig {
             ("labels", !is_table && !self.labels.is_empty()),
             ("regression", !is_table && self.regression),
         ];
-        refuse_first(&of_table, "is for --task table")?;
+        refuse_first(&of_table, "works with --task table only")?;
         let official = self.gives_labels() && !is_table;
         let files = [
             ("train-file", official && self.train_file.is_some()),
             ("dev-file", official && self.dev_file.is_some()),
             ("test-file", official && self.test_file.is_some()),
         ];
-        refuse_first(&files, "is for --task table, squad, squad2, conll and swag")?;
+        refuse_first(&files, "works with --task table, squad, squad2, conll and swag only")?;
         check(
             self.test_file.is_none() || is_table || self.task.spec().has_labels(Split::Test),
             "test-file",
-            "the task has no labelled test set; --predict answers a file",
+            "the task has no labelled test set; predict an unlabelled file with --predict",
         )?;
-        let needed = "--task table needs it: TEXT,LABEL or TEXT,TEXT_B,LABEL";
+        let needed = "is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL";
         check(!is_table || !self.columns.is_empty(), "columns", needed)?;
         let some_dev = self.data.is_some() || self.dev_file.is_some();
-        check(some_dev, "dev-file", "without --data it must be given")?;
+        check(some_dev, "dev-file", "is required without --data")?;
         let distinct: BTreeSet<&String> = self.labels.iter().collect();
         let several = distinct.len() == self.labels.len() && self.labels.len() != 1;
         check(several, "labels", "must be two or more that differ from each other")
@@ -256,12 +256,12 @@ impl FinetuneConfig {
                 ("max-answer-length", self.max_answer_length.is_some()),
                 ("null-score-diff-threshold", threshold.is_some()),
             ];
-            return refuse_first(&given, "is for --task squad and squad2").map(|()| None);
+            return refuse_first(&given, "works with --task squad and squad2 only").map(|()| None);
         };
         check(
             version_2 || threshold.is_none(),
             "null-score-diff-threshold",
-            "is for --task squad2: in squad every question has an answer",
+            "works with --task squad2 only: in squad every question has an answer",
         )?;
         let windows = WindowSettings {
             max_seq_length: self.max_seq_length.unwrap_or(spec.defaults.max_seq_length),
@@ -282,8 +282,8 @@ impl FinetuneConfig {
         refuse_first(&zeros, "must be at least 1")?;
         let WindowSettings { max_seq_length, max_query_length, .. } = windows;
         let no_room = format!(
-            "{max_seq_length} leaves no room for the text beside a question of {max_query_length} tokens \
-             (--max-query-length) and three special ones"
+            "{max_seq_length} is too short: a question of {max_query_length} tokens (--max-query-length) and three \
+             special tokens leave no room for the text"
         );
         check(max_seq_length > max_query_length + 3, "max-seq-length", &no_room)?;
         check(threshold.is_none_or(f64::is_finite), "null-score-diff-threshold", "must be a number")?;

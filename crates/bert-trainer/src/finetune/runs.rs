@@ -18,7 +18,7 @@ use super::start::start_model;
 use super::subset::TrainingParts;
 use crate::error::Error;
 use crate::significance::{SeedRun, SeedSummary};
-use crate::stop::StopFlag;
+use crate::stop::{StopFlag, StopRequested};
 
 /// A run's untrained model and its configuration.
 type Fresh<O> = (<O as Objective>::Model, BertConfig);
@@ -35,20 +35,24 @@ pub(super) struct Runs<O: Objective> {
 }
 
 impl<O: Objective> Runs<O> {
-    /// Wraps a single run whose last state is final.
+    /// Scores a single run whose last state is final.
+    ///
+    /// # Errors
+    /// [`StopRequested`].
     pub(super) fn of_one(
         objective: &O,
         seed: u64,
         model: O::Model,
         model_config: BertConfig,
         history: Vec<EpochReport>,
-    ) -> Self {
+        stop: &StopFlag,
+    ) -> Result<Self, StopRequested> {
         let epoch = history.last().map_or(0.0, |last| last.epoch);
-        let state = State::new(objective, model, epoch, Part::Dev);
+        let state = State::new(objective, model, epoch, Part::Dev, stop)?;
         let course = Course { history, stopped_early: false, diverged: false };
-        let (report, answers, model) = reported(objective, seed, state, None, course);
+        let (report, answers, model) = reported(objective, seed, state, None, course, stop)?;
         let finished = vec![(report, answers)];
-        Self { finished, model: Some(model), model_config, best: (seed, f64::NAN) }
+        Ok(Self { finished, model: Some(model), model_config, best: (seed, f64::NAN) })
     }
 
     /// Returns the best run's model.
@@ -58,7 +62,7 @@ impl<O: Objective> Runs<O> {
     /// and it is missing now.
     pub(super) fn model(&self, output: &Path) -> Result<&O::Model, Error> {
         let reason = format!(
-            "the model of seed {}, which was finished, is gone; without --resume it is made again",
+            "the model of seed {} is missing, although its run is complete; train it again without --resume",
             self.best.0
         );
         self.model.as_ref().ok_or_else(|| Error::corrupt(output, reason))
@@ -171,7 +175,9 @@ pub(super) fn write_output<O: Objective>(
         objective.write(output, &stem, objective.part(Part::Dev), &answers[&Part::Dev])?;
     }
     if let Some(set) = &sets.to_predict {
-        objective.write(output, "", set, &objective.answer(model, set))?;
+        // The runs are finished: a stop waits until their results are written.
+        let answers = objective.answer(model, set, &StopFlag::new()).expect("no signal sets this flag");
+        objective.write(output, "", set, &answers)?;
     }
     objective.save_model(output, model, &runs.model_config)?;
 
@@ -191,7 +197,7 @@ pub(super) fn write_output<O: Objective>(
         resolved: cell.resolved.clone(),
         grid,
         fusion: objective.fusion(model)?,
-        start: opened.start.clone(),
+        start: opened.start_name.clone(),
         parameters: TrainedParameters::new(config, model, opened.model.num_hidden_layers),
         train_examples: training.trained_on,
         training,
@@ -219,8 +225,8 @@ fn warnings<O: Objective>(
 ) -> Vec<String> {
     let of_runs = runs.finished.iter().flat_map(|(report, answers)| {
         let diverged = report.diverged.then(|| {
-            "the run has diverged: its training loss ended far above that of guessing; a lower --learning-rate or more \
-             warm-up helps"
+            "the run has diverged: its training loss ended far above the loss of random guessing; use a lower \
+             --learning-rate or more warm-up"
                 .to_string()
         });
         let remark = objective.remark(&answers[&Part::Dev]);

@@ -18,7 +18,7 @@ use bert_model::{
     Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
     named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
 };
-use bert_storage::sealed::read_sealed;
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use bert_storage::{Locate, StagedFolder, digest_bytes};
 use burn::module::Module;
 use burn::tensor::Device;
@@ -33,6 +33,7 @@ use crate::checkpoint::{Checkpoint, CheckpointFolder, Keep, SkippedSteps, Traine
 use crate::computer::computed_by;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
+use crate::json_file::exists;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RUN, compare};
 use crate::stop::StopFlag;
@@ -100,7 +101,7 @@ impl<'a> SavedRuns<'a> {
         }
         saved.remove()?;
         folder.create()?;
-        folder.write_sealed(RUN, &json!({ "identity": identity, "computed_by": computed_by() }))?;
+        folder.write_checksummed(RUN, &json!({ "identity": identity, "computed_by": computed_by() }))?;
         Ok(saved)
     }
 
@@ -119,14 +120,14 @@ impl<'a> SavedRuns<'a> {
         }
         let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
             Error::RunDiffers { differences, .. } => {
-                FolderProblem::TuningDiffers(differences).at(output.path()).into()
+                FolderProblem::TuningDiffers(differences).located(output.path()).into()
             }
             other => other,
         })?;
         if !elsewhere.is_empty() {
             tell(FinetuneEvent::Warning(format!(
-                "this fine-tuning began on another computer or program: {}. It goes on, but its bits may differ from \
-                 those of one that was never moved",
+                "this fine-tuning began on another machine or with another program: {}. It continues, but its result \
+                 may differ in the last bits",
                 elsewhere.join("; ")
             )));
         }
@@ -247,27 +248,30 @@ impl SavedRun<'_> {
     /// shapes.
     ///
     /// # Errors
-    /// When a file is corrupt.
+    /// When a file cannot be read or is corrupt.
     pub(super) fn finished<O: Objective>(
         &self,
         shape: &O::Model,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Option<Before<O>>, Error> {
-        let path = self.folder.at(FINISHED);
-        if !path.exists() {
+        let path = self.folder.path_of(FINISHED);
+        if !exists(&path)? {
             return Ok(None);
         }
-        let json = read_sealed(&path).map_err(|e| Error::corrupt(&path, e))?;
+        let json = read_checksummed(&path).map_err(|error| match error {
+            ChecksumError::Io(source) => Error::io(&path, source),
+            other => Error::corrupt(&path, other),
+        })?;
         let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt(&path, e))?;
         let saved: FinishedRun<Answered<O>> =
             serde_json::from_value(inexact(json)).map_err(|e| Error::corrupt(&path, e))?;
-        let best = self.folder.at(BEST);
-        let model = match best.exists() {
+        let best = self.folder.path_of(BEST);
+        let model = match exists(&best)? {
             false => None,
             true => {
                 let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
                 if digest_bytes(&bytes) != saved.model {
-                    return Err(Error::corrupt(&best, format!("not the file of {FINISHED}")));
+                    return Err(Error::corrupt(&best, format!("not the file that {FINISHED} describes")));
                 }
                 let tensors = named_tensors_from_bytes(&bytes, &best)?;
                 Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid())
@@ -299,7 +303,7 @@ impl SavedRun<'_> {
         let (report, answers) = (report.clone(), answers.clone());
         let run = FinishedRun { report, answers, model: digest_bytes(&bytes) };
         let run = exact(serde_json::to_value(run).expect("plain data"));
-        self.folder.write_sealed(FINISHED, &run)?;
+        self.folder.write_checksummed(FINISHED, &run)?;
         self.folder.remove("checkpoints")?;
         Ok(())
     }

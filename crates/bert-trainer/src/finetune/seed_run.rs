@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::finetune::events::FinetuneEvent;
 use crate::optimizer::AdamW;
 use crate::schedule::Schedule;
-use crate::stop::StopFlag;
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::Scores;
 use crate::train_step::{MicroBatchLoss, NotFinite, StepReport, train_step};
 
@@ -31,9 +31,19 @@ pub(super) struct State<O: Objective> {
 }
 
 impl<O: Objective> State<O> {
-    pub(super) fn new(objective: &O, model: O::Model, epoch: f64, part: Part) -> Self {
-        let (answers, scores) = objective.scored(&model, part);
-        Self { model, scores, answers, epoch }
+    /// Scores a model on a part.
+    ///
+    /// # Errors
+    /// [`StopRequested`].
+    pub(super) fn new(
+        objective: &O,
+        model: O::Model,
+        epoch: f64,
+        part: Part,
+        stop: &StopFlag,
+    ) -> Result<Self, StopRequested> {
+        let (answers, scores) = objective.scored(&model, part, stop)?;
+        Ok(Self { model, scores, answers, epoch })
     }
 }
 
@@ -78,11 +88,15 @@ impl<'a> Training<'a> {
         loss: impl Fn(&M, &O::Batch, usize, Mode) -> Tensor<1>,
         tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(M, f64), Error> {
-        let parts = micro_batches(items, self.config.gradient_accumulation_steps as usize);
-        let batches = parts.into_iter().map(|items| objective.batch(items));
-        let (batches, targets): (Vec<O::Batch>, Vec<usize>) = batches.unzip();
-        let targets = targets.into_iter().sum();
-        let loss = |model: &M, batch: &O::Batch, mode: Mode| {
+        let (mut batches, mut targets, mut first_item) = (Vec::new(), 0, 0);
+        for part in micro_batches(items, self.config.gradient_accumulation_steps as usize) {
+            let (batch, of_batch) = objective.micro_batch(part, items);
+            batches.push((batch, (first_item * objective.sequences_per_item()) as u64));
+            targets += of_batch;
+            first_item += part.len();
+        }
+        let loss = |model: &M, (batch, first_sequence): &(O::Batch, u64), mode: Mode| {
+            let mode = mode.from_sequence(*first_sequence);
             MicroBatchLoss::new(loss(model, batch, targets, mode), vec![])
         };
         let (seed, rate) = (self.seed, self.schedule.learning_rate(done));
@@ -113,7 +127,7 @@ pub(super) fn run_seed<O: Objective>(
     saved: &mut SavedRun<'_>,
     stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<(RunReport, Answered<O>, O::Model), Error> {
+) -> Result<Scored<O>, Error> {
     let Cell { config, resolved } = cell;
     let opened = objective.setup().opened;
     let items = objective.items() as u64;
@@ -122,28 +136,48 @@ pub(super) fn run_seed<O: Objective>(
     let training = Training::new(config, resolved, seed, steps);
     let mut optimizer = training.optimizer(&model, opened);
     let (mut model, mut at, best) = saved.restore(model, &mut optimizer, &opened.device, tell)?;
-    let mut best = best.map(|(model, epoch)| State::new(objective, model, epoch, chooses(objective)));
-    let frozen = objective.frozen_outputs(&model.clone().valid());
+    let restored = at.step;
+    let best =
+        best.map(|(model, epoch)| State::new(objective, model, epoch, chooses(objective), stop)).transpose();
+    let mut best = best.map_err(|stopped| stopped.after(restored))?;
+    let frozen = objective.frozen_outputs(&model.clone().valid(), stop);
+    let frozen = frozen.map_err(|stopped| stopped.after(restored))?;
     let mut order = SampleOrder::new(seed, objective.items());
-    let mut stopped_early = false;
+    let patience_is_over = |at: &Progress| config.patience.is_some_and(|patience| at.waited >= patience);
+    let ends_epoch = |step: u64| {
+        let seen = step * batch_size;
+        step == steps || seen / items != (seen - batch_size) / items
+    };
+    // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
+    let mut evaluation_is_owed = !at.losses.is_empty() && ends_epoch(at.step);
+    let mut stopped_early = at.step < steps && patience_is_over(&at);
 
-    while at.step < steps && !stopped_early {
-        let batch = order.batch(at.step * batch_size, batch_size as usize);
-        let loss_of = |model: &O::Model, batch: &O::Batch, targets: usize, mode: Mode| {
-            objective.loss(model, frozen.as_ref(), batch, targets, mode)
-        };
-        let loss;
-        (model, loss) =
-            training.step(at.step, (model, &mut optimizer), (objective, &batch), loss_of, tell)?;
-        at.step += 1;
-        at.losses.push(loss);
-        let seen = at.step * batch_size;
+    while evaluation_is_owed || (at.step < steps && !stopped_early) {
+        if !evaluation_is_owed {
+            let batch = order.batch(at.step * batch_size, batch_size as usize);
+            let loss_of = |model: &O::Model, batch: &O::Batch, targets: usize, mode: Mode| {
+                objective.loss(model, frozen.as_ref(), batch, targets, mode)
+            };
+            let loss;
+            (model, loss) =
+                training.step(at.step, (model, &mut optimizer), (objective, &batch), loss_of, tell)?;
+            at.step += 1;
+            at.losses.push(loss);
+        }
+        evaluation_is_owed = false;
         let last = at.step == steps;
-        let epoch_ends = last || seen / items != (seen - batch_size) / items;
+        let epoch_ends = ends_epoch(at.step);
         if epoch_ends {
-            let epoch = seen as f64 / items as f64;
-            end_epoch((objective, config), &model, (seed, epoch, last), &mut at, &mut best, tell);
-            stopped_early = !last && config.patience.is_some_and(|patience| at.waited >= patience);
+            let epoch = (at.step * batch_size) as f64 / items as f64;
+            let place = (seed, epoch, last);
+            if let Err(stopped) =
+                end_epoch((objective, config), &model, place, &mut at, &mut best, stop, tell)
+            {
+                let best = best.as_ref().map(|best| &best.model);
+                saved.pause(stop, true, (at.step, &at), (&model, &optimizer), best)?;
+                return Err(stopped.after(at.step));
+            }
+            stopped_early = !last && patience_is_over(&at);
         }
         if last || stopped_early {
             break;
@@ -152,42 +186,57 @@ pub(super) fn run_seed<O: Objective>(
         saved.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), best)?;
     }
     let best = best.expect("the last step is evaluated");
+    let best_model = best.model.clone();
     // With `--holdout`, dev has not been scored yet.
-    let (best, held_out) = match chooses(objective) {
-        Part::HeldOut => (State::new(objective, best.model, best.epoch, Part::Dev), Some(best.scores)),
-        _ => (best, None),
+    let scored = match chooses(objective) {
+        Part::HeldOut => State::new(objective, best.model, best.epoch, Part::Dev, stop)
+            .map(|state| (state, Some(best.scores))),
+        _ => Ok((best, None)),
     };
-    let course = Course { history: at.history, stopped_early, diverged: at.diverged };
-    Ok(reported(objective, seed, best, held_out, course))
+    let course = Course { history: at.history.clone(), stopped_early, diverged: at.diverged };
+    let done = scored.and_then(|(best, held_out)| reported(objective, seed, best, held_out, course, stop));
+    match done {
+        Ok(done) => Ok(done),
+        Err(stopped) => {
+            saved.pause(stop, true, (at.step, &at), (&model, &optimizer), Some(&best_model))?;
+            Err(stopped.after(at.step))
+        }
+    }
 }
 
 /// A run has diverged if its training loss exceeds the loss of a uniform prediction by this factor.
 const DIVERGED: f64 = 3.0;
 
 /// Records an epoch, and scores the model after it if needed.
+///
+/// # Errors
+/// [`StopRequested`] when a stop is requested before the scores are known; nothing is recorded then.
 fn end_epoch<O: Objective>(
     (objective, config): (&O, &FinetuneConfig),
     model: &O::Model,
     (seed, epoch, last): (u64, f64, bool),
     at: &mut Progress,
     best: &mut Option<State<O>>,
+    stop: &StopFlag,
     tell: &mut dyn FnMut(FinetuneEvent),
-) {
+) -> Result<(), StopRequested> {
+    let part = chooses(objective);
+    let is_scored = last || config.select == Selection::Best;
+    let scored = is_scored.then(|| State::new(objective, model.clone().valid(), epoch, part, stop));
+    let scored = scored.transpose()?;
     let train_loss = at.losses.iter().sum::<f64>() / at.losses.len() as f64;
     at.losses.clear();
     let guessing = objective.guessing_loss();
     at.diverged = train_loss > DIVERGED * guessing;
     if at.diverged {
         tell(FinetuneEvent::Warning(format!(
-            "seed {seed}, epoch {epoch:.1}: the training loss of {train_loss:.4} is far above that of guessing \
-             ({guessing:.4}): the run has diverged; a lower --learning-rate or more warm-up helps"
+            "seed {seed}, epoch {epoch:.1}: the training loss of {train_loss:.4} is far above the loss of random \
+             guessing ({guessing:.4}): the run has diverged; use a lower --learning-rate or more warm-up"
         )));
     }
     let mut report =
         EpochReport { step: at.step, epoch, train_loss: Some(train_loss), dev: None, held_out: None };
-    if last || config.select == Selection::Best {
-        let part = chooses(objective);
-        let state = State::new(objective, model.clone().valid(), epoch, part);
+    if let Some(state) = scored {
         let (scores, held_out) = (state.scores.clone(), part == Part::HeldOut);
         tell(FinetuneEvent::Evaluated { seed, epoch, scores: scores.clone(), held_out });
         *(if held_out { &mut report.held_out } else { &mut report.dev }) = Some(scores);
@@ -199,12 +248,16 @@ fn end_epoch<O: Objective>(
         }
     }
     at.history.push(report);
+    Ok(())
 }
 
 /// Returns whether `score` is better. Ties keep the earlier state, and an undefined score never beats a defined one.
 pub(super) fn is_better(score: f64, best: f64) -> bool {
     score > best || (best.is_nan() && !score.is_nan())
 }
+
+/// The report of a run, its answers and its model.
+type Scored<O> = (RunReport, Answered<O>, <O as Objective>::Model);
 
 /// The history of a run.
 pub(super) struct Course {
@@ -217,23 +270,28 @@ pub(super) struct Course {
 }
 
 /// Scores a finished run, given its state on dev, on every labelled part.
+///
+/// # Errors
+/// [`StopRequested`].
 pub(super) fn reported<O: Objective>(
     objective: &O,
     seed: u64,
     State { model, scores: dev, answers, epoch }: State<O>,
     held_out: Option<Scores>,
     Course { history, stopped_early, diverged }: Course,
-) -> (RunReport, Answered<O>, O::Model) {
+    stop: &StopFlag,
+) -> Result<Scored<O>, StopRequested> {
     let (confusion, calibration) = (objective.confusion(&answers), objective.calibration(&answers));
     let mut answered = Answered::<O>::from([(Part::Dev, answers)]);
-    let mut further = |part: Part| -> Option<Scores> {
-        objective.has(part).then(|| {
-            let (answers, scores) = objective.scored(&model, part);
-            answered.insert(part, answers);
-            scores
-        })
+    let mut further = |part: Part| -> Result<Option<Scores>, StopRequested> {
+        if !objective.has(part) {
+            return Ok(None);
+        }
+        let (answers, scores) = objective.scored(&model, part, stop)?;
+        answered.insert(part, answers);
+        Ok(Some(scores))
     };
-    let (dev_mismatched, test) = (further(Part::DevMismatched), further(Part::Test));
+    let (dev_mismatched, test) = (further(Part::DevMismatched)?, further(Part::Test)?);
     let report = RunReport {
         seed,
         epoch,
@@ -247,10 +305,10 @@ pub(super) fn reported<O: Objective>(
         calibration,
         history,
     };
-    (report, answered, model)
+    Ok((report, answered, model))
 }
 
-/// Splits a batch into parts of nearly equal size, each padded on its own.
+/// Splits a batch into parts of nearly equal size.
 fn micro_batches(items: &[usize], parts: usize) -> Vec<&[usize]> {
     let bounds: Vec<usize> = (0..=parts).map(|part| part * items.len() / parts).collect();
     bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| &items[w[0]..w[1]]).collect()

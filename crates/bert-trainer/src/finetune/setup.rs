@@ -6,6 +6,7 @@ use bert_kernels::Compute;
 use bert_model::BertConfig;
 use burn::tensor::Device;
 
+use crate::built_in;
 use crate::checkpoint::resolve_model_folder;
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
@@ -28,6 +29,8 @@ pub(super) struct Setup<'a> {
 pub(super) struct Opened {
     /// The checkpoint's folder.
     pub(super) start: PathBuf,
+    /// The name of the checkpoint in reports and adapters: its folder, or the name of the built-in model.
+    pub(super) start_name: PathBuf,
     /// The model's configuration.
     pub(super) model: BertConfig,
     /// The vocabulary.
@@ -55,10 +58,15 @@ impl Opened {
         let start = resolve_model_folder(&config.checkpoint, &mut |error| {
             tell(FinetuneEvent::Warning(error.to_string()));
         })?;
+        let start_name = match built_in::is_meant(&config.checkpoint) {
+            true => config.checkpoint.clone(),
+            false => start.clone(),
+        };
         let text = Text::open(&start)?;
         let model = BertConfig::read(start.join("config.json"))?;
         text.check_fits(&model, longest)?;
-        Ok(Self { start, model, text, device, compute: precision.with(config.kernels), notes: Vec::new() })
+        let compute = precision.with(config.kernels);
+        Ok(Self { start, start_name, model, text, device, compute, notes: Vec::new() })
     }
 
     /// Returns the device without autodiff.

@@ -58,13 +58,13 @@ pub(super) fn start_model<O: Objective>(
     let is_head = |name: &String| TUNED_HEADS.iter().any(|head| name.starts_with(head));
     let heads = tensors.extract_if(.., |name, _| is_head(name)).count();
     if heads > 0 && first {
-        let text = "the checkpoint's head is of an earlier fine-tuning; this one begins with a fresh head";
+        let text = "the head of the checkpoint is from an earlier fine-tuning; it is replaced by a new head";
         tell(FinetuneEvent::Warning(text.to_string()));
     }
     let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
     let fresh: Vec<&String> = loaded.missing.iter().filter(|name| name.starts_with("bert.")).collect();
     if !fresh.is_empty() && first {
-        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
+        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so initialized at random: {fresh:?}")));
     }
     let model = objective.prepared(model, &fresh, seed)?;
     Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config))

@@ -25,11 +25,11 @@ impl TrainingParts {
     /// Returns a warning if the runs trained on a subset.
     pub fn warning(&self) -> Option<String> {
         let Self { in_file, trained_on, held_out, subset_seed } = *self;
-        let held = if held_out > 0 { format!(", {held_out} held out to choose by") } else { String::new() };
+        let held = if held_out > 0 { format!(", {held_out} held out for selection") } else { String::new() };
         (trained_on < in_file).then(|| {
             format!(
                 "Trained on {trained_on} of the {in_file} training examples{held} (--subset-seed {subset_seed}): not \
-                 comparable with figures of all."
+                 comparable with results on all examples."
             )
         })
     }
@@ -50,7 +50,7 @@ pub(super) fn divide<T>(
     let mut held_out = Vec::new();
     if let Some(share) = config.held_out_share() {
         let count = (share * used.len() as f64).round() as usize;
-        let reason = format!("{share} of {} training examples leaves one part empty", used.len());
+        let reason = format!("{share} of {} training examples leaves one part empty; choose another fraction", used.len());
         check(count > 0 && count < used.len(), "holdout", &reason)?;
         (held_out, used) = draw(used, count, stream(Domain::FinetuneHoldout));
     }
@@ -135,7 +135,7 @@ pub(super) mod tests {
         assert_eq!(warning(&[]), None);
         let text = warning(&["--holdout", "0.1"]).unwrap();
         assert!(
-            text.starts_with("Trained on 90 of the 100 training examples, 10 held out to choose by"),
+            text.starts_with("Trained on 90 of the 100 training examples, 10 held out for selection"),
             "{text}"
         );
     }

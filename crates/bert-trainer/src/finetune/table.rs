@@ -23,7 +23,7 @@ impl FinetuneConfig {
         match (named, &self.data) {
             (Some(path), _) => match path.metadata() {
                 Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
-                Err(source) => Err(TaskProblem::Io(source).at(path).into()),
+                Err(source) => Err(TaskProblem::Io(source).located(path).into()),
             },
             (None, Some(data)) => find_split(self.task, data, split),
             (None, None) => Err(TaskError::NoSuchSplit { task: self.task, split }),

@@ -10,7 +10,10 @@ use zip::write::{FileOptions, ZipWriter};
 use crate::device_name::DeviceName;
 use crate::error::Error;
 use crate::inference::{Answer, Classifier, ModelOptions};
-use crate::tasks::{Example, Label, Split, Task, find_split, read_file, write_predictions};
+use crate::json_file::exists;
+use crate::tasks::{
+    Example, Label, Split, Task, TaskError, TaskProblem, find_split, read_file, write_predictions,
+};
 
 /// The diagnostic set, predicted by the MNLI model: its name in the archive and the file names to search for.
 const DIAGNOSTIC: (&str, [&str; 3]) =
@@ -84,13 +87,25 @@ fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
     let mut sets = Vec::new();
     for split in [Split::Test, Split::TestMismatched] {
         let Some(name) = task.spec().submission_file_name(split) else { continue };
-        let examples = find_split(task, data, split).ok().map(|file| read(&file.path)).transpose()?;
+        let file = match find_split(task, data, split) {
+            Ok(file) => Some(file),
+            Err(TaskError::NoSuchSplit { .. }) => None,
+            Err(TaskError::File(error)) if matches!(error.problem, TaskProblem::MissingSplit { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let examples = file.map(|file| read(&file.path)).transpose()?;
         sets.push((name, examples));
     }
     if task == Task::Mnli {
         let (name, places) = DIAGNOSTIC;
-        let path = places.iter().map(|place| data.join(place)).find(|path| path.exists());
-        sets.push((name, path.map(|path| read(&path)).transpose()?));
+        let mut examples = None;
+        for path in places.iter().map(|place| data.join(place)) {
+            if exists(&path)? {
+                examples = Some(read(&path)?);
+                break;
+            }
+        }
+        sets.push((name, examples));
     }
     Ok(sets)
 }
@@ -106,4 +121,24 @@ fn labels(task: Task, answers: Vec<Answer>) -> Vec<Label> {
         }
     };
     answers.into_iter().map(one).collect()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_test_set_is_not_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let sets = |task: &str| test_sets(task.parse().unwrap(), folder.path());
+        assert!(sets("mnli").unwrap().iter().all(|(_, examples)| examples.is_none()));
+        for (task, name) in [("rte", "RTE/test.tsv"), ("mnli", "AX/diagnostic.tsv")] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&path, &path).unwrap();
+            let error = sets(task).map(drop).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+            assert_eq!(error.exit_code(), 1);
+        }
+    }
 }

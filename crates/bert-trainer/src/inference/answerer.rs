@@ -12,6 +12,7 @@ use crate::question_answering::answers::AnswerSettings;
 use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::squad::Question;
 use crate::question_answering::windows::WindowSettings;
+use crate::stop::StopFlag;
 use crate::tasks::{Example, TaskError, TaskProblem};
 use bert_storage::Locate;
 
@@ -75,7 +76,7 @@ impl Answerer {
                 is_impossible: false,
             }),
             None => {
-                let expected = "the text in which the answer to the question stands";
+                let expected = "the text that contains the answer to the question";
                 let problem =
                     TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
                 Err(problem.at_line(path, line_of(example)))
@@ -84,7 +85,8 @@ impl Answerer {
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
         let Tuned { model, text, device, .. } = &self.tuned;
         let encoded = EncodedQuestions::new(&questions, text, self.windows);
-        let answered = encoded.answers(&questions, model, self.answers, device);
+        let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new());
+        let answered = answered.expect("no signal sets this flag");
         let one = |answer: crate::question_answering::answers::PredictedAnswer| {
             let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
             TextAnswer {

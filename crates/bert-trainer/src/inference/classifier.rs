@@ -72,8 +72,8 @@ fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model
     let other = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
     if other || !tensors.contains_key("classifier.weight") {
-        let hint = "fine-tune it first: finetune --task TASK --checkpoint";
-        return Err(FolderProblem::NoHead { head: "classifier", hint }.at(folder).into());
+        let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
+        return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
     }
     let model = match config.feature_head()? {
         Some(_) => Model::Featured(Box::new(load(&config, tensors, device)?)),

@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema};
 use bert_data::tokenization::python_str::python_strip;
-use bert_model::BertModel;
+use bert_model::{BertModel, read_pretrained_config};
 use burn::tensor::Device;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
@@ -49,6 +49,14 @@ pub struct LineFeatures {
     pub layers: Vec<Vec<f32>>,
 }
 
+/// Returns the numbers of all layers of the model in a folder.
+///
+/// # Errors
+/// When the folder's configuration cannot be read.
+pub fn all_layers(folder: &Path) -> Result<Vec<i32>, Error> {
+    Ok((0..read_pretrained_config(folder)?.num_hidden_layers as i32).collect())
+}
+
 /// A model that returns its hidden states.
 pub struct Extractor {
     model: BertModel,
@@ -80,7 +88,7 @@ impl Extractor {
         let last: Vec<i32> = (1..=count.min(LAST_LAYERS)).map(|layer| -layer).collect();
         let layers = if layers.is_empty() { &last[..] } else { layers };
         if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
-            let reason = format!("no layer {layer}; the model has 0 to {}, or -{count} to -1", count - 1);
+            let reason = format!("the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1", count - 1);
             return Err(Error::Configuration { flag: "layers", reason });
         }
         let text = Text::open(folder)?;

@@ -35,7 +35,7 @@ use serde::Serialize;
 pub use answerer::{Answerer, TextAnswer};
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
-pub use features::{Extractor, LineFeatures, write_json_lines, write_parquet};
+pub use features::{Extractor, LineFeatures, all_layers, write_json_lines, write_parquet};
 pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
 pub use tagger::{NamedEntity, TaggedText, Tagger};

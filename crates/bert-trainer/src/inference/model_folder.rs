@@ -13,16 +13,17 @@ use burn::tensor::Device;
 use serde_json::Value;
 
 use super::trained::{ModelOptions, Trained};
+use crate::built_in;
 use crate::checkpoint::resolve_model_folder;
 use crate::error::{Error, FolderProblem};
-use crate::json_file::read_json;
+use crate::json_file::{exists, read_json};
 use crate::tasks::Example;
 use crate::text::Text;
 
 /// Returns the `transformers` class named in the folder's `config.json`.
 pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
     let path = folder.join("config.json");
-    if !path.exists() {
+    if !exists(&path)? {
         return Ok(None);
     }
     Ok(read_json(&path)?["architectures"][0].as_str().map(String::from))
@@ -92,7 +93,7 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     match encoder.is_some() && !is_adapter_folder(folder) {
         true => Err(Error::Configuration {
             flag: "encoder",
-            reason: "is for an adapter; the model is whole".into(),
+            reason: "works with an adapter folder only; this model has its own encoder".into(),
         }),
         false => Ok(()),
     }
@@ -142,12 +143,14 @@ fn base_model(
     has_classifier: bool,
     (compute, device): (Compute, &Device),
 ) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
-    let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).at(folder));
+    let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(folder));
     let named = match (encoder, base) {
         (Some(encoder), _) => encoder,
-        (None, Some(base)) if Path::new(base).is_dir() => Path::new(base),
-        (None, Some(base)) => return Err(no_encoder(format!("{base}, which is not there"))),
-        (None, None) => return Err(no_encoder("not named in it".to_string())),
+        (None, Some(base)) if Path::new(base).is_dir() || built_in::is_meant(Path::new(base)) => {
+            Path::new(base)
+        }
+        (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
+        (None, None) => return Err(no_encoder("not named in the folder".to_string())),
     };
     let found = resolve_model_folder(named, &mut |_| {})?;
     // An encoder named by the user is not checked: the same weights may be stored in another format.
@@ -171,13 +174,13 @@ fn base_model(
     let (model, config, report) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
     let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
     if !has_classifier && is_missing("classifier.") {
-        let hint = "the adapter was saved without the classifier that was trained with it, and its encoder has none \
-                    either: save it with its head";
-        return Err(FolderProblem::NoHead { head: "classifier", hint }.at(folder).into());
+        let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with its \
+                    head";
+        return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
     }
     if is_missing("pooler.") {
-        let hint = "the adapter was trained on an encoder that has one; name that encoder by --encoder";
-        return Err(FolderProblem::NoHead { head: "pooler", hint }.at(&encoder).into());
+        let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
+        return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
     }
     Ok((model, config, Text::open(&encoder)?))
 }
@@ -197,13 +200,13 @@ pub(crate) fn record_of_encoder(encoder: &Path) -> Result<Vec<u8>, Error> {
 /// Rejects weights other than those that an adapter was trained on, if its folder records them.
 fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
     let path = adapter.join(ENCODER);
-    if !path.is_file() {
+    if !exists(&path)? {
         return Ok(());
     }
     let recorded = read_json(&path)?;
     match recorded[WEIGHTS]["blake3"].as_str() {
         Some(digest) if digest != digest_file(&encoder.join(WEIGHTS))? => {
-            Err(FolderProblem::OtherEncoder(encoder.into()).at(adapter).into())
+            Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into())
         }
         _ => Ok(()),
     }

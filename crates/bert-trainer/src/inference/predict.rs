@@ -46,8 +46,8 @@ impl Predictor {
             Some("BertForTokenClassification") => Ok(Self::Tags(Box::new(Tagger::open(folder, options)?))),
             Some("BertForMultipleChoice") => {
                 let head = "head that answers single texts";
-                let hint = "a model of choices answers its task's files: finetune --predict";
-                Err(FolderProblem::NoHead { head, hint }.at(folder).into())
+                let hint = "use finetune --predict for the files of a multiple-choice task";
+                Err(FolderProblem::NoHead { head, hint }.located(folder).into())
             }
             _ => Ok(Self::Labels(Box::new(Classifier::open(folder, options)?))),
         }

@@ -215,7 +215,8 @@ impl Prober {
         replacements: &[Replacement],
     ) -> Result<Vec<Probe>, Error> {
         if let Head::Class(_) = self.head {
-            let reason = "instances have masks, and this model is a classifier; give it texts".to_string();
+            let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
+                          --input".to_string();
             return Err(Error::Configuration { flag: "data", reason });
         }
         let config = read_pretrained_config(folder)?;
@@ -265,7 +266,7 @@ impl Prober {
                     if ids.is_empty() || changed.input_ids.len() > self.max_length() {
                         let (length, most) = (changed.input_ids.len(), self.max_length());
                         let reason =
-                            format!("with {word:?} the text has {length} tokens, at most {most} fit");
+                            format!("with {word:?} the text has {length} tokens, but the model has {most} positions");
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
                     let before = before.get_or_insert_with(|| self.ask(&subject.encoded));
@@ -393,7 +394,7 @@ fn positions(
         }
         Place::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
         Place::Position(position) => {
-            let reason = format!("no word {position}; {} has {} words", subject.source, words.len());
+            let reason = format!("{} has {} words, so no word {position}", subject.source, words.len());
             Err(Error::Configuration { flag: "replace", reason })
         }
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::inference::model_folder::{Tuned, class_names, line_of};
 use crate::inference::trained::ModelOptions;
+use crate::stop::StopFlag;
 use crate::tasks::{Example, TaskError, TaskProblem};
 use crate::token_classification::conll::Sentence;
 use crate::token_classification::entities::{Entity, entities, is_known};
@@ -78,7 +79,8 @@ impl Tagger {
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
         let Tuned { model, text, device, max_length, .. } = &self.tuned;
         let encoded = EncodedSentences::new(&sentences, text, *max_length);
-        let tags = encoded.tags(&sentences, model, &self.names, device);
+        let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new());
+        let tags = tags.expect("no signal sets this flag");
         let has_scheme = self.names.iter().all(|tag| is_known(tag));
         let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
             let named = |entity: Entity| NamedEntity {

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::columns::{Names, Places, TextColumns, Texts};
 use crate::error::Error;
-use crate::tasks::{Example, Task, TaskError, TaskProblem, lines_of, records_of};
+use crate::tasks::{Example, Kind, Task, TaskError, TaskProblem, lines_of, records_of};
+use crate::text::PAIR_SEPARATOR;
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -162,7 +163,8 @@ impl NewTexts<'_> {
                 take(line, object.and_then(|object| names.in_object(object)).map(Some))
             })?,
             TextFormat::Text | TextFormat::Parquet => lines_of(reader, path, |line, text| {
-                take(line, Ok(Some(Texts { text_a: text.to_string(), ..Texts::default() })))
+                let text_a = without_label(trained, text).to_string();
+                take(line, Ok(Some(Texts { text_a, ..Texts::default() })))
             })?,
         }
         windows.finish()
@@ -171,7 +173,7 @@ impl NewTexts<'_> {
     fn parquet(&self, names: &Names<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
         let places = OnceCell::new();
         let choose = |header: &[String]| {
-            let found = names.under(header).map_err(|problem| TaskError::from(problem.at(self.source)))?;
+            let found = names.under(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
             Ok::<_, Error>(places.get_or_init(|| found).chosen())
         };
         text_rows(self.source, choose, |row, values| {
@@ -179,6 +181,16 @@ impl NewTexts<'_> {
             let texts = places.texts_of(values).and_then(filled);
             windows.push(row, texts.map_err(|problem| TaskError::from(problem.at_line(self.source, row)))?)
         })
+    }
+}
+
+/// Returns the text of a line of minBERT's `LABEL ||| TEXT` for a model of such a task; other lines are texts.
+fn without_label(trained: Option<Task>, line: &str) -> &str {
+    let Some(task) = trained.filter(|task| !task.spec().predicts_in_rows()) else { return line };
+    let Kind::Classification { labels } = task.spec().kind else { return line };
+    match line.split_once(PAIR_SEPARATOR) {
+        Some((label, text)) if labels.contains(&label.trim()) => text,
+        _ => line,
     }
 }
 
@@ -223,7 +235,7 @@ fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
         (Some(text_a), text_b, ..=2) => Ok(Texts { text_a, text_b, id: None }),
         _ => {
             let expected =
-                "a text, or two with a tab between them, or a header that names the texts (--columns)";
+                "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
             Err(TaskProblem::WrongColumns { found, separator: "tab", expected: expected.to_string() })
         }
     }
@@ -258,9 +270,9 @@ pub(super) fn for_each_line_window(
 }
 
 fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
-    let io = |source| TaskProblem::Io(source).at(path);
+    let io = |source| TaskProblem::Io(source).located(path);
     if fs::metadata(path).map_err(io)?.is_dir() {
-        return Err(TaskProblem::NotAFile.at(path).into());
+        return Err(TaskProblem::NotAFile.located(path).into());
     }
     Ok(Box::new(BufReader::new(File::open(path).map_err(io)?)))
 }
@@ -294,6 +306,15 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_minbert_lines_are_dropped() {
+        let line = "3 ||| a ||| b";
+        assert_eq!(without_label(Some(Task::Sst5), line), "a ||| b");
+        assert_eq!(without_label(Some(Task::Sst5), "good ||| bad"), "good ||| bad");
+        assert_eq!(without_label(Some(Task::Sst2), line), line);
+        assert_eq!(without_label(None, line), line);
+    }
+
+    #[test]
     fn every_format_gives_texts_and_pairs() {
         let read = |name, text| read(name, text, &[], None).unwrap();
         assert_eq!(read("a.txt", "a\tb\n"), [row(1, "a\tb", None)]);
@@ -324,8 +345,8 @@ mod tests {
     #[test]
     fn bad_lines_have_their_place() {
         for (name, text, said) in [
-            ("a.txt", "a\n \n", "a.txt:2: the line is empty, expected a text"),
-            ("a.tsv", "a\tb\tc\n", "a.tsv:1: 3 tab-separated columns, expected a text, or two with a tab"),
+            ("a.txt", "a\n \n", "a.txt:2: the line is empty, but must have a text"),
+            ("a.tsv", "a\tb\tc\n", "a.tsv:1: 3 tab-separated columns, expected a text, or two separated by a tab"),
             (
                 "a.csv",
                 "label,body\n1,a\n",

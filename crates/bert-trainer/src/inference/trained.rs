@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::device::KernelChoice;
 use crate::device_name::DeviceName;
 use crate::error::Error;
-use crate::json_file::read_json;
+use crate::json_file::{exists, read_json};
 use crate::precision::PrecisionChoice;
 use crate::tasks::{Example, Kind, Task, TaskProblem};
 
@@ -39,7 +39,7 @@ impl Trained {
     /// When the report cannot be read.
     pub(super) fn of(folder: &Path) -> Result<Self, Error> {
         let path = folder.with_file_name("report.json");
-        let has_report = folder.file_name().is_some_and(|name| name == "model") && path.is_file();
+        let has_report = folder.file_name().is_some_and(|name| name == "model") && exists(&path)?;
         Ok(Self { report: if has_report { read_json(&path)? } else { Value::Null } })
     }
 
@@ -71,7 +71,7 @@ impl Trained {
         let (found, expected) = match (spec.pair, example.text_b.is_some()) {
             (true, false) if gives_labels => (
                 "missing",
-                "the second text of a pair, as in training; --format tsv has a tab between the two",
+                "the second text of a pair, as in training; with --format tsv separate the two by a tab",
             ),
             (false, true) if gives_labels => {
                 ("there", "no second text: the model was trained on single texts")

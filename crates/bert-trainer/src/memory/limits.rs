@@ -36,8 +36,8 @@ impl Display for MemoryLimit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let bytes = bytes_in_words(self.bytes);
         match self.kind {
-            LimitKind::Machine => write!(f, "the machine has {bytes}, swap space included"),
-            LimitKind::Available => write!(f, "{bytes} are free on the machine now"),
+            LimitKind::Machine => write!(f, "the machine has {bytes}, including swap space"),
+            LimitKind::Available => write!(f, "{bytes} are free on this machine"),
             LimitKind::ControlGroup => write!(f, "the control group (container or job) allows {bytes}"),
             LimitKind::AddressSpace => write!(f, "`ulimit -v` allows {bytes}"),
             LimitKind::Data => write!(f, "`ulimit -d` allows {bytes}"),

@@ -75,7 +75,7 @@ pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
     match judge(&needed, &MemoryLimit::all()) {
         Verdict::Fits => None,
         Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
-            "with {} sequences of {} tokens {}: --gradient-accumulation-steps or a smaller batch takes less",
+            "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
             shape.sequences,
             shape.length,
             needed.beside(&limit)
@@ -170,8 +170,8 @@ impl StepMemory {
     /// Describes the memory needed for each part, and the limit.
     pub fn beside(&self, limit: &MemoryLimit) -> String {
         format!(
-            "a step takes about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits of \
-             the vocabulary, {} for program and data), and {limit}",
+            "a step needs about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits \
+             of the vocabulary, {} for program and data), but {limit}",
             bytes_in_words(self.total()),
             bytes_in_words(self.model),
             bytes_in_words(self.layers),

@@ -13,7 +13,7 @@ use bert_storage::StagedFolder;
 use crate::checkpoint::{CheckpointFolder, verify};
 use crate::error::Error;
 use crate::evaluation::EvaluationRecord;
-use crate::json_file::read_json;
+use crate::json_file::{exists, read_json};
 
 pub(crate) const BEST: &str = "best";
 pub(crate) const AVERAGE: &str = "average";
@@ -32,14 +32,24 @@ impl<'a> ModelBeside<'a> {
     }
 
     /// Returns the figures of the model, if they exist.
-    pub(crate) fn evaluation(&self) -> Option<EvaluationRecord> {
-        serde_json::from_value(read_json(&self.0.at(EVALUATION)).ok()?).ok()
+    ///
+    /// # Errors
+    /// When the file cannot be read or is corrupt; the error names it.
+    pub(crate) fn evaluation(&self) -> Result<Option<EvaluationRecord>, Error> {
+        let path = self.0.path_of(EVALUATION);
+        if !exists(&path)? {
+            return Ok(None);
+        }
+        serde_json::from_value(read_json(&path)?).map(Some).map_err(|error| Error::corrupt(&path, error))
     }
 
     /// Returns whether a model with these figures should replace it.
-    pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> bool {
+    ///
+    /// # Errors
+    /// Same as [`Self::evaluation`].
+    pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> Result<bool, Error> {
         let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
-        loss(record).is_finite() && self.evaluation().is_none_or(|best| loss(record) < loss(&best))
+        Ok(loss(record).is_finite() && self.evaluation()?.is_none_or(|best| loss(record) < loss(&best)))
     }
 
     /// Writes the weights and the other files of the folder.
@@ -83,7 +93,7 @@ pub(super) fn average_last(
     steps.retain(|&step| match verify(&checkpoints.path(step)) {
         Ok(_) => true,
         Err(error) => {
-            warn(format!("{error}; the average is made without it"));
+            warn(format!("{error}; the average is computed without this checkpoint"));
             false
         }
     });
@@ -116,7 +126,7 @@ mod tests {
     /// Writes the best model of a step, as a run does; its weights encode the step.
     fn keep(files: &dyn FileSystem, run: &Path, step: u64, loss: f64) -> Result<(), Error> {
         let best = ModelBeside::of(&StagedFolder::new(files, run), BEST);
-        if best.is_worse_than(&record(step, loss)) {
+        if best.is_worse_than(&record(step, loss))? {
             best.write(|out| out.write_all(&[step as u8; 9]), &[("config.json", b"{}".to_vec())])?;
             best.note(&record(step, loss))?;
         }
@@ -125,7 +135,7 @@ mod tests {
 
     fn kept(run: &Path) -> (Vec<u8>, Option<EvaluationRecord>) {
         let best = run.join(BEST);
-        let figures = ModelBeside::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation();
+        let figures = ModelBeside::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation().unwrap();
         (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
     }
 
@@ -143,26 +153,45 @@ mod tests {
     }
 
     #[test]
+    fn damaged_figures_are_an_error_not_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Faulty::never();
+        let run = StagedFolder::new(&files, folder.path());
+        let best = ModelBeside::of(&run, BEST);
+        assert_eq!(best.evaluation().unwrap(), None);
+        keep(&files, folder.path(), 1, 5.0).unwrap();
+        fs::write(best.path().join(EVALUATION), "{\"step\": ").unwrap();
+        let error = keep(&files, folder.path(), 2, 6.0).unwrap_err();
+        assert!(error.to_string().contains(EVALUATION), "{error}");
+        assert_eq!(error.exit_code(), 4);
+        assert_eq!(
+            fs::read(best.path().join(WEIGHTS)).unwrap(),
+            [1; 9],
+            "the best weights are not overwritten"
+        );
+    }
+
+    #[test]
     fn faults_leave_a_model_that_the_next_evaluation_puts_right() {
         let folder = tempfile::tempdir().unwrap();
         let both = |files: &dyn FileSystem, run: &Path| {
             keep(files, run, 1, 5.0).and_then(|()| keep(files, run, 2, 4.0))
         };
-        let mut struck = 0;
+        let mut triggered = 0;
         for (fault, name) in [(Fault::Io, "io"), (Fault::Full, "full"), (Fault::Torn, "torn")] {
             for nth in 1.. {
                 let run = folder.path().join(format!("{name}-{nth}"));
                 let files = Faulty::new(fault, nth);
                 let result = both(&files, &run);
-                if !files.struck() {
+                if !files.triggered() {
                     result.unwrap();
                     break;
                 }
-                struck += 1;
+                triggered += 1;
                 check(&run, &format!("{name} at {nth}"));
             }
         }
-        assert!(struck > 60, "{struck}");
+        assert!(triggered > 60, "{triggered}");
         let survivals = [Survival::Nothing, Survival::NamesOnly, Survival::Random(1), Survival::Random(2)];
         for survival in survivals {
             for cut in 1.. {

@@ -76,9 +76,9 @@ fn remedy(config: &PretrainConfig, model: &BertConfig, data: &Manifest, limit: &
             if needed.fits(limit) {
                 let flags = if recompute { " with --recompute" } else { "" };
                 let bytes = bytes_in_words(needed.total());
-                return format!("--gradient-accumulation-steps {parts}{flags} takes about {bytes}");
+                return format!("--gradient-accumulation-steps {parts}{flags} needs about {bytes}");
             }
         }
     }
-    "a smaller --batch-size with --gradient-accumulation-steps and --recompute, or a smaller model, takes less".into()
+    "use a smaller --batch-size with --gradient-accumulation-steps and --recompute, or a smaller model".into()
 }

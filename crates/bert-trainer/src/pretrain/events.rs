@@ -61,7 +61,7 @@ pub enum PretrainEvent {
         /// Mean time of the measured steps.
         seconds_per_step: f64,
     },
-    /// The bigrams of the training text are being counted, for the initialization `counts`.
+    /// The bigrams of the training text are being counted, for the initialization `bigram`.
     Counting,
     /// The run starts, or resumes after this many steps.
     Started {

@@ -11,12 +11,13 @@ use burn::module::Module;
 
 use super::events::PretrainEvent;
 use super::pretraining_objective;
-use super::run::{Opened, initial_model};
+use super::run::{Opened, fresh_weights, initial_model};
 use crate::budget::Budget;
 use crate::config::PretrainConfig;
 use crate::data_loader::Prefetcher;
 use crate::error::Error;
 use crate::evaluation::evaluate_unless_stopped;
+use crate::initialization::FreshWeights;
 use crate::optimizer::AdamW;
 use crate::run_folder::{RunFolder, recorded_steps};
 use crate::stop::StopFlag;
@@ -33,6 +34,14 @@ const FEWEST: u64 = 3;
 /// Fraction of the budget to plan for; the rest covers checkpoints and other load.
 const USED: f64 = 0.97;
 
+/// The result of a measurement.
+pub(super) struct Measured {
+    /// The number of steps.
+    pub(super) steps: u64,
+    /// The initial weights of a run without a checkpoint, so that the run does not count the text again.
+    pub(super) fresh: Option<FreshWeights>,
+}
+
 /// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again.
 ///
 /// # Errors
@@ -44,18 +53,24 @@ pub(super) fn steps(
     resume: bool,
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<u64, Error> {
+) -> Result<Measured, Error> {
     RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     if resume && let Some(steps) = recorded_steps(&config.output)? {
-        return Ok(steps);
+        return Ok(Measured { steps, fresh: None });
     }
     let began = Instant::now();
     tell(PretrainEvent::Measuring);
     let Opened { device, data, loader, eval_loader, model_config: shape, start, .. } =
         Opened::new(config, tell)?;
 
+    let fresh = match start {
+        Some(_) => None,
+        None => Some(fresh_weights(config, &data, &shape, stop, tell)?),
+    };
+    // The run repeats this, but not the counting.
     let timed = Instant::now();
-    let mut model = initial_model(config, &data, &shape, start.as_deref(), &device, stop, tell)?;
+    let weights = (start.as_deref(), fresh.as_ref());
+    let mut model = initial_model(config, (&data, &shape), weights, &device, stop, tell)?;
     let initialization = timed.elapsed();
 
     let loader = loader.with_length_buckets(config.length_buckets, config.batch_size);
@@ -98,11 +113,11 @@ pub(super) fn steps(
     let steps = (USED * left / (step + evaluation / every)).max(0.0) as u64;
     if steps == 0 {
         let budget = String::from(budget);
-        let reason = format!("{budget} is over before the first step, which takes {step:.1} s");
+        let reason = format!("{budget} is too short: it ends before the first step, which takes {step:.1} s");
         return Err(Error::Configuration { flag: "budget", reason });
     }
     tell(PretrainEvent::Measured { steps, seconds_per_step: step });
-    Ok(steps)
+    Ok(Measured { steps, fresh })
 }
 
 /// Rejects a warm-up of more than twice the steps that fit into a budget, after the first few steps. Shorter ones are
@@ -113,7 +128,7 @@ fn refuse_long_warmup(config: &PretrainConfig, budget: Budget, step: Duration) -
         None => Ok(()),
         Some(warmup) => {
             let budget = String::from(budget);
-            let reason = format!("{warmup} steps do not fit into --budget {budget}: about {fit:.0} do");
+            let reason = format!("{warmup} steps do not fit into --budget {budget}, which allows about {fit:.0} steps");
             Err(Error::Configuration { flag: "warmup-steps", reason })
         }
     }

@@ -55,13 +55,16 @@ pub fn pretrain_on(
     tell: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let mut config = config.clone();
+    let mut fresh = None;
     if let RunLength::Budget(budget) = config.length()? {
         config.validate()?;
-        config.steps = Some(measure::steps(files, &config, budget, resume, stop, tell)?);
-        config.budget = None;
+        let measured = measure::steps(files, &config, budget, resume, stop, tell)?;
+        (config.steps, config.budget) = (Some(measured.steps), None);
+        fresh = measured.fresh;
     }
     std::thread::scope(|scope| {
-        train(Background::new(scope), Run::open(files, &config, resume, stop, tell)?, stop, tell)
+        let opened = Run::open(files, &config, resume, fresh.as_ref(), stop, tell)?;
+        train(Background::new(scope), opened, stop, tell)
     })
 }
 
@@ -150,7 +153,7 @@ pub fn pretraining_objective(
         let (input, targets) = (batch.input(&device), batch.targets(&device));
         if recompute {
             let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
-            return PretrainingParts::with_parts(loss).with_below(|of_loss| kept.backward(of_loss));
+            return PretrainingParts::with_parts(loss).with_below(|loss_gradients| kept.backward(loss_gradients));
         }
         PretrainingParts::with_parts(model.loss(input, targets, normalizer, mode))
     }

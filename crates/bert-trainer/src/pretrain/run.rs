@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Nsp};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, LoadPolicy, Snapshot, WEIGHTS, files_beside_weights,
+    Architecture, BertConfig, BertForPreTraining, LoadPolicy, Snapshot, WEIGHTS, files_except_weights,
     load_pretrained_weights, named_tensors_to_bytes,
 };
 use bert_storage::{FileSystem, Locate, StagedFolder};
@@ -23,6 +23,7 @@ use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, EvaluationRecord, evaluate_unless_stopped};
 use crate::held::Held;
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
+use crate::json_file::exists;
 use crate::metrics_log::MetricsLog;
 use crate::optimizer::AdamW;
 use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
@@ -38,7 +39,7 @@ pub(super) struct Run<'a> {
     stop: StopFlag,
     folder: RunFolder<'a>,
     model_config: BertConfig,
-    files_beside_weights: Vec<(&'static str, Vec<u8>)>,
+    files_except_weights: Vec<(&'static str, Vec<u8>)>,
     pub(super) device: Device,
     /// Whether the next-sentence labels are meaningful.
     pub(super) next_sentence: bool,
@@ -63,6 +64,7 @@ impl<'a> Run<'a> {
         files: &'a dyn FileSystem,
         config: &'a PretrainConfig,
         resume: bool,
+        fresh: Option<&FreshWeights>,
         stop: &StopFlag,
         tell: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
@@ -78,21 +80,22 @@ impl<'a> Run<'a> {
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
         let begin = |start: Option<&Path>, tell: &mut dyn FnMut(PretrainEvent)| {
-            initial_model(config, &data, &model_config, start, &device, stop, tell)
+            initial_model(config, (&data, &model_config), (start, fresh), &device, stop, tell)
         };
         let initial = (!resume).then(|| begin(start.as_deref(), tell)).transpose()?;
         let held_out = eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
         let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
         if !folder.other_held_out.is_empty() {
             tell(PretrainEvent::Warning(format!(
-                "the held-out data is not the data of the evaluations so far: {}. Figures of both cannot be compared",
+                "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be \
+                 compared",
                 folder.other_held_out.join("; ")
             )));
         }
         if !folder.elsewhere.is_empty() {
             tell(PretrainEvent::Warning(format!(
-                "this run began on another computer or program: {}. It goes on, but its bits may differ from those of a \
-                 run that was never moved",
+                "this run began on another machine or with another program: {}. It continues, but its result may \
+                 differ in the last bits",
                 folder.elsewhere.join("; ")
             )));
         }
@@ -121,8 +124,8 @@ impl<'a> Run<'a> {
         let log = |name: &str| MetricsLog::open(&folder.folder, name, kept);
         let text = Text::of_data(&data);
         let vocabulary = text.files(model_config.max_position_embeddings);
-        let files_beside_weights =
-            files_beside_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
+        let files_except_weights =
+            files_except_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
         let (metrics, evaluations) = (log("metrics.jsonl")?, log("evaluations.jsonl")?);
         let mut run = Self {
             divergence: divergence_of(&metrics.records()?),
@@ -131,7 +134,7 @@ impl<'a> Run<'a> {
             evaluations,
             last_saved: found.map(|(path, state)| (state.step, path)),
             next_sentence: loader.manifest().config.nsp != Nsp::Off,
-            files_beside_weights,
+            files_except_weights,
             config,
             stop: stop.clone(),
             data,
@@ -147,6 +150,10 @@ impl<'a> Run<'a> {
             last_evaluation: None,
         };
         run.evaluation_is_owed = run.lacks_its_evaluation()?;
+        if config.keep_best {
+            // Reject damaged figures before the first step, not at the first evaluation.
+            ModelBeside::of(&run.folder.folder, BEST).evaluation()?;
+        }
         let parameters = run.model_config.pretraining_parameter_count();
         let steps = config.total_steps();
         let batch_size = config.batch_size;
@@ -227,8 +234,8 @@ impl<'a> Run<'a> {
         self.evaluations.append(&record)?;
         if self.config.keep_best && self.step > 0 {
             let best = ModelBeside::of(&self.folder.folder, BEST);
-            if best.is_worse_than(&record) {
-                best.write(|out| Snapshot::of(&model).write(out), &self.files_beside_weights)?;
+            if best.is_worse_than(&record)? {
+                best.write(|out| Snapshot::of(&model).write(out), &self.files_except_weights)?;
                 best.note(&record)?;
             }
         }
@@ -264,7 +271,7 @@ impl<'a> Run<'a> {
         let (steps, mean) = average_last(&checkpoints, last, self.config.save_every, self.step, &mut warn)?;
         let beside = ModelBeside::of(&self.folder.folder, AVERAGE);
         let bytes = named_tensors_to_bytes(&mean);
-        beside.write(|out| out.write_all(&bytes), &self.files_beside_weights)?;
+        beside.write(|out| out.write_all(&bytes), &self.files_except_weights)?;
         let device = self.device.clone().inner();
         let model = BertForPreTraining::new(&self.model_config, self.config.seed, &device);
         let (model, _) = load_pretrained_weights(model, beside.path(), LoadPolicy::Exact)?;
@@ -305,7 +312,7 @@ impl<'a> Run<'a> {
         let (held, [weights, moments]) =
             Held::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
         optimizer.wait_for(held);
-        let files = self.files_beside_weights.clone();
+        let files = self.files_except_weights.clone();
         let (checkpoints, keep) = (self.folder.checkpoints(), self.config.keep());
         background.start(self.step, move || {
             weights.check_finite()?;
@@ -345,8 +352,8 @@ impl<'a> Run<'a> {
             return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, most });
         }
         tell(PretrainEvent::Warning(format!(
-            "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, the update was skipped \
-             ({in_a_row} in a row, at most {most}; {} in all)",
+            "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was skipped \
+             ({in_a_row} in a row, maximum {most}; {} in total)",
             self.skipped.all
         )));
         Ok(())
@@ -354,8 +361,11 @@ impl<'a> Run<'a> {
 
     pub(super) fn finish(mut self, tell: &mut dyn FnMut(PretrainEvent)) -> Result<PretrainOutcome, Error> {
         let average = self.config.average_last.map(|last| self.average(last, tell)).transpose()?;
-        let best = self.config.keep_best.then(|| ModelBeside::of(&self.folder.folder, BEST).evaluation());
-        let none = || FolderProblem::NoCheckpoint.at(&self.config.output);
+        let best = match self.config.keep_best {
+            true => ModelBeside::of(&self.folder.folder, BEST).evaluation()?,
+            false => None,
+        };
+        let none = || FolderProblem::NoCheckpoint.located(&self.config.output);
         let (_, checkpoint) = self.last_saved.ok_or_else(none)?;
         Ok(PretrainOutcome {
             steps: self.step,
@@ -363,19 +373,36 @@ impl<'a> Run<'a> {
             skipped_steps: self.skipped.all,
             metrics: self.last_metrics,
             evaluation: self.last_evaluation,
-            best: best.flatten(),
+            best,
             average: average.flatten(),
             diverged: self.divergence.rise().map(|rise| rise.step),
         })
     }
 }
 
-/// Returns the initial weights of a run: from the folder `start`, or fresh ones.
-pub(super) fn initial_model(
+/// Selects the initial weights of a run without a checkpoint, and counts the text if they require it.
+///
+/// # Errors
+/// [`Error::Stopped`]; when a shard cannot be read or does not match the manifest.
+pub(super) fn fresh_weights(
     config: &PretrainConfig,
     data: &DataSet,
     model: &BertConfig,
-    start: Option<&Path>,
+    stop: &StopFlag,
+    tell: &mut dyn FnMut(PretrainEvent),
+) -> Result<FreshWeights, Error> {
+    let choice = config.initialization().unwrap_or_default();
+    if choice == InitializationChoice::Bigram {
+        tell(PretrainEvent::Counting);
+    }
+    FreshWeights::new_unless_stopped(choice, data, model, config.seed, stop)
+}
+
+/// Returns the initial weights of a run: from the folder `start`, from `fresh`, or from [`fresh_weights`].
+pub(super) fn initial_model(
+    config: &PretrainConfig,
+    (data, model): (&DataSet, &BertConfig),
+    (start, fresh): (Option<&Path>, Option<&FreshWeights>),
     device: &Device,
     stop: &StopFlag,
     tell: &mut dyn FnMut(PretrainEvent),
@@ -386,19 +413,22 @@ pub(super) fn initial_model(
             (false, Nsp::Off) => Heads::MaskedLm,
             (false, _) => Heads::Both,
         };
-        let hint = "--fresh-heads draws at random what is missing; pooler and next-sentence head are not needed where \
-                    --data was made with --nsp off";
+        let hint = "--fresh-heads initializes missing heads at random; data made with --nsp off needs no pooler and \
+                    no next-sentence head";
         let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, config.seed, device)?;
         if !fresh.is_empty() {
-            tell(PretrainEvent::Warning(format!("not in the checkpoint, so drawn at random: {fresh:?}")));
+            tell(PretrainEvent::Warning(format!("not in the checkpoint, so initialized at random: {fresh:?}")));
         }
         return Ok(model);
     }
-    let choice = config.initialization().unwrap_or_default();
-    if choice == InitializationChoice::Counts {
-        tell(PretrainEvent::Counting);
-    }
-    let fresh = FreshWeights::new_unless_stopped(choice, data, model, config.seed, stop)?;
+    let counted;
+    let fresh = match fresh {
+        Some(fresh) => fresh,
+        None => {
+            counted = fresh_weights(config, data, model, stop, tell)?;
+            &counted
+        }
+    };
     Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
 }
 
@@ -460,7 +490,7 @@ fn model_config(
             let folder = resolve_model_folder(path, &mut warn)?;
             let model = BertConfig::read(folder.join("config.json"))?;
             let weights = folder.join(WEIGHTS);
-            let digest = if weights.exists() { bert_storage::digest_file(&weights)? } else { String::new() };
+            let digest = if exists(&weights)? { bert_storage::digest_file(&weights)? } else { String::new() };
             (model, Some(folder), Some(digest))
         }
         None => {

@@ -155,7 +155,7 @@ fn fill_probabilities(candidates: &mut [Candidate]) {
 
 #[cfg(test)]
 mod tests {
-    use bert_data::PlacedPiece;
+    use bert_data::PieceWithOffsets;
 
     use super::super::windows::Window;
     use super::*;
@@ -165,7 +165,7 @@ mod tests {
 
     /// Four words after `[CLS] q [SEP]`, in two windows of three that begin at the first and at the second word.
     fn question() -> EncodedQuestion {
-        let pieces = (0..4).map(|at| PlacedPiece { id: 0, start: 3 * at, end: 3 * at + 2 });
+        let pieces = (0..4).map(|at| PieceWithOffsets { id: 0, start: 3 * at, end: 3 * at + 2 });
         let window = |start: usize, max_context: [bool; 3]| Window {
             encoded: EncodedPair { input_ids: vec![0; 7], segment_ids: vec![0; 7] },
             tokens: start..start + 3,

@@ -7,7 +7,8 @@ use super::answers::{AnswerSettings, PredictedAnswer, WindowScores, answer};
 use super::squad::Question;
 use super::windows::{EncodedQuestion, Window, WindowSettings};
 use crate::host::values;
-use crate::padding::{PaddedBatch, by_length};
+use crate::padding::{PaddedBatch, by_length, padded_length};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::SpecialIds;
 use crate::text::Text;
 
@@ -50,25 +51,35 @@ impl EncodedQuestions {
         &self.encoded[question].windows[window]
     }
 
-    /// Returns a batch of windows.
-    pub(crate) fn batch(&self, windows: &[usize]) -> PaddedBatch {
+    /// Returns the length to which a batch of these windows is padded.
+    pub(crate) fn padded_length(&self, windows: &[usize]) -> usize {
+        padded_length(windows.iter().map(|&i| &self.window(i).encoded), self.max_seq_length)
+    }
+
+    /// Returns a batch of windows, padded to `length`.
+    pub(crate) fn batch(&self, windows: &[usize], length: usize) -> PaddedBatch {
         let rows: Vec<_> = windows.iter().map(|&i| &self.window(i).encoded).collect();
-        PaddedBatch::new(&rows, self.pad_id, self.max_seq_length)
+        PaddedBatch::of_length(&rows, self.pad_id, length)
     }
 
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
+    ///
+    /// # Errors
+    /// [`StopRequested`] when a stop is requested before the last batch.
     pub(crate) fn answers(
         &self,
         questions: &[Question],
         model: &BertForQuestionAnswering,
         settings: AnswerSettings,
         device: &Device,
-    ) -> Vec<PredictedAnswer> {
+        stop: &StopFlag,
+    ) -> Result<Vec<PredictedAnswer>, StopRequested> {
         let lengths: Vec<usize> =
             (0..self.windows()).map(|i| self.window(i).encoded.input_ids.len()).collect();
         let mut scores: Vec<Option<WindowScores>> = vec![None; self.windows()];
         for batch in by_length(&lengths, EVAL_BATCH) {
-            let padded = self.batch(&batch);
+            stop.check()?;
+            let padded = self.batch(&batch, self.padded_length(&batch));
             let logits = model.forward(padded.input(device), Mode::Eval);
             let (starts, ends) = (values(logits.start), values(logits.end));
             for (row, &window) in batch.iter().enumerate() {
@@ -82,6 +93,6 @@ impl EncodedQuestions {
             let scores: Vec<WindowScores> = scores.by_ref().take(encoded.windows.len()).collect();
             answer(&question.context, encoded, &scores, settings)
         });
-        answered.collect()
+        Ok(answered.collect())
     }
 }

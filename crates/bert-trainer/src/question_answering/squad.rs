@@ -77,7 +77,7 @@ struct RawAnswer {
 pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, TaskError> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.read_to_end(&mut bytes);
-    read.map_err(|source| TaskProblem::Io(source).at(path))?;
+    read.map_err(|source| TaskProblem::Io(source).located(path))?;
     let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
     let file: File = serde_json::from_slice(json).map_err(|source| {
         let line = source.line() as u64;
@@ -98,14 +98,14 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
                     false => {
                         let found: String = context[start..].chars().take(text.chars().count()).collect();
                         let id = id.clone();
-                        Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.at(path))
+                        Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.located(path))
                     }
                 }
             };
             let answers = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
             let is_impossible = is_impossible || (says_2 && answers.is_empty());
             if has_answers && answers.is_empty() && !is_impossible {
-                return Err(TaskProblem::NoAnswer(id).at(path).into());
+                return Err(TaskProblem::NoAnswer(id).located(path).into());
             }
             questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(error.exit_code(), 3);
         let folder = tempfile::tempdir().unwrap();
         assert!(
-            read_questions(folder.path(), true).unwrap_err().to_string().ends_with(": not a regular file")
+            read_questions(folder.path(), true).unwrap_err().to_string().ends_with(": this is not a regular file")
         );
-        assert!(read(r#"{"data":[]}"#).unwrap_err().to_string().ends_with(": no examples in this file"));
+        assert!(read(r#"{"data":[]}"#).unwrap_err().to_string().ends_with(": this file has no examples"));
     }
 }

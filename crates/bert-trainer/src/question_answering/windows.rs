@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use bert_data::{PlacedPiece, Tokenizer};
+use bert_data::{PieceWithOffsets, Tokenizer};
 
 use super::squad::Question;
 use crate::tasks::{EncodedPair, SpecialIds};
@@ -26,7 +26,7 @@ pub struct WindowSettings {
 #[derive(Clone, Debug)]
 pub struct EncodedQuestion {
     /// The text's tokens with their byte positions.
-    pub pieces: Vec<PlacedPiece>,
+    pub pieces: Vec<PieceWithOffsets>,
     /// The model inputs, in order.
     pub windows: Vec<Window>,
 }
@@ -122,7 +122,7 @@ fn most_context(spans: &[Range<usize>], token: usize) -> usize {
 
 /// Returns the tokens that overlap a byte range of the text; `None` if there are none (the tokenizer dropped all
 /// characters of the answer).
-fn covering(pieces: &[PlacedPiece], bytes: Range<usize>) -> Option<Range<usize>> {
+fn covering(pieces: &[PieceWithOffsets], bytes: Range<usize>) -> Option<Range<usize>> {
     let start = pieces.iter().position(|piece| piece.end > bytes.start)?;
     let end = pieces.iter().rposition(|piece| piece.start < bytes.end)? + 1;
     (start < end).then_some(start..end)
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_answer_inside_of_a_token_is_that_token() {
-        let piece = |start, end| PlacedPiece { id: 0, start, end };
+        let piece = |start, end| PieceWithOffsets { id: 0, start, end };
         let pieces = [piece(0, 4), piece(4, 5), piece(6, 9)];
         assert_eq!(covering(&pieces, 4..5), Some(1..2));
         assert_eq!(covering(&pieces, 1..3), Some(0..1));

@@ -4,9 +4,9 @@
 //! loss at the unigram baseline, a next-sentence task that is solved too early (its labels leak), labels of a single
 //! class, memorized text, a rising loss. A finding never stops a run.
 
-use bert_pages::{smooth, thin};
+use bert_pages::{downsample, smooth};
 
-use super::levers::next_lever;
+use super::levers::next_suggestion;
 use super::record::RunRecord;
 use crate::divergence::{Divergence, Rise};
 use crate::evaluation::EvaluationRecord;
@@ -68,11 +68,11 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         lopsided_labels,
         next_sentence_level,
         overfitting,
-        learnt_by_heart,
+        memorized,
         rising_loss,
         waiting,
         unfinished,
-        |run| next_lever(run).filter(|_| divergence(run).is_none()).and_then(note),
+        |run| next_suggestion(run).filter(|_| divergence(run).is_none()).and_then(note),
     ];
     let mut found: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.weight as u8));
@@ -92,8 +92,8 @@ fn skipped_steps(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     warning(format!(
-        "{skipped} of {} steps were skipped: loss or gradient was not finite. A lower --learning-rate or more \
-         --warmup-steps helps.",
+        "{skipped} of {} steps were skipped, because the loss or the gradient was not finite. Use a lower \
+         --learning-rate or more --warmup-steps.",
         run.metrics.len()
     ))
 }
@@ -115,48 +115,48 @@ fn diverged(run: &RunRecord) -> Option<Finding> {
 
 fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
     if run.metrics.len() < FEW_STEPS {
-        return note(format!("{} steps are too few to judge by.", run.metrics.len()));
+        return note(format!("{} steps are too few for a diagnosis.", run.metrics.len()));
     }
     let (now, uniform) = (recent_loss(run), run.uniform_loss());
     if now > uniform - 0.1 {
         return warning(format!(
-            "The masked LM loss ({now:.2}) is that of a uniform guess ({uniform:.2}): nothing is learnt. Look at the \
-             instances (bert inspect) and at --learning-rate."
+            "The masked LM loss ({now:.2}) equals the loss of a uniform prediction ({uniform:.2}): nothing is learnt. \
+             Check the instances (bert inspect) and --learning-rate."
         ));
     }
     let (held_out, counts) = (run.last_evaluation()?, run.baselines?);
     let loss = held_out.evaluation.masked_lm_loss;
-    let (words, neighbours) = (counts.word_frequencies.masked_lm_loss, counts.neighbours.masked_lm_loss);
-    if loss > words - 0.1 {
+    let (unigram, bigram) = (counts.unigram.masked_lm_loss, counts.bigram.masked_lm_loss);
+    if loss > unigram - 0.1 {
         return note(format!(
-            "The masked LM is at the level of word frequencies: held-out loss {loss:.2}, guessing {words:.2}. Its attention \
-             has not found the neighbouring tokens, whose counts alone give {neighbours:.2}. {}",
-            out_of_the_plateau(run)
+            "The masked LM is at the unigram baseline: held-out loss {loss:.2}, unigram baseline {unigram:.2}. Its \
+             attention does not use the neighbouring tokens yet; the bigram baseline is {bigram:.2}. {}",
+            plateau_remedy(run)
         ));
     }
-    if loss > neighbours {
+    if loss > bigram {
         return note(format!(
-            "The masked LM has passed word frequencies (held-out loss {loss:.2}, guessing {words:.2}) and has not passed \
-             the counts of neighbouring tokens yet ({neighbours:.2}): a table of counts of the training text predicts \
-             better. More steps help as long as the loss falls."
+            "The masked LM is between the baselines: held-out loss {loss:.2}, unigram baseline {unigram:.2}, bigram \
+             baseline {bigram:.2}. A table of bigram counts predicts better. More steps help as long as the loss \
+             falls."
         ));
     }
     good(format!(
-        "The masked LM knows more than a table of counts: its held-out loss, {loss:.2}, is below that of word frequencies \
-         ({words:.2}) and that of the counts of neighbouring tokens ({neighbours:.2})."
+        "The masked LM is better than both baselines: held-out loss {loss:.2}, unigram baseline {unigram:.2}, bigram \
+         baseline {bigram:.2}."
     ))
 }
 
 /// Suggests a remedy for a loss that plateaus at the unigram baseline.
-fn out_of_the_plateau(run: &RunRecord) -> String {
+fn plateau_remedy(run: &RunRecord) -> String {
     // Absent for a run from a checkpoint; excluded for the reference's initial weights.
     match run.settings["identity"]["initialization"].as_str().filter(|&given| given != "reference") {
         Some(given) => format!(
-            "The run began with heads that look at the neighbours (--initialization {given}), so something else holds it: \
-             look at --learning-rate and at the instances (bert inspect)."
+            "The initial weights already had heads for the neighbouring tokens (--initialization {given}), so the cause is \
+             another one: check --learning-rate and the instances (bert inspect)."
         ),
-        None => "Runs rest here for thousands of steps, and batch size, learning rate and masks change little about it: a \
-                 run with --initialization counts (or neighbours) begins with heads that look at the neighbours."
+        None => "Runs plateau here for thousands of steps, and batch size, learning rate and masks change little. Start a \
+                 run with --initialization bigram (or previous-next): its heads attend to the neighbouring tokens."
             .into(),
     }
 }
@@ -170,8 +170,9 @@ fn leaking_labels(run: &RunRecord) -> Option<Finding> {
         run.metrics.iter().take_while(|m| m.step < 1000).map(|m| m.next_sentence_loss).collect::<Vec<_>>();
     let solved = early.windows(WINDOW).position(|w| w.iter().sum::<f64>() < 0.02 * WINDOW as f64)?;
     warning(format!(
-        "The next sentence is solved at step {}, which is too easy: the text is one document, the labels are all \
-         alike, the segments differ in form, or the data is small enough to know by heart.",
+        "Next-sentence prediction is solved at step {}, which is too early. Possible causes: the text is one \
+         document, all labels are equal, the segments differ in form, or the data is so small that the model \
+         memorizes it.",
         solved + WINDOW
     ))
 }
@@ -183,9 +184,8 @@ fn lopsided_labels(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     warning(format!(
-        "{share:.0} % of the held-out next sentence labels are of one kind; an accuracy of {:.2} is guessing. Blank \
-         lines belong between documents only.",
-        share / 100.0
+        "{share:.1} % of the held-out next-sentence labels are in one class, so an accuracy of {share:.1} % is the \
+         majority baseline. Put blank lines between documents only."
     ))
 }
 
@@ -194,16 +194,18 @@ fn next_sentence_level(run: &RunRecord) -> Option<Finding> {
         .last_evaluation()
         .filter(|_| run.has_next_sentence() && run.metrics.len() >= FEW_STEPS)?
         .evaluation;
-    let larger = last.random_next.max(1.0 - last.random_next);
-    let error = (larger * (1.0 - larger) / last.instances.max(1) as f64).sqrt();
-    let accuracy = last.next_sentence_accuracy;
-    match accuracy > larger + 2.0 * error {
+    let majority = last.random_next.max(1.0 - last.random_next);
+    let error = (majority * (1.0 - majority) / last.instances.max(1) as f64).sqrt();
+    let is_learnt = last.next_sentence_accuracy > majority + 2.0 * error;
+    let (accuracy, majority) = (100.0 * last.next_sentence_accuracy, 100.0 * majority);
+    match is_learnt {
         true => good(format!(
-            "Next sentences are learnt: held-out accuracy {accuracy:.3}, the larger class {larger:.3}."
+            "Next-sentence prediction is learnt: held-out accuracy {accuracy:.1} %, majority class {majority:.1} %."
         )),
         false => note(format!(
-            "Next sentences are not learnt yet: held-out accuracy {accuracy:.3}, the larger class {larger:.3}. They come \
-             after the masked LM as a rule, often after thousands of steps, and need many documents."
+            "Next-sentence prediction is not learnt yet: held-out accuracy {accuracy:.1} %, majority class \
+             {larger:.1} %. It is usually learnt after the masked LM, often after thousands of steps, and needs many \
+             documents."
         )),
     }
 }
@@ -218,17 +220,17 @@ fn overfitting(run: &RunRecord) -> Option<Finding> {
     let kept = [checkpoint, run.folder.join(BEST)].into_iter().find(|folder| folder.is_dir());
     let kept = match kept {
         Some(folder) => format!("these weights are in {}", folder.display()),
-        None => "these weights are not kept (--keep-best)".to_string(),
+        None => "these weights were not saved (use --keep-best)".to_string(),
     };
     warning(format!(
-        "The held-out masked LM loss was lowest after step {} ({:.3}) and is {:.3} now: overfitting; {kept}.",
+        "Overfitting: the held-out masked LM loss was lowest after step {} ({:.3}) and is now {:.3}; {kept}.",
         best.step,
         loss(best),
         loss(last)
     ))
 }
 
-fn learnt_by_heart(run: &RunRecord) -> Option<Finding> {
+fn memorized(run: &RunRecord) -> Option<Finding> {
     let gap = run.last_evaluation().filter(|_| run.metrics.len() >= FEW_STEPS)?.evaluation.masked_lm_loss
         - recent_loss(run);
     if gap < 0.7 {
@@ -239,8 +241,8 @@ fn learnt_by_heart(run: &RunRecord) -> Option<Finding> {
         format!(" after {seen:.1} passes over the instances")
     });
     note(format!(
-        "The training loss is {gap:.2} below the held-out loss{}: the model knows its text by heart, or the held-out \
-         text is of another kind. More text helps most; --masking dynamic and fewer steps help a little.",
+        "The training loss is {gap:.2} below the held-out loss{}: the model memorizes the training text, or the \
+         held-out text is of another kind. More text helps most; --masking dynamic and fewer steps help a little.",
         passes.unwrap_or_default()
     ))
 }
@@ -249,14 +251,14 @@ fn rising_loss(run: &RunRecord) -> Option<Finding> {
     if run.metrics.len() < FEW_STEPS || divergence(run).is_some() {
         return None;
     }
-    let curve = smooth(&thin(&run.curve(|m| m.masked_lm_loss), 200), 9);
+    let curve = smooth(&downsample(&run.curve(|m| m.masked_lm_loss), 200), 9);
     let mut lowest = f64::INFINITY;
     for (step, loss) in curve {
         lowest = lowest.min(loss);
         if loss > lowest + 0.7 {
             return warning(format!(
-                "The training loss rose from {lowest:.2} to {loss:.2} around step {step:.0}: the run diverges. A lower \
-                 --learning-rate or more --warmup-steps helps."
+                "The training loss rose from {lowest:.2} to {loss:.2} around step {step:.0}: the run diverges. Use a \
+                 lower --learning-rate or more --warmup-steps."
             ));
         }
     }
@@ -271,7 +273,7 @@ fn waiting(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     note(format!(
-        "{share:.0} % of the time is spent waiting for the data loader: a slow disk, or too few cores."
+        "{share:.1} % of the time is spent waiting for the data loader: the disk is slow, or there are too few cores."
     ))
 }
 
@@ -280,7 +282,7 @@ fn unfinished(run: &RunRecord) -> Option<Finding> {
     if done >= steps {
         return None;
     }
-    note(format!("Step {done} of {steps}: running, or stopped (--resume goes on)."))
+    note(format!("Step {done} of {steps}: the run is in progress, or was stopped (continue with --resume)."))
 }
 
 #[cfg(test)]
@@ -323,8 +325,8 @@ mod tests {
             instances: Some(1000),
             baselines: Some(Baselines {
                 predictions: 20_000,
-                word_frequencies: Baseline { masked_lm_loss: 6.5, masked_lm_accuracy: 0.06 },
-                neighbours: Baseline { masked_lm_loss: 5.5, masked_lm_accuracy: 0.2 },
+                unigram: Baseline { masked_lm_loss: 6.5, masked_lm_accuracy: 0.06 },
+                bigram: Baseline { masked_lm_loss: 5.5, masked_lm_accuracy: 0.2 },
             }),
         }
     }
@@ -373,16 +375,16 @@ mod tests {
         };
         has(
             run(2000, |_| (uniform, 0.69), evaluation(uniform, 0.5)),
-            "warning: The masked LM loss (8.99) is that of a uniform guess",
+            "warning: The masked LM loss (8.99) equals the loss of a uniform prediction",
         );
         has(
             run(2000, |step| (6.0, if step > 300 { 0.001 } else { 0.5 }), evaluation(5.5, 0.8)),
-            "warning: The next sentence is solved at step 3",
+            "warning: Next-sentence prediction is solved at step 3",
         );
-        has(run(2000, falling, evaluation(5.2, 0.52)), "note: Next sentences are not learnt yet");
+        has(run(2000, falling, evaluation(5.2, 0.52)), "note: Next-sentence prediction is not learnt yet");
         has(
             run(2000, |_| (3.0, 0.6), evaluation(5.2, 0.8)),
-            "after 64.0 passes over the instances: the model knows its text by heart",
+            "after 64.0 passes over the instances: the model memorizes the training text",
         );
         has(
             run(2000, |step| (if step > 1500 { 9.5 } else { 6.0 }, 0.6), evaluation(5.2, 0.8)),
@@ -396,12 +398,12 @@ mod tests {
         has(run(20, falling, evaluation(5.2, 0.8)), "20 steps are too few");
         let mut lopsided = run(2000, falling, evaluation(5.2, 0.8));
         lopsided.evaluations[1].evaluation.random_next = 0.9;
-        has(lopsided, "warning: 90 % of the held-out next sentence labels are of one kind");
+        has(lopsided, "warning: 90.0 % of the held-out next-sentence labels are in one class");
         let mut worse = run(2000, falling, evaluation(5.2, 0.8));
         worse.evaluations[0].evaluation.masked_lm_loss = 5.0;
         has(
             worse,
-            "lowest after step 1000 (5.000) and is 5.200 now: overfitting; these weights are not kept",
+            "lowest after step 1000 (5.000) and is now 5.200; these weights were not saved",
         );
         let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
         skipped.metrics[1999] =
@@ -416,46 +418,46 @@ mod tests {
     }
 
     #[test]
-    fn the_levels_of_counting_are_passed_one_by_one() {
+    fn masked_lm_is_compared_with_the_baselines() {
         let said = |held_out: f64, initialization: &str| {
             let mut run = run(2000, |_| (held_out, 0.6), evaluation(held_out, 0.8));
             run.settings["identity"]["initialization"] = initialization.into();
             texts(&run).into_iter().find(|text| text.contains("The masked LM")).unwrap()
         };
         let plateau = said(6.45, "reference");
-        assert!(plateau.starts_with("note: The masked LM is at the level of word frequencies"), "{plateau}");
-        assert!(plateau.contains("--initialization counts (or neighbours)"), "{plateau}");
+        assert!(plateau.starts_with("note: The masked LM is at the unigram baseline"), "{plateau}");
+        assert!(plateau.contains("--initialization bigram (or previous-next)"), "{plateau}");
         // The remedy does not suggest what the user already did.
-        let stuck = said(6.45, "counts");
-        assert!(stuck.contains("something else holds it") && !stuck.contains("(or neighbours)"), "{stuck}");
+        let stuck = said(6.45, "bigram");
+        assert!(stuck.contains("the cause is another one") && !stuck.contains("(or previous-next)"), "{stuck}");
         let between = said(5.6, "reference");
-        assert!(between.starts_with("note: The masked LM has passed word frequencies"), "{between}");
-        assert!(between.contains("a table of counts of the training text predicts better"), "{between}");
+        assert!(between.starts_with("note: The masked LM is between the baselines"), "{between}");
+        assert!(between.contains("A table of bigram counts predicts better"), "{between}");
         let both = said(5.4, "reference");
-        assert!(both.starts_with("good: The masked LM knows more than a table of counts"), "{both}");
+        assert!(both.starts_with("good: The masked LM is better than both baselines"), "{both}");
         assert!(both.contains("5.40") && both.contains("6.50") && both.contains("5.50"), "{both}");
     }
 
     #[test]
-    fn the_next_lever_is_text_a_model_or_steps() {
+    fn the_next_suggestion_is_text_a_model_or_steps() {
         let said = |hidden: u64, predictions: u64, instances: u64| {
             let mut run = run(2000, |_| (5.2, 0.6), evaluation(5.2, 0.8));
             run.metrics.iter_mut().for_each(|m| m.predictions = predictions);
             run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.5;
             run.settings["identity"]["model"]["hidden_size"] = hidden.into();
             run.instances = Some(instances);
-            texts(&run).into_iter().find(|text| text.contains("next lever")).unwrap()
+            texts(&run).into_iter().find(|text| text.contains("Suggestion: ")).unwrap()
         };
         let text = said(128, 600, 1000);
-        assert!(text.starts_with("note: 1.2 million masked tokens were seen and 1.500 nats"), "{text}");
-        assert!(text.contains("The next lever is text: the run read this one 64 times"), "{text}");
-        assert!(said(128, 3000, 100_000).contains("The next lever is the model"));
-        assert!(said(128, 60, 100_000).contains("The next lever is more steps"));
-        assert!(said(256, 3000, 100_000).contains("The next lever is more steps"));
+        assert!(text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.500 nats"), "{text}");
+        assert!(text.contains("Suggestion: use more text; the run read this text 64 times"), "{text}");
+        assert!(said(128, 3000, 100_000).contains("Suggestion: use a larger model"));
+        assert!(said(128, 60, 100_000).contains("Suggestion: use more steps"));
+        assert!(said(256, 3000, 100_000).contains("Suggestion: use more steps"));
     }
 
     #[test]
-    fn without_next_sentences_nothing_is_said_of_them() {
+    fn nsp_off_has_no_next_sentence_findings() {
         let off = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.0), evaluation(5.2, 0.1));
         assert!(texts(&off).iter().all(|text| !text.contains("ext sentence")), "{:?}", texts(&off));
     }

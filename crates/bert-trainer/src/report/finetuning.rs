@@ -14,7 +14,7 @@ use crate::finetune::FusionReport;
 use crate::finetune::grid::{CellReport, GridReport};
 use crate::finetune::subset::TrainingParts;
 use crate::report_file::ReportFile;
-use crate::significance::{Calibration, SeedSummary, decimals};
+use crate::significance::{Calibration, SeedSummary};
 
 /// Maximum number of wrong answers shown, from the best run.
 const ERRORS: usize = 20;
@@ -75,10 +75,10 @@ fn findings(report: &Value, dev: &SeedSummary) -> Vec<Finding> {
     let runs = items(&report["runs"]);
     let stopped = runs.iter().filter(|run| run["stopped_early"].as_bool() == Some(true)).count();
     if stopped > 0 {
-        findings.extend(note(format!("{stopped} of {} runs were ended by --patience.", runs.len())));
+        findings.extend(note(format!("{stopped} of {} runs were stopped early by --patience.", runs.len())));
     }
     if report["is_sample"].as_bool() == Some(true) {
-        let text = "Scored on samples, not on the official files: not comparable with published figures.";
+        let text = "Scored on samples, not on the official files: not comparable with published results.";
         findings.extend(note(text.into()));
     }
     findings
@@ -90,32 +90,35 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
     if let Some(found) = dev.metrics.iter().find(|m| m.metric == primary) {
         let s = found.statistics;
         let sd =
-            s.sd.map_or("one seed".to_string(), |sd| format!("SD {sd:.4} over {} seeds", dev.runs.len()));
-        tiles.push(("mean on dev", format!("{:.4}", s.mean), format!("{primary}; {sd}")));
-        tiles.push(("median", format!("{:.4}", s.median), format!("from {:.4} to {:.4}", s.min, s.max)));
+            s.sd.map_or("one seed".to_string(), |sd| {
+                format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
+            });
+        tiles.push(("mean on dev", primary.with_unit(s.mean), format!("{primary}; {sd}")));
+        let range = format!("{} to {}", primary.with_unit(s.min), primary.with_unit(s.max));
+        tiles.push(("median", primary.with_unit(s.median), range));
     }
     if let Some(interval) = &dev.interval {
-        let value = format!("{:.3} to {:.3}", interval.low, interval.high);
+        let value = format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high));
         let over = if dev.runs.len() == 1 { "examples" } else { "examples and seeds" };
         tiles.push(("95 % interval of the mean", value, format!("bootstrap over {over}")));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
         tiles.push((
             "majority class",
-            format!("{majority:.4}"),
-            format!("{primary} of one answer to everything"),
+            primary.with_unit(majority),
+            format!("{primary} of one answer for all examples"),
         ));
     }
     if let Some(error) = dev.binomial_standard_error {
         let remark = format!("binomial, of an accuracy on {} examples", grouped(dev.examples as u64));
-        tiles.push(("standard error", format!("{error:.4}"), remark));
+        tiles.push(("standard error", format!("{:.1} %", 100.0 * error), remark));
     }
-    let remark = format!("of {}: one answer to everything", dev.runs.len());
+    let remark = format!("of {}: one answer for all examples", dev.runs.len());
     tiles.push(("degenerate runs", dev.degenerate_runs.to_string(), remark));
     let examples = grouped(report["train_examples"].as_u64().unwrap_or_default());
     let start = report["start"].as_str().unwrap_or_default();
     let from = match report["config"]["random_init"].as_bool() {
-        Some(true) => format!("fresh weights in the shape of {start}"),
+        Some(true) => format!("random weights in the shape of {start}"),
         _ => format!("started from {start}"),
     };
     tiles.push(("training examples", examples, from));
@@ -132,8 +135,8 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
 
 /// Renders a row per seed, then the statistics over seeds and the baseline.
 fn scores_table(summary: &SeedSummary) -> Markup {
-    let (names, rows) = (summary.names(), summary.rows());
-    let header: Vec<&str> = std::iter::once("seed").chain(names.iter().map(String::as_str)).collect();
+    let (headings, rows) = (summary.headings(), summary.rows());
+    let header: Vec<&str> = std::iter::once("seed").chain(headings.iter().map(String::as_str)).collect();
     let row = |(name, values, note): (String, Vec<String>, &str)| {
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
         figures(&(name + &note), values)
@@ -150,13 +153,13 @@ fn grid_table(grid: &GridReport) -> Markup {
             cell.train_batch_size.to_string(),
             cell.num_train_epochs.to_string(),
         ];
-        let scores = [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(decimals);
+        let scores = [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(|value| grid.metric.cell(value));
         figures(if cell.chosen { "chosen" } else { "" }, settings.into_iter().chain(scores))
     };
     let header = ["", "learning rate", "batch", "epochs", "mean", "sd", "median", "max"];
     html! {
         h2 {
-            "The grid: " (display(grid.metric)) " on " (grid.held_out_examples) " examples held out of train"
+            "Grid search: " (grid.metric.heading()) " on " (grid.held_out_examples) " examples held out of train"
         }
         (table(&header, grid.cells.iter().map(row)))
     }
@@ -172,7 +175,7 @@ fn fusion_table(fusion: &FusionReport) -> Markup {
     html! {
         h2 { "Attention over the adapters" }
         p.note {
-            "The mean share of each adapter over the tokens of dev, best run. Equal shares would be "
+            "Mean attention weight of each adapter over the tokens of dev, best run. Equal weights would be "
             (format_args!("{:.3}", 1.0 / fusion.adapters.len() as f64)) ". The regularizer adds "
             (format_args!("{:.4}", fusion.regularization)) " to the loss."
         }
@@ -185,16 +188,15 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
     let points = calibration.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).collect();
     let sure = vec![(0.0, 0.0), (1.0, 1.0)];
     let curves = [
-        Curve::new("as often right as it is sure", "var(--soft)", Line::Broken, sure),
+        Curve::new("perfect calibration", "var(--soft)", Line::Dashed, sure),
         Curve::new("this run", "var(--a)", Line::Marked, points),
     ];
     html! {
         p.note {
-            "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) ": by so much its confidence \
-             and the share of its right answers differ, in the mean over the dev set. Points below the line: it is too \
-             sure."
+            "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) ": the mean difference between \
+             confidence and accuracy on the dev set. Points below the line are overconfident."
         }
-        (chart("confidence", "share of right answers", &curves, &[]))
+        (chart("confidence", "accuracy", &curves, &[]))
     }
 }
 
@@ -215,7 +217,7 @@ fn course(report: &Value, dev: &SeedSummary) -> Markup {
     let levels: Vec<_> = majority.map(|value| ("majority class", value)).into_iter().collect();
     let set = if held_out { "held_out" } else { "dev" };
     let scored = match held_out {
-        true => "main score on what is held out".to_string(),
+        true => format!("{primary} on held-out training examples"),
         false => format!("{primary} on dev"),
     };
     let scores = curves(&|at| at[set][primary.to_string()].as_f64());
@@ -248,16 +250,16 @@ fn confusion_table(run: &Value, names: &[&str]) -> Markup {
             (_, true) => Cell::Shaded(grouped(count), "var(--good)", 0.22),
             (_, false) => Cell::Shaded(grouped(count), "var(--warn)", 0.22),
         };
-        let right = counts.get(class).copied().unwrap_or_default();
-        let right = 100.0 * right as f64 / counts.iter().sum::<u64>().max(1) as f64;
+        let correct = counts.get(class).copied().unwrap_or_default();
+        let recall = 100.0 * correct as f64 / counts.iter().sum::<u64>().max(1) as f64;
         let mut cells = vec![Cell::from(*name)];
         cells.extend(counts.iter().enumerate().map(cell));
-        cells.push(Cell::Figure(format!("{right:.1} %")));
+        cells.push(Cell::Figure(format!("{recall:.1} %")));
         cells
     };
     let predicted: Vec<String> = names.iter().map(|name| format!("predicted {name}")).collect();
     let header: Vec<&str> =
-        ["label"].into_iter().chain(predicted.iter().map(String::as_str)).chain(["right"]).collect();
+        ["label"].into_iter().chain(predicted.iter().map(String::as_str)).chain(["recall"]).collect();
     html! {
         h2 { "Labels and predictions, seed " (display(&run["seed"])) }
         (table(&header, rows.iter().enumerate().zip(names).map(row)))
@@ -276,7 +278,7 @@ fn errors_table(folder: &Path, run: &Value) -> Markup {
     }
     let shown = errors.iter().take(ERRORS).map(|line| line.split('\t').map(Cell::from).collect());
     html! {
-        h2 { "Errors, the surest first" }
+        h2 { "Errors, highest confidence first" }
         p.note { (shown.len()) " of " (grouped(errors.len() as u64)) " in " (file) "." }
         (table(&header, shown))
     }

@@ -1,4 +1,4 @@
-//! Suggests which change would help a finished run most: more text, a larger model or more steps.
+//! Suggests the change that would help a finished run most: more text, a larger model or more steps.
 //!
 //! The rule is based on the results of runs in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of
 //! 128 tokens, each at the end of its own schedule. The loss on other text differs, but the gain from twice the steps,
@@ -20,7 +20,7 @@ const MANY_PASSES: f64 = 40.0;
 const MINI_STEP: f64 = 4.0;
 
 /// Returns the suggestion for a run that has finished and was evaluated.
-pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
+pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     let last = &run.last_evaluation()?.evaluation;
     let steps = run.metrics.len() as f64;
     let loss = last.masked_lm_nats_per_character;
@@ -29,12 +29,12 @@ pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
     }
     let seen: f64 = run.metrics.iter().map(|m| m.predictions as f64).sum();
     let begun = format!(
-        "{:.1} million masked tokens were seen and {loss:.3} nats per character reached.",
+        "The run has seen {:.1} million masked tokens and reached {loss:.3} nats per character.",
         seen / 1e6
     );
     let passes = run.setting("batch_size")? * steps / run.instances? as f64;
     if passes > MANY_PASSES {
-        return Some(format!("{begun} The next lever is text: the run read this one {passes:.0} times."));
+        return Some(format!("{begun} Suggestion: use more text; the run read this text {passes:.0} times."));
     }
     let is_tiny = run.settings["identity"]["model"]["hidden_size"].as_u64()? <= 128;
     // The loss of BERT-mini in the same time; unknown below its shortest run.
@@ -42,14 +42,14 @@ pub(super) fn next_lever(run: &RunRecord) -> Option<String> {
     let (tiny, mini) = (at(TINY, seen), at(MINI, in_that_time));
     if is_tiny && in_that_time >= MINI[0].0 && mini < tiny {
         return Some(format!(
-            "{begun} The next lever is the model: on Wikipedia BERT-tiny ended at {tiny:.2} after as many masked tokens, and \
-             BERT-mini at {mini:.2} in the same time (--model mini; a step takes {MINI_STEP} times as long)."
+            "{begun} Suggestion: use a larger model (--model mini). On Wikipedia, BERT-tiny reached {tiny:.2} with as \
+             many masked tokens, and BERT-mini {mini:.2} in the same time (a step takes {MINI_STEP} times as long)."
         ));
     }
     let curve = if is_tiny { TINY } else { MINI };
     Some(format!(
-        "{begun} The next lever is more steps: on Wikipedia twice as many were worth {:.2} nats per character from here \
-         (docs/pretraining.md).",
+        "{begun} Suggestion: use more steps. On Wikipedia, twice as many lowered the loss by {:.2} nats per character \
+         from here (docs/pretraining.md).",
         at(curve, seen) - at(curve, 2.0 * seen)
     ))
 }

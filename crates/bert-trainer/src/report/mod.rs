@@ -20,6 +20,7 @@ pub use finetuning::finetuning_page;
 pub use pretraining::pretraining_page;
 
 use crate::error::{Error, FolderProblem};
+use crate::json_file::exists;
 use bert_storage::Locate;
 
 /// A page and its findings.
@@ -37,15 +38,15 @@ pub struct Report {
 /// [`FolderProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`] when
 /// a fine-tuning is to be compared with runs, and errors of reading the files.
 pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
-    if folder.join("run.json").exists() {
+    if exists(&folder.join("run.json"))? {
         return pretraining_page(folder, others);
     }
-    if !folder.exists() {
+    if !exists(folder)? {
         let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "this folder does not exist");
         return Err(Error::io(folder, missing));
     }
-    if !folder.join("report.json").exists() {
-        return Err(FolderProblem::NothingToReport.at(folder).into());
+    if !exists(&folder.join("report.json"))? {
+        return Err(FolderProblem::NothingToReport.located(folder).into());
     }
     if !others.is_empty() {
         let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());

@@ -9,6 +9,7 @@ use bert_storage::{Locate, read_limited};
 
 use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
+use crate::json_file::exists;
 use crate::report_file::ReportFile;
 use crate::tasks::{Kind, Label, Task};
 
@@ -45,7 +46,7 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
-        return Err(Error::corrupt(&report.path, "it has no runs"));
+        return Err(Error::corrupt(&report.path, "the report has no runs"));
     }
     let digest = report.value["dev_digest"].as_str().unwrap_or_default().to_string();
     Ok(DevAnswers { task: dev.task, names, labels, runs, digest })
@@ -96,7 +97,7 @@ impl Files {
             false => Err(self.wrong(
                 file,
                 found as u64,
-                format!("{found} examples here, {expected} in report.json"),
+                format!("{found} examples, but report.json has {expected}"),
             )),
         }
     }
@@ -109,14 +110,14 @@ impl Files {
             Kind::Regression { .. } => text.parse().ok().map(Label::Score),
             Kind::Spans { .. } | Kind::Tags => None,
         };
-        label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is no label of task {}", self.task)))
+        label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is not a label of task {}", self.task)))
     }
 
     /// Returns the lines of a file with their numbers from 1, without the first `header` lines.
     fn lines(&self, file: &str, header: usize) -> Result<Vec<(u64, String)>, Error> {
         let path = self.folder.join(file);
-        if !path.exists() {
-            let reason = "not there: this fine-tuning is of an earlier version, or a file was removed";
+        if !exists(&path)? {
+            let reason = "this file is missing: the fine-tuning is of an earlier version, or the file was removed";
             return Err(self.wrong(file, 0, reason.to_string()));
         }
         let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
@@ -152,7 +153,7 @@ pub(super) fn check_sets(
         true => Ok(()),
         false => {
             let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
-            Err(problem.at(path).into())
+            Err(problem.located(path).into())
         }
     }
 }
@@ -166,11 +167,11 @@ pub(super) fn check_same(
 ) -> Result<(), Error> {
     check_sets((first.task, first.labels.len()), (second.task, second.labels.len()), path)?;
     let other = |difference: String| {
-        Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.at(path).into())
+        Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
     };
     let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
-        return other(format!("row {row} is another example, or has another label"));
+        return other(format!("row {row} has another example or another label"));
     }
     match first.digest == second.digest {
         true => Ok(()),

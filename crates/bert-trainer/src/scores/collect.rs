@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 use super::answers::{check_sets, read_side};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::DEV_LABELS;
+use crate::json_file::exists;
 use crate::report_file::ReportFile;
-use crate::significance::{SeedRun, SeedSummary, decimals};
+use crate::significance::{SeedRun, SeedSummary};
 use crate::tasks::{Label, Statistics};
 use bert_storage::{Locate, digest_bytes};
 
@@ -87,8 +88,10 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
 
 /// Adds the confidence interval over all seeds, unless a folder is from an earlier version.
 fn add_interval(group: &mut Group) -> Result<(), Error> {
-    if !group.folders.iter().all(|folder| folder.join(DEV_LABELS).exists()) {
-        return Ok(());
+    for folder in &group.folders {
+        if !exists(&folder.join(DEV_LABELS))? {
+            return Ok(());
+        }
     }
     let answers = read_side(&group.folders)?;
     let runs: Vec<&[Label]> = answers.runs.iter().map(|(_, run)| run.as_slice()).collect();
@@ -117,7 +120,7 @@ impl Found {
         match known && first.dev_digest != self.dev_digest {
             true => {
                 let (first, difference) = (first.folders[0].clone(), "labels or texts differ".to_string());
-                Err(FolderProblem::OtherDevSet { first, difference }.at(folder).into())
+                Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
             }
             false => Ok(()),
         }
@@ -147,7 +150,7 @@ fn short(digest: &str) -> Value {
 fn read(folder: &Path) -> Result<Found, Error> {
     let file = ReportFile::read(folder)?;
     let (dev, report) = (file.dev()?, &file.value);
-    let none = || Error::corrupt(&file.path, "it has no \"config\"");
+    let none = || Error::corrupt(&file.path, "\"config\" is missing");
     let config = report["config"].as_object().ok_or_else(none)?;
     let mut settings = config.clone();
     // Compare defaults by their resolved values.
@@ -180,7 +183,7 @@ fn read(folder: &Path) -> Result<Found, Error> {
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
     let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
-        return Err(FolderProblem::SeedTwice(twice.seed).at(folder).into());
+        return Err(FolderProblem::SeedTwice(twice.seed).located(folder).into());
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);
@@ -208,28 +211,26 @@ impl Collection {
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.groups.first() else { return Ok(()) };
         let primary = first.dev.task.spec().primary;
-        writeln!(f, "{} on dev, {} examples: {primary}", first.dev.task, first.dev.examples)?;
+        writeln!(f, "{} on dev, {} examples: {}", first.dev.task, first.dev.examples, primary.heading())?;
         writeln!(f, "    mean      sd  median     max  seeds  degenerate  settings")?;
         for group in &self.groups {
             let Some(s) = main_statistics(&group.dev) else { continue };
-            let sd = decimals(s.sd);
+            let [mean, sd, median, max] =
+                [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(|value| primary.cell(value));
             let settings: Vec<String> =
                 group.settings.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
             writeln!(
                 f,
-                "  {:.4}  {sd:>6}  {:.4}  {:.4}  {:>5}  {:>10}  {}",
-                s.mean,
-                s.median,
-                s.max,
+                "  {mean:>6}  {sd:>6}  {median:>6}  {max:>6}  {:>5}  {:>10}  {}",
                 group.dev.runs.len(),
                 group.dev.degenerate_runs,
                 settings.join(", ")
             )?;
         }
         if let Some(error) = first.dev.binomial_standard_error {
-            write!(f, "sampling error of one accuracy: {error:.4} (binomial); ")?;
+            write!(f, "sampling error of one accuracy: {:.1} % (binomial); ", 100.0 * error)?;
         }
-        write!(f, "the best of many is optimistic")
+        write!(f, "the best of many configurations is optimistic")
     }
 }
 

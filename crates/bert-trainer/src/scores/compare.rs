@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::answers::{DevAnswers, check_same, read_side};
 use super::collect::collect;
 use crate::error::Error;
-use crate::significance::{McNemar, PairedTest, decimals, paired_test};
+use crate::significance::{McNemar, PairedTest, paired_test};
 use crate::tasks::{Label, Metric, Statistics, Task, score};
 
 /// One side of a comparison.
@@ -69,7 +69,7 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
             let groups = collect(folders)?.groups.into_iter().map(|group| group.folders).collect::<Vec<_>>();
             if groups.len() != 2 {
                 let reason = format!(
-                    "takes two folders, or those of two configurations; here {} of {} configurations",
+                    "needs two folders, or the folders of two configurations; given are {} of {} configurations",
                     folders.len(),
                     groups.len()
                 );
@@ -107,7 +107,7 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     let same_seeds = first.runs.iter().map(|run| run.0).eq(second.runs.iter().map(|run| run.0));
     paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
         flag: "paired",
-        reason: format!("the {metric} of task {} is no figure of single answers", first.task),
+        reason: format!("the {metric} of task {} is not computed from single answers", first.task),
     })
 }
 
@@ -125,28 +125,40 @@ fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
     pairs.collect()
 }
 
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Side {
+    /// Formats the row of a table.
+    fn row(&self, metric: Metric) -> String {
         let Statistics { mean, sd, .. } = self.statistics;
-        let sd = decimals(sd);
+        let (mean, sd) = (metric.cell(Some(mean)), metric.cell(sd));
         let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
-        write!(f, "{mean:.4}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
+        format!("{mean:>6}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
     }
+}
+
+/// Formats a difference with its sign and unit.
+fn signed(metric: Metric, difference: f64) -> String {
+    let sign = if difference < 0.0 { "" } else { "+" };
+    // Adding zero removes the sign of a negative zero.
+    format!("{sign}{}", metric.with_unit(difference + 0.0))
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PairedTest { metric, difference, low, high, level, p, resamples, seeds_paired } = self.test;
-        writeln!(f, "{} on dev, {} examples: {metric}", self.task, self.examples)?;
+        writeln!(f, "{} on dev, {} examples: {}", self.task, self.examples, metric.heading())?;
         writeln!(
             f,
             "            mean      sd  seeds  folders\n  first   {}\n  second  {}",
-            self.first, self.second
+            self.first.row(metric),
+            self.second.row(metric)
         )?;
         writeln!(
             f,
-            "difference, first less second: {difference:+.4}, {:.0} % interval {low:+.4} to {high:+.4}",
-            100.0 * level
+            "difference, first minus second: {}, {:.0} % interval {} to {}",
+            signed(metric, difference),
+            100.0 * level,
+            signed(metric, low),
+            signed(metric, high)
         )?;
         let seeds = if seeds_paired { "seeds in pairs" } else { "seeds of each" };
         write!(f, "paired bootstrap over examples and {seeds}: p = {p:.4} ({resamples} resamples)")?;
@@ -155,7 +167,9 @@ impl fmt::Display for Comparison {
         }
         write!(
             f,
-            "\nMcNemar's exact test, run against run: examples that only one of them gets right\n  seeds          first  second       p"
+            "\nMcNemar's exact test for each pair of runs: examples that only one of them predicts correctly\n  \
+             {:<13}  {:>5}  {:>6}  {:>6}",
+            "seeds", "first", "second", "p"
         )?;
         for SeedPair { first_seed, second_seed, test } in &self.mcnemar {
             let seeds = format!("{first_seed} and {second_seed}");

@@ -33,10 +33,12 @@ impl Interval {
     /// Formats the interval for a mean over `runs` runs.
     pub fn of_runs(&self, runs: usize) -> String {
         let Self { metric, low, high, level, .. } = self;
-        let over = if runs == 1 { "examples; one seed says nothing of seeds" } else { "examples and seeds" };
+        let over = if runs == 1 { "examples; one seed gives no variation over seeds" } else { "examples and seeds" };
         format!(
-            "{:.0} % interval of the mean {metric}: {low:.4} to {high:.4} (bootstrap over {over})",
-            100.0 * level
+            "{:.0} % interval of the mean {metric}: {} to {} (bootstrap over {over})",
+            100.0 * level,
+            metric.with_unit(*low),
+            metric.with_unit(*high)
         )
     }
 }

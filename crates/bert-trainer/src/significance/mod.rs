@@ -21,5 +21,4 @@ mod summary;
 pub use bootstrap::{Interval, confidence_interval, share_interval};
 pub use calibration::{Bin, Calibration, calibration};
 pub use paired::{McNemar, PairedTest, paired_test};
-pub(crate) use summary::decimals;
 pub use summary::{MetricSummary, SeedRun, SeedSummary};

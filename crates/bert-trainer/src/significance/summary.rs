@@ -32,7 +32,7 @@ pub struct MetricSummary {
     pub statistics: Statistics,
 }
 
-/// The summary over seeds. Its `Display` is a table; all values are fractions.
+/// The summary over seeds. Its `Display` is a table with fractions in per cent; the fields are fractions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeedSummary {
     /// The task.
@@ -100,8 +100,8 @@ impl SeedSummary {
         let mut warnings = Vec::new();
         if self.degenerate_runs > 0 {
             warnings.push(format!(
-                "{} of {} runs give one answer to everything: they have not learnt the task, and their scores are those \
-                 of a constant. Another --learning-rate, more epochs or more warm-up helps.",
+                "{} of {} runs predict one answer for all examples: they have not learnt the task. Use another \
+                 --learning-rate, more epochs or more warm-up.",
                 self.degenerate_runs,
                 self.runs.len()
             ));
@@ -114,29 +114,32 @@ impl SeedSummary {
             let mean = accuracy.statistics.mean;
             if mean <= majority + 2.0 * error {
                 warnings.push(format!(
-                    "The mean accuracy ({mean:.4}) is not above the majority class ({majority:.4}) by two standard errors \
-                     of {error:.4}: it may be luck."
+                    "The mean accuracy ({:.1} %) is not above the majority class ({:.1} %) by two standard errors of {:.1} %: \
+                     it may be chance.",
+                    100.0 * mean,
+                    100.0 * majority,
+                    100.0 * error
                 ));
             }
         }
         warnings
     }
 
-    /// Returns the names of the metrics.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.metrics.iter().map(|m| m.metric.to_string()).collect()
+    /// Returns the headings of the metrics.
+    pub(crate) fn headings(&self) -> Vec<String> {
+        self.metrics.iter().map(|m| m.metric.heading()).collect()
     }
 
     /// Returns the table rows for the seeds, their statistics and the majority class: name, values by metric, note.
     pub(crate) fn rows(&self) -> Vec<(String, Vec<String>, &'static str)> {
-        let of = |scores: &Scores| self.metrics.iter().map(|m| decimals(scores.get(m.metric))).collect();
+        let cells = |scores: &Scores| self.metrics.iter().map(|m| m.metric.cell(scores.get(m.metric))).collect();
         let mut rows = Vec::new();
         for run in &self.runs {
-            let note = if run.degenerate { "degenerate: one answer for all" } else { "" };
-            rows.push((run.seed.to_string(), of(&run.scores), note));
+            let note = if run.degenerate { "degenerate: one answer for all examples" } else { "" };
+            rows.push((run.seed.to_string(), cells(&run.scores), note));
         }
         let mut statistic = |name: &str, value: fn(&Statistics) -> Option<f64>| {
-            let values = self.metrics.iter().map(|m| decimals(value(&m.statistics)));
+            let values = self.metrics.iter().map(|m| m.metric.cell(value(&m.statistics)));
             rows.push((name.to_string(), values.collect(), ""));
         };
         statistic("mean", |s| Some(s.mean));
@@ -144,7 +147,7 @@ impl SeedSummary {
         statistic("median", |s| Some(s.median));
         statistic("min", |s| Some(s.min));
         statistic("max", |s| Some(s.max));
-        rows.push(("majority".to_string(), of(&self.majority_baseline), ""));
+        rows.push(("majority".to_string(), cells(&self.majority_baseline), ""));
         rows
     }
 }
@@ -154,28 +157,23 @@ impl fmt::Display for SeedSummary {
         let seeds = self.runs.len();
         let plural = if seeds == 1 { "" } else { "s" };
         writeln!(f, "{}: {} examples, {seeds} seed{plural}", self.task, self.examples)?;
-        let names = self.names();
-        let width = names.iter().map(|name| name.len() + 2).max().unwrap_or(0).max(10);
+        let headings = self.headings();
+        let width = headings.iter().map(|heading| heading.len() + 2).max().unwrap_or(0).max(10);
         let mut row = |name: &str, values: &[String], note: &str| {
             let values: String = values.iter().map(|value| format!("{value:>width$}")).collect();
             writeln!(f, "{}", format!("  {name:<10}{values}  {note}").trim_end())
         };
-        row("seed", &names, "")?;
+        row("seed", &headings, "")?;
         self.rows().iter().try_for_each(|(name, values, note)| row(name, values, note))?;
         if let Some(interval) = &self.interval {
             writeln!(f, "{}", interval.of_runs(seeds))?;
         }
         if let Some(error) = self.binomial_standard_error {
-            writeln!(f, "sampling error of one accuracy: {error:.4} (binomial)")?;
+            writeln!(f, "sampling error of one accuracy: {:.1} % (binomial)", 100.0 * error)?;
         }
         write!(f, "degenerate runs: {} of {}", self.degenerate_runs, self.runs.len())?;
         self.warnings().iter().try_for_each(|text| write!(f, "\nwarning: {text}"))
     }
-}
-
-/// Formats a score with four decimals, or a dash.
-pub(crate) fn decimals(value: Option<f64>) -> String {
-    value.map_or("-".to_string(), |value| format!("{value:.4}"))
 }
 
 #[cfg(test)]
@@ -203,37 +201,37 @@ mod tests {
     }
 
     #[test]
-    fn the_table_reads() {
+    fn table_is_formatted() {
         assert_eq!(
             summary().to_string(),
             "\
 rte: 100 examples, 3 seeds
-  seed        accuracy
-  1             0.6000
-  2             0.5200  degenerate: one answer for all
-  3             0.6500
-  mean          0.5900
-  sd            0.0656
-  median        0.6000
-  min           0.5200
-  max           0.6500
-  majority      0.5200
-sampling error of one accuracy: 0.0492 (binomial)
+  seed        accuracy (%)
+  1                   60.0
+  2                   52.0  degenerate: one answer for all examples
+  3                   65.0
+  mean                59.0
+  sd                   6.6
+  median              60.0
+  min                 52.0
+  max                 65.0
+  majority            52.0
+sampling error of one accuracy: 4.9 % (binomial)
 degenerate runs: 1 of 3
-warning: 1 of 3 runs give one answer to everything: they have not learnt the task, and their scores are those \
-of a constant. Another --learning-rate, more epochs or more warm-up helps.
-warning: The mean accuracy (0.5900) is not above the majority class (0.5200) by two standard errors of 0.0492: \
-it may be luck."
+warning: 1 of 3 runs predict one answer for all examples: they have not learnt the task. Use another \
+--learning-rate, more epochs or more warm-up.
+warning: The mean accuracy (59.0 %) is not above the majority class (52.0 %) by two standard errors of 4.9 %: \
+it may be chance."
         );
     }
 
     #[test]
-    fn constants_and_luck_are_warned_of() {
+    fn degenerate_and_chance_results_print_a_warning() {
         let warnings = summary().warnings();
-        assert!(warnings[0].starts_with("1 of 3 runs give one answer to everything"), "{warnings:?}");
+        assert!(warnings[0].starts_with("1 of 3 runs predict one answer for all examples"), "{warnings:?}");
         // 0.59 against 0.52 + 2 * 0.049.
         assert!(
-            warnings[1].starts_with("The mean accuracy (0.5900) is not above the majority class (0.5200)")
+            warnings[1].starts_with("The mean accuracy (59.0 %) is not above the majority class (52.0 %)")
         );
         let baseline = [(Metric::Accuracy, 0.4)].into_iter().collect();
         assert!(SeedSummary::new(Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());

@@ -11,7 +11,7 @@ use super::task::Task;
 #[non_exhaustive]
 pub enum TaskError {
     /// No task has the given name.
-    #[error("unknown task \"{0}\"; known are {names}", names = Task::names())]
+    #[error("unknown task \"{0}\"; the tasks are {names}", names = Task::names())]
     UnknownTask(String),
 
     /// The task has no such split.
@@ -28,7 +28,10 @@ pub enum TaskError {
     NotLabelled(Task),
 
     /// A table needs two or three different column names.
-    #[error("--columns: name TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})", given = .0.join(","))]
+    #[error(
+        "--columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different (given: {given})",
+        given = .0.join(",")
+    )]
     TableColumns(Vec<String>),
 
     /// An error in a file or folder.
@@ -56,7 +59,7 @@ pub enum TaskProblem {
     },
 
     /// The folder has a split in several formats.
-    #[error("several {split} files ({}); name one: --{split}-file", found.join(", "))]
+    #[error("several {split} files ({}); choose one with --{split}-file", found.join(", "))]
     SeveralTables {
         /// The split.
         split: Split,
@@ -69,7 +72,7 @@ pub enum TaskProblem {
     Io(#[source] std::io::Error),
 
     /// The path is a folder, a device or a pipe instead of a file.
-    #[error("not a regular file")]
+    #[error("this is not a regular file")]
     NotAFile,
 
     /// The file exceeds the size limit in bytes; reading it could fill the memory.
@@ -77,7 +80,7 @@ pub enum TaskProblem {
     FileTooLarge(u64),
 
     /// The file has no examples: it is empty or has a header only.
-    #[error("no examples in this file")]
+    #[error("this file has no examples")]
     NoExamples,
 
     /// A line exceeds the length limit in bytes; most likely the file is not text.
@@ -98,11 +101,11 @@ pub enum TaskProblem {
     },
 
     /// The header repeats the name of a required column.
-    #[error("two columns are called \"{0}\"; rename one of them")]
+    #[error("two columns are named \"{0}\"; rename one of them")]
     ColumnTwice(String),
 
     /// A line of tagged words has a different number of columns than the first one.
-    #[error("{found} columns, the first word of the file has {expected}")]
+    #[error("{found} columns, but the first word of the file has {expected}")]
     RaggedColumns {
         /// Columns of this line.
         found: usize,
@@ -112,14 +115,15 @@ pub enum TaskProblem {
 
     /// The words are in the second column.
     #[error(
-        "the first column counts words, as in CoNLL-U; here the word is in the first column and its tag in the last"
+        "the first column numbers the words, as in CoNLL-U; expected the word in the first column and its tag in the \
+         last"
     )]
     CountedWords,
 
     /// The tag belongs to no supported scheme, so it defines no entities.
     #[error(
-        "the tag {0:?} is of no known scheme: O, or a letter, a hyphen and a kind, as in B-PER; the letters are B, I, E \
-         and S (IOB, IOE, IOBES), L and U (BILOU), M and W (BMEWO)"
+        "the tag {0:?} is in no known scheme: a tag is O, or a letter, a hyphen and a type, as in B-PER; the letters \
+         are B, I, E and S (IOB, IOE, IOBES), L and U (BILOU), M and W (BMEWO)"
     )]
     UnknownScheme(String),
 
@@ -135,7 +139,9 @@ pub enum TaskProblem {
     },
 
     /// A CSV file has a quote where RFC 4180 does not allow one.
-    #[error("a quote inside a field; put the whole field in quotes and double those in it")]
+    #[error(
+        "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it"
+    )]
     StrayQuote,
 
     /// A quoted field of a CSV file is not closed.
@@ -143,13 +149,13 @@ pub enum TaskProblem {
     OpenQuote,
 
     /// The file extension does not match a supported table format.
-    #[error("a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet")]
+    #[error("the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet")]
     UnknownForm,
 
     /// The labels of a training file cannot be classes.
     #[error(
-        "{found} different labels in column \"{column}\"; a classification has 2 to {most} (--labels names them, \
-         --regression takes numbers)"
+        "{found} different labels in column \"{column}\"; a classification has 2 to {most} (name them with --labels, \
+         or use --regression for numbers)"
     )]
     Classes {
         /// The column.
@@ -165,7 +171,7 @@ pub enum TaskProblem {
     MissingSeparator,
 
     /// A line has no text.
-    #[error("the line is empty, expected a text")]
+    #[error("the line is empty, but must have a text")]
     EmptyText,
 
     /// A line of JSON Lines is not an object.
@@ -212,11 +218,11 @@ pub enum TaskProblem {
     },
 
     /// A word has no tag.
-    #[error("the word {0:?} has no tag in a last column")]
+    #[error("the word {0:?} has no tag in the last column")]
     MissingTag(String),
 
     /// The tag does not occur in the training file.
-    #[error("the tag {tag:?} is not among those of the training file: {}", known.join(", "))]
+    #[error("the tag {tag:?} is not in the training file, which has {}", known.join(", "))]
     UnknownTag {
         /// The tag.
         tag: String,
@@ -225,11 +231,11 @@ pub enum TaskProblem {
     },
 
     /// A question has no answer in a task where every question has one; contains the question's id.
-    #[error("question {0} has no answer in its text: that is version 2.0, --task squad2")]
+    #[error("question {0} has no answer in its text: this is SQuAD 2.0, use --task squad2")]
     Unanswerable(String),
 
     /// A question has no answer in a data set where every question has one; contains the question's id.
-    #[error("question {0} has no answer (a set of version 2.0 says \"is_impossible\": true)")]
+    #[error("question {0} has no answer (SQuAD 2.0 marks such questions with \"is_impossible\": true)")]
     NoAnswer(String),
 
     /// The text at the given position differs from the answer.

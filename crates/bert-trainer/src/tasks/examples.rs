@@ -9,7 +9,7 @@ use bert_storage::Locate;
 
 use super::error::{TaskError, TaskProblem};
 use super::example::{Example, Label, Split, SplitFile};
-use super::lines::{for_each_line, some};
+use super::lines::{exists, for_each_line, some};
 use super::spec::Kind;
 use super::swag::read_swag;
 use super::table::{find_table, read_table};
@@ -21,7 +21,7 @@ use super::tsv::RowReader;
 ///
 /// # Errors
 /// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
-/// not exist.
+/// not exist, [`TaskProblem::Io`] when the system cannot tell.
 pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
@@ -35,13 +35,13 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
     for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
         for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
             let path = dir.join(&relative);
-            if path.exists() {
+            if exists(&path)? {
                 return Ok(SplitFile { path, is_sample });
             }
             tried.push(relative);
         }
     }
-    Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into())
+    Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into())
 }
 
 /// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.

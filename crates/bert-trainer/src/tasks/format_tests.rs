@@ -215,7 +215,7 @@ fn wrong_columns_and_labels_have_a_place() {
 #[test]
 fn files_without_examples_or_text() {
     for text in ["", "index\tsentence1\tsentence2\tlabel\n"] {
-        assert_eq!(refusal(Task::Rte, true, text), "x.tsv: no examples in this file");
+        assert_eq!(refusal(Task::Rte, true, text), "x.tsv: this file has no examples");
     }
     assert_eq!(refusal(Task::Sst5, true, b"1 ||| caf\xe9\n"), "x.tsv:1: invalid UTF-8 at byte 9 of the line");
     assert_eq!(

@@ -4,7 +4,7 @@
 //! errors with a location. Memory is bounded for every file.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use bert_storage::Locate;
@@ -28,19 +28,31 @@ pub(crate) fn for_each_line(
     })
 }
 
+/// Returns whether a path exists.
+///
+/// # Errors
+/// [`TaskProblem::Io`] when the system returns another error than "not found".
+pub(crate) fn exists(path: &Path) -> Result<bool, TaskError> {
+    match fs::metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(source) => Err(TaskProblem::Io(source).located(path).into()),
+    }
+}
+
 /// Opens a task's file.
 ///
 /// # Errors
 /// [`TaskProblem::NotAFile`], [`TaskProblem::FileTooLarge`], [`TaskProblem::Io`].
 pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
-    let io = |source| TaskProblem::Io(source).at(path);
+    let io = |source| TaskProblem::Io(source).located(path);
     // Check the type first: opening a pipe without a writer would block forever.
     let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
-        return Err(TaskProblem::NotAFile.at(path).into());
+        return Err(TaskProblem::NotAFile.located(path).into());
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(TaskProblem::FileTooLarge(MAX_FILE_BYTES).at(path).into());
+        return Err(TaskProblem::FileTooLarge(MAX_FILE_BYTES).located(path).into());
     }
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
@@ -59,7 +71,7 @@ pub(crate) fn lines_of<E: From<TaskError>>(
             .by_ref()
             .take(MAX_LINE_BYTES as u64 + 1)
             .read_until(b'\n', &mut bytes)
-            .map_err(|source| TaskError::from(TaskProblem::Io(source).at(path)))?;
+            .map_err(|source| TaskError::from(TaskProblem::Io(source).located(path)))?;
         if bytes.is_empty() {
             break;
         }
@@ -83,7 +95,7 @@ pub(crate) fn lines_of<E: From<TaskError>>(
 /// Returns the items of a file, or an error if there are none.
 pub(crate) fn some<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
     match found.is_empty() {
-        true => Err(TaskProblem::NoExamples.at(path).into()),
+        true => Err(TaskProblem::NoExamples.located(path).into()),
         false => Ok(found),
     }
 }

@@ -35,6 +35,35 @@ pub enum Metric {
     Mae,
 }
 
+impl Metric {
+    /// Returns whether the metric is a fraction of examples, words or entities; tables show fractions in per cent.
+    fn is_fraction(self) -> bool {
+        use Metric::{Accuracy, ExactMatch, F1, MacroF1, Precision, Recall};
+        matches!(self, Accuracy | ExactMatch | F1 | MacroF1 | Precision | Recall)
+    }
+
+    /// Returns the heading of a table column: the name, with `(%)` for a fraction.
+    pub fn heading(self) -> String {
+        if self.is_fraction() { format!("{self} (%)") } else { self.to_string() }
+    }
+
+    /// Formats a value below a [`Metric::heading`]: fractions in per cent with one decimal, others with four decimals,
+    /// and a missing value as a dash.
+    pub fn cell(self, value: Option<f64>) -> String {
+        match value {
+            None => "-".to_string(),
+            Some(value) if self.is_fraction() => format!("{:.1}", 100.0 * value),
+            Some(value) => format!("{value:.4}"),
+        }
+    }
+
+    /// Formats a value with its unit.
+    pub fn with_unit(self, value: f64) -> String {
+        let cell = self.cell(Some(value));
+        if self.is_fraction() { format!("{cell} %") } else { cell }
+    }
+}
+
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -67,7 +96,7 @@ impl fmt::Display for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (metric, value)) in self.iter().enumerate() {
             let separator = if i == 0 { "" } else { ", " };
-            write!(f, "{separator}{metric} {value:.4}")?;
+            write!(f, "{separator}{metric} {}", metric.with_unit(value))?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Positions {
             Ok(label) if label < ENDINGS.len() => Ok(Label::Class(label)),
             _ => Err(TaskProblem::WrongValue {
                 column: "label".to_string(),
-                found: "no number from 0 to 3",
+                found: "not a number from 0 to 3",
                 expected: "the number of the right ending",
             }),
         });
@@ -94,7 +94,7 @@ mod tests {
         let row = "0,v,x,a,b,c,d,e,f,";
         let error = |text: String, has_labels| read(&text, has_labels).unwrap_err();
         let labelled = error(format!("{HEADER}{row}4\n"), true);
-        assert!(labelled.starts_with("val.csv:2: \"label\" is no number from 0 to 3"), "{labelled}");
+        assert!(labelled.starts_with("val.csv:2: \"label\" is not a number from 0 to 3"), "{labelled}");
         assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
         assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
         assert!(error(HEADER.into(), true).contains("no examples"));

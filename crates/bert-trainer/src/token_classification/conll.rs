@@ -60,7 +60,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
         sentences.push(sentence);
     }
     match width > 1 && sentences.iter().all(counts_words) && !sentences.is_empty() {
-        true => Err(TaskProblem::CountedWords.at(path).into()),
+        true => Err(TaskProblem::CountedWords.located(path).into()),
         false => some(sentences, path),
     }
 }
@@ -165,17 +165,17 @@ mod tests {
             assert_eq!(error.exit_code(), 3);
             error.to_string().rsplit_once('/').unwrap().1.split_once(':').unwrap().1.to_string()
         };
-        assert_eq!(said("Anna O\nrows VBZ O\n"), "2: 3 columns, the first word of the file has 2");
+        assert_eq!(said("Anna O\nrows VBZ O\n"), "2: 3 columns, but the first word of the file has 2");
         assert!(said("1\tAnna\tO\n2-3\trows\tO\n\n1\ta\tO\n2\tb\tO\n").contains("as in CoNLL-U"));
     }
 
     #[test]
     fn a_word_without_a_tag_has_its_line() {
         let error = read("Anna B-PER\nrows\n", true).unwrap_err();
-        assert!(error.to_string().ends_with(":2: the word \"rows\" has no tag in a last column"), "{error}");
+        assert!(error.to_string().ends_with(":2: the word \"rows\" has no tag in the last column"), "{error}");
         assert_eq!(error.exit_code(), 3);
         assert!(
-            read("-DOCSTART- O\n\n", true).unwrap_err().to_string().ends_with(": no examples in this file")
+            read("-DOCSTART- O\n\n", true).unwrap_err().to_string().ends_with(": this file has no examples")
         );
     }
 }

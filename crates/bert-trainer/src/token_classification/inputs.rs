@@ -9,7 +9,8 @@ use burn::tensor::Device;
 
 use super::conll::Sentence;
 use crate::host::values;
-use crate::padding::{PaddedBatch, by_length};
+use crate::padding::{PaddedBatch, by_length, padded_length};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::EncodedPair;
 use crate::text::Text;
 
@@ -81,26 +82,36 @@ impl EncodedSentences {
         &self.encoded[sentence].places
     }
 
-    /// Returns a batch of sentences.
-    pub(crate) fn batch(&self, sentences: &[usize]) -> PaddedBatch {
+    /// Returns the length to which a batch of these sentences is padded.
+    pub(crate) fn padded_length(&self, sentences: &[usize]) -> usize {
+        padded_length(sentences.iter().map(|&i| &self.encoded[i].encoded), self.max_seq_length)
+    }
+
+    /// Returns a batch of sentences, padded to `length`.
+    pub(crate) fn batch(&self, sentences: &[usize], length: usize) -> PaddedBatch {
         let rows: Vec<_> = sentences.iter().map(|&i| &self.encoded[i].encoded).collect();
-        PaddedBatch::new(&rows, self.pad_id, self.max_seq_length)
+        PaddedBatch::of_length(&rows, self.pad_id, length)
     }
 
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
+    ///
+    /// # Errors
+    /// [`StopRequested`] when a stop is requested before the last batch.
     pub(crate) fn tags(
         &self,
         sentences: &[Sentence],
         model: &BertForTokenClassification,
         names: &[String],
         device: &Device,
-    ) -> Vec<Vec<String>> {
+        stop: &StopFlag,
+    ) -> Result<Vec<Vec<String>>, StopRequested> {
         let outside = |sentence: &Sentence| vec![OUTSIDE.to_string(); sentence.words.len()];
         let mut tags: Vec<Vec<String>> = sentences.iter().map(outside).collect();
         let lengths: Vec<usize> = self.encoded.iter().map(|s| s.encoded.input_ids.len()).collect();
         let width = names.len();
         for batch in by_length(&lengths, EVAL_BATCH) {
-            let padded = self.batch(&batch);
+            stop.check()?;
+            let padded = self.batch(&batch, self.padded_length(&batch));
             let logits = values(model.forward(padded.input(device), Mode::Eval));
             for (row, &sentence) in batch.iter().enumerate() {
                 for (word, &place) in self.places(sentence).iter().enumerate() {
@@ -111,7 +122,7 @@ impl EncodedSentences {
                 }
             }
         }
-        tags
+        Ok(tags)
     }
 }
 

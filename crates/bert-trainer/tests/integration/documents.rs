@@ -18,7 +18,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_resumed_run_is_an_uninterrupted_one() {
+fn resumed_documents_run_is_bit_identical() {
     let world = world();
     // Ten steps of 32 are several epochs.
     for (name, flags) in [("plain", vec![]), ("buckets", vec!["--length-buckets", "4"])] {
@@ -43,7 +43,7 @@ fn a_resumed_run_is_an_uninterrupted_one() {
 }
 
 #[test]
-fn evaluation_is_the_same_whatever_the_seed() {
+fn evaluation_does_not_depend_on_seed() {
     let world = world();
     let open = |seed| DataLoader::open(&world.at("data"), seed).unwrap();
     let (mut one, mut two) = (open(1), open(2));

@@ -27,7 +27,7 @@ fn originals(batch: &PretrainingBatch) -> Vec<Vec<i32>> {
 }
 
 #[test]
-fn every_epoch_has_the_same_instances_under_other_masks() {
+fn every_epoch_has_new_masks() {
     let world = world();
     let mut loader = DataLoader::open(&world.at("data"), 5).unwrap();
     let rows = loader.rows();
@@ -55,7 +55,7 @@ fn every_epoch_has_the_same_instances_under_other_masks() {
 }
 
 #[test]
-fn evaluation_sees_the_same_masks_whatever_the_seed() {
+fn evaluation_masks_do_not_depend_on_seed() {
     let world = world();
     let open = |seed| DataLoader::open(&world.at("data"), seed).unwrap();
     let (mut one, mut two) = (open(1), open(2));
@@ -120,7 +120,7 @@ fn length_buckets_keep_every_instance_and_save_padding() {
 }
 
 #[test]
-fn a_resumed_run_sees_the_masks_of_an_uninterrupted_one() {
+fn resumed_run_has_the_same_masks() {
     let world = world();
     // Ten steps of 32 are more than an epoch.
     let flags = ["--batch-size", "32"];

@@ -78,7 +78,7 @@ fn every_failing_operation_of_a_run_is_a_clean_error() {
             let config = world.config("run", &SHORT);
             let files = Faulty::new(fault, nth);
             let result = attempt(&files, &config, false);
-            if !files.struck() {
+            if !files.triggered() {
                 result.unwrap();
                 break;
             }
@@ -99,7 +99,7 @@ fn every_failing_operation_of_a_run_is_a_clean_error() {
 }
 
 #[test]
-fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
+fn full_disk_reports_the_needed_bytes() {
     let world = World::new(0.1);
     let config = world.config("run", &SHORT);
     let mut told = 0;
@@ -107,7 +107,7 @@ fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
         let _ = fs::remove_dir_all(world.at("run"));
         let files = Faulty::new(Fault::Full, nth);
         let result = attempt(&files, &config, false);
-        if !files.struck() {
+        if !files.triggered() {
             break;
         }
         if let Err(Error::Folder(error)) = result
@@ -131,7 +131,7 @@ fn a_full_disk_is_told_with_the_bytes_that_a_checkpoint_needs() {
 }
 
 #[test]
-fn a_power_cut_at_any_operation_loses_no_committed_checkpoint() {
+fn power_cut_loses_no_committed_checkpoint() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &SHORT), false);
     let mut cuts = 0;
@@ -167,7 +167,7 @@ fn a_power_cut_at_any_operation_loses_no_committed_checkpoint() {
 }
 
 #[test]
-fn an_export_is_whole_or_made_again() {
+fn interrupted_export_can_be_repeated() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &SHORT), false);
     let from = world.at("whole/checkpoints/step-00000002");
@@ -198,7 +198,7 @@ fn an_export_is_whole_or_made_again() {
                 let _ = fs::remove_dir_all(&target);
                 let files = Faulty::new(fault, nth);
                 let result = write(&files, &target);
-                if !files.struck() {
+                if !files.triggered() {
                     result.unwrap();
                     break;
                 }
@@ -223,7 +223,7 @@ fn an_export_is_whole_or_made_again() {
 }
 
 #[test]
-fn an_export_in_work_is_left_alone() {
+fn running_export_is_not_disturbed() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &SHORT), false);
     let (from, target) = (world.at("whole/checkpoints/step-00000002"), world.at("exported"));

@@ -24,7 +24,7 @@ fn model(folder: &Path) -> BertModel {
 }
 
 #[test]
-fn every_layer_of_every_token() {
+fn features_of_every_layer_and_token() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(folder.path());
     let texts = folder.path().join("texts.txt");

@@ -100,7 +100,7 @@ fn flips_in_data_are_found() {
 }
 
 #[test]
-fn flips_in_a_checkpoint_are_found_and_the_older_one_is_used() {
+fn flips_in_a_checkpoint_select_the_older_one() {
     let world = World::new(0.1);
     let config = world.config("run", &["--steps", "2", "--save-every", "1", "--eval-instances", "4"]);
     run_to_end(&config, false);

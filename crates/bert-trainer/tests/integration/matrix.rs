@@ -81,7 +81,7 @@ fn stopped_after_every_step_with_four_micro_batches() {
 
 /// Checks that the stops above come before, at and after ends of epochs and of shards, within batches and between them.
 #[test]
-fn the_matrix_crosses_every_kind_of_boundary() {
+fn matrix_covers_every_boundary() {
     let world = World::new(0.1);
     for layout in LAYOUTS {
         let data = format!("data-{layout}");

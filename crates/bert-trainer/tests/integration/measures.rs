@@ -28,7 +28,7 @@ const PIECES: [(&str, u64); 10] = [
 ];
 
 #[test]
-fn characters_are_those_of_the_masked_text() {
+fn nats_per_character_counts_masked_characters() {
     let world = World::new(0.0);
     let pieces = ["[PAD]", "[CLS]", "[SEP]", "[MASK]"].into_iter().chain(PIECES.map(|(piece, _)| piece));
     fs::write(world.at("vocab.txt"), pieces.collect::<Vec<_>>().join("\n") + "\n").unwrap();
@@ -84,7 +84,7 @@ fn batches_without_masked_tokens_are_evaluated() {
 }
 
 #[test]
-fn an_evaluation_of_an_older_program_has_no_figure_for_characters() {
+fn older_evaluations_lack_nats_per_character() {
     let old = r#"{"instances":8,"predictions":20,"masked_lm_loss":7.0,"masked_lm_accuracy":0.1,
         "next_sentence_loss":0.7,"next_sentence_accuracy":0.5,"random_next":0.5}"#;
     let old: Evaluation = serde_json::from_str(old).unwrap();
@@ -140,7 +140,7 @@ fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, s
 }
 
 #[test]
-fn the_levels_are_those_of_the_text_whatever_the_layout() {
+fn baselines_do_not_depend_on_the_layout() {
     let world = World::new(0.0);
     world.build("held", |data| data.random_seed = 7);
     world.build("documents", |data| {
@@ -169,12 +169,12 @@ fn the_levels_are_those_of_the_text_whatever_the_layout() {
             let asked = &questions[..instances.unwrap_or(questions.len())];
             let found = baselines(&train, &mut held_out, instances.map(|n| n as u64)).unwrap();
             let expected = from_whole_tables(&texts, asked, mask, size);
-            for (found, expected) in [found.word_frequencies, found.neighbours].iter().zip(expected) {
+            for (found, expected) in [found.unigram, found.bigram].iter().zip(expected) {
                 let difference = (found.masked_lm_loss - expected.masked_lm_loss).abs();
                 assert!(difference < 1e-10, "{layout}: {found:?}, {expected:?}");
                 assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "{layout}");
             }
-            assert!(found.neighbours.masked_lm_loss < found.word_frequencies.masked_lm_loss, "{found:?}");
+            assert!(found.bigram.masked_lm_loss < found.unigram.masked_lm_loss, "{found:?}");
             assert_eq!(found.predictions, asked.iter().map(|(_, masked)| masked.len() as u64).sum::<u64>());
         }
     }

@@ -35,7 +35,7 @@ impl Pcg64 {
 }
 
 #[test]
-fn a_linear_layer_ends_where_minbert_s_does() {
+fn linear_probe_matches_minbert() {
     let device = Device::flex().autodiff();
     let layer = LinearConfig::new(3, 2).with_bias(false).init(&device);
     let start = BTreeMap::from([("weight".to_string(), (vec![2, 3], START.to_vec()))]);

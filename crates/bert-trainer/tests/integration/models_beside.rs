@@ -43,7 +43,7 @@ fn evaluation(folder: &Path) -> EvaluationRecord {
 }
 
 #[test]
-fn the_average_is_that_of_the_last_checkpoints() {
+fn average_model_is_the_mean_of_checkpoints() {
     let world = World::new(0.1);
     let config = world.config("run", &FLAGS);
     // A checkpoint requested by a signal is not part of the average, and does not displace another one.
@@ -77,7 +77,7 @@ fn the_average_is_that_of_the_last_checkpoints() {
 }
 
 #[test]
-fn the_best_is_the_one_of_the_lowest_held_out_loss() {
+fn best_model_has_the_lowest_held_out_loss() {
     let world = World::new(0.1);
     // A learning rate at which the loss rises again.
     let config = world.config(
@@ -103,7 +103,7 @@ fn the_best_is_the_one_of_the_lowest_held_out_loss() {
 }
 
 #[test]
-fn an_interrupted_run_has_the_same_models_beside_it() {
+fn interrupted_run_saves_the_same_models() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &FLAGS), false);
     let whole = models(&world.at("whole"));

@@ -144,7 +144,7 @@ fn assert_same(a: &Path, b: &Path, what: &str) {
 }
 
 #[test]
-fn a_run_stopped_after_any_step_and_resumed_is_the_uninterrupted_run() {
+fn resume_after_any_step_is_bit_identical() {
     let world = World::new(0.1);
     let flags = ["--gradient-accumulation-steps", "2"];
     run_to_end(&world.config("whole", &flags), false);
@@ -174,7 +174,7 @@ fn stopped_at(config: &PretrainConfig, resume: bool, is_it: fn(&PretrainEvent) -
 
 /// A stop waits neither for an evaluation nor for the initial weights; the resumed run computes them.
 #[test]
-fn a_stop_leaves_an_evaluation_out_until_the_resume() {
+fn stopped_run_evaluates_after_the_resume() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &[]), false);
     let config = world.config("stopped", &[]);
@@ -186,14 +186,14 @@ fn a_stop_leaves_an_evaluation_out_until_the_resume() {
     }
     run_to_end(&config, true);
     assert_same(&world.at("whole"), &world.at("stopped"), "stopped before evaluations");
-    let counts = world.config("counts", &["--initialization", "counts"]);
+    let counts = world.config("counts", &["--initialization", "bigram"]);
     assert_eq!(stopped_at(&counts, false, |event| matches!(event, PretrainEvent::Counting)), 0);
     assert!(!world.at("counts").exists(), "a run began");
 }
 
 /// Nothing is counted or measured if the run's output folder is occupied.
 #[test]
-fn an_output_in_the_way_is_refused_before_any_work() {
+fn existing_output_is_rejected_first() {
     let world = World::new(0.1);
     run_to_end(&world.config("run", &[]), false);
     let mut budget = world.config("run", &[]);
@@ -207,7 +207,22 @@ fn an_output_in_the_way_is_refused_before_any_work() {
 }
 
 #[test]
-fn other_held_out_data_is_named_on_resume() {
+fn budget_counts_the_text_once() {
+    let world = World::new(0.1);
+    let mut config = world.config("run", &["--model", "tiny", "--initialization", "bigram"]);
+    (config.steps, config.budget) = (None, Some("40s".parse().unwrap()));
+    let (stop, mut counted) = (StopFlag::new(), 0);
+    let result = pretrain_on(&Faulty::never(), &config, false, &stop, &mut |event| match event {
+        PretrainEvent::Counting => counted += 1,
+        PretrainEvent::Step { .. } => stop.request(15),
+        _ => {}
+    });
+    assert!(matches!(result, Err(Error::Stopped { step: 1, .. })), "{:?}", result.map(|done| done.steps));
+    assert_eq!(counted, 1);
+}
+
+#[test]
+fn resume_reports_other_held_out_data() {
     let world = World::new(0.1);
     world.build("other", |data| data.random_seed = 7);
     let of_other = |flags: &[&str]| {
@@ -231,12 +246,12 @@ fn other_held_out_data_is_named_on_resume() {
         }
     })
     .unwrap();
-    let text = "the held-out data is not the data of the evaluations so far: data was";
+    let text = "the held-out data differs from the data of the earlier evaluations: data was";
     assert!(warnings.len() == 1 && warnings[0].starts_with(text), "{warnings:?}");
 }
 
 #[test]
-fn a_folder_of_checkpoints_that_cannot_be_read_is_an_error() {
+fn unreadable_checkpoint_folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(folder.path());
     assert!(checkpoints.steps().unwrap().is_empty());
@@ -245,7 +260,7 @@ fn a_folder_of_checkpoints_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn a_run_stopped_after_every_step_is_the_uninterrupted_run() {
+fn run_stopped_after_every_step_is_identical() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &[]), false);
     let config = world.config("stopped", &[]);
@@ -257,7 +272,7 @@ fn a_run_stopped_after_every_step_is_the_uninterrupted_run() {
 }
 
 #[test]
-fn a_kill_between_checkpoints_loses_nothing_but_time() {
+fn kill_between_checkpoints_is_bit_identical() {
     let world = World::new(0.1);
     let config = world.config("whole", &[]);
     run_to_end(&config, false);
@@ -274,7 +289,7 @@ fn a_kill_between_checkpoints_loses_nothing_but_time() {
 }
 
 #[test]
-fn the_newest_good_checkpoint_is_used_and_the_bad_one_is_named() {
+fn newest_valid_checkpoint_is_used() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &[]), false);
     let config = world.config("run", &[]);
@@ -298,7 +313,7 @@ fn the_newest_good_checkpoint_is_used_and_the_bad_one_is_named() {
 }
 
 #[test]
-fn micro_batches_give_the_gradient_of_the_whole_batch() {
+fn micro_batches_give_the_batch_gradient() {
     // Dropout is the same, too.
     let world = World::new(0.1);
     let whole = run_to_end(&world.config("k1", &[]), false);
@@ -313,7 +328,7 @@ fn micro_batches_give_the_gradient_of_the_whole_batch() {
 }
 
 #[test]
-fn layers_computed_again_give_the_same_bits() {
+fn recomputed_layers_give_the_same_bits() {
     let world = World::new(0.1);
     for (kernels, micro_batches) in [("fused", "1"), ("fused", "2"), ("plain", "1")] {
         let flags = ["--kernels", kernels, "--gradient-accumulation-steps", micro_batches, "--recompute"];
@@ -331,7 +346,7 @@ fn layers_computed_again_give_the_same_bits() {
 }
 
 #[test]
-fn a_run_goes_on_with_layers_computed_again() {
+fn run_resumes_with_recomputation() {
     let world = World::new(0.1);
     let whole = run_to_end(&world.config("whole", &[]), false);
     run_until(&world.config("cut", &[]), false, 5);
@@ -340,7 +355,7 @@ fn a_run_goes_on_with_layers_computed_again() {
 }
 
 #[test]
-fn a_run_that_differs_is_not_continued() {
+fn resume_rejects_another_configuration() {
     let world = World::new(0.1);
     run_until(&world.config("run", &[]), false, 2);
     let changed = world.config("run", &["--seed", "9", "--learning-rate", "2e-3"]);
@@ -387,7 +402,7 @@ const DIVERGES: [&str; 8] =
     ["--learning-rate", "1e30", "--max-gradient-norm", "0", "--warmup-steps", "0", "--save-every", "1"];
 
 #[test]
-fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
+fn too_many_skipped_steps_stop_the_run() {
     let world = World::new(0.1);
     let config = world.config("run", &[&DIVERGES[..], &["--max-skipped-steps", "3"]].concat());
     let mut warnings = Vec::new();
@@ -402,7 +417,7 @@ fn too_many_skipped_steps_end_the_run_and_leave_the_last_good_checkpoint() {
         }
         other => panic!("{other:?}"),
     }
-    let counts = ["(1 in a row, at most 3; 1 in all)", "(2 in a row", "(3 in a row"];
+    let counts = ["(1 in a row, maximum 3; 1 in total)", "(2 in a row", "(3 in a row"];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
     // No checkpoint of a skipped step has replaced it.
@@ -440,7 +455,7 @@ fn with_a_poisoned_position(world: &World) -> String {
 }
 
 #[test]
-fn a_skipped_step_changes_nothing_and_resumes_bit_exactly() {
+fn skipped_step_changes_no_weights() {
     let world = World::new(0.1);
     let poisoned = with_a_poisoned_position(&world);
     let config = |run: &str| {
@@ -471,7 +486,7 @@ fn a_skipped_step_changes_nothing_and_resumes_bit_exactly() {
 }
 
 #[test]
-fn a_corrupt_checkpoint_never_pushes_out_a_good_one() {
+fn corrupt_checkpoint_does_not_evict_valid_ones() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &[]), false);
     let flags = ["--keep-checkpoints", "1"];
@@ -490,7 +505,7 @@ fn a_corrupt_checkpoint_never_pushes_out_a_good_one() {
 }
 
 #[test]
-fn length_buckets_resume_like_everything_else() {
+fn length_buckets_resume_bit_exactly() {
     let world = World::new(0.1);
     let flags = ["--length-buckets", "4"];
     run_to_end(&world.config("whole", &flags), false);
@@ -501,7 +516,7 @@ fn length_buckets_resume_like_everything_else() {
 }
 
 #[test]
-fn without_next_sentences_that_loss_has_no_weight() {
+fn nsp_off_has_no_next_sentence_loss() {
     let world = World::new(0.1);
     world.build("single", |data| data.nsp = bert_data::Nsp::Off);
     let data = world.at("single").to_str().unwrap().to_string();

@@ -79,7 +79,7 @@ pub fn assert_same(url: &Path, folder: &Path) {
 }
 
 #[test]
-fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
+fn object_store_build_equals_local_build() {
     let (server, text) = (Server::start(true), Text::new(4, 60));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
@@ -118,7 +118,7 @@ fn a_build_from_and_to_a_store_has_the_bytes_of_one_on_a_disk() {
 }
 
 #[test]
-fn a_data_set_is_read_through_a_cache_of_bounded_size() {
+fn object_cache_size_is_bounded() {
     let (server, text) = (Server::start(true), Text::new(4, 60));
     let bucket = server.bucket(server.address);
     let made = build(&in_bucket(&text, &bucket, text.config("data")), &mut |_| {}).unwrap();
@@ -144,7 +144,7 @@ fn a_data_set_is_read_through_a_cache_of_bounded_size() {
 }
 
 #[test]
-fn parts_share_a_folder_and_send_their_shards() {
+fn parts_share_scratch_and_upload_shards() {
     let (server, text) = (Server::start(true), Text::new(6, 60));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
@@ -169,7 +169,7 @@ fn parts_share_a_folder_and_send_their_shards() {
 }
 
 #[test]
-fn two_builds_at_once_are_one_or_one_is_refused() {
+fn concurrent_builds_are_safe() {
     let (server, text) = (Server::start(true), Text::new(3, 40));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
@@ -219,29 +219,29 @@ fn two_builds_at_once_are_one_or_one_is_refused() {
 }
 
 #[test]
-fn executors_read_from_a_store_and_write_to_it() {
+fn executors_use_an_object_store() {
     let (server, text) = (Server::start(true), Text::new(5, 60));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
     let config = in_bucket(&text, &bucket, text.config("data"));
     let cluster = Cluster::start_with(2, server.environment());
-    let (code, said) = Job::send_with(&cluster.engine(), &config, 6, server.environment()).end();
-    assert_eq!(code, 0, "{said}");
-    assert!(!said.contains(SECRET), "{said}");
+    let (code, message) = Job::send_with(&cluster.engine(), &config, 6, server.environment()).end();
+    assert_eq!(code, 0, "{message}");
+    assert!(!message.contains(SECRET), "{message}");
     assert_same(&bucket.join("data"), &text.path("local"));
     // A wrong key is reported, but not printed.
     let mut environment = server.environment();
     environment[1].1 = "anotherSecret".to_owned();
-    let (code, said) =
+    let (code, message) =
         Job::send_with("datafusion", &config.with_output(bucket.join("new")), 2, environment).end();
     assert!(
-        code == 1 && said.contains("SignatureDoesNotMatch") && !said.contains("anotherSecret"),
-        "{code}: {said}"
+        code == 1 && message.contains("SignatureDoesNotMatch") && !message.contains("anotherSecret"),
+        "{code}: {message}"
     );
 }
 
 #[test]
-fn a_web_server_is_read() {
+fn http_urls_are_read() {
     let (server, text) = (Server::start(false), Text::new(1, 60));
     fs::create_dir(server.folder.path().join("files")).unwrap();
     fs::copy(text.path("text-00.txt"), server.folder.path().join("files/text-00.txt")).unwrap();

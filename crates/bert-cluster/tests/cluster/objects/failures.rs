@@ -14,7 +14,7 @@ use super::server::{Fate, Network, SECRET, Server};
 use crate::text::Text;
 
 #[test]
-fn a_bad_network_changes_no_byte() {
+fn network_failures_do_not_change_the_output() {
     let (server, text) = (Server::start(true), Text::new(6, 200));
     build(&text.config("local"), &mut |_| {}).unwrap();
     let here = DataSet::open(&text.path("local")).unwrap();
@@ -50,7 +50,7 @@ fn a_bad_network_changes_no_byte() {
 }
 
 #[test]
-fn a_store_that_stays_away_is_said_and_the_build_goes_on_later() {
+fn build_resumes_after_the_store_returns() {
     let (server, text) = (Server::start(true), Text::new(4, 60));
     build(&text.config("local"), &mut |_| {}).unwrap();
     for away in [Fate::Refused, Fate::Error500, Fate::Silent] {
@@ -79,14 +79,14 @@ fn a_store_that_stays_away_is_said_and_the_build_goes_on_later() {
         assert!(!all(&bucket.join("data")).contains_key("manifest.json"));
         assert!(objects::list(&bucket.join("data")).unwrap().len() >= left);
         let mut kept = false;
-        build(&config, &mut |progress| kept |= progress.stage == bert_data::BuildStage::KeptText).unwrap();
+        build(&config, &mut |progress| kept |= progress.stage == bert_data::BuildStage::ReusedText).unwrap();
         assert!(kept, "the tokenized text was kept");
         assert_same(&bucket.join("data"), &text.path("local"));
     }
 }
 
 #[test]
-fn a_port_where_nobody_listens() {
+fn unreachable_store_is_reported() {
     let (server, text) = (Server::start(true), Text::new(1, 5));
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let bucket = server.bucket(port);
@@ -103,7 +103,7 @@ fn a_port_where_nobody_listens() {
 }
 
 #[test]
-fn a_large_object_is_whole_or_not_there() {
+fn large_uploads_are_atomic() {
     let (server, folder) = (Server::start(true), tempfile::tempdir().unwrap());
     let file = folder.path().join("large");
     let bytes: Vec<u8> = (0..10_000_000u32).flat_map(u32::to_le_bytes).collect();

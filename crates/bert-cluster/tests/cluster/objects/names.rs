@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bert_data::input::{expand, refuse_output_inside};
+use bert_data::input::{expand, reject_output_inside};
 use bert_storage::objects;
 use object_store::memory::InMemory;
 
@@ -23,7 +23,7 @@ fn found(url: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn objects_are_found_as_files_are() {
+fn object_names_match_like_file_names() {
     let names = [
         "a/x.txt",
         "a.txt",
@@ -52,7 +52,7 @@ fn objects_are_found_as_files_are() {
 }
 
 #[test]
-fn tables_in_a_bucket_are_refused() {
+fn lakehouse_tables_in_a_bucket_are_rejected() {
     bucket(
         "s3://tables",
         &["t/a.parquet", "t/_delta_log/0.json", "u/data/a.parquet", "u/metadata/v1.metadata.json", "v/a"],
@@ -62,6 +62,6 @@ fn tables_in_a_bucket_are_refused() {
     }
     assert!(found("s3://tables/u").unwrap_err().contains("this is an Iceberg table"));
     assert_eq!(found("s3://tables/v").unwrap(), ["v/a"]);
-    let inside = |output: &str| refuse_output_inside(&["s3://tables/v".into()], output.as_ref());
+    let inside = |output: &str| reject_output_inside(&["s3://tables/v".into()], output.as_ref());
     assert!(inside("s3://tables/v/out").is_err() && inside("s3://tables/out").is_ok());
 }

@@ -11,7 +11,7 @@ use bert_storage::{ObjectCache, digest_bytes, open_stream, size};
 use object_store::memory::InMemory;
 
 #[test]
-fn urls_are_buckets_and_keys() {
+fn urls_map_to_buckets_and_keys() {
     mount("s3://urls", Arc::new(InMemory::new()));
     let url = Path::new("s3://urls/a/b c%20.txt");
     put(url, vec![1]).unwrap();
@@ -30,7 +30,7 @@ fn urls_are_buckets_and_keys() {
 }
 
 #[test]
-fn objects_are_read_listed_and_made_once() {
+fn objects_are_read_listed_and_created_once() {
     mount("gs://once", Arc::new(InMemory::new()));
     let at = |name: &str| PathBuf::from(format!("gs://once/folder/{name}"));
     let bytes: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
@@ -53,7 +53,7 @@ fn objects_are_read_listed_and_made_once() {
 }
 
 #[test]
-fn an_object_that_changes_while_it_is_read_is_an_error() {
+fn object_changed_during_a_read_is_an_error() {
     mount("gs://changes", Arc::new(InMemory::new()));
     let url = Path::new("gs://changes/a");
     put(url, vec![1; 30 << 20]).unwrap();
@@ -65,7 +65,7 @@ fn an_object_that_changes_while_it_is_read_is_an_error() {
 }
 
 #[test]
-fn the_copies_used_last_stay_and_are_what_was_put() {
+fn cache_keeps_recently_used_copies() {
     mount("s3://cached", Arc::new(InMemory::new()));
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("cache");
@@ -98,7 +98,7 @@ fn the_copies_used_last_stay_and_are_what_was_put() {
     let error = cache.open(&url(3), 100, &digest_bytes(b"other")).unwrap_err();
     assert_eq!(error.exit_code(), 3, "{error}");
     let error = cache.open(&url(3), 251, "0").unwrap_err();
-    assert!(error.to_string().contains("cannot keep a copy of s3://cached/3"), "{error}");
+    assert!(error.to_string().contains("cannot cache s3://cached/3"), "{error}");
     assert!(
         fs::read_dir(&at).unwrap().all(|entry| !entry
             .unwrap()

@@ -1,6 +1,6 @@
 //! Estimates the size of a data set and the cost of its build from a sample of the text. Writes nothing.
 //!
-//! The sample ([`sample`]) is tokenized, made into the instances of a few passes, and encoded as a shard ([`trial`]).
+//! The sample ([`sample`]) is tokenized, turned into the instances of a few passes, and encoded as a shard ([`trial`]).
 //! Each step is timed.
 
 mod sample;
@@ -15,7 +15,7 @@ use crate::builder::dry_run::sample::Sample;
 use crate::builder::dry_run::trial::Trial;
 use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, PlanFigures};
-use crate::builder::prepare::{Prepared, prepare};
+use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::config::{BuildConfig, Layout, RandomMode};
 use crate::documents::casing;
 use crate::documents::read::TextReader;
@@ -66,24 +66,24 @@ impl fmt::Display for Estimate {
             |name: &str, value: &dyn fmt::Display| writeln!(f, "{name:<28}{:>14}", value.to_string());
         line("files", &self.files)?;
         line("text", &megabytes(self.text_bytes))?;
-        line("  of which looked at", &format!("{:.1} %", 100.0 * self.sampled))?;
+        line("  sampled", &format!("{:.1} %", 100.0 * self.sampled))?;
         line("documents, about", &self.documents)?;
         line("sentences, about", &self.sentences)?;
         line("tokens, about", &self.tokens)?;
         line("instances, about", &self.instances)?;
         line("shards", &self.shards)?;
-        line("bytes on disk, about", &megabytes(self.bytes))?;
-        line("  while building, about", &megabytes(self.scratch))?;
+        line("size on disk, about", &megabytes(self.bytes))?;
+        line("  during the build, about", &megabytes(self.scratch))?;
         line("peak memory, about", &megabytes(self.memory))?;
         line("time, about", &format!("{:.1} s", self.seconds))?;
         line("CPU time, about", &format!("{:.1} s", self.cpu_seconds))?;
         let plan = &self.plan;
         line("buckets of documents", &format!("{} in {} pass(es)", plan.buckets, plan.passes))?;
-        line("  documents in each, about", &plan.documents_of_bucket)?;
-        line("row groups of a shard, about", &plan.row_groups_of_shard)?;
-        line("reads of a shard, at most", &plan.reads_of_shard)?;
+        line("  documents per bucket, about", &plan.documents_of_bucket)?;
+        line("row groups per shard, about", &plan.row_groups_of_shard)?;
+        line("reads per shard, at most", &plan.reads_of_shard)?;
         line("open files, at most", &plan.open_files)?;
-        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING: {warning}"))
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
 }
 
@@ -97,9 +97,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let sample = Sample::read(&prepared)?;
     let read = start.elapsed().as_secs_f64();
     let scale = sample.text_bytes as f64 / sample.bytes.max(1) as f64;
-    let (text, tokenize) = tokenized(&prepared, &sample)?;
-    let of_text = |count: u64| (count as f64 * scale).round() as u64;
-    let (documents, tokens) = (sample.documents.max(1), of_text(text.tokens()));
+    let (text, tokenize) = tokenize_sample(&prepared, &sample)?;
+    let in_text = |count: u64| (count as f64 * scale).round() as u64;
+    let (documents, tokens) = (sample.documents.max(1), in_text(text.tokens()));
     let plan = Plan::new(config, documents, tokens, prepared.ids().size());
     plan.check(config)?;
     let threads = prepared.pool.current_num_threads();
@@ -107,21 +107,21 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     // Each pass yields about the same number of instances.
     let rows = (trial.rows as f64 * scale * config.passes() as f64 / trial.passes as f64).round();
     let per_row = |of_trial: f64| of_trial / trial.rows.max(1) as f64;
-    let sentences = of_text(text.sentences());
+    let sentences = in_text(text.sentences());
     let counts = Counts { documents, sentences, tokens, ..Counts::default() };
     let sizes = Sizes { rows, packed: rows * per_row(trial.packed as f64), text: counts };
     let bytes = (rows * per_row(trial.bytes as f64)) as u64;
     let (seconds, cpu_seconds) = {
         // The threads share the reading.
         let before = read / threads as f64 + tokenize * scale;
-        let making = rows * per_row(trial.seconds);
+        let building = rows * per_row(trial.seconds);
         // A small text has fewer buckets than there are threads.
         let serial = config.random == RandomMode::Reference;
-        let at_once = plan.units().min(trial.tuning.workers as u64) as f64;
-        let idle = if serial { 1.0 } else { threads as f64 / at_once };
+        let workers = plan.units().min(trial.tuning.workers as u64) as f64;
+        let idle = if serial { 1.0 } else { threads as f64 / workers };
         // The build waits for the last shards, the vocabulary, the card, the manifest and the folder to reach the disk.
         let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
-        (before + making * idle + syncs, (before + making) * if serial { 1.0 } else { threads as f64 })
+        (before + building * idle + syncs, (before + building) * if serial { 1.0 } else { threads as f64 })
     };
     Ok(Estimate {
         files: prepared.files.len(),
@@ -145,7 +145,7 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
 }
 
 /// Tokenizes the sample; returns its documents and the time in seconds.
-fn tokenized(prepared: &Prepared<'_>, sample: &Sample) -> Result<(Documents, f64)> {
+fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<(Documents, f64)> {
     let (start, config) = (Instant::now(), prepared.config);
     let tokenizer = prepared.tokenizer();
     // The lines were already checked when all inputs were read.
@@ -186,7 +186,7 @@ fn scratch(config: &BuildConfig, plan: &Plan, sizes: &Sizes) -> u64 {
 /// constants were measured on the benchmark corpus.
 fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, sizes: &Sizes) -> u64 {
     let [text, index] = sizes.text.bytes(plan.width);
-    let held = match config.random {
+    let resident = match config.random {
         RandomMode::Reference => text as f64 + 12.0 * sizes.rows,
         RandomMode::Keyed if index <= tuning.index => index as f64,
         RandomMode::Keyed => 0.0,
@@ -196,9 +196,9 @@ fn memory(config: &BuildConfig, plan: &Plan, tuning: &Tuning, threads: usize, si
         Layout::Documents => (plan.width.bytes() as u64 * sizes.text.tokens / plan.units()) as f64,
     };
     let workers = plan.units().min(tuning.workers as u64);
-    let making = held + workers as f64 * (MAKING + MAKING_PER_PACKED * packed);
-    let tokenizing = TOKENIZER + threads as f64 * WORDS_PER_THREAD;
-    (BASE + tokenizing.max(making)) as u64
+    let building = resident + workers as f64 * (WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * packed);
+    let tokenizing = TOKENIZER + threads as f64 * WORD_CACHE_PER_THREAD;
+    (BASE + tokenizing.max(building)) as u64
 }
 
 /// Seconds to sync a file to a solid-state disk.
@@ -208,12 +208,12 @@ const BASE: f64 = 9e6;
 /// Bytes for the tokenizer, which is freed before instances are built.
 const TOKENIZER: f64 = 2e6;
 /// Bytes for the tokenizer's word cache of a thread.
-const WORDS_PER_THREAD: f64 = 3.4e6;
+const WORD_CACHE_PER_THREAD: f64 = 3.4e6;
 /// Bytes for dictionaries, pages and compression of a row group.
-const MAKING: f64 = 8e6;
+const WORKER_BYTES: f64 = 8e6;
 /// Bytes per packed byte of a bucket in flight: documents, packed rows, a row group as columns, and compressed row
 /// groups that wait to be written.
-const MAKING_PER_PACKED: f64 = 3.5;
+const WORKER_BYTES_PER_PACKED_BYTE: f64 = 3.5;
 
 #[cfg(test)]
 mod tests {
@@ -230,16 +230,16 @@ mod tests {
             memory(config, &plan, &Tuning { index, workers }, 2, &sizes) as f64
         };
         let index = 16.0 * (1e2 + 1.0);
-        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORDS_PER_THREAD);
+        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORD_CACHE_PER_THREAD);
         let unit = 100.0 * 1e5 / 10.0;
-        let making = 3.0 * (MAKING + MAKING_PER_PACKED * unit);
-        assert_eq!(of(&config, 1 << 30, 3), BASE + index + making);
-        assert_eq!(of(&config, 1000, 3), BASE + making, "the index stays on disk");
+        let building = 3.0 * (WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * unit);
+        assert_eq!(of(&config, 1 << 30, 3), BASE + index + building);
+        assert_eq!(of(&config, 1000, 3), BASE + building, "the index stays on disk");
         let reference = BuildConfig { random: RandomMode::Reference, ..config.clone() };
         let text = 2.0 * 1e6 + 4.0 * 1e3;
-        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + making);
+        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + building);
         let documents = BuildConfig { layout: Layout::Documents, ..config };
-        let of_bucket = MAKING + MAKING_PER_PACKED * 2.0 * 100_000.0;
+        let of_bucket = WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * 2.0 * 100_000.0;
         assert_eq!(of(&documents, 0, 3), BASE + 3.0 * of_bucket);
     }
 }

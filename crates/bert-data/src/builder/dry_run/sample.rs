@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::builder::prepare::Prepared;
+use crate::builder::prepare::PreparedBuild;
 use crate::error::Result;
 use crate::input::line_check::LineCheck;
 use crate::input::table::InputReader;
@@ -13,10 +13,10 @@ use crate::input::texts::each_text;
 use crate::input::{BLOCK, Block, Format};
 
 /// Maximum number of sampled blocks: enough for an error of about one per cent, few enough for a second of work.
-const STRETCHES: usize = 64;
+const MAX_BLOCKS: usize = 64;
 /// Maximum bytes of a sampled block. A normal block is slightly longer than `BLOCK`; only blocks with lines that are
 /// longer than `BLOCK` are truncated.
-const LONGEST: usize = 2 * BLOCK;
+const MAX_BLOCK_BYTES: usize = 2 * BLOCK;
 
 /// Sampled blocks of the text, and counts of the whole text.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Sample {
 }
 
 /// A sampled block of the text.
-struct Stretch {
+struct SampledBlock {
     number: usize,
     block: Block,
     /// Bytes of the text that the block represents.
@@ -38,10 +38,10 @@ struct Stretch {
 }
 
 impl Sample {
-    pub(super) fn read(prepared: &Prepared<'_>) -> Result<Self> {
+    pub(super) fn read(prepared: &PreparedBuild<'_>) -> Result<Self> {
         let mut sample = Self::default();
         let (bad_lines, mut lines) = (prepared.config.text_rules().bad_lines, LineCheck::default());
-        let (mut kept, mut number, mut distance) = (Vec::new(), 0usize, 1);
+        let (mut sampled, mut number, mut distance) = (Vec::new(), 0usize, 1);
         for (index, path) in prepared.files.iter().enumerate() {
             let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
             let mut in_document = false;
@@ -52,17 +52,17 @@ impl Sample {
                 lines.add_block(of_block, path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
                     let (block, bytes) = shortened(block, path, prepared)?;
-                    kept.push(Stretch { number, block, bytes });
+                    sampled.push(SampledBlock { number, block, bytes });
                 }
                 number += 1;
-                if kept.len() > STRETCHES {
+                if sampled.len() > MAX_BLOCKS {
                     distance *= 2;
-                    kept.retain(|stretch| stretch.number.is_multiple_of(distance));
+                    sampled.retain(|block| block.number.is_multiple_of(distance));
                 }
             }
         }
-        sample.bytes = kept.iter().map(|stretch| stretch.bytes).sum();
-        sample.blocks = kept.into_iter().map(|stretch| stretch.block).collect();
+        sample.bytes = sampled.iter().map(|block| block.bytes).sum();
+        sample.blocks = sampled.into_iter().map(|block| block.block).collect();
         Ok(sample)
     }
 }
@@ -84,44 +84,44 @@ fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
 }
 
 /// Truncates a long block; returns it with the bytes of the text that it represents.
-fn shortened(mut block: Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
+fn shortened(mut block: Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
     let all = block.bytes.len() as u64;
-    if block.bytes.len() <= LONGEST {
+    if block.bytes.len() <= MAX_BLOCK_BYTES {
         return Ok((block, all));
     }
     if block.format.is_table() {
         return first_rows(&block, path, prepared);
     }
-    let end = block.bytes[..LONGEST].iter().rposition(|&byte| byte == b'\n');
-    block.bytes.truncate(end.map_or_else(|| character_border(&block.bytes), |end| end + 1));
+    let end = block.bytes[..MAX_BLOCK_BYTES].iter().rposition(|&byte| byte == b'\n');
+    block.bytes.truncate(end.map_or_else(|| character_boundary(&block.bytes), |end| end + 1));
     block.bytes.shrink_to_fit();
     let bytes = block.bytes.len() as u64;
     Ok((Block { ends_file: false, ..block }, bytes))
 }
 
 /// Returns the texts of the first rows of a block, the last one truncated, as a block of rows.
-fn first_rows(block: &Block, path: &Path, prepared: &Prepared<'_>) -> Result<(Block, u64)> {
+fn first_rows(block: &Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
     let (mut bytes, mut row_ends, mut of_all) = (Vec::new(), Vec::new(), 0u64);
     each_text(block, path, prepared.config.text_rules(), |text, _| {
         of_all += text.len() as u64;
-        if bytes.len() < LONGEST {
-            let room = text.floor_char_boundary(LONGEST - bytes.len());
+        if bytes.len() < MAX_BLOCK_BYTES {
+            let room = text.floor_char_boundary(MAX_BLOCK_BYTES - bytes.len());
             bytes.extend_from_slice(&text.as_bytes()[..room]);
             row_ends.push(bytes.len());
         }
     })?;
     // The sample represents the same fraction of the other columns as of the text.
     let share = bytes.len() as f64 / of_all.max(1) as f64;
-    let stands_for = if of_all == 0 { block.bytes.len() as f64 } else { block.bytes.len() as f64 * share };
+    let represented = if of_all == 0 { block.bytes.len() as f64 } else { block.bytes.len() as f64 * share };
     let (file, first_line) = (block.file, block.first_line);
     let (format, null_rows, ends_file) = (Format::Parquet, Vec::new(), false);
-    Ok((Block { file, format, first_line, bytes, row_ends, null_rows, ends_file }, stands_for as u64))
+    Ok((Block { file, format, first_line, bytes, row_ends, null_rows, ends_file }, represented as u64))
 }
 
-/// Returns the last offset up to [`LONGEST`] that is a UTF-8 character boundary.
-fn character_border(bytes: &[u8]) -> usize {
+/// Returns the last offset up to [`MAX_BLOCK_BYTES`] that is a UTF-8 character boundary.
+fn character_boundary(bytes: &[u8]) -> usize {
     let is_inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    (LONGEST - 3..=LONGEST).rev().find(|at| !is_inside(at)).unwrap_or(LONGEST)
+    (MAX_BLOCK_BYTES - 3..=MAX_BLOCK_BYTES).rev().find(|at| !is_inside(at)).unwrap_or(MAX_BLOCK_BYTES)
 }
 
 #[cfg(test)]
@@ -145,11 +145,14 @@ mod tests {
             let sample = Sample::read(&prepare(&config).unwrap()).unwrap();
             assert_eq!(sample.documents, documents as u64, "{name}");
             assert_eq!(sample.text_bytes, (documents * line.len()) as u64);
-            assert!(sample.blocks.len() <= STRETCHES);
-            assert!(sample.blocks.iter().all(|block| block.bytes.capacity() <= 2 * LONGEST), "{name}");
-            let kept: usize = sample.blocks.iter().map(|block| block.bytes.len()).sum();
+            assert!(sample.blocks.len() <= MAX_BLOCKS);
+            assert!(
+                sample.blocks.iter().all(|block| block.bytes.capacity() <= 2 * MAX_BLOCK_BYTES),
+                "{name}"
+            );
+            let sampled: usize = sample.blocks.iter().map(|block| block.bytes.len()).sum();
             let scale = sample.text_bytes as f64 / sample.bytes as f64;
-            let (estimated, truth) = (kept as f64 * scale, (documents * long.len()) as f64);
+            let (estimated, truth) = (sampled as f64 * scale, (documents * long.len()) as f64);
             assert!((0.98..1.02).contains(&(estimated / truth)), "{name}: {estimated}, {truth}");
         }
     }

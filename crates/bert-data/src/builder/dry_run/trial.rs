@@ -7,24 +7,24 @@ use std::time::Instant;
 
 use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, row_groups};
-use crate::builder::prepare::Prepared;
-use crate::config::{Layout, MOST_ROW_GROUPS, RandomMode};
+use crate::builder::prepare::PreparedBuild;
+use crate::config::{Layout, MAX_ROW_GROUPS, RandomMode};
 use crate::dataset::report::Counters;
 use crate::documents::Documents;
 use crate::documents::id_width::Width;
 use crate::error::Result;
 use crate::instance::keyed::KeyedInstances;
-use crate::parallel::share_out;
-use crate::shard::documents::{DocumentEncoder, document_form};
+use crate::parallel::map_all;
+use crate::shard::documents::{DocumentEncoder, document_format};
 use crate::shard::packed_row::pack;
-use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardForm, ShardWriter};
+use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter};
 use bert_random::{Domain, Random, Stream};
 
 /// Minimum number of instances built from the sample, if its passes yield that many.
-const ROWS: u64 = 40_000;
+const MIN_ROWS: u64 = 40_000;
 
 /// Bytes of packed instances after which no further pass is run, even with fewer instances (long ones).
-const ENOUGH: usize = 64 << 20;
+const MAX_PACKED_BYTES: usize = 64 << 20;
 
 /// The size of the data set of a sample, and the time to build it.
 pub(super) struct Trial {
@@ -42,28 +42,33 @@ pub(super) struct Trial {
 impl Trial {
     /// Builds the data set from the documents of a sample; `scale` is the size of the text divided by the size of the
     /// sample.
-    pub(super) fn of(prepared: &Prepared<'_>, plan: &Plan, text: &Documents, scale: f64) -> Result<Self> {
-        let (made, making) = second_time(|| make(prepared, text))?;
+    pub(super) fn of(
+        prepared: &PreparedBuild<'_>,
+        plan: &Plan,
+        text: &Documents,
+        scale: f64,
+    ) -> Result<Self> {
+        let (sample, building) = time_warm(|| build_rows(prepared, text))?;
         let tuning = Tuning::new(prepared.budget, prepared.pool.current_num_threads(), plan.unit_bytes());
-        let (bytes, writing) = second_time(|| match prepared.config.layout {
-            Layout::Instances => write_nowhere(prepared, plan, &tuning, &made),
-            Layout::Documents => write_documents_nowhere(prepared, plan, &tuning, text, scale),
+        let (bytes, writing) = time_warm(|| match prepared.config.layout {
+            Layout::Instances => encode_rows(prepared, plan, &tuning, &sample),
+            Layout::Documents => encode_documents(prepared, plan, &tuning, text, scale),
         })?;
-        let (rows, passes, packed) = (made.rows.len(), made.passes, made.bytes.len());
-        Ok(Self { rows, passes, packed, bytes, seconds: making + writing, tuning })
+        let (rows, passes, packed) = (sample.rows.len(), sample.passes, sample.bytes.len());
+        Ok(Self { rows, passes, packed, bytes, seconds: building + writing, tuning })
     }
 }
 
 /// Runs `work` twice; returns the second result and the seconds that it took. This excludes startup costs (starting
 /// threads, first use of memory), which do not matter in a long build.
-fn second_time<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
+fn time_warm<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
     work()?;
     let start = Instant::now();
     Ok((work()?, start.elapsed().as_secs_f64()))
 }
 
 /// Packed rows of the sample.
-struct Made {
+struct SampleRows {
     bytes: Vec<u8>,
     /// Offset of each row in `bytes`.
     rows: Vec<u32>,
@@ -71,20 +76,21 @@ struct Made {
 }
 
 /// Builds the instances of a few passes over the sample, with the same number of threads as the build.
-fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
+fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<SampleRows> {
     let config = prepared.config;
     let width = Width::of(prepared.ids().size());
-    let mut made = Made { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
+    let mut sample = SampleRows { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
     let mut makers = vec![prepared.resolved(1).keyed(&prepared.vocabulary); threads];
     let mask = prepared.vocabulary.mask_id();
-    let is_small = |made: &Made| (made.rows.len() as u64) < ROWS && made.bytes.len() < ENOUGH;
-    while made.passes < config.passes() && is_small(&made) {
+    let is_small =
+        |sample: &SampleRows| (sample.rows.len() as u64) < MIN_ROWS && sample.bytes.len() < MAX_PACKED_BYTES;
+    while sample.passes < config.passes() && is_small(&sample) {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
             let (mut rows, mut starts) = (Vec::new(), Vec::new());
             let mut counters = Counters::new(config.max_seq_length);
-            keyed.make(documents, made.passes as u64, (document, document as u64), |_, row| {
+            keyed.generate(documents, sample.passes as u64, (document, document as u64), |_, row| {
                 starts.push(rows.len() as u32);
                 pack(row, width, &mut rows);
                 counters.count(row, mask);
@@ -94,73 +100,79 @@ fn make(prepared: &Prepared<'_>, documents: &Documents) -> Result<Made> {
         };
         let all = (0..documents.len()).collect();
         for (rows, starts) in
-            share_out(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
+            map_all(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
         {
-            let base = made.bytes.len() as u32;
-            made.rows.extend(starts.into_iter().map(|start| base + start));
-            made.bytes.extend_from_slice(&rows);
+            let base = sample.bytes.len() as u32;
+            sample.rows.extend(starts.into_iter().map(|start| base + start));
+            sample.bytes.extend_from_slice(&rows);
         }
-        made.passes += 1;
+        sample.passes += 1;
     }
-    Ok(made)
+    Ok(sample)
 }
 
 /// Encodes the documents themselves, which are not packed; returns the bytes of the shards.
-fn write_documents_nowhere(
-    prepared: &Prepared<'_>,
+fn encode_documents(
+    prepared: &PreparedBuild<'_>,
     plan: &Plan,
     tuning: &Tuning,
     documents: &Documents,
     scale: f64,
 ) -> Result<u64> {
-    let form = document_form(prepared.stored_ids());
+    let format = document_format(prepared.stored_ids());
     let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
     // All threads have work, and every shard has the same number of row groups.
     let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
     let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
     let encoder = || DocumentEncoder::new(prepared.stored_ids());
-    let encode = |encoder: &mut DocumentEncoder, some| encoder.encode(Path::new(NOWHERE), documents, some);
+    let encode =
+        |encoder: &mut DocumentEncoder, some| encoder.encode(Path::new(PLACEHOLDER), documents, some);
     let mut encoded = encode_all(prepared, tuning, items, encoder, encode)?.into_iter();
     let of_shard = groups / shards;
-    (0..shards).map(|_| bytes_of(prepared, plan, &form, encoded.by_ref().take(of_shard))).sum()
+    (0..shards).map(|_| bytes_of(prepared, plan, &format, encoded.by_ref().take(of_shard))).sum()
 }
 
-fn write_nowhere(prepared: &Prepared<'_>, plan: &Plan, tuning: &Tuning, made: &Made) -> Result<u64> {
-    let mut order = made.rows.clone();
+fn encode_rows(
+    prepared: &PreparedBuild<'_>,
+    plan: &Plan,
+    tuning: &Tuning,
+    sample: &SampleRows,
+) -> Result<u64> {
+    let mut order = sample.rows.clone();
     Stream::new(prepared.config.random_seed, Domain::ShardOrder, &[0, 0]).shuffle(&mut order);
-    let items = row_groups(0..order.len(), MOST_ROW_GROUPS).collect();
+    let items = row_groups(0..order.len(), MAX_ROW_GROUPS).collect();
     let encoder = || RowEncoder::new(prepared.row_columns());
     let encode = |encoder: &mut RowEncoder, rows: Range<usize>| {
-        encoder.encode(Path::new(NOWHERE), &made.bytes, plan.width, &order[rows])
+        encoder.encode(Path::new(PLACEHOLDER), &sample.bytes, plan.width, &order[rows])
     };
     let encoded = encode_all(prepared, tuning, items, encoder, encode)?;
-    bytes_of(prepared, plan, &ShardForm::of_rows(prepared.row_columns()), encoded.into_iter())
+    bytes_of(prepared, plan, &ShardFormat::of_rows(prepared.row_columns()), encoded.into_iter())
 }
 
 /// Placeholder name of the shard in error messages.
-const NOWHERE: &str = "nowhere.parquet";
+const PLACEHOLDER: &str = "nowhere.parquet";
 
 /// Encodes row groups as in a build, with one encoder per worker.
 fn encode_all<E: Send>(
-    prepared: &Prepared<'_>,
+    prepared: &PreparedBuild<'_>,
     tuning: &Tuning,
     items: Vec<Range<usize>>,
     encoder: impl Fn() -> Result<E>,
     encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
 ) -> Result<Vec<EncodedRowGroup>> {
     let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
-    share_out(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
+    map_all(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
 }
 
 /// Returns the size in bytes of a shard with these row groups.
 fn bytes_of(
-    prepared: &Prepared<'_>,
+    prepared: &PreparedBuild<'_>,
     plan: &Plan,
-    form: &ShardForm,
+    format: &ShardFormat,
     mut groups: impl Iterator<Item = EncodedRowGroup>,
 ) -> Result<u64> {
     let footer = prepared.footer(plan.shards).of_shard(0);
-    let mut shard = ShardWriter::new(Vec::new(), Path::new(NOWHERE), form, footer)?;
+    let mut shard = ShardWriter::new(Vec::new(), Path::new(PLACEHOLDER), format, footer)?;
     groups.try_for_each(|group| shard.append(group))?;
     Ok(shard.finish()?.out.len() as u64)
 }

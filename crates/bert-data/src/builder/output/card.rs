@@ -13,7 +13,7 @@ use crate::dataset::manifest::Manifest;
 pub(crate) const CARD: &str = "README.md";
 
 /// Maximum number of inputs that are listed.
-const INPUTS: usize = 100;
+const MAX_INPUTS: usize = 100;
 
 /// The YAML header for `datasets`, and the title.
 const HEADER: &str = "\
@@ -53,7 +53,7 @@ arguments = TrainingArguments(\"out\", max_steps=10000, per_device_train_batch_s
 Trainer(model, arguments, train_dataset=rows).train()
 ```
 
-The masks are in the data: no other collator than the default one is needed, and one that masks again would be wrong.
+The masks are in the data: use the default collator. A collator that masks again would be wrong.
 ";
 
 /// Returns the data card of a data set.
@@ -67,19 +67,19 @@ pub(crate) fn card(manifest: &Manifest) -> String {
         Layout::Documents => format!("{} tokenized documents", report.documents),
     };
     let mut card = format!(
-        "{HEADER}\n{what} in {} Parquet file(s), made by {} from {} document(s). `manifest.json` has every option, count \
-         and digest; `vocab.txt` is the vocabulary of the ids.\n\n{OPEN}\n",
+        "{HEADER}\n{what} in {} Parquet file(s), built by {} from {} document(s). `manifest.json` has every option, \
+         count and digest; `vocab.txt` is the vocabulary of the ids.\n\n{OPEN}\n",
         manifest.shards.len(),
         manifest.program,
         report.documents
     );
     card += &columns(config);
-    card += &format!("\n## What is in it\n\n| | |\n|---|---:|\n{}", counts(manifest));
-    let inputs = manifest.inputs.iter().take(INPUTS);
+    card += &format!("\n## Contents\n\n| | |\n|---|---:|\n{}", counts(manifest));
+    let inputs = manifest.inputs.iter().take(MAX_INPUTS);
     let inputs = inputs.map(|i| [plain(&i.path), i.bytes.to_string(), format!("`{}`", i.blake3)]);
-    card += &format!("\n## Made from\n\n| file | bytes | BLAKE3 |\n|---|---:|---|\n{}", rows(inputs));
-    if manifest.inputs.len() > INPUTS {
-        card += &format!("\n{} more are in `manifest.json`.\n", manifest.inputs.len() - INPUTS);
+    card += &format!("\n## Inputs\n\n| file | bytes | BLAKE3 |\n|---|---:|---|\n{}", rows(inputs));
+    if manifest.inputs.len() > MAX_INPUTS {
+        card += &format!("\n{} more are in `manifest.json`.\n", manifest.inputs.len() - MAX_INPUTS);
     }
     if !report.warnings.is_empty() {
         card += "\n## Warnings\n\n";
@@ -94,14 +94,14 @@ fn counts(manifest: &Manifest) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
     let passes = match config.layout {
         Layout::Instances => config.dupe_factor.to_string(),
-        Layout::Documents => "one an epoch".to_owned(),
+        Layout::Documents => "one per epoch".to_owned(),
     };
     let mut counts = vec![
         ("documents", report.documents.to_string()),
         ("sentences", report.sentences.to_string()),
         ("tokens of the text", report.tokens.to_string()),
         ("`[UNK]` among them", percent(report.unknown_share())),
-        ("in no instance of any pass", percent(report.never_shown_share())),
+        ("tokens in no instance of any pass", percent(report.uncovered_fraction())),
         ("passes over the text", passes),
         ("instances", report.instances.to_string()),
         ("tokens of the instances", report.instance_tokens.to_string()),
@@ -121,9 +121,9 @@ fn counts(manifest: &Manifest) -> String {
 
 /// Describes the columns of the shards.
 fn columns(config: &ResolvedConfig) -> String {
-    let most = config.max_seq_length;
+    let max_length = config.max_seq_length;
     let label = match config.nsp {
-        Nsp::On => "1 when the second segment is a random one",
+        Nsp::On => "1 when the second segment is random",
         Nsp::Sop => "1 when the two segments are swapped",
         Nsp::Off => "always 0: there is one segment",
     };
@@ -131,25 +131,26 @@ fn columns(config: &ResolvedConfig) -> String {
         Masking::Static => {
             ("tokens after masking, with `[CLS]` and `[SEP]`", "positions of the masked tokens, ascending")
         }
-        Masking::Dynamic => {
-            ("the original tokens, with `[CLS]` and `[SEP]`", "empty: the loader masks, in every epoch anew")
-        }
+        Masking::Dynamic => (
+            "the original tokens, with `[CLS]` and `[SEP]`",
+            "empty: the loader draws new masks in every epoch",
+        ),
     };
     let (rule, mut columns) = match (config.layout, config.columns) {
         (Layout::Documents, _) => (
             format!(
-                "A row is a document; they are in random order, so that a row group is a sample of the text. The loader \
-                 makes sentence pairs of at most {most} tokens and their masks, other ones in every epoch; the counts of \
-                 instances below are those of one pass."
+                "A row is a document. Documents are in random order, so that a row group is a sample of the text. The \
+                 loader generates sentence pairs of at most {max_length} tokens and their masks, new ones in every epoch; \
+                 the counts of instances below refer to one pass."
             ),
             vec![
                 ["`input_ids`", "list of int32", "the tokens, without `[CLS]` and `[SEP]`"],
-                ["`sentence_lengths`", "list of int32", "how many of them each sentence has"],
+                ["`sentence_lengths`", "list of int32", "number of tokens of each sentence"],
             ],
         ),
         (_, Columns::Hf) => (
             format!(
-                "Rows are padded to {most} tokens. The columns are the arguments of `BertForPreTraining`:"
+                "Rows are padded to {max_length} tokens. The columns are the arguments of `BertForPreTraining`:"
             ),
             vec![
                 [
@@ -159,7 +160,7 @@ fn columns(config: &ResolvedConfig) -> String {
                 ],
                 ["`token_type_ids`", "list of int8", "0 for the first segment, 1 for the second"],
                 ["`attention_mask`", "list of int8", "1 for tokens, 0 for padding"],
-                ["`labels`", "list of int32", "the original tokens where they are masked, else -100"],
+                ["`labels`", "list of int32", "the original token at masked positions, else -100"],
                 ["`next_sentence_label`", "int8", label],
             ],
         ),
@@ -175,10 +176,11 @@ fn columns(config: &ResolvedConfig) -> String {
         ),
     };
     if config.masking == Masking::Dynamic && config.segmenter != Segmenter::None {
-        let what = "whether a token goes on with the Chinese word before it";
+        let what = "whether a token continues the Chinese word before it";
         columns.push(["`continues_word`", "list of bool", what]);
     }
-    let shape = if most > 512 { format!(", max_position_embeddings={most}") } else { String::new() };
+    let shape =
+        if max_length > 512 { format!(", max_position_embeddings={max_length}") } else { String::new() };
     let trainer = TRAINER.replace("SHAPE", &shape);
     let after = if config.columns == Columns::Hf { trainer.as_str() } else { "" };
     format!("## Columns\n\n{rule}\n\n| column | type | |\n|---|---|---|\n{}{after}", rows(columns))

@@ -26,9 +26,9 @@ use bert_storage::{FileSystem, LOCK, OutputLock, StagedFolder};
 
 /// The result of opening the output.
 #[derive(Debug)]
-pub(crate) enum Opened<'a> {
+pub(crate) enum OutputState<'a> {
     /// A folder to work in.
-    Output(Box<Output<'a>>),
+    Open(Box<Output<'a>>),
     /// A finished data set, which is left unchanged.
     Finished(Box<Manifest>),
 }
@@ -49,7 +49,7 @@ pub(crate) struct Output<'a> {
 
 /// Returns whether a file may be ignored: file systems and desktops create such files in every folder, and schedulers
 /// write their logs to the output folder.
-fn is_of_the_system(name: &str) -> bool {
+fn is_ignored_file(name: &str) -> bool {
     let is_job_log = |name: &str| {
         name.rsplit_once(['.']).is_some_and(|(stem, end)| {
             let number = end.strip_prefix(['o', 'e']).unwrap_or_default();
@@ -68,7 +68,7 @@ fn find_foreign(names: &[String]) -> Option<&String> {
     let ours = names
         .iter()
         .any(|name| name == MANIFEST || matches!(owner_of(name), Some(Owner::Work(_) | Owner::Receipt(_))));
-    names.iter().find(|name| !ours && owner_of(name).is_none() && !is_of_the_system(name))
+    names.iter().find(|name| !ours && owner_of(name).is_none() && !is_ignored_file(name))
 }
 
 /// Rejects a folder that cannot be used. Returns the manifest of a finished data set in it, unless it may be
@@ -80,23 +80,23 @@ fn check(
     identity: &Identity,
 ) -> Result<Option<Manifest>> {
     let path = folder.path();
-    if folder.is_there()? && !path.is_dir() {
-        return Err(OutputProblem::NotAFolder.at(path).into());
+    if folder.exists()? && !path.is_dir() {
+        return Err(OutputProblem::NotAFolder.located(path).into());
     }
     let names = folder.names()?;
     if let Some(found) = find_foreign(&names) {
-        return Err(OutputProblem::HoldsOtherData(found.to_owned()).at(path).into());
+        return Err(OutputProblem::HoldsOtherData(found.to_owned()).located(path).into());
     }
     let stays = !overwrite && !folder.inside(&part.work_name()).has(COMMITTING)?;
     if folder.has(MANIFEST)? {
         match Manifest::read(path) {
             // A manifest that this program did not write belongs to someone else.
             Err(Error::Manifest(Located { problem: ManifestProblem::Invalid(_), .. })) => {
-                return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).at(path).into());
+                return Err(OutputProblem::HoldsOtherData(MANIFEST.to_owned()).located(path).into());
             }
             Err(Error::Manifest(error)) if stays => {
                 let differences = format!("its manifest cannot be used: {error}");
-                return Err(OutputProblem::Finished { differences }.at(path).into());
+                return Err(OutputProblem::Finished { differences }.located(path).into());
             }
             // A damaged manifest may be replaced.
             Err(Error::Manifest(_)) => {}
@@ -105,9 +105,9 @@ fn check(
     }
     for name in &names {
         let Some(Owner::Work(other) | Owner::Receipt(other)) = owner_of(name) else { continue };
-        if other.of != part.of && !overwrite {
-            let differences = format!("--parts is {}, not {}", other.of, part.of);
-            return Err(OutputProblem::Unfinished { differences }.at(path).into());
+        if other.count != part.count && !overwrite {
+            let differences = format!("--parts is {}, not {}", other.count, part.count);
+            return Err(OutputProblem::Unfinished { differences }.located(path).into());
         }
         if name.starts_with(".build") {
             work_folder::check(&folder.inside(name), identity, overwrite)?;
@@ -158,19 +158,19 @@ impl<'a> Output<'a> {
         part: Part,
         identity: Identity,
         objects: Option<ObjectOutput>,
-    ) -> Result<Opened<'a>> {
+    ) -> Result<OutputState<'a>> {
         let folder = StagedFolder::new(files, folder);
-        let created = !folder.is_there()?;
+        let created = !folder.exists()?;
         folder.create()?;
         let locks = if part.is_whole() {
             vec![folder.lock(LOCK)?]
         } else {
             // Parts run concurrently, each with an exclusive lock on its own part.
-            vec![folder.share()?, folder.lock(&part.lock_name())?]
+            vec![folder.lock_shared()?, folder.lock(&part.lock_name())?]
         };
         // Checks again, now under the lock.
         if let Some(manifest) = find_finished(&folder, objects.as_ref(), overwrite, part, &identity)? {
-            return Ok(Opened::Finished(Box::new(manifest)));
+            return Ok(OutputState::Finished(Box::new(manifest)));
         }
         if part.is_whole() {
             folder.remove_temporaries()?;
@@ -181,7 +181,7 @@ impl<'a> Output<'a> {
         };
         let name = part.work_name();
         let work = Work::open(folder.inside(&name), text.inside(&name), identity)?;
-        Ok(Opened::Output(Box::new(Self { folder, objects, work, text, created, locks })))
+        Ok(OutputState::Open(Box::new(Self { folder, objects, work, text, created, locks })))
     }
 
     /// Returns the location of the data set: a folder or a URL.
@@ -202,7 +202,7 @@ impl<'a> Output<'a> {
     /// Returns the path of a finished file: in the work folder, or under its final name if it was already moved.
     pub(crate) fn find(&self, name: &str) -> Result<PathBuf> {
         let is_named = self.is_committing()? && !self.work.folder.has(name)?;
-        Ok(if is_named { self.folder.at(name) } else { self.work.path(name) })
+        Ok(if is_named { self.folder.path_of(name) } else { self.work.path(name) })
     }
 
     /// Returns the manifest if an earlier run of this command already wrote it. Only the work folder remains to be
@@ -219,7 +219,7 @@ impl<'a> Output<'a> {
         let manifest = Manifest::read(at)?;
         manifest.check_files(at)?;
         if let Some(objects) = &self.objects {
-            objects.clear_beside(&manifest)?;
+            objects.clear_other_shards(&manifest)?;
         }
         self.end()?;
         Ok(Some(manifest))
@@ -261,14 +261,14 @@ impl<'a> Output<'a> {
     /// Records durably that files are moved to their final names from now on.
     pub(crate) fn start_publishing(&self) -> Result<()> {
         if !self.is_committing()? {
-            self.work.folder.note(COMMITTING, &self.work.identity)?;
+            self.work.folder.write_checksummed_unsynced(COMMITTING, &self.work.identity)?;
             self.work.folder.sync()?;
         }
         Ok(())
     }
 
     /// Removes the receipt of a part that has to be rebuilt.
-    pub(crate) fn take_back(&self, part: Part) -> Result<()> {
+    pub(crate) fn withdraw_receipt(&self, part: Part) -> Result<()> {
         self.folder.remove(&part.receipt_name())?;
         Ok(self.folder.sync()?)
     }
@@ -277,7 +277,7 @@ impl<'a> Output<'a> {
     pub(crate) fn publish<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
         for name in names {
             if self.work.folder.has(name)? {
-                self.folder.take(&self.work.path(name), name)?;
+                self.folder.move_into(&self.work.path(name), name)?;
             }
         }
         Ok(self.folder.sync()?)
@@ -290,11 +290,11 @@ fn clear(folder: &StagedFolder<'_>) -> Result<()> {
     if folder.remove(MANIFEST)? {
         folder.sync()?;
     }
-    clear_beside(folder, &[])
+    clear_other_shards(folder, &[])
 }
 
 /// Removes all shards except those in `keep`, and the files of parts.
-pub(crate) fn clear_beside(folder: &StagedFolder<'_>, keep: &[&str]) -> Result<()> {
+pub(crate) fn clear_other_shards(folder: &StagedFolder<'_>, keep: &[&str]) -> Result<()> {
     folder.clear(|name| match owner_of(name) {
         Some(Owner::Work(part)) => !part.is_whole(),
         Some(Owner::Receipt(_) | Owner::Lock(_)) => true,
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_systems_and_schedulers_are_nobodys_data() {
+    fn system_and_scheduler_files_are_ignored() {
         for name in
             [".nfs0000a1", "lost+found", ".snapshot", ".DS_Store", "slurm-17_3.out", "job.o123", "job.e123"]
         {
@@ -327,7 +327,7 @@ mod tests {
             assert_eq!(
                 find_foreign(&[".build".to_owned(), name.to_owned()]),
                 None,
-                "{name} beside a work folder"
+                "{name} next to a work folder"
             );
         }
     }

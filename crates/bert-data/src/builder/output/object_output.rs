@@ -15,7 +15,7 @@ use crate::config::check::conflict;
 use crate::dataset::manifest::{MANIFEST, Manifest, ShardEntry, VOCABULARY};
 use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::shard::writer::is_shard_name;
-use bert_storage::sealed::{SealError, read_sealed, sealed};
+use bert_storage::checksummed_json::{ChecksumError, checksummed_json, read_checksummed};
 use bert_storage::{ObjectCache, is_url, objects, size};
 
 /// The object that names the build to which the shards belong, until the manifest is written.
@@ -56,7 +56,7 @@ impl ObjectOutput {
         folder_in(&folder, &self.url)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    fn url_of(&self, name: &str) -> PathBuf {
         self.url.join(name)
     }
 
@@ -66,7 +66,7 @@ impl ObjectOutput {
     }
 
     fn size_of(&self, name: &str) -> Result<Option<u64>> {
-        let url = self.at(name);
+        let url = self.url_of(name);
         match size(&url) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -76,36 +76,36 @@ impl ObjectOutput {
 
     /// Returns the manifest of a finished data set, unless it may be overwritten. Changes nothing.
     pub(crate) fn finished(&self) -> Result<Option<Manifest>> {
-        match !self.overwrite && self.has(MANIFEST)? {
-            true => Manifest::read(&self.url).map(Some),
-            false => Ok(None),
+        if self.overwrite || !self.has(MANIFEST)? {
+            return Ok(None);
         }
+        Manifest::read(&self.url).map(Some)
     }
 
     /// Returns the error for a data set that another process has finished in the meantime.
     fn other_data_set(&self) -> Error {
         let differences = "another process has just finished it".to_owned();
-        OutputProblem::Finished { differences }.at(&self.url).into()
+        OutputProblem::Finished { differences }.located(&self.url).into()
     }
 
     /// Claims the shards in the store for this build, or rejects the shards of another build. If a data set is
     /// overwritten, its manifest is removed first.
     pub(crate) fn claim(&self, build: &str) -> Result<()> {
-        let (url, claim) = (self.at(CLAIM), Claim { build: build.to_owned() });
-        let bytes = sealed(&claim).into_bytes();
-        let failed = || Error::io("write", &url);
-        while !objects::put_new(&url, bytes.clone()).map_err(failed())? {
-            match read_sealed(&url) {
+        let (url, claim) = (self.url_of(CLAIM), Claim { build: build.to_owned() });
+        let bytes = checksummed_json(&claim).into_bytes();
+        let write_error = || Error::io("write", &url);
+        while !objects::put_new(&url, bytes.clone()).map_err(write_error())? {
+            match read_checksummed(&url) {
                 // Another process has just finished its build.
-                Err(SealError::Io(error)) if error.kind() == ErrorKind::NotFound => continue,
-                Err(SealError::Io(error)) => return Err(Error::io("read", &url)(error)),
+                Err(ChecksumError::Io(error)) if error.kind() == ErrorKind::NotFound => continue,
+                Err(ChecksumError::Io(error)) => return Err(Error::io("read", &url)(error)),
                 Ok(json) if serde_json::from_slice::<Claim>(&json).is_ok_and(|found| found == claim) => {
                     return Ok(());
                 }
-                _ if !self.overwrite => return Err(OutputProblem::OtherBuild.at(&self.url).into()),
+                _ if !self.overwrite => return Err(OutputProblem::OtherBuild.located(&self.url).into()),
                 _ => {
                     self.remove(MANIFEST)?;
-                    return objects::put(&url, bytes).map_err(failed());
+                    return objects::put(&url, bytes).map_err(write_error());
                 }
             }
         }
@@ -125,19 +125,19 @@ impl ObjectOutput {
     }
 
     /// Uploads a finished file and then deletes it from disk.
-    pub(crate) fn take(&self, file: &Path, name: &str) -> Result<()> {
-        let url = self.at(name);
-        objects::upload(file, &url).map_err(Error::io("send", &url))?;
+    pub(crate) fn upload(&self, file: &Path, name: &str) -> Result<()> {
+        let url = self.url_of(name);
+        objects::upload(file, &url).map_err(Error::io("upload to", &url))?;
         std::fs::remove_file(file).map_err(Error::io("remove", file))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let url = self.at(name);
+        let url = self.url_of(name);
         objects::put(&url, bytes.to_vec()).map_err(Error::io("write", &url))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let url = self.at(name);
+        let url = self.url_of(name);
         objects::remove(&url).map_err(Error::io("remove", &url))?;
         Ok(())
     }
@@ -147,18 +147,18 @@ impl ObjectOutput {
         self.put(VOCABULARY, vocabulary)?;
         self.put(CARD, card.as_bytes())?;
         manifest.check_files(&self.url)?;
-        let (url, text) = (self.at(MANIFEST), manifest.sealed(&self.url)?.into_bytes());
+        let (url, text) = (self.url_of(MANIFEST), manifest.to_checksummed_json(&self.url)?.into_bytes());
         let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
         // The manifest may be from our own attempt whose response was lost, or from another process that did the same
         // work.
         if !is_new && Manifest::read(&self.url)?.shards != manifest.shards {
             return Err(self.other_data_set());
         }
-        self.clear_beside(manifest)
+        self.clear_other_shards(manifest)
     }
 
     /// Removes the claim and the shards of an earlier data set.
-    pub(crate) fn clear_beside(&self, manifest: &Manifest) -> Result<()> {
+    pub(crate) fn clear_other_shards(&self, manifest: &Manifest) -> Result<()> {
         self.remove(CLAIM)?;
         let keep: Vec<&str> = manifest.shards.iter().map(|shard| shard.file.as_str()).collect();
         let listed = objects::list(&self.url).map_err(Error::io("read folder", &self.url))?;

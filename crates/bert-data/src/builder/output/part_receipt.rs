@@ -8,11 +8,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::builder::write_shards::{Made, MadeSum, WrittenShard};
+use crate::builder::write_shards::{PartStats, PieceStats, WrittenShard};
 use crate::config::Layout;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
-use crate::dataset::conservation::Conservation;
+use crate::dataset::invariants::Invariants;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
 use crate::documents::Counts;
@@ -21,7 +21,7 @@ use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
 use bert_storage::StagedFolder;
-use bert_storage::sealed::{SealError, read_sealed};
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 
 /// The inputs, counts and shards of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ pub(crate) struct PartReceipt {
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
     /// The sum of the counts of the shards.
-    pub(crate) made: Made,
+    #[serde(rename = "made")]
+    pub(crate) stats: PieceStats,
     pub(crate) shards: Vec<WrittenShard>,
 }
 
@@ -49,14 +50,14 @@ impl PartReceipt {
             return Ok(None);
         }
         let path = folder.join(part.receipt_name());
-        let json = match read_sealed(&path) {
+        let json = match read_checksummed(&path) {
             Ok(json) => json,
-            Err(SealError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(SealError::Io(source)) => return Err(Error::io("read", &path)(source)),
-            Err(source) => return Err(ManifestProblem::Seal(source).at(path).into()),
+            Err(ChecksumError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(ChecksumError::Io(source)) => return Err(Error::io("read", &path)(source)),
+            Err(source) => return Err(ManifestProblem::Checksum(source).located(path).into()),
         };
         let receipt: Self = serde_json::from_slice(&json)
-            .map_err(|source| ManifestProblem::InvalidReceipt(source).at(&path))?;
+            .map_err(|source| ManifestProblem::InvalidReceipt(source).located(&path))?;
         receipt.check(&path)?;
         Ok(Some(receipt))
     }
@@ -70,19 +71,19 @@ impl PartReceipt {
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));
         if let Some(file) = foreign {
-            return Err(ManifestProblem::UnsafePath(file.clone()).at(path).into());
+            return Err(ManifestProblem::UnsafePath(file.clone()).located(path).into());
         }
         self.config.check(path)?;
-        if self.made.counters.agree(self.config.max_seq_length) {
+        if self.stats.counters.is_consistent(self.config.max_seq_length) {
             return Ok(());
         }
-        Err(ManifestProblem::Contradiction("one of the counts of instances").at(path).into())
+        Err(ManifestProblem::Contradiction("one of the counts of instances").located(path).into())
     }
 
     /// Writes the receipt next to the shards, which completes the part.
     pub(crate) fn write(&self, folder: &StagedFolder<'_>) -> Result<()> {
-        let part = Part { index: self.part, of: self.parts };
-        folder.write_sealed(&part.receipt_name(), self)?;
+        let part = Part { index: self.part, count: self.parts };
+        folder.write_checksummed(&part.receipt_name(), self)?;
         Ok(())
     }
 }
@@ -96,23 +97,23 @@ impl Manifest {
         let Some(first) = parts.next() else {
             return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
         };
-        let mut sum = MadeSum::new(first.config.max_seq_length, first.counts.tokens);
-        sum.add(&first.made);
+        let mut sum = PartStats::new(first.config.max_seq_length, first.counts.tokens);
+        sum.add(&first.stats);
         let mut shards = first.shards;
         for part in parts {
-            sum.add(&part.made);
+            sum.add(&part.stats);
             shards.extend(part.shards);
         }
         shards.sort_by_key(|shard| shard.shard);
-        let MadeSum { tally, counters, coverage, unseen } = sum;
-        let unseen = match first.config.layout {
-            Layout::Instances => coverage.unseen(),
-            Layout::Documents => unseen,
+        let PartStats { tally, counters, coverage, uncovered } = sum;
+        let uncovered = match first.config.layout {
+            Layout::Instances => coverage.uncovered(),
+            Layout::Documents => uncovered,
         };
         let written: Vec<_> = shards.iter().map(|shard| (shard.shard, shard.rows)).collect();
-        let conservation =
-            Conservation::check(&first.config, &first.counts, &tally, counters.shown, &written)?;
-        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, unseen);
+        let invariants =
+            Invariants::check(&first.config, &first.counts, &tally, counters.own_tokens, &written)?;
+        let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, uncovered);
         Ok(Self {
             format_version: FORMAT_VERSION,
             program: PROGRAM.to_owned(),
@@ -121,7 +122,7 @@ impl Manifest {
             vocabulary: first.vocabulary,
             instances: report.instances,
             shards: shards.into_iter().map(|shard| shard.entry).collect(),
-            conservation,
+            invariants,
             report,
         })
     }
@@ -130,38 +131,38 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::output::Opened;
+    use crate::builder::output::OutputState;
     use crate::builder::output::receipt_size::{PASS, SHARD};
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
     use crate::test_text::lettered;
     use bert_storage::Disk;
-    use bert_storage::sealed::sealed;
+    use bert_storage::checksummed_json::checksummed_json;
 
     #[test]
     fn receipts_are_no_larger_than_estimated() {
         let folder = tempfile::tempdir().unwrap();
         let config = BuildConfig { num_shards: Some(2), threads: 1, ..lettered(folder.path(), 100) };
         let prepared = prepare(&config).unwrap();
-        let Opened::Output(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
-        let mut receipt = prepared.make(&output, &mut |_| {}).unwrap();
+        let OutputState::Open(output) = prepared.open(&Disk).unwrap() else { panic!("a new folder") };
+        let mut receipt = prepared.build(&output, &mut |_| {}).unwrap();
         // Numbers of maximum length.
         let entry = &mut receipt.shards[0].entry;
         entry.file = "train-00000-of-99999.parquet".to_owned();
         (entry.rows, entry.bytes, entry.row_groups) = (1 << 32, 1 << 40, 32_767);
         receipt.shards[0].rows.fingerprint = u64::MAX;
-        receipt.made.tally.passes[0] = serde_json::from_value(serde_json::json!({
+        receipt.stats.tally.passes[0] = serde_json::from_value(serde_json::json!({
             "pass": 999_999, "documents": { "count": 1u64 << 40, "fingerprint": u64::MAX },
         }))
         .unwrap();
-        let bytes = |receipt: &PartReceipt| sealed(receipt).len() as u64;
+        let bytes = |receipt: &PartReceipt| checksummed_json(receipt).len() as u64;
         let before = bytes(&receipt);
         let shard = receipt.shards[0].clone();
         receipt.shards.extend(std::iter::repeat_n(shard, 1000));
         let of_shards = bytes(&receipt) - before;
         assert!((SHARD * 800..=SHARD * 1000).contains(&of_shards), "{of_shards}");
-        let pass = receipt.made.tally.passes[0];
-        receipt.made.tally.passes.extend([pass; 1000]);
+        let pass = receipt.stats.tally.passes[0];
+        receipt.stats.tally.passes.extend([pass; 1000]);
         let of_passes = bytes(&receipt) - before - of_shards;
         assert!((PASS * 800..=PASS * 1000).contains(&of_passes), "{of_passes}");
     }

@@ -3,7 +3,7 @@
 use crate::config::BuildConfig;
 use crate::config::check::conflict;
 use crate::error::Result;
-use bert_storage::sealed::LARGEST;
+use bert_storage::checksummed_json::MAX_BYTES;
 
 /// Maximum bytes of the entries of a receipt: per shard, per pass, per length, and for everything else.
 pub(super) const SHARD: u64 = 400;
@@ -16,12 +16,12 @@ const REST: u64 = 8 << 20;
 ///
 /// # Errors
 /// [`crate::OptionError::Conflict`].
-pub(crate) fn refuse_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
+pub(crate) fn reject_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
     let Some(parts) = config.parts else { return Ok(()) };
     let shards = config.num_shards.unwrap_or(20_000).div_ceil(parts) as u64;
     let (passes, lengths) = (config.passes() as u64, config.max_seq_length as u64);
     let bytes = inputs + SHARD * shards + PASS * passes + LENGTH * lengths + REST;
-    if bytes <= LARGEST {
+    if bytes <= MAX_BYTES {
         return Ok(());
     }
     let reason =
@@ -37,9 +37,9 @@ mod tests {
     fn parts_with_too_long_receipts_are_refused_first() {
         let parts = BuildConfig { part: Some(1), parts: Some(2), ..BuildConfig::default() };
         let large = BuildConfig { num_shards: Some(99_999), max_seq_length: 65_535, ..parts.clone() };
-        refuse_too_large(&large, 200 << 20).unwrap();
+        reject_too_large(&large, 200 << 20).unwrap();
         let error =
-            refuse_too_large(&BuildConfig { dupe_factor: 1_000_000, ..parts }, 200 << 20).unwrap_err();
+            reject_too_large(&BuildConfig { dupe_factor: 1_000_000, ..parts }, 200 << 20).unwrap_err();
         assert!(error.exit_code() == 2 && error.to_string().contains("fewer passes"), "{error}");
     }
 }

@@ -14,9 +14,10 @@ use bert_storage::{StagedFolder, digest_bytes, is_url};
 /// Returns the subfolder of an output, which must exist unless it is a URL. The name is independent of symbolic links
 /// and of the current directory, but it depends on where a machine mounts the output.
 pub(crate) fn folder_in(scratch: &Path, output: &Path) -> Result<PathBuf> {
-    let path = match is_url(output) {
-        true => output.to_owned(),
-        false => output.canonicalize().map_err(Error::io("read folder", output))?,
+    let path = if is_url(output) {
+        output.to_owned()
+    } else {
+        output.canonicalize().map_err(Error::io("read folder", output))?
     };
     let whole = path.as_os_str().as_encoded_bytes();
     let whole = whole.strip_suffix(b"/").unwrap_or(whole);

@@ -68,8 +68,8 @@ impl Difference {
     pub(crate) fn text() -> Self {
         Self {
             name: "the text".to_owned(),
-            there: "another one".to_owned(),
-            here: "that of --input".to_owned(),
+            there: "another text".to_owned(),
+            here: "the text of --input".to_owned(),
         }
     }
 }
@@ -78,11 +78,11 @@ impl Difference {
 pub(crate) fn all_differences(differences: &[Difference]) -> String {
     let is_derived = |difference: &&Difference| DERIVED.contains(&difference.name.as_str());
     let (derived, given): (Vec<_>, Vec<_>) = differences.iter().partition(is_derived);
-    let said = given
+    let sentences = given
         .into_iter()
         .chain(derived)
         .map(|Difference { name, there, here }| format!("{name} is {there}, not {here}"));
-    said.collect::<Vec<_>>().join(", and ")
+    sentences.collect::<Vec<_>>().join(", and ")
 }
 
 impl Identity {
@@ -98,8 +98,8 @@ impl Identity {
 
     /// Returns a digest of the identity.
     pub(crate) fn digest(&self) -> String {
-        let decisive = Self { options: self.options.without_paths(), ..self.clone() };
-        digest_bytes(serde_json::to_string_pretty(&decisive).expect("plain data").as_bytes())
+        let relevant = Self { options: self.options.without_paths(), ..self.clone() };
+        digest_bytes(serde_json::to_string_pretty(&relevant).expect("plain data").as_bytes())
     }
 
     /// Returns the differences from the build that made a data set.
@@ -125,8 +125,8 @@ impl Identity {
                         let named = |(key, value): (&String, &serde_json::Value)| {
                             (format!("--{}", key.replace('_', "-")), value.to_string())
                         };
-                        let decisive = options.iter().filter(|(key, _)| !PATHS.contains(&key.as_str()));
-                        flat.extend(decisive.map(named));
+                        let relevant = options.iter().filter(|(key, _)| !PATHS.contains(&key.as_str()));
+                        flat.extend(relevant.map(named));
                     }
                     None => flat.push((format!("the {}", key.replace('_', " ")), value.to_string())),
                 }
@@ -157,13 +157,13 @@ pub(crate) struct Work<'a> {
 
 /// Rejects a work folder that another command left, unless it may be discarded.
 pub(crate) fn check(folder: &StagedFolder<'_>, identity: &Identity, overwrite: bool) -> Result<()> {
-    let Some(found) = folder.noted(IDENTITY)? else { return Ok(()) };
+    let Some(found) = folder.read_checksummed(IDENTITY)? else { return Ok(()) };
     let differences = identity.differences(&found);
     if differences.is_empty() || overwrite {
         return Ok(());
     }
     let differences = all_differences(&differences);
-    Err(OutputProblem::Unfinished { differences }.at(output_of(folder)).into())
+    Err(OutputProblem::Unfinished { differences }.located(output_of(folder)).into())
 }
 
 /// Removes the tokenized text from a folder, and the folder if it is then empty. Files of others stay.
@@ -181,7 +181,8 @@ fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
 impl<'a> Work<'a> {
     /// Opens or creates the work folder of this build. Removes the work folder of another build first.
     pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
-        let same = folder.noted(IDENTITY)?.is_some_and(|found| identity.differences(&found).is_empty());
+        let same =
+            folder.read_checksummed(IDENTITY)?.is_some_and(|found| identity.differences(&found).is_empty());
         let work = Self { folder, text, identity, worth_keeping: AtomicBool::new(same) };
         if work.has_text_elsewhere() {
             work.text.create()?;
@@ -190,11 +191,11 @@ impl<'a> Work<'a> {
             work.folder.remove_temporaries()?;
             return Ok(work);
         }
-        if work.folder.is_there()? {
+        if work.folder.exists()? {
             work.folder.remove_all()?;
         }
         work.folder.create()?;
-        work.folder.note(IDENTITY, &work.identity)?;
+        work.folder.write_checksummed_unsynced(IDENTITY, &work.identity)?;
         Ok(work)
     }
 
@@ -204,18 +205,20 @@ impl<'a> Work<'a> {
 
     /// Returns the inputs named by the command that created the folder and by this command, if the two differ.
     pub(crate) fn other_inputs(&self) -> Result<Option<(String, String)>> {
-        let Some(found) = self.folder.noted::<serde_json::Value>(IDENTITY)? else { return Ok(None) };
+        let Some(found) = self.folder.read_checksummed::<serde_json::Value>(IDENTITY)? else {
+            return Ok(None);
+        };
         let Some(found) = found.pointer("/options/input").map(ToString::to_string) else { return Ok(None) };
         let here = serde_json::to_string(&self.identity.options.input).expect("plain data");
         Ok((found != here).then_some((found, here)))
     }
 
     /// Removes the results of an earlier command on different text, and records the input names of this command.
-    pub(crate) fn begin_anew(&self) -> Result<()> {
+    pub(crate) fn restart(&self) -> Result<()> {
         self.clear_text()?;
-        self.clear_but(|_| false)?;
+        self.clear_except(|_| false)?;
         self.text.create()?;
-        Ok(self.folder.note(IDENTITY, &self.identity)?)
+        Ok(self.folder.write_checksummed_unsynced(IDENTITY, &self.identity)?)
     }
 
     /// Returns the output folder.
@@ -225,7 +228,7 @@ impl<'a> Work<'a> {
 
     /// Returns the path of a file in the work folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.at(name)
+        self.folder.path_of(name)
     }
 
     /// Marks the folder as worth keeping: the same command can continue from it.
@@ -244,7 +247,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes everything except the identity and the files that `stays` selects.
-    pub(crate) fn clear_but(&self, stays: fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn clear_except(&self, stays: fn(&str) -> bool) -> Result<()> {
         Ok(self.folder.clear(|name| name != IDENTITY && !stays(name))?)
     }
 
@@ -256,7 +259,7 @@ impl<'a> Work<'a> {
     /// the removal.
     pub(crate) fn remove_all(&self) -> Result<()> {
         self.clear_text()?;
-        self.clear_but(|name| name == COMMITTING)?;
+        self.clear_except(|name| name == COMMITTING)?;
         Ok(self.folder.remove_all()?)
     }
 }

@@ -21,6 +21,7 @@ use crate::finetune::output::{DEV_LABELS, Output};
 use crate::finetune::setup::Setup;
 use crate::host::{int_vector, values};
 use crate::significance::{Calibration, SeedRun, SeedSummary, calibration};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::{
     Example, Kind, Label, Scores, Task, confusion, is_degenerate, labels_of, majority_baseline, read_file,
     score, write_errors, write_labels, write_predictions, write_probabilities,
@@ -204,7 +205,7 @@ fn constant_labels(sets: &Sets<'_, LabelledSplit>) -> Vec<String> {
     let parts = sets.parts.iter().map(|(part, set)| (part.to_string(), set));
     let all = [("the training set".to_string(), &sets.train)].into_iter().chain(parts);
     let constant = all.filter(|(_, set)| is_degenerate(&set.labels) && !set.labels.is_empty());
-    constant.map(|(name, set)| format!("all {} labels of {name} are alike", set.labels.len())).collect()
+    constant.map(|(name, set)| format!("all {} labels of {name} are equal", set.labels.len())).collect()
 }
 
 impl<M: Adapts> Objective for Labels<'_, M> {
@@ -236,14 +237,21 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         self.sets.train.features.len()
     }
 
-    fn batch(&self, items: &[usize]) -> (ClassificationBatch, usize) {
-        (self.sets.train.features.batch(items.to_vec()), items.len())
+    fn sequences_per_item(&self) -> usize {
+        self.sets.train.features.per_example()
+    }
+
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> (ClassificationBatch, usize) {
+        let features = &self.sets.train.features;
+        (features.batch_of_length(items.to_vec(), features.padded_length(whole)), items.len())
     }
 
     /// The outputs are the same in every epoch, because the encoder is in evaluation mode; they are computed once.
-    fn frozen_outputs(&self, model: &M) -> Option<Tensor<2>> {
-        let table = || all_features(model, &self.sets.train.features, &self.setup().opened.plain());
-        (self.setup().config.freeze_encoder && model.features_are_fixed()).then(table)
+    fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, StopRequested> {
+        if !self.setup().config.freeze_encoder || !model.features_are_fixed() {
+            return Ok(None);
+        }
+        all_features(model, &self.sets.train.features, &self.setup().opened.plain(), stop).map(Some)
     }
 
     fn loss(
@@ -293,10 +301,10 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         }
     }
 
-    fn answer(&self, model: &M, set: &LabelledSplit) -> LabelAnswers {
-        let model = self.in_units(model);
-        let outputs = predict(&model, &set.features, self.kind(), &self.setup().opened.plain());
-        LabelAnswers { labels: decide(&outputs, self.kind()), outputs }
+    fn answer(&self, model: &M, set: &LabelledSplit, stop: &StopFlag) -> Result<LabelAnswers, StopRequested> {
+        let (model, device) = (self.in_units(model), self.setup().opened.plain());
+        let outputs = predict_unless_stopped(&model, &set.features, self.kind(), &device, stop)?;
+        Ok(LabelAnswers { labels: decide(&outputs, self.kind()), outputs })
     }
 
     fn score(&self, set: &LabelledSplit, answers: &LabelAnswers) -> Scores {
@@ -319,8 +327,8 @@ impl<M: Adapts> Objective for Labels<'_, M> {
         let (outside, all) = (dev.labels.iter().filter(is_outside).count(), dev.labels.len());
         (2 * outside > all).then(|| {
             format!(
-                "{outside} of {all} predictions on dev are outside of the range of the labels, {min} to {max}; files of \
-                 predictions cut them to it"
+                "{outside} of {all} predictions on dev are outside the range of the labels, {min} to {max}; files of \
+                 predictions clip them"
             )
         })
     }
@@ -392,9 +400,25 @@ impl<M: Adapts> Objective for Labels<'_, M> {
 
 /// Returns the class probabilities of every example in order, or the score for a regression.
 pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device: &Device) -> Vec<Vec<f32>> {
+    let rows = predict_unless_stopped(model, features, kind, device, &StopFlag::new());
+    rows.expect("no signal sets this flag")
+}
+
+/// Predicts like [`predict`], unless a stop is requested before the last batch.
+///
+/// # Errors
+/// [`StopRequested`].
+fn predict_unless_stopped<M: Classifier>(
+    model: &M,
+    features: &Features,
+    kind: Kind,
+    device: &Device,
+    stop: &StopFlag,
+) -> Result<Vec<Vec<f32>>, StopRequested> {
     let device = device.clone().inner();
     let mut rows = vec![Vec::new(); features.len()];
     for examples in features.by_length(EVAL_BATCH) {
+        stop.check()?;
         let batch = features.batch(examples);
         let outputs = model.features(batch.input(&device), Mode::Eval);
         let logits = model.logits(outputs, features.per_example(), Mode::Eval);
@@ -407,7 +431,7 @@ pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device
             rows[example] = row.to_vec();
         }
     }
-    rows
+    Ok(rows)
 }
 
 /// Returns the prediction of each row: the most probable class (ties go to the lowest), or the score.
@@ -423,12 +447,21 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
 }
 
 /// Returns the features of all sequences, grouped by example, `[sequences, features]`, with autodiff.
-fn all_features<M: Classifier>(model: &M, features: &Features, plain: &Device) -> Tensor<2> {
+///
+/// # Errors
+/// [`StopRequested`] when a stop is requested before the last batch.
+fn all_features<M: Classifier>(
+    model: &M,
+    features: &Features,
+    plain: &Device,
+    stop: &StopFlag,
+) -> Result<Tensor<2>, StopRequested> {
     let per_example = features.per_example() as i32;
     let mut parts = Vec::new();
     let mut place = vec![0i32; features.len() * features.per_example()];
     let mut done = 0;
     for examples in features.by_length(EVAL_BATCH) {
+        stop.check()?;
         let batch = features.batch(examples);
         for &example in &batch.examples {
             for choice in 0..per_example {
@@ -439,7 +472,7 @@ fn all_features<M: Classifier>(model: &M, features: &Features, plain: &Device) -
         parts.push(model.features(batch.input(plain), Mode::Eval));
     }
     let rows = int_vector(&place, plain);
-    Tensor::cat(parts, 0).select(0, rows).autodiff()
+    Ok(Tensor::cat(parts, 0).select(0, rows).autodiff())
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::host::int_vector;
 use crate::padding::PaddedBatch;
 use crate::significance::{Calibration, SeedRun, SeedSummary};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::Scores;
 pub(super) use sets::Part;
 use sets::Sets;
@@ -70,13 +71,26 @@ pub(super) trait Objective {
     /// Returns the number of training items in an epoch.
     fn items(&self) -> usize;
 
-    /// Returns a batch of the items with these indices, and its number of targets. The loss of a step is divided by the
-    /// targets of all its micro-batches.
-    fn batch(&self, items: &[usize]) -> (Self::Batch, usize);
+    /// Returns the number of sequences of an item: 1, or the number of choices.
+    fn sequences_per_item(&self) -> usize {
+        1
+    }
+
+    /// Returns a micro-batch of the items with these indices, and its number of targets. It is padded to the length of
+    /// the whole batch of a step, so that it has the dropout masks of its rows there. The loss of a step is divided by
+    /// the targets of all its micro-batches.
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> (Self::Batch, usize);
 
     /// Returns the frozen encoder's output for every item, if the head needs nothing else.
-    fn frozen_outputs(&self, _model: &Self::Model) -> Option<Tensor<2>> {
-        None
+    ///
+    /// # Errors
+    /// [`StopRequested`].
+    fn frozen_outputs(
+        &self,
+        _model: &Self::Model,
+        _stop: &StopFlag,
+    ) -> Result<Option<Tensor<2>>, StopRequested> {
+        Ok(None)
     }
 
     /// Returns the contribution of a batch to the loss of a step with `targets` targets, `[1]`.
@@ -103,16 +117,32 @@ pub(super) trait Objective {
     }
 
     /// Returns the answers of a model without autodiff.
-    fn answer(&self, model: &Self::Model, set: &Self::Set) -> Self::Answers;
+    ///
+    /// # Errors
+    /// [`StopRequested`] when a stop is requested before the last batch.
+    fn answer(
+        &self,
+        model: &Self::Model,
+        set: &Self::Set,
+        stop: &StopFlag,
+    ) -> Result<Self::Answers, StopRequested>;
 
     /// Scores the answers.
     fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
 
     /// Returns the answers of a model without autodiff to a part, and their scores.
-    fn scored(&self, model: &Self::Model, part: Part) -> (Self::Answers, Scores) {
-        let answers = self.answer(model, self.part(part));
+    ///
+    /// # Errors
+    /// Same as [`Objective::answer`].
+    fn scored(
+        &self,
+        model: &Self::Model,
+        part: Part,
+        stop: &StopFlag,
+    ) -> Result<(Self::Answers, Scores), StopRequested> {
+        let answers = self.answer(model, self.part(part), stop)?;
         let scores = self.score(self.part(part), &answers);
-        (answers, scores)
+        Ok((answers, scores))
     }
 
     /// Returns whether all answers are the same.

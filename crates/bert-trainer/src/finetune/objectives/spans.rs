@@ -17,6 +17,7 @@ use crate::question_answering::inputs::EncodedQuestions;
 use crate::question_answering::metrics::question_scores;
 use crate::question_answering::squad::{Question, read_questions};
 use crate::significance::{SeedRun, SeedSummary, share_interval};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
 use bert_storage::Locate;
 
@@ -47,7 +48,7 @@ impl<'a> Spans<'a> {
             let questions = read_questions(path, purpose != Purpose::Predict)?;
             match questions.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => {
-                    Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).at(path)).into())
+                    Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).located(path)).into())
                 }
                 None => Ok(questions),
             }
@@ -96,14 +97,15 @@ impl Objective for Spans<'_> {
         self.sets.train.encoded.windows()
     }
 
-    fn batch(&self, items: &[usize]) -> (TokenBatch, usize) {
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> (TokenBatch, usize) {
         let encoded = &self.sets.train.encoded;
         let target = |&window: &usize| {
             let (start, end) = encoded.window(window).target;
             (start as i32, end as i32)
         };
         let (starts, ends) = items.iter().map(target).unzip();
-        (TokenBatch { padded: encoded.batch(items), targets: [starts, ends] }, items.len())
+        let padded = encoded.batch(items, encoded.padded_length(whole));
+        (TokenBatch { padded, targets: [starts, ends] }, items.len())
     }
 
     fn loss(
@@ -129,8 +131,13 @@ impl Objective for Spans<'_> {
         (self.setup().max_seq_length as f64).ln()
     }
 
-    fn answer(&self, model: &BertForQuestionAnswering, of: &Questions) -> Vec<PredictedAnswer> {
-        of.encoded.answers(&of.questions, model, self.answers, &self.setup().opened.plain())
+    fn answer(
+        &self,
+        model: &BertForQuestionAnswering,
+        of: &Questions,
+        stop: &StopFlag,
+    ) -> Result<Vec<PredictedAnswer>, StopRequested> {
+        of.encoded.answers(&of.questions, model, self.answers, &self.setup().opened.plain(), stop)
     }
 
     fn score(&self, of: &Questions, answers: &Vec<PredictedAnswer>) -> Scores {

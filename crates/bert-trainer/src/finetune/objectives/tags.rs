@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::finetune::output::Output;
 use crate::finetune::setup::{Opened, Setup};
 use crate::significance::{SeedRun, SeedSummary, share_interval};
+use crate::stop::{StopFlag, StopRequested};
 use crate::tasks::{Metric, Scores, TaskError, TaskProblem};
 use crate::token_classification::conll::{Sentence, read_sentences, tags_of};
 use crate::token_classification::entities::{EntityCounts, is_known, score_entities};
@@ -64,7 +65,7 @@ impl<'a> Tags<'a> {
             let beyond = set.beyond();
             (beyond > 0).then(|| {
                 format!(
-                    "{beyond} words of {name} are beyond --max-seq-length {max}: the model does not see them, and their \
+                    "{beyond} words of {name} are beyond --max-seq-length {max}: they are not read, and their \
                      predicted tag is O"
                 )
             })
@@ -125,9 +126,9 @@ impl Objective for Tags<'_> {
         self.sets.train.sentences.len()
     }
 
-    fn batch(&self, items: &[usize]) -> (TokenBatch, usize) {
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> (TokenBatch, usize) {
         let Sentences { sentences, encoded } = &self.sets.train;
-        let padded = encoded.batch(items);
+        let padded = encoded.batch(items, encoded.padded_length(whole));
         let (mut places, mut tags) = (Vec::new(), Vec::new());
         for (row, &item) in items.iter().enumerate() {
             for (place, tag) in encoded.places(item).iter().zip(&sentences[item].tags) {
@@ -163,8 +164,13 @@ impl Objective for Tags<'_> {
         (self.names.len() as f64).ln()
     }
 
-    fn answer(&self, model: &BertForTokenClassification, of: &Sentences) -> Vec<Vec<String>> {
-        of.encoded.tags(&of.sentences, model, &self.names, &self.setup().opened.plain())
+    fn answer(
+        &self,
+        model: &BertForTokenClassification,
+        of: &Sentences,
+        stop: &StopFlag,
+    ) -> Result<Vec<Vec<String>>, StopRequested> {
+        of.encoded.tags(&of.sentences, model, &self.names, &self.setup().opened.plain(), stop)
     }
 
     fn score(&self, of: &Sentences, answers: &Vec<Vec<String>>) -> Scores {

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn quotes_that_the_standard_does_not_allow() {
-        let stray = "a quote inside a field; put the whole field in quotes and double those in it";
+        let stray = "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it";
         assert_eq!(records("a,b\n5\" disk,1\n"), Err(format!("x.csv:2: {stray}")));
         assert_eq!(records("\"a\"b,1\n"), Err(format!("x.csv:1: {stray}")));
         let open = "the quote that begins a field here is never closed";

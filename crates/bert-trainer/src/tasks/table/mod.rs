@@ -21,6 +21,7 @@ use bert_storage::Locate;
 use super::catalog;
 use super::error::{TaskError, TaskProblem};
 use super::example::{Example, Split, SplitFile};
+use super::lines::exists;
 use super::scores::Metric;
 use super::spec::{Columns, Kind, TaskSpec};
 use super::task::{TableDescription, TableTask, Task};
@@ -161,7 +162,7 @@ fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, T
     let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
     if !(2..=MOST_CLASSES).contains(&found.len()) {
         let (column, found, most) = (names.label, found.len(), MOST_CLASSES);
-        return Err(TaskProblem::Classes { column, found, most }.at(path).into());
+        return Err(TaskProblem::Classes { column, found, most }.located(path).into());
     }
     let mut found: Vec<String> = found.into_iter().collect();
     if found.iter().all(|label| label.parse::<i64>().is_ok()) {
@@ -173,7 +174,7 @@ fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, T
 fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
     let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
     score.filter(|score| score.is_finite()).ok_or_else(|| {
-        let (column, found, expected) = (names.label.to_string(), "no number", "a score");
+        let (column, found, expected) = (names.label.to_string(), "not a number", "a score");
         TaskProblem::WrongValue { column, found, expected }.at_line(path, row.line).into()
     })
 }
@@ -198,11 +199,16 @@ pub(super) fn read_table(
 /// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
 pub(super) fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
-    let found: Vec<String> = tried.iter().filter(|name| dir.join(name).exists()).cloned().collect();
+    let mut found = Vec::new();
+    for name in &tried {
+        if exists(&dir.join(name))? {
+            found.push(name.clone());
+        }
+    }
     match &found[..] {
-        [] => Err(TaskProblem::MissingSplit { task, split, tried }.at(dir).into()),
+        [] => Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into()),
         [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
-        _ => Err(TaskProblem::SeveralTables { split, found }.at(dir).into()),
+        _ => Err(TaskProblem::SeveralTables { split, found }.located(dir).into()),
     }
 }
 
@@ -296,9 +302,9 @@ mod tests {
         assert_eq!(classes("train.csv"), [1, 0, 1].map(|class| Some(Label::Class(class))));
         assert_eq!(classes("dev.jsonl"), [1, 0].map(|class| Some(Label::Class(class))));
         assert!(
-            described.notes[0].ends_with("train.csv: 1 labels have blanks around them, which do not count")
+            described.notes[0].ends_with("train.csv: 1 labels have surrounding white space, which is ignored")
         );
-        assert!(described.notes[1].ends_with("labels in several forms are one class: true (True, true)"));
+        assert!(described.notes[1].ends_with("labels with several spellings are one class: true (True, true)"));
     }
 
     #[test]
@@ -312,7 +318,7 @@ mod tests {
         assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
         std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
         let error = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
-        assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is no number, expected a score"), "{error}");
+        assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is not a number, expected a score"), "{error}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) fn blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);
     let count = rows.iter().filter(has_blanks).count();
     (count > 0)
-        .then(|| format!("{}: {count} labels have blanks around them, which do not count", path.display()))
+        .then(|| format!("{}: {count} labels have surrounding white space, which is ignored", path.display()))
 }
 
 /// Reports classes that are written in several ways, such as `1` and `1.0`.
@@ -31,7 +31,7 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
         .map(|(label, forms)| format!("{label} ({})", forms.into_iter().collect::<Vec<_>>().join(", ")))
         .collect();
     (!several.is_empty())
-        .then(|| format!("{}: labels in several forms are one class: {}", path.display(), first(&several)))
+        .then(|| format!("{}: labels with several spellings are one class: {}", path.display(), first(&several)))
 }
 
 /// Reports classes that differ only in case, blanks or hyphens and are most likely the same.
@@ -48,7 +48,7 @@ pub(super) fn near_twins(classes: &[String]) -> Option<String> {
     let twins: Vec<String> =
         alike.into_values().filter(|of| of.len() > 1).map(|of| of.join(" and ")).collect();
     (!twins.is_empty()).then(|| {
-        format!("classes that differ only in capitals, blanks or hyphens stay different: {}", first(&twins))
+        format!("classes that differ only in capitals, white space or hyphens are kept apart: {}", first(&twins))
     })
 }
 
@@ -60,7 +60,7 @@ pub(super) fn scores_as_classes(classes: &[String]) -> Option<String> {
     are_scores.then(|| {
         let count = classes.len();
         format!(
-            "the labels are numbers ({}), taken as {count} classes that have no order; --regression takes them as \
+            "the labels are numbers ({}) and are used as {count} classes without order; --regression uses them as \
              scores",
             first(classes)
         )
@@ -86,7 +86,7 @@ mod tests {
         let said = |of: &[&str]| near_twins(&classes(of));
         assert_eq!(
             said(&["No", "Yes", "no", "yes"]).unwrap(),
-            "classes that differ only in capitals, blanks or hyphens stay different: No and no, Yes and yes"
+            "classes that differ only in capitals, white space or hyphens are kept apart: No and no, Yes and yes"
         );
         assert!(said(&["not entailed", "not_entailed"]).is_some());
         assert_eq!((said(&["-1", "1"]), said(&["no", "yes"])), (None, None));

@@ -42,7 +42,7 @@ pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result
         })?,
         "jsonl" | "ndjson" => for_each_line(path, |line, text| table.object(line, text))?,
         "parquet" => table.parquet(path)?,
-        _ => return Err(TaskProblem::UnknownForm.at(path).into()),
+        _ => return Err(TaskProblem::UnknownForm.located(path).into()),
     }
     some(table.rows, path)
 }
@@ -242,10 +242,10 @@ mod tests {
             (
                 "a.csv",
                 "text,label,text\na,1,b\n",
-                "a.csv:1: two columns are called \"text\"; rename one of them",
+                "a.csv:1: two columns are named \"text\"; rename one of them",
             ),
-            ("a.csv", "text,label\n", "a.csv: no examples in this file"),
-            ("a.xlsx", "", "a.xlsx: a table's name ends in .csv, .tsv, .jsonl, .ndjson or .parquet"),
+            ("a.csv", "text,label\n", "a.csv: this file has no examples"),
+            ("a.xlsx", "", "a.xlsx: the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet"),
         ] {
             assert_eq!(rows(name, text, SINGLE, true), Err(said.to_string()));
         }

@@ -1,0 +1,8 @@
+//! See `checks::tokenizer_json`.
+#![no_main]
+
+#[path = "../checks.rs"]
+#[expect(dead_code, reason = "the other targets' checks")]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::tokenizer_json(bytes));

@@ -1,0 +1,55 @@
+//! `--help` of every program and command.
+
+use std::fs;
+
+use crate::common::Folder;
+
+/// Width of the terminal in columns.
+const COLUMNS: usize = 80;
+
+/// Returns the programs and the commands of `bert`.
+fn commands(folder: &Folder) -> Vec<String> {
+    let help = folder.ok("bert --help").stdout;
+    let listed = help.split_once("Commands:\n").expect("a list of commands").1;
+    let listed = listed.split("\n\n").next().expect("its lines");
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let commands = names.map(|name| format!("bert {name}"));
+    ["bert", "make-pretrain-data", "pretrain", "finetune"]
+        .map(String::from)
+        .into_iter()
+        .chain(commands)
+        .collect()
+}
+
+#[test]
+fn help_wraps_at_the_width_of_the_terminal() {
+    let folder = Folder::new();
+    let commands = commands(&folder);
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands {
+        for flag in ["-h", "--help"] {
+            let mut process = folder.command(&format!("{command} {flag}"));
+            let output = process.env("COLUMNS", COLUMNS.to_string()).output().expect("the program starts");
+            assert!(output.status.success(), "{command} {flag}");
+            let help = String::from_utf8(output.stdout).expect("help is UTF-8");
+            for line in help.lines() {
+                let width = line.chars().count();
+                assert!(width <= COLUMNS, "{command} {flag}: {width} columns: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn main_programs_are_not_commands_of_bert() {
+    let folder = Folder::new();
+    for program in ["make-pretrain-data", "pretrain", "finetune"] {
+        let ended = folder.run(&format!("bert {program} --help"));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let expected =
+            format!("error: {program} is a separate program: run `{program}` instead of `bert {program}`");
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+    }
+    assert!(fs::read_dir(folder.at(".")).expect("a folder").next().is_none());
+}
