@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
+use bert_trainer::encoding::model_tokenizer::Text;
 use bert_trainer::export::export_fresh;
 use bert_trainer::inference::Extractor;
 use bert_trainer::initialization::{FreshWeights, InitializationChoice};
-use bert_trainer::text::Text;
 
 const TEXTS: &str = "a warm day\na warm and sunny day\nthe rain is cold\n";
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bert_trainer::tasks::{Labels, Task, describe_table, read_file};
+use bert_tasks::{Labels, Task, describe_table, read_file};
 
 use super::checks::{Check, file};
 

@@ -1,12 +1,12 @@
 //! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
+use bert_tasks::{Task, read_file};
 use bert_trainer::DeviceName;
-use bert_trainer::checkpoint::resolve_model_folder;
-use bert_trainer::finetune::features::Features;
-use bert_trainer::finetune::predict;
-use bert_trainer::tasks::{Task, read_file};
-use bert_trainer::text::Text;
+use bert_trainer::encoding::classifier::predict;
+use bert_trainer::encoding::examples::Features;
+use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::run_dir::model_folder::resolve_model_folder;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, entailment, number};

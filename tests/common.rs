@@ -124,7 +124,8 @@ impl Folder {
 
     /// Returns the value of a checksummed JSON file, without its checksum.
     pub(crate) fn checksummed(&self, name: &str) -> Value {
-        let json = bert_storage::checksummed_json::read_checksummed(&self.at(name)).expect("a checksummed file");
+        let json =
+            bert_storage::checksummed_json::read_checksummed(&self.at(name)).expect("a checksummed file");
         serde_json::from_slice(&json).expect("JSON")
     }
 

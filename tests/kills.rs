@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bert_random::{Domain, Random, Stream};
-use bert_trainer::checkpoint::CheckpointFolder;
+use bert_trainer::run_dir::checkpoint::CheckpointFolder;
 
 use crate::common::{Folder, articles, entailment};
 use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};

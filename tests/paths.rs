@@ -47,7 +47,10 @@ fn paths_may_contain_commas() {
         folder.ok(&format!(
             "make-pretrain-data {FLAGS} --vocab vocab.txt --input '{input}' --output data --overwrite"
         ));
-        assert_eq!(folder.checksummed("data/manifest.json")["inputs"].as_array().expect("a list").len(), files);
+        assert_eq!(
+            folder.checksummed("data/manifest.json")["inputs"].as_array().expect("a list").len(),
+            files
+        );
     }
 }
 

@@ -8,11 +8,11 @@
 use std::process::Command;
 
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
+use bert_tasks::{Task, read_file};
 use bert_trainer::DeviceName;
-use bert_trainer::finetune::features::Features;
-use bert_trainer::finetune::predict;
-use bert_trainer::tasks::{Task, read_file};
-use bert_trainer::text::Text;
+use bert_trainer::encoding::classifier::predict;
+use bert_trainer::encoding::examples::Features;
+use bert_trainer::encoding::model_tokenizer::Text;
 use serde_json::Value;
 
 use crate::common::{Folder, entailment};

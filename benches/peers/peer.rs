@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
-use bert_trainer::device::KernelChoice;
-use bert_trainer::precision::PrecisionChoice;
+use bert_trainer::compute::device::KernelChoice;
+use bert_trainer::compute::precision::PrecisionChoice;
 
 /// Common flags of the benchmarks.
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use bert_kernels::dense;
 use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::residual_layer_norm;
-use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{Compute, Dropout, Kernels, adamw};
 use burn::tensor::{Device, Distribution, Int, Tensor};

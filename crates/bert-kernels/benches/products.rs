@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{Compute, Dropout, Precision, dense, has_bf16_instructions};
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};

@@ -38,8 +38,8 @@
 //! | [`feed_forward`] | two dense layers with GELU between them |
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
 //! | [`gelu`] | bias + GELU, erf and tanh |
-//! | [`masked_lm`] | projection onto the vocabulary + bias + cross-entropy |
-//! | [`masked_lm_scores`] | the same projection, loss and accuracy, for evaluation |
+//! | [`masked_lm_loss`] | projection onto the vocabulary + bias + cross-entropy |
+//! | [`masked_lm_eval`] | the same projection, loss and accuracy, for evaluation |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //!
 //! The other modules serve the operations and their callers:
@@ -47,7 +47,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`dropout`] | masks from a counter, recomputed rather than stored |
-//! | [`mod@sum`] | the sum of a tensor, in an order that depends on its length only |
+//! | [`ordered_sum`] | the sum of a tensor, in an order that depends on its length only |
 //! | [`processor`] | properties of the processor that affect bits and speed |
 //! | [`math`] | exp, the normal distribution, GELU and its derivatives, on single numbers |
 //!
@@ -55,7 +55,7 @@
 //!
 //! The fused kernel runs when [`Compute::kernels`] is [`Kernels::Fused`] and every tensor is an f32 tensor of burn's
 //! `Flex` backend, with or without autodiff but without gradient checkpointing. [`adamw::update`] and
-//! [`masked_lm_scores`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
+//! [`masked_lm_eval`] have no fused backward pass and need tensors without autodiff. [`Precision::Bf16`] needs the
 //! AVX-512 BF16 instructions ([`has_bf16_instructions`]). Everywhere else the composition of burn's operations runs,
 //! and its results agree.
 //!
@@ -66,43 +66,32 @@
 //!
 //! - **Threads do not matter.** Kernels split their work by shape alone and add partial sums in the order of the parts,
 //!   so the output bytes do not depend on the number of threads. The compositions of burn's operations have the same
-//!   property: sums over whole tensors use [`mod@sum`], and burn-flex splits no other reduction.
+//!   property: sums over whole tensors use [`ordered_sum`], and burn-flex splits no other reduction.
 //! - **The vector width matters to matrix products only.** Elementwise arithmetic is written with explicit fused
 //!   multiply-adds and explicit lanes in every sum, 32 in f32. The matrix products of the `gemm` crate do depend on the
 //!   vector width, and on the size of the L1 cache ([`processor`]). Products in bf16 depend on whether there are AMX
 //!   tiles, which round the sum of 32 terms, while AVX-512 BF16 rounds the sum of two.
 //! - **Bits have a version.** A change that gives different bits for the same input raises [`VERSION`].
 
-pub mod adamw;
-pub mod attention;
-#[cfg(target_arch = "x86_64")]
-mod bf16;
 mod compute;
+mod cpu;
+mod fused_op;
 #[cfg(feature = "cubecl")]
-mod cube;
-pub mod dense;
-pub mod dropout;
-pub mod embeddings;
-mod extension;
-pub mod feed_forward;
-pub mod gelu;
-pub mod layer_norm;
-pub mod masked_lm;
-pub mod masked_lm_scores;
-pub mod math;
-mod matrix;
-mod packed_weights;
-mod pool;
-pub mod processor;
-mod product;
-mod rows;
-pub mod self_attention;
-mod storage;
-pub mod sum;
+mod gpu;
+mod matmul;
+mod ops;
+mod types;
 
-pub use compute::{Compute, Kernels, Precision, has_bf16_instructions};
-pub use dropout::Dropout;
-pub use packed_weights::{KernelContext, PackedWeights};
+pub use compute::{Compute, Kernels, Precision};
+pub use cpu::dropout_mask::Dropout;
+pub use cpu::math;
+pub use matmul::packed_weights::{KernelContext, PackedWeights};
+pub use matmul::processor;
+pub use matmul::support::has_bf16_instructions;
+pub use ops::{
+    adamw, attention, dense, dropout, embeddings, feed_forward, gelu, layer_norm, masked_lm_eval,
+    masked_lm_loss, ordered_sum, self_attention,
+};
 
 /// The version of the arithmetic. A change that gives different bits for the same input has to raise it: runs record
 /// it, and a run that is resumed with a different version prints a warning that its bits may differ.

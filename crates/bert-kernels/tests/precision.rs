@@ -7,7 +7,7 @@
 use bert_kernels::dense;
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
-use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::self_attention;
 use bert_kernels::{
     Compute, Dropout, KernelContext, Kernels, PackedWeights, Precision, has_bf16_instructions,

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::load_report::LoadReport;
+use crate::checkpoint::load_report::LoadReport;
 
 /// An error of this crate, with the file, key or tensor it concerns.
 #[derive(Debug, thiserror::Error)]

@@ -72,67 +72,52 @@
 //! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles are errors
 //!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
 
-pub mod adapter;
-pub mod architecture;
-pub mod attention;
-pub mod classification;
+pub mod adapters;
+pub mod checkpoint;
 pub mod config;
-mod config_json;
-pub mod dropout;
-pub mod embeddings;
-pub mod encoder;
 pub mod error;
-pub mod feature_head;
-mod foreign_weights;
 pub mod init;
-mod load_report;
-pub mod loading;
-pub mod loss;
-pub mod model;
-pub mod parameters;
-pub mod pretrained;
-pub mod pretraining;
-pub mod question_answering;
-pub mod recompute;
-pub mod snapshot;
-pub mod tokenizer_files;
-pub mod weights;
+pub mod layers;
+pub mod models;
 
-pub use adapter::{
-    AdapterConfig, AdapterFolder, AdapterMetadata, BottleneckForm, FusionFolder, is_adapter_folder,
-    is_adapter_parameter, is_fusion_folder, is_fusion_parameter, read_adapter, read_fusion, save_adapter,
-    save_fusion,
+pub use crate::adapters::{
+    AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_folder, is_adapter_parameter, is_fusion_folder,
+    is_fusion_parameter, read_adapter, read_fusion, save_adapter, save_fusion,
 };
-pub use architecture::Architecture;
-pub use bert_kernels::gelu::Gelu;
-pub use classification::{
-    BertForMultipleChoice, BertForSequenceClassification, BertForSeveralTasks, BertForTokenClassification,
-    token_loss,
-};
-pub use config::{BertConfig, Preset};
-pub use dropout::{DropoutKey, Mode, Site, dropout};
-pub use error::Error;
-pub use feature_head::{BertWithFeatureHead, FeatureHeadKind};
-pub use foreign_weights::refuse_other_weights;
-pub use init::{Initialization, LogBilinear, LogBilinearShape, LogBilinearSide};
-pub use load_report::LoadReport;
-pub use loading::{LoadPolicy, load_named_tensors};
-pub use loss::{
-    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
-    cross_entropy_sum, regression_loss,
-};
-pub use model::{BertInput, BertModel, BertOutput, BertStates};
-pub use parameters::{NamedTensors, hf_name, map_parameters, named_parameters};
-pub use pretrained::{
+pub use crate::checkpoint::foreign_weights::refuse_other_weights;
+pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
+pub use crate::checkpoint::load_report::LoadReport;
+pub use crate::checkpoint::parameter_names::{NamedTensors, hf_name, map_parameters, named_parameters};
+pub use crate::checkpoint::pretrained::{
     Sink, WEIGHTS, files_except_weights, folder_sink, load_pretrained, load_pretrained_weights,
     read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
 };
-pub use pretraining::{BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores};
-pub use question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
-pub use recompute::RecomputeState;
-pub use snapshot::{OnRelease, Snapshot, to_named_tensors};
-pub use tokenizer_files::Vocabulary;
-pub use weights::{
+pub use crate::checkpoint::safetensors::{
     named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,
     to_safetensors_bytes,
 };
+pub use crate::checkpoint::snapshot::{OnRelease, Snapshot, to_named_tensors};
+pub use crate::checkpoint::tokenizer_files::Vocabulary;
+pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
+pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
+pub use crate::layers::dropout::{DropoutKey, Mode, Site, dropout};
+pub use crate::models::architecture::Architecture;
+pub use crate::models::bert::{BertInput, BertModel, BertOutput, BertStates};
+pub use crate::models::classification::{
+    BertForMultipleChoice, BertForSequenceClassification, BertForSeveralTasks, BertForTokenClassification,
+    token_loss,
+};
+pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind};
+pub use crate::models::gradient_checkpointing::RecomputeState;
+pub use crate::models::loss::{
+    LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
+    cross_entropy_sum, regression_loss,
+};
+pub use crate::models::pretraining::{
+    BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores,
+};
+pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
+pub use bert_kernels::gelu::Gelu;
+pub use config::{BertConfig, Preset};
+pub use error::Error;
+pub use init::Initialization;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bert_storage::{Locate, Located};
 
-use crate::device_name::DeviceName;
+use crate::compute::device_name::DeviceName;
 
 /// An error of data loading, training or checkpoints.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Error {
     Model(#[from] bert_model::Error),
     /// A task's files are invalid.
     #[error(transparent)]
-    Task(#[from] crate::tasks::TaskError),
+    Task(#[from] bert_tasks::TaskError),
     /// A folder of data, of a run or of a model is invalid, or a file in it.
     #[error(transparent)]
     Folder(#[from] Located<FolderProblem>),
@@ -35,7 +35,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The value of `--device` is not a known device.
-    #[error("unknown device {0:?}: use {help}", help = crate::device_name::DEVICE_HELP)]
+    #[error("unknown device {0:?}: use {help}", help = crate::compute::device_name::DEVICE_HELP)]
     UnknownDevice(String),
     /// This build does not include the device's backend.
     #[error(
@@ -207,11 +207,11 @@ pub enum FolderProblem {
     )]
     DifferentDevSets {
         /// Its task.
-        task: crate::tasks::Task,
+        task: bert_tasks::Task,
         /// Number of examples in its dev set.
         examples: usize,
         /// The task of the first folder.
-        first_task: crate::tasks::Task,
+        first_task: bert_tasks::Task,
         /// Number of examples in the first folder's dev set.
         first_examples: usize,
     },

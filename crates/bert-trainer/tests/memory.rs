@@ -5,7 +5,7 @@
 
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
-use bert_trainer::device::KernelChoice;
+use bert_trainer::compute::device::KernelChoice;
 use peak_alloc::PeakAlloc;
 use synthetic::SyntheticRun;
 
@@ -34,7 +34,9 @@ fn check_memory(kernels: KernelChoice, steps: usize) {
     }
     let first = in_use[..10].iter().copied().fold(0.0, f32::max);
     let last = in_use[steps - 10..].iter().copied().fold(f32::INFINITY, f32::min);
-    println!("{kernels:?}: maximum {first:.1} MiB in ten steps, minimum {last:.1} in the last ten of {steps}");
+    println!(
+        "{kernels:?}: maximum {first:.1} MiB in ten steps, minimum {last:.1} in the last ten of {steps}"
+    );
     assert!(
         last < 1.05 * first,
         "{kernels:?}: maximum {first:.0} MiB in ten steps, minimum {last:.0} in the last ten of {steps}"

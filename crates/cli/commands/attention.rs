@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::attention::attention_page;
-use bert_trainer::built_in;
+use bert_trainer::report::attention_page::attention_page;
+use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, check_writable, model_folder, write_file};
@@ -13,7 +13,7 @@ use crate::exit::print;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Input text; `A ||| B` is a sentence pair.

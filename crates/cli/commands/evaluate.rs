@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use bert_data::Nsp;
 use bert_model::read_pretrained_config;
-use bert_trainer::built_in;
+use bert_trainer::compute::device::KernelChoice;
+use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::device::KernelChoice;
+use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::evaluation::top_k::top_k_accuracy;
 use bert_trainer::evaluation::{Evaluation, evaluate};
-use bert_trainer::precision::PrecisionChoice;
-use bert_trainer::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use bert_trainer::text::Text;
-use bert_trainer::top_k::top_k_accuracy;
+use bert_trainer::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -25,7 +25,7 @@ use crate::progress::print_warning;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Data folder made by make-pretrain-data with the checkpoint's vocabulary.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bert_trainer::built_in;
 use bert_trainer::inference::{Extractor, all_layers, write_json_lines, write_parquet};
+use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -43,7 +43,7 @@ impl FromStr for Layer {
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     model: PathBuf,
 
     /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.

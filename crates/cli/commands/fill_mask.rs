@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use bert_trainer::built_in;
-use bert_trainer::fill_mask::{Filled, MaskFiller};
+use bert_trainer::inference::fill_mask::{Filled, MaskFiller};
+use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::exit::print_result;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Text with one or more `[MASK]`; `A ||| B` is a sentence pair.

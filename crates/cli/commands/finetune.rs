@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use bert_tasks::Metric;
 use bert_trainer::StopFlag;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
-use bert_trainer::tasks::Metric;
 use clap::Parser;
 
 use crate::exit::print_result;

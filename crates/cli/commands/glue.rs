@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
+use bert_tasks::{Split, Task, find_split};
 use bert_trainer::DeviceName;
-use bert_trainer::built_in;
+use bert_trainer::compare::glue_submission::{Submission, write_submission};
+use bert_trainer::compare::glue_table::{GlueTable, TASKS};
 use bert_trainer::finetune::{FinetuneConfig, check_finished};
-use bert_trainer::glue::{GlueTable, Submission, TASKS, write_submission};
-use bert_trainer::tasks::{Split, Task, find_split};
+use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// GLUE data folder with one subfolder per task, as downloaded.

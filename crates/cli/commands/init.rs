@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use bert_data::{DataSet, PartialSettings};
+use bert_trainer::encoding::model_tokenizer::Text;
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
-use bert_trainer::text::Text;
 use clap::Args as ClapArgs;
 
 use crate::exit::print;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::commands::engine;
 use crate::exit::{print, print_json};
-use crate::progress::{Progress, print_note, print_stderr, print_warning};
+use crate::progress::{Progress, print_note, print_warning};
 use crate::recipe;
 use crate::saved_config;
 use crate::signals::ignore_checkpoint_requests;

@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_storage::{AtomicFile, Disk, write_atomic};
-use bert_trainer::checkpoint::{resolve_model_folder, resolve_tuned_folder};
+use bert_tasks::Task;
 use bert_trainer::finetune::FinetuneConfig;
-use bert_trainer::tasks::Task;
+use bert_trainer::run_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::built_in;
+use bert_tasks::Task;
 use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, multitask};
-use bert_trainer::tasks::Task;
+use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use crate::commands::finetune::View;
@@ -18,9 +18,12 @@ use crate::signals::stop_on_signals;
 /// Each step trains on a batch of one task. Pass flags of finetune after --, as in: bert multitask ... --
 /// --learning-rate 1e-4 --num-train-epochs 3.
 #[derive(ClapArgs, Debug)]
+// The usage line that clap makes is longer than 80 columns.
+#[command(override_usage = "bert multitask [OPTIONS] --data <DIR> --output <DIR>\n       \
+                            --tasks <TASK,TASK,...> [-- <FINETUNE FLAGS>...]")]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Data folder with one subfolder per task.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::inference::{ModelOptions, NewTexts, Predictor, TextColumns, TextFormat, predict_file};
-use bert_trainer::precision::PrecisionChoice;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 

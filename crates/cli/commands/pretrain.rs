@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bert_trainer::PretrainConfig;
+use bert_trainer::compute::memory::bytes_in_words;
 use bert_trainer::evaluation::Evaluation;
-use bert_trainer::memory::bytes_in_words;
 use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain};
 use bert_trainer::report::run_findings;
 use clap::{ArgMatches, Parser};

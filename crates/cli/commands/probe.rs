@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::built_in;
 use bert_trainer::inference::{NewTexts, Probe, Prober, Replacement, TextColumns, TextFormat};
+use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::exit::{print, print_json};
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = built_in::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     model: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].

@@ -12,13 +12,13 @@ use anyhow::Context;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
 use bert_storage::write_atomic;
-use bert_trainer::baselines::{Baselines, baselines};
+use bert_tasks::Metric;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
+use bert_trainer::evaluation::ngram_baselines::{Baselines, baselines};
 use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
-use bert_trainer::tasks::Metric;
 use bert_trainer::{PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
 

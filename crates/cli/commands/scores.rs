@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::scores::{collect, compare};
+use bert_trainer::compare::{collect, pairwise};
 use clap::Args as ClapArgs;
 
 use crate::exit::print_result;
@@ -33,7 +33,7 @@ pub struct Args {
 /// Fails if a folder has no report or the reports are of different tasks; with `--paired`, also if the dev sets differ.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
-        let comparison = compare(&args.folders)?;
+        let comparison = pairwise::compare(&args.folders)?;
         return print_result(args.json, &comparison, ToString::to_string);
     }
     let collection = collect(&args.folders)?;

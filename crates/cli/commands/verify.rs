@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use bert_trainer::checkpoint::{CheckpointFolder, verify};
+use bert_trainer::run_dir::checkpoint::{CheckpointFolder, verify};
 use clap::Args as ClapArgs;
 
 use crate::exit::print;

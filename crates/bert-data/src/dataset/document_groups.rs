@@ -11,7 +11,7 @@ use crate::dataset::manifest::{Manifest, ShardEntry, check_equal};
 use crate::documents::DocumentsBuilder;
 use crate::documents::bucket::{Bucket, order_of_pass};
 use crate::error::Result;
-use crate::shard::documents::{READ_AT_ONCE, append, document_schema};
+use crate::shard::documents::{DOCUMENTS_PER_BATCH, append, document_schema};
 use crate::shard::file::ShardFile;
 use crate::shard::schema::with_marks;
 use bert_random::Permutation;
@@ -85,7 +85,7 @@ impl DocumentGroups {
             let (first_group, first_document) = self.starts[shard];
             let group = (group - first_group) as usize;
             let mut before = 0;
-            for batch in file.batches(group, READ_AT_ONCE)? {
+            for batch in file.batches(group, DOCUMENTS_PER_BATCH)? {
                 let batch = batch?;
                 let wrong = |(row, problem): (usize, _)| file.wrong(group, (before + row) as u64, problem);
                 append(&batch, ids, &mut documents, wrong)?;

@@ -35,15 +35,13 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     let (vocabulary, settings) = tokenizer_of(config)?;
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
         let reason =
-            share_with_accents(&vocabulary).unwrap_or("the files of its tokenizer say so".to_owned());
+            share_with_accents(&vocabulary).unwrap_or("the files of its tokenizer set this".to_owned());
         return Ok(Some(format!(
             "accents are kept in the lower-cased text: {reason}. --strip-accents true strips them."
         )));
     }
-    let files = match settings.do_lower_case {
-        true => Vec::new(),
-        false => files_to_read(&config.input, &config.text_column)?,
-    };
+    let files =
+        if settings.do_lower_case { Vec::new() } else { files_to_read(&config.input, &config.text_column)? };
     warning(config, &vocabulary, settings, &files)
 }
 

@@ -47,7 +47,7 @@ pub(crate) const BLOCK: usize = 1 << 18;
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Number of concurrent object-store requests.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 
 /// Format of an input file after decompression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,11 +150,12 @@ pub(crate) fn each_file<T: Send>(
     ask: impl Fn(&Path) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     // Object-store requests wait on the network; local files use the processor for decompression.
-    let at_once = match files.iter().any(|file| is_url(file)) {
-        true => AT_ONCE,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
+    let threads = if files.iter().any(|file| is_url(file)) {
+        MAX_CONCURRENT_REQUESTS
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
     };
-    let asked: Vec<Result<T>> = match at_once.min(files.len()) {
+    let asked: Vec<Result<T>> = match threads.min(files.len()) {
         0 | 1 => files.iter().map(|file| ask(file)).collect(),
         threads => pool(threads)?.install(|| files.par_iter().map(|file| ask(file)).collect()),
     };
@@ -182,10 +183,10 @@ struct Stoppable<'a, R>(R, &'a AtomicBool);
 
 impl<R: Read> Read for Stoppable<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self.1.load(Ordering::Relaxed) {
-            true => Err(std::io::Error::other("the caller has given up")),
-            false => self.0.read(buffer),
+        if self.1.load(Ordering::Relaxed) {
+            return Err(std::io::Error::other("the caller has cancelled the work"));
         }
+        self.0.read(buffer)
     }
 }
 

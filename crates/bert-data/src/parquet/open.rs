@@ -276,14 +276,17 @@ mod tests {
         });
         assert!(bytes.len() < 100_000);
         let message = message(&bytes);
-        assert!(message.contains("a page has 314572") && message.contains("more than 268435456; write"), "{message}");
+        assert!(
+            message.contains("a page has 314572") && message.contains("more than 268435456; write"),
+            "{message}"
+        );
         let opened = ParquetFile::open(on_disk(&bytes), |root| root == "other").unwrap();
         assert_eq!(opened.largest_page, 0);
     }
 
     #[test]
     fn footers_promise_no_more_than_they_hold() {
-        assert!(message(b"PAR1").contains("a file of 4 bytes is not a Parquet file"));
+        assert!(message(b"PAR1").contains("4 bytes are too short for a Parquet file"));
         let long = [b"PAR1\0\0\0\0", &(17u32 << 20).to_le_bytes()[..], b"PAR1"].concat();
         assert!(message(&long).contains("the footer has 17825792 bytes, more than 16777216"));
         assert!(message(b"PAR1\0\0\0\0PARE").contains("it does not end with PAR1"));
@@ -313,7 +316,9 @@ mod tests {
     fn schemas_are_neither_deep_nor_endless() {
         let damaged = |children: &[u8]| message(&with_schema(children)).contains("the footer is damaged");
         assert!(!damaged(&[[1; 64].as_slice(), &[0]].concat()), "64 levels");
-        assert!(message(&with_schema(&[[1; 65].as_slice(), &[0]].concat())).contains("columns nested 65 deep"));
+        assert!(
+            message(&with_schema(&[[1; 65].as_slice(), &[0]].concat())).contains("columns nested 65 deep")
+        );
         assert!(message(&with_schema(&[1; 100_000])).contains("100000 columns"));
         // Sixty groups next to each other, each with a column, have depth two.
         assert!(!damaged(&[[60].as_slice(), &[1, 0].repeat(60)].concat()), "wide");

@@ -220,8 +220,12 @@ mod tests {
             for (second, fits) in [(false, 64), (true, 61)] {
                 assert_eq!(largest(&page(&packed(codec, fits), second), codec).unwrap(), 64, "{codec}");
                 for bytes in [fits + 1, 100_000] {
-                    let message = largest(&page(&packed(codec, bytes), second), codec).unwrap_err().to_string();
-                    assert!(message.contains(&format!("more than the {fits} bytes in its header")), "{message}");
+                    let message =
+                        largest(&page(&packed(codec, bytes), second), codec).unwrap_err().to_string();
+                    assert!(
+                        message.contains(&format!("more than the {fits} bytes in its header")),
+                        "{message}"
+                    );
                 }
             }
         }

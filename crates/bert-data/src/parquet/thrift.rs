@@ -294,7 +294,10 @@ mod tests {
             message(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]),
             "a list of 4294967295 items, but 1 bytes are left"
         );
-        assert_eq!(message(&[0x1b, 0xff, 0xff, 0x7f, 0x11, 0]), "a list of 2097151 items, but 1 bytes are left");
+        assert_eq!(
+            message(&[0x1b, 0xff, 0xff, 0x7f, 0x11, 0]),
+            "a list of 2097151 items, but 1 bytes are left"
+        );
         assert_eq!(message(&[0x18, 9, 0]), "it ends after 3 bytes");
         assert_eq!(message(&[0x19, 0x23, 1, 1]), "it ends after 4 bytes", "the list itself fits");
         assert_eq!(message(&[0x1e, 0]), "unknown type 14");
@@ -305,7 +308,8 @@ mod tests {
         assert_eq!(message(&[0x1c; 100]), "structs or lists are nested too deeply");
         assert_eq!(message(&[0x19; 100]), "structs or lists are nested too deeply");
         let mut compact = Compact::new(&[0x18, 0][..], 2);
-        let message = compact.fields(|compact, field| compact.number(field).map(drop)).unwrap_err().to_string();
+        let message =
+            compact.fields(|compact, field| compact.number(field).map(drop)).unwrap_err().to_string();
         assert_eq!(message, "field 1 of type 8 where a number is expected");
         let mut compact = Compact::new(&[0x15, 0][..], 2);
         let message = compact.fields(|compact, field| compact.list(field).map(drop)).unwrap_err().to_string();

@@ -35,7 +35,7 @@ const BATCH_TOKENS: usize = 1 << 16;
 /// Size of a page in bytes: zstd compresses large pages better.
 const PAGE: usize = 1 << 20;
 /// Number of documents per record batch when reading: few, because a document may be a book.
-pub(crate) const READ_AT_ONCE: usize = 32;
+pub(crate) const DOCUMENTS_PER_BATCH: usize = 32;
 
 /// Returns the schema of documents: `input_ids: list<int32>`, the tokens of a document without special tokens, and
 /// `sentence_lengths: list<int32>`, the number of tokens of each sentence; nothing is nullable, nothing is empty. With

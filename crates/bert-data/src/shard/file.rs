@@ -54,8 +54,8 @@ impl ShardFile {
     pub(crate) fn open(path: &Path, file: File) -> Result<Self> {
         let copy = file.try_clone().map_err(Error::io("open", path))?;
         let unreadable = |source| ShardProblem::unreadable(source).located(path);
-        let file = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
-        let metadata = file.builder.metadata();
+        let parquet = ParquetFile::open(copy, |_| true).map_err(unreadable)?;
+        let metadata = parquet.builder.metadata();
         let mut starts = vec![0u64];
         for group in metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(u64::MAX);

@@ -49,13 +49,11 @@ impl TokenizerFiles {
     /// # Errors
     /// [`Error::Storage`], or [`Error::Vocabulary`], which names the file and the problem.
     pub fn read(path: &Path) -> Result<Self> {
-        let (folder, source) = match path.is_dir() {
-            true => {
-                let source =
-                    vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.located(path))?;
-                (Some(path), source)
-            }
-            false => (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned()),
+        let (folder, source) = if path.is_dir() {
+            let source = vocabulary_in(path).ok_or_else(|| VocabularyProblem::NoVocabulary.located(path))?;
+            (Some(path), source)
+        } else {
+            (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned())
         };
         let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
         let of_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();

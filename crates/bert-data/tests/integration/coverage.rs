@@ -98,7 +98,7 @@ fn uncovered_tokens_are_counted_and_reported() {
     assert!(uncovered_tokens(&once) > 0);
     assert!(!warning(&once).contains("--dupe-factor"), "{}", warning(&once));
     let twice = BuildConfig { dupe_factor: 2, ..base.clone() };
-    assert!(warning(&twice).contains("a larger --dupe-factor shows more"), "{}", warning(&twice));
+    assert!(warning(&twice).contains("a larger --dupe-factor covers more"), "{}", warning(&twice));
     let sop = BuildConfig { nsp: Nsp::Sop, ..base.clone() };
     assert!(uncovered_tokens(&sop) >= 12, "a document of one sentence gives no pair");
     uncovered_tokens(&BuildConfig { max_seq_length: 32, dupe_factor: 1, ..base.clone() });

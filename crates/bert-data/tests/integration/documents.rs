@@ -288,7 +288,7 @@ fn inspect_shows_the_first_pass() {
     let shown = inspect(&outcome.output, 12).unwrap();
     assert_eq!(shown.instances[..2], outcome.preview);
     assert_eq!(bert_data::inspect::instance(&outcome.output, 11).unwrap(), shown.instances[11]);
-    assert!(shown.to_string().contains("in one pass; the loader makes other ones in every epoch"));
+    assert!(shown.to_string().contains("in one pass; the loader generates new ones in every epoch"));
     assert!(shown.to_string().contains("replaced by [MASK]"));
     let page = bert_data::inspect::page::page(&outcome.output, 3).unwrap();
     assert!(page.contains("The documents are stored") && page.contains("class=\"m\""));

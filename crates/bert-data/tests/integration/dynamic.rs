@@ -55,7 +55,7 @@ fn dynamic_rows_equal_static_rows_without_masks() {
     let bytes = |manifest: &Manifest| manifest.shards.iter().map(|shard| shard.bytes).sum::<u64>();
     assert!(bytes(&outcome.manifest) < bytes(&fixed.manifest));
     assert_eq!(outcome.manifest.config.masking, Masking::Dynamic);
-    assert!(outcome.manifest.report.to_string().contains("the loader masks"));
+    assert!(outcome.manifest.report.to_string().contains("the loader draws new masks"));
     assert!(verify(&outcome.output, true).unwrap().is_good());
     let shown = inspect(&outcome.output, 40).unwrap().instances;
     assert!(shown.iter().any(|text| text.contains("[MASK:")), "looked at with masks");

@@ -88,7 +88,7 @@ fn every_failing_operation_of_a_build_is_a_clean_error() {
                 let text = error.to_string();
                 let is_plain_error =
                     matches!(fault, Fault::Io | Fault::Read) || text.contains("cannot create");
-                assert!(is_plain_error || text.contains("it needs "), "{what}: {text}");
+                assert!(is_plain_error || text.contains(" needs at least "), "{what}: {text}");
             }
             world.check_and_finish("out", &what);
         }

@@ -232,7 +232,7 @@ fn tables_without_the_text_column_are_skipped_in_folders() {
 }
 
 #[test]
-fn tables_that_are_named_or_matched_are_refused() {
+fn tables_that_are_named_or_matched_are_rejected() {
     let at = folder_with_tables();
     let (path, vocab) = (at.path(), small_vocabulary(at.path()));
     fs::create_dir(path.join("tables")).unwrap();

@@ -179,6 +179,6 @@ fn the_card_has_the_header_that_datasets_reads() {
     let again = BuildConfig { masking: Masking::Dynamic, nsp: Nsp::Off, overwrite: true, ..world.config };
     run(&again).unwrap();
     let card = std::fs::read_to_string(&path).unwrap();
-    assert!(card.contains("the loader masks") && card.contains("there is one segment"), "{card}");
+    assert!(card.contains("the loader draws new masks") && card.contains("there is one segment"), "{card}");
     assert!(!card.contains("| masked tokens |"), "counted only where masks are made: {card}");
 }

@@ -2,7 +2,7 @@
 
 use bert_kernels::Dropout;
 use bert_kernels::embeddings::{Tables, embeddings};
-use bert_kernels::masked_lm::masked_lm_nll;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use burn::tensor::Tensor;
 
 use crate::common::{FUSED, check, check_differences, ints, numbers};

@@ -8,7 +8,7 @@ use bert_kernels::attention::attention;
 use bert_kernels::embeddings::{self, Tables, embeddings};
 use bert_kernels::gelu::{self, Gelu, bias_gelu};
 use bert_kernels::layer_norm::{self, layer_norm, residual_layer_norm};
-use bert_kernels::masked_lm::{self, masked_lm_nll};
+use bert_kernels::masked_lm_loss::{self, masked_lm_nll};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::common::{FUSED, close, host, ints, leaf, numbers};
@@ -112,7 +112,7 @@ fn plain_and_fused_agree_in_f32_as_well() {
         let table = leaf(&numbers(5, 700), DType::F32).reshape([7, 100]);
         host(f(FUSED, x(), table, leaf(&numbers(6, 7), DType::F32), ints(&[0, 6, 3], [3])))
     };
-    close("nll", &nll(masked_lm_nll), &nll(masked_lm::plain), 1e-6);
+    close("nll", &nll(masked_lm_nll), &nll(masked_lm_loss::plain), 1e-6);
     let dropped = |fused: bool| {
         let table = |seed, rows: usize| leaf(&numbers(seed, rows * 4), DType::F32).reshape([rows, 4]);
         let tables = Tables { word: table(1, 5), token_type: table(2, 2), position: table(3, 6) };

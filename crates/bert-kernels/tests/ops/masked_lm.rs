@@ -1,7 +1,7 @@
 //! The masked-LM loss, and the scores of an evaluation.
 
-use bert_kernels::masked_lm::masked_lm_nll;
-use bert_kernels::masked_lm_scores::{self, masked_lm_scores};
+use bert_kernels::masked_lm_eval::{self, masked_lm_scores};
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::common::{FUSED, check, check_differences, close, host, ints, leaf, numbers};
@@ -59,7 +59,7 @@ fn masked_lm_scores_of_an_evaluation() {
     // The first of equal logits is the prediction, within a block of the vocabulary and across blocks.
     let device = Device::flex();
     let vocab = 1000;
-    for f in [masked_lm_scores, masked_lm_scores::plain] {
+    for f in [masked_lm_scores, masked_lm_eval::plain] {
         let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, &device);
         let labels = Tensor::from_ints([0, 1, 999], &device);
         let [nll, correct] =

@@ -1,6 +1,6 @@
 //! Sums in a fixed order.
 
-use bert_kernels::sum::sum;
+use bert_kernels::ordered_sum::sum;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::common::{host, leaf, numbers};

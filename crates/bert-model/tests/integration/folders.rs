@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_model::weights::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
+use bert_model::checkpoint::safetensors::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
     NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,

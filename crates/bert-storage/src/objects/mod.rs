@@ -32,7 +32,8 @@ use reader::ObjectReader;
 const RETRY_SECONDS: &str = "BERT_RETRY_SECONDS";
 
 /// Error message for a URL with credentials.
-const NO_CREDENTIALS: &str = "the URL contains credentials or a query: set them as environment variables of the store";
+const NO_CREDENTIALS: &str =
+    "the URL contains credentials or a query: set them as environment variables of the store";
 
 /// Pause between two list requests.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use bert_data::Row;
 use bert_model::{PretrainingInput, PretrainingTargets};
 use burn::tensor::{Device, Tensor};
 
-use crate::host::{bert_input, int_vector};
+use crate::compute::host_tensors::{bert_input, int_vector};
 
 /// One batch of instances on the host, padded to one length.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
 
-use super::DataLoader;
-use super::PretrainingBatch;
-use super::Samples;
 use super::document_samples::{Blocks, Place};
+use super::{DataLoader, PretrainingBatch, Samples};
 use crate::error::Error;
 
 const SEED: u64 = 5;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::grid::CellReport;
-use crate::tasks::{Scores, Task};
+use crate::finetune::config::grid::CellReport;
+use bert_tasks::{Scores, Task};
 
 /// An event of a fine-tuning.
 #[derive(Clone, Debug)]

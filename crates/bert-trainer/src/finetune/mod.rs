@@ -13,60 +13,48 @@
 //! ```
 //!
 //! An objective (`objectives/`) defines the data, loss and scores of a task. The loop over steps, seeds and cells is
-//! the same for all objectives and uses [`crate::train_step`], as pre-training does. A configuration has one run per
+//! the same for all objectives and uses [`crate::training::step`], as pre-training does. A configuration has one run per
 //! seed; flags with several values make a loop over configurations ([`grid`]).
 
-pub mod adapter;
+use crate::finetune::config::grid;
 pub mod config;
 mod events;
-mod exact;
-pub mod features;
-mod flag_values;
-pub mod grid;
-mod identity;
-mod layers;
+pub mod model;
 mod multitask;
-mod objectives;
+pub(crate) mod objectives;
 mod output;
-mod report;
-mod resolve;
-mod runs;
-mod saved;
-pub mod seed_run;
-mod setup;
-mod start;
-pub mod subset;
-mod table;
+pub mod run;
 
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
 
-pub use adapter::{FusionReport, TrainedParameters};
+pub use crate::encoding::classifier::{Classifier, decide, predict};
+pub use crate::finetune::config::flag_values::{Choices, Seeds};
+use crate::finetune::config::grid::Cell;
+pub use crate::finetune::config::resolve::Resolved;
+pub use crate::finetune::model::adapters::{FusionReport, TrainedParameters};
+use crate::finetune::model::initial_model::start_model;
+use crate::finetune::model::pretrained::{Opened, Setup};
+use crate::finetune::objectives::classification::Labels;
+use crate::finetune::objectives::question_answering::Spans;
+use crate::finetune::objectives::token_classification::Tags;
+pub use crate::finetune::output::report::{EpochReport, FinetuneReport, RunReport};
+use crate::finetune::run::fingerprint::{changed_since, identity};
+use crate::finetune::run::grid_search::{run_cells, write_output};
+use crate::finetune::run::resume::SavedRuns;
 pub use config::{AdapterKind, FinetuneConfig, HeadKind, Selection};
 pub use events::{FinetuneEvent, TaskEpoch};
-pub use flag_values::{Choices, Seeds};
-use grid::Cell;
-use identity::{changed_since, identity};
 pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
 use objectives::Objective;
-use objectives::labels::Labels;
-pub use objectives::labels::{Classifier, decide, predict};
-use objectives::spans::Spans;
-use objectives::tags::Tags;
 pub(crate) use output::DEV_LABELS;
 use output::Output;
-pub use report::{EpochReport, FinetuneReport, RunReport};
-pub use resolve::Resolved;
-use runs::{run_cells, write_output};
-use saved::SavedRuns;
-use setup::{Opened, Setup};
-use start::start_model;
 
+use crate::compute::memory;
+use crate::compute::memory::StepShape;
 use crate::error::{Error, FolderProblem};
-use crate::json_file::exists;
-use crate::memory::{self, StepShape};
-use crate::stop::StopFlag;
-use crate::tasks::Kind;
+use crate::run_dir::json_file::exists;
+use crate::training::stop_flag::StopFlag;
+use bert_tasks::Kind;
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
 /// folder.
@@ -150,7 +138,9 @@ impl Action for CheckFinished {
         let changed = changed_since(objective)?;
         match changed.is_empty() {
             true => Ok(()),
-            false => Err(FolderProblem::FinishedDiffers(changed).located(&objective.setup().config.output).into()),
+            false => {
+                Err(FolderProblem::FinishedDiffers(changed).located(&objective.setup().config.output).into())
+            }
         }
     }
 }

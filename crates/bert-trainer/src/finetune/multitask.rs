@@ -16,23 +16,24 @@ use serde_json::json;
 
 use super::config::{FinetuneConfig, Selection};
 use super::events::{FinetuneEvent, TaskEpoch};
-use super::features::SampleOrder;
-use super::flag_values::Choices;
-use super::grid::{self, Cell};
-use super::identity::identity;
-use super::objectives::labels::Labels;
 use super::objectives::{Objective, Part};
 use super::output::Output;
-use super::report::EpochReport;
-use super::resolve::{check, refuse_first};
-use super::runs::{Runs, write_output};
-use super::saved::SavedRuns;
-use super::seed_run::{Training, num_train_steps};
-use super::setup::{Opened, Setup};
-use super::start::start_model;
 use crate::error::{Error, FolderProblem};
-use crate::json_file::exists;
-use crate::stop::{StopFlag, StopRequested};
+use crate::finetune::config::flag_values::Choices;
+use crate::finetune::config::grid;
+use crate::finetune::config::grid::Cell;
+use crate::finetune::config::resolve::{check, refuse_first};
+use crate::finetune::model::initial_model::start_model;
+use crate::finetune::model::pretrained::{Opened, Setup};
+use crate::finetune::objectives::classification::Labels;
+use crate::finetune::output::report::EpochReport;
+use crate::finetune::run::fingerprint::identity;
+use crate::finetune::run::grid_search::{Runs, write_output};
+use crate::finetune::run::resume::SavedRuns;
+use crate::finetune::run::sample_order::SampleOrder;
+use crate::finetune::run::train_seed::{Training, num_train_steps};
+use crate::run_dir::json_file::exists;
+use crate::training::stop_flag::{StopFlag, StopRequested};
 
 /// The probability of drawing each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

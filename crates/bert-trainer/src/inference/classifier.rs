@@ -18,12 +18,12 @@ use serde::Serialize;
 
 use super::model_folder::{architecture, check_encoder, class_names, line_of, load_adapted, longest};
 use super::trained::{ModelOptions, Trained};
+use crate::encoding::classifier::{decide, predict};
+use crate::encoding::examples::Features;
+use crate::encoding::model_tokenizer::Text;
 use crate::error::{Error, FolderProblem};
-use crate::finetune::features::Features;
-use crate::finetune::{decide, predict};
-use crate::tasks::{EncodedPair, Example, Kind, Label, TaskError};
-use crate::text::Text;
 use bert_storage::Locate;
+use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
 
 /// A classifier's answer for one text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,7 +94,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::checkpoint::resolve_tuned_folder`]). An adapter is applied to the encoder of
+    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the encoder of
     /// `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
     /// the fine-tuning's length, else to the model's number of positions.
     ///
@@ -125,7 +125,7 @@ impl Classifier {
     /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`](crate::tasks::TaskProblem::WrongValue) with the line.
+    /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line.
     pub(super) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), TaskError> {
         let check = |example: &Example| {
             let checked = self.trained.check_form(example);

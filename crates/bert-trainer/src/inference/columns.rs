@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::tasks::{Columns, Positions, Task, TaskProblem, json_type, official_places, place, same_columns};
+use bert_tasks::{Columns, Positions, Task, TaskProblem, json_type, official_places, place, same_columns};
 
 /// Usual names of text columns, independent of the model.
 const USUAL: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];

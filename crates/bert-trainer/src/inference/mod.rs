@@ -14,15 +14,16 @@
 //! `columns.rs` finds the text columns of a table, and `trained.rs` reads the training settings from the model's
 //! report. Batches are sorted by length within a window, and results keep the order of the input.
 
-mod answerer;
 mod classifier;
 mod columns;
-mod features;
+pub mod fill_mask;
+pub(crate) mod hidden_states;
 pub(crate) mod model_folder;
 mod predict;
 mod probe;
-mod tagger;
+pub(crate) mod question_answerer;
 mod text_input;
+pub(crate) mod token_tagger;
 mod trained;
 
 use std::io::Write;
@@ -32,13 +33,15 @@ use bert_model::{BertConfig, BertModel, LoadPolicy, load_pretrained};
 use burn::tensor::Device;
 use serde::Serialize;
 
-pub use answerer::{Answerer, TextAnswer};
+pub use crate::inference::hidden_states::{
+    Extractor, LineFeatures, all_layers, write_json_lines, write_parquet,
+};
+pub use crate::inference::question_answerer::{Answerer, TextAnswer};
+pub use crate::inference::token_tagger::{NamedEntity, TaggedText, Tagger};
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
-pub use features::{Extractor, LineFeatures, all_layers, write_json_lines, write_parquet};
 pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
-pub use tagger::{NamedEntity, TaggedText, Tagger};
 pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};
 pub use trained::ModelOptions;
 

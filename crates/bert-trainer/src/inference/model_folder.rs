@@ -13,12 +13,12 @@ use burn::tensor::Device;
 use serde_json::Value;
 
 use super::trained::{ModelOptions, Trained};
-use crate::built_in;
-use crate::checkpoint::resolve_model_folder;
+use crate::encoding::model_tokenizer::Text;
 use crate::error::{Error, FolderProblem};
-use crate::json_file::{exists, read_json};
-use crate::tasks::Example;
-use crate::text::Text;
+use crate::run_dir::builtin_model;
+use crate::run_dir::json_file::{exists, read_json};
+use crate::run_dir::model_folder::resolve_model_folder;
+use bert_tasks::Example;
 
 /// Returns the `transformers` class named in the folder's `config.json`.
 pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
@@ -146,7 +146,7 @@ fn base_model(
     let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(folder));
     let named = match (encoder, base) {
         (Some(encoder), _) => encoder,
-        (None, Some(base)) if Path::new(base).is_dir() || built_in::is_meant(Path::new(base)) => {
+        (None, Some(base)) if Path::new(base).is_dir() || builtin_model::is_meant(Path::new(base)) => {
             Path::new(base)
         }
         (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),

@@ -11,15 +11,15 @@ use bert_storage::Locate;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answerer::{Answerer, TextAnswer};
 use super::classifier::{Answer, Classifier};
 use super::model_folder::{architecture, check_encoder, line_of};
-use super::tagger::{TaggedText, Tagger};
 use super::text_input::{NewTexts, Window};
 use super::trained::ModelOptions;
 use super::write_line;
 use crate::error::{Error, FolderProblem};
-use crate::tasks::{Example, Task, TaskError};
+use crate::inference::question_answerer::{Answerer, TextAnswer};
+use crate::inference::token_tagger::{TaggedText, Tagger};
+use bert_tasks::{Example, Task, TaskError};
 
 /// Number of texts in memory, which are sorted by length.
 const WINDOW: usize = 1024;
@@ -64,7 +64,7 @@ impl Predictor {
     /// Returns the answers to examples, in order.
     ///
     /// # Errors
-    /// [`WrongValue`](crate::tasks::TaskProblem::WrongValue) for an example that does not fit the head.
+    /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
     fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Said>, TaskError> {
         Ok(match self {
             Self::Labels(classifier) => {

@@ -16,13 +16,13 @@ use serde::Serialize;
 use super::classifier::{Answer, Classifier};
 use super::text_input::NewTexts;
 use super::trained::ModelOptions;
+use crate::compute::device_name::DeviceName;
 use crate::data_loader::DataLoader;
-use crate::device_name::DeviceName;
+use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, Text};
 use crate::error::{Error, FolderProblem};
-use crate::fill_mask::MaskFiller;
-use crate::tasks::{EncodedPair, Example};
-use crate::text::{PAIR_SEPARATOR, Text};
+use crate::inference::fill_mask::MaskFiller;
 use bert_storage::Located;
+use bert_tasks::{EncodedPair, Example};
 
 /// A word to replace and its replacements, each applied separately.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,8 +215,10 @@ impl Prober {
         replacements: &[Replacement],
     ) -> Result<Vec<Probe>, Error> {
         if let Head::Class(_) = self.head {
-            let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
-                          --input".to_string();
+            let reason =
+                "the instances of a data folder have masks, but this model is a classifier; give texts with \
+                          --input"
+                    .to_string();
             return Err(Error::Configuration { flag: "data", reason });
         }
         let config = read_pretrained_config(folder)?;
@@ -265,8 +267,9 @@ impl Prober {
                     let changed = spliced(&subject.encoded, words[at].clone(), &ids);
                     if ids.is_empty() || changed.input_ids.len() > self.max_length() {
                         let (length, most) = (changed.input_ids.len(), self.max_length());
-                        let reason =
-                            format!("with {word:?} the text has {length} tokens, but the model has {most} positions");
+                        let reason = format!(
+                            "with {word:?} the text has {length} tokens, but the model has {most} positions"
+                        );
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
                     let before = before.get_or_insert_with(|| self.ask(&subject.encoded));

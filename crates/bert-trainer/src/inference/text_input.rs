@@ -1,6 +1,6 @@
 //! Reads examples from files of new texts or standard input, in windows of bounded size.
 //!
-//! The index of an example is its line number from 1, or its row number in a Parquet file. [`crate::tasks`] reads the
+//! The index of an example is its line number from 1, or its row number in a Parquet file. [`bert_tasks`] reads the
 //! files of tasks.
 
 use std::cell::OnceCell;
@@ -13,9 +13,9 @@ use bert_storage::Locate;
 use serde_json::Value;
 
 use super::columns::{Names, Places, TextColumns, Texts};
+use crate::encoding::model_tokenizer::PAIR_SEPARATOR;
 use crate::error::Error;
-use crate::tasks::{Example, Kind, Task, TaskError, TaskProblem, lines_of, records_of};
-use crate::text::PAIR_SEPARATOR;
+use bert_tasks::{Example, Kind, Task, TaskError, TaskProblem, lines_of, records_of};
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -173,7 +173,8 @@ impl NewTexts<'_> {
     fn parquet(&self, names: &Names<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
         let places = OnceCell::new();
         let choose = |header: &[String]| {
-            let found = names.under(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
+            let found =
+                names.under(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
             Ok::<_, Error>(places.get_or_init(|| found).chosen())
         };
         text_rows(self.source, choose, |row, values| {
@@ -234,8 +235,7 @@ fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
     match (fields.next(), fields.next(), found) {
         (Some(text_a), text_b, ..=2) => Ok(Texts { text_a, text_b, id: None }),
         _ => {
-            let expected =
-                "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
+            let expected = "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
             Err(TaskProblem::WrongColumns { found, separator: "tab", expected: expected.to_string() })
         }
     }
@@ -346,7 +346,11 @@ mod tests {
     fn bad_lines_have_their_place() {
         for (name, text, said) in [
             ("a.txt", "a\n \n", "a.txt:2: the line is empty, but must have a text"),
-            ("a.tsv", "a\tb\tc\n", "a.tsv:1: 3 tab-separated columns, expected a text, or two separated by a tab"),
+            (
+                "a.tsv",
+                "a\tb\tc\n",
+                "a.tsv:1: 3 tab-separated columns, expected a text, or two separated by a tab",
+            ),
             (
                 "a.csv",
                 "label,body\n1,a\n",

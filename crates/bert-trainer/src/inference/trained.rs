@@ -6,12 +6,12 @@ use std::path::Path;
 use bert_kernels::Compute;
 use serde_json::Value;
 
-use crate::device::KernelChoice;
-use crate::device_name::DeviceName;
+use crate::compute::device::KernelChoice;
+use crate::compute::device_name::DeviceName;
+use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
-use crate::json_file::{exists, read_json};
-use crate::precision::PrecisionChoice;
-use crate::tasks::{Example, Kind, Task, TaskProblem};
+use crate::run_dir::json_file::{exists, read_json};
+use bert_tasks::{Example, Kind, Task, TaskProblem};
 
 /// Options for opening a model folder.
 #[derive(Clone, Copy, Debug, Default)]

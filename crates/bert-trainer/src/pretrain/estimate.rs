@@ -4,10 +4,10 @@ use bert_data::Manifest;
 use bert_model::BertConfig;
 
 use super::events::PretrainEvent;
-use crate::config::PretrainConfig;
+use crate::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use crate::data_loader::BLOCK_TOKENS;
 use crate::error::Error;
-use crate::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
+use crate::pretrain::config::PretrainConfig;
 
 /// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
 /// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card

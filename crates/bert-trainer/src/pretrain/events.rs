@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compute::precision::PrecisionChoice;
 use crate::evaluation::{Evaluation, EvaluationRecord};
-use crate::metrics_log::nan_if_null;
-use crate::precision::PrecisionChoice;
+use crate::run_dir::metrics_log::nan_if_null;
 
 /// Metrics of one step, as in `metrics.jsonl`: reproducible values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,26 +11,25 @@ use bert_storage::{FileSystem, Locate, StagedFolder};
 use burn::module::Module;
 use burn::tensor::Device;
 
-use super::background::Background;
-use super::beside::{AVERAGE, BEST, ModelBeside, average_last};
 use super::estimate::check_memory;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
-use crate::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer, resolve_model_folder};
-use crate::config::PretrainConfig;
 use crate::data_loader::{DataLoader, Place};
-use crate::divergence::Divergence;
+use crate::encoding::model_tokenizer::Text;
 use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, EvaluationRecord, evaluate_unless_stopped};
-use crate::held::Held;
-use crate::initialization::{FreshWeights, InitializationChoice, named_model};
-use crate::json_file::exists;
-use crate::metrics_log::MetricsLog;
-use crate::optimizer::AdamW;
-use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use crate::run_folder::{RunFolder, held_out, identity};
-use crate::stop::StopFlag;
-use crate::text::Text;
-use crate::train_step::StepReport;
+use crate::initialization::FreshWeights;
+use crate::pretrain::best_and_average::{AVERAGE, BEST, ModelBeside, average_last};
+use crate::pretrain::checkpoint_writer::Background;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::initial_model::{initial_model, model_config};
+use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer};
+use crate::run_dir::metrics_log::MetricsLog;
+use crate::training::adamw::AdamW;
+use crate::training::divergence::Divergence;
+use crate::training::snapshot_throttle::Held;
+use crate::training::step::StepReport;
+use crate::training::stop_flag::StopFlag;
 
 /// A run in progress, without model and optimizer.
 pub(super) struct Run<'a> {
@@ -380,58 +379,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Selects the initial weights of a run without a checkpoint, and counts the text if they require it.
-///
-/// # Errors
-/// [`Error::Stopped`]; when a shard cannot be read or does not match the manifest.
-pub(super) fn fresh_weights(
-    config: &PretrainConfig,
-    data: &DataSet,
-    model: &BertConfig,
-    stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<FreshWeights, Error> {
-    let choice = config.initialization().unwrap_or_default();
-    if choice == InitializationChoice::Bigram {
-        tell(PretrainEvent::Counting);
-    }
-    FreshWeights::new_unless_stopped(choice, data, model, config.seed, stop)
-}
-
-/// Returns the initial weights of a run: from the folder `start`, from `fresh`, or from [`fresh_weights`].
-pub(super) fn initial_model(
-    config: &PretrainConfig,
-    (data, model): (&DataSet, &BertConfig),
-    (start, fresh): (Option<&Path>, Option<&FreshWeights>),
-    device: &Device,
-    stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<BertForPreTraining, Error> {
-    if let Some(path) = start {
-        let heads = match (config.fresh_heads, data.manifest().config.nsp) {
-            (true, _) => Heads::None,
-            (false, Nsp::Off) => Heads::MaskedLm,
-            (false, _) => Heads::Both,
-        };
-        let hint = "--fresh-heads initializes missing heads at random; data made with --nsp off needs no pooler and \
-                    no next-sentence head";
-        let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, config.seed, device)?;
-        if !fresh.is_empty() {
-            tell(PretrainEvent::Warning(format!("not in the checkpoint, so initialized at random: {fresh:?}")));
-        }
-        return Ok(model);
-    }
-    let counted;
-    let fresh = match fresh {
-        Some(fresh) => fresh,
-        None => {
-            counted = fresh_weights(config, data, model, stop, tell)?;
-            &counted
-        }
-    };
-    Ok(BertForPreTraining::initialized(model, fresh.initialization(), config.seed, device)?)
-}
-
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
 pub(super) struct Opened {
     /// With autodiff.
@@ -475,32 +422,4 @@ fn divergence_of(metrics: &[StepMetrics]) -> Divergence {
         divergence.add(step.step, step.loss, step.predictions);
     }
     divergence
-}
-
-/// Returns the model's configuration, checked against the data, and the folder and digest of the initial weights, if
-/// any.
-fn model_config(
-    config: &PretrainConfig,
-    loader: &DataLoader,
-    tell: &mut dyn FnMut(PretrainEvent),
-) -> Result<(BertConfig, Option<PathBuf>, Option<String>), Error> {
-    let (mut model, start, digest) = match &config.init_checkpoint {
-        Some(path) => {
-            let mut warn = |error: &Error| tell(PretrainEvent::Warning(error.to_string()));
-            let folder = resolve_model_folder(path, &mut warn)?;
-            let model = BertConfig::read(folder.join("config.json"))?;
-            let weights = folder.join(WEIGHTS);
-            let digest = if exists(&weights)? { bert_storage::digest_file(&weights)? } else { String::new() };
-            (model, Some(folder), Some(digest))
-        }
-        None => {
-            let name = config.model.as_deref().unwrap_or_default();
-            let mut note = |note: String| tell(PretrainEvent::Warning(note));
-            (named_model(name, loader.manifest().vocabulary.size, &mut note)?, None, None)
-        }
-    };
-    model.compute = config.precision().with(config.kernels);
-    let text_of_start = start.as_deref().map(Text::find).transpose()?.flatten();
-    loader.check_fits(&model, text_of_start.as_ref())?;
-    Ok((model, start, digest))
 }

@@ -6,11 +6,11 @@
 
 use bert_pages::{downsample, smooth};
 
-use super::levers::next_suggestion;
-use super::record::RunRecord;
-use crate::divergence::{Divergence, Rise};
 use crate::evaluation::EvaluationRecord;
-use crate::pretrain::beside::BEST;
+use crate::pretrain::best_and_average::BEST;
+use crate::report::next_step::next_suggestion;
+use crate::report::run_record::RunRecord;
+use crate::training::divergence::{Divergence, Rise};
 
 /// Minimum number of steps for a diagnosis.
 const FEW_STEPS: usize = 200;
@@ -204,7 +204,7 @@ fn next_sentence_level(run: &RunRecord) -> Option<Finding> {
         )),
         false => note(format!(
             "Next-sentence prediction is not learnt yet: held-out accuracy {accuracy:.1} %, majority class \
-             {larger:.1} %. It is usually learnt after the masked LM, often after thousands of steps, and needs many \
+             {majority:.1} %. It is usually learnt after the masked LM, often after thousands of steps, and needs many \
              documents."
         )),
     }
@@ -288,9 +288,9 @@ fn unfinished(run: &RunRecord) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baselines::Baseline;
-    use crate::baselines::Baselines;
     use crate::evaluation::Evaluation;
+    use crate::evaluation::ngram_baselines::Baseline;
+    use crate::evaluation::ngram_baselines::Baselines;
     use crate::pretrain::{StepMetrics, StepTiming};
 
     /// Returns a run of `steps` steps with the losses of a function, evaluated at its end.
@@ -308,7 +308,7 @@ mod tests {
                 gradient_norm,
                 predictions,
                 skipped: false,
-                precision: crate::precision::PrecisionChoice::F32,
+                precision: crate::compute::precision::PrecisionChoice::F32,
             }
         });
         RunRecord {
@@ -401,10 +401,7 @@ mod tests {
         has(lopsided, "warning: 90.0 % of the held-out next-sentence labels are in one class");
         let mut worse = run(2000, falling, evaluation(5.2, 0.8));
         worse.evaluations[0].evaluation.masked_lm_loss = 5.0;
-        has(
-            worse,
-            "lowest after step 1000 (5.000) and is now 5.200; these weights were not saved",
-        );
+        has(worse, "lowest after step 1000 (5.000) and is now 5.200; these weights were not saved");
         let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
         skipped.metrics[1999] =
             StepMetrics { skipped: true, masked_lm_loss: f64::NAN, ..skipped.metrics[1999].clone() };
@@ -429,7 +426,10 @@ mod tests {
         assert!(plateau.contains("--initialization bigram (or previous-next)"), "{plateau}");
         // The remedy does not suggest what the user already did.
         let stuck = said(6.45, "bigram");
-        assert!(stuck.contains("the cause is another one") && !stuck.contains("(or previous-next)"), "{stuck}");
+        assert!(
+            stuck.contains("the cause is another one") && !stuck.contains("(or previous-next)"),
+            "{stuck}"
+        );
         let between = said(5.6, "reference");
         assert!(between.starts_with("note: The masked LM is between the baselines"), "{between}");
         assert!(between.contains("A table of bigram counts predicts better"), "{between}");
@@ -449,7 +449,10 @@ mod tests {
             texts(&run).into_iter().find(|text| text.contains("Suggestion: ")).unwrap()
         };
         let text = said(128, 600, 1000);
-        assert!(text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.500 nats"), "{text}");
+        assert!(
+            text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.500 nats"),
+            "{text}"
+        );
         assert!(text.contains("Suggestion: use more text; the run read this text 64 times"), "{text}");
         assert!(said(128, 3000, 100_000).contains("Suggestion: use a larger model"));
         assert!(said(128, 60, 100_000).contains("Suggestion: use more steps"));

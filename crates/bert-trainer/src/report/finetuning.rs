@@ -11,10 +11,10 @@ use super::findings::{Finding, Weight, note};
 use super::{Report, findings_list, settings};
 use crate::error::Error;
 use crate::finetune::FusionReport;
-use crate::finetune::grid::{CellReport, GridReport};
-use crate::finetune::subset::TrainingParts;
-use crate::report_file::ReportFile;
-use crate::significance::{Calibration, SeedSummary};
+use crate::finetune::config::grid::{CellReport, GridReport};
+use crate::finetune::objectives::holdout::TrainingParts;
+use crate::run_dir::report_file::ReportFile;
+use bert_tasks::statistics::{Calibration, SeedSummary};
 
 /// Maximum number of wrong answers shown, from the best run.
 const ERRORS: usize = 20;
@@ -89,10 +89,9 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
     let mut tiles = Vec::new();
     if let Some(found) = dev.metrics.iter().find(|m| m.metric == primary) {
         let s = found.statistics;
-        let sd =
-            s.sd.map_or("one seed".to_string(), |sd| {
-                format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
-            });
+        let sd = s.sd.map_or("one seed".to_string(), |sd| {
+            format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
+        });
         tiles.push(("mean on dev", primary.with_unit(s.mean), format!("{primary}; {sd}")));
         let range = format!("{} to {}", primary.with_unit(s.min), primary.with_unit(s.max));
         tiles.push(("median", primary.with_unit(s.median), range));

@@ -5,11 +5,12 @@
 //! external resources. It compares the figures with baselines and, for a run, with published results.
 //! what others reached.
 
+pub mod attention_page;
 mod findings;
 mod finetuning;
-mod levers;
+pub(crate) mod next_step;
 mod pretraining;
-mod record;
+pub(crate) mod run_record;
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ pub use finetuning::finetuning_page;
 pub use pretraining::pretraining_page;
 
 use crate::error::{Error, FolderProblem};
-use crate::json_file::exists;
+use crate::run_dir::json_file::exists;
 use bert_storage::Locate;
 
 /// A page and its findings.
@@ -60,7 +61,7 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
 /// # Errors
 /// When the run's files cannot be read.
 pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
-    Ok(findings::findings(&record::RunRecord::read(run)?.with_baselines()))
+    Ok(findings::findings(&run_record::RunRecord::read(run)?.with_baselines()))
 }
 
 fn findings_list(findings: &[Finding]) -> Markup {

@@ -7,11 +7,11 @@ use bert_pages::{Curve, Line, chart, downsample, figures, grouped, page, smooth,
 use maud::{Markup, html};
 
 use super::findings::findings;
-use super::record::RunRecord;
 use super::{Report, findings_list, settings};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::StepMetrics;
+use crate::report::run_record::RunRecord;
 
 /// Maximum number of points of a curve; longer ones are averaged over intervals.
 const POINTS: usize = 400;
@@ -224,7 +224,8 @@ fn held_out_table(run: &RunRecord) -> Markup {
 }
 
 fn references() -> Markup {
-    let header = ["", "training", "masked LM accuracy (%)", "masked LM loss (nats)", "next-sentence accuracy (%)"];
+    let header =
+        ["", "training", "masked LM accuracy (%)", "masked LM loss (nats)", "next-sentence accuracy (%)"];
     html! {
         details {
             summary { "Published results, with vocabularies of 30,000 word pieces" }

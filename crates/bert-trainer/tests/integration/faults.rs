@@ -6,10 +6,10 @@ use std::path::Path;
 
 use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_storage::{Disk, FileSystem, Located};
-use bert_trainer::checkpoint::CheckpointFolder;
-use bert_trainer::config::PretrainConfig;
 use bert_trainer::export::{Export, export_on};
+use bert_trainer::pretrain::config::PretrainConfig;
 use bert_trainer::pretrain::{PretrainEvent, pretrain_on};
+use bert_trainer::run_dir::checkpoint::CheckpointFolder;
 use bert_trainer::{Error, FolderProblem, StopFlag};
 
 use crate::runs::{World, run_to_end};

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use bert_random::{Domain, Random, Stream};
 use bert_storage::faults::Faulty;
-use bert_trainer::checkpoint::{CheckpointFolder, verify};
-use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::pretrain::config::PretrainConfig;
 use bert_trainer::pretrain::pretrain_on;
+use bert_trainer::run_dir::checkpoint::{CheckpointFolder, verify};
 use bert_trainer::{Error, StopFlag};
 
 use crate::runs::{World, run_to_end};

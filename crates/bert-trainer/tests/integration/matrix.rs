@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use bert_data::{BuildConfig, Layout, Masking};
-use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::pretrain::config::PretrainConfig;
 
 use crate::runs::{World, run_to_end, run_until};
 

@@ -4,10 +4,10 @@ use std::fs;
 
 use bert_data::Layout;
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
-use bert_trainer::baselines::{Baseline, baselines};
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::evaluation::ngram_baselines::{Baseline, baselines};
+use bert_trainer::evaluation::top_k::top_k_accuracy;
 use bert_trainer::evaluation::{Evaluation, evaluate};
-use bert_trainer::top_k::top_k_accuracy;
 use bert_trainer::{DeviceName, Error};
 use burn::module::Module;
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
-use bert_trainer::optimizer::{AdamW, AdamWConfig};
-use bert_trainer::train_step::{MicroBatchLoss, train_step};
+use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::step::{MicroBatchLoss, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 

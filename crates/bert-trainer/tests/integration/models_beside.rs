@@ -7,9 +7,9 @@ use std::path::Path;
 use bert_model::read_safetensors;
 use bert_storage::faults::Faulty;
 use bert_trainer::StopFlag;
-use bert_trainer::checkpoint::CheckpointFolder;
 use bert_trainer::evaluation::EvaluationRecord;
 use bert_trainer::pretrain::{PretrainEvent, pretrain_on};
+use bert_trainer::run_dir::checkpoint::CheckpointFolder;
 
 use crate::runs::{World, run_to_end, run_until};
 

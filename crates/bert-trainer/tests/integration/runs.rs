@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, build};
 use bert_storage::faults::Faulty;
-use bert_trainer::config::PretrainConfig;
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::pretrain::config::PretrainConfig;
 use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain, pretrain_on};
 use bert_trainer::{Error, StopFlag};
 use clap::{Args, Command, FromArgMatches};
@@ -253,7 +253,7 @@ fn resume_reports_other_held_out_data() {
 #[test]
 fn unreadable_checkpoint_folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(folder.path());
+    let checkpoints = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(folder.path());
     assert!(checkpoints.steps().unwrap().is_empty());
     fs::write(folder.path().join("checkpoints"), "no folder").unwrap();
     assert!(checkpoints.steps().is_err() && checkpoints.newest_good(&mut |_| {}).is_err());
@@ -421,7 +421,7 @@ fn too_many_skipped_steps_stop_the_run() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
     // No checkpoint of a skipped step has replaced it.
-    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("run"));
+    let checkpoints = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&world.at("run"));
     assert_eq!(checkpoints.steps().unwrap(), [1]);
     let (_, state) = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
@@ -469,7 +469,7 @@ fn skipped_step_changes_no_weights() {
     assert!(metrics.iter().all(|m| m.skipped != (m.loss.is_finite() && m.gradient_norm.is_finite())));
     let text = fs::read_to_string(world.at("whole/metrics.jsonl")).unwrap();
     assert_eq!(text.matches("\"skipped\":true").count(), skipped.len());
-    let (_, state) = bert_trainer::checkpoint::CheckpointFolder::of_run(&world.at("whole"))
+    let (_, state) = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&world.at("whole"))
         .newest_good(&mut |error| panic!("{error}"))
         .unwrap()
         .unwrap();
@@ -497,7 +497,7 @@ fn corrupt_checkpoint_does_not_evict_valid_ones() {
     // One step after the valid one, and still before the corrupt one.
     let config = world.config("run", &flags);
     run_until(&config, true, 7);
-    let checkpoints = bert_trainer::checkpoint::CheckpointFolder::of_run(&config.output);
+    let checkpoints = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [7]);
     checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     run_to_end(&config, true);

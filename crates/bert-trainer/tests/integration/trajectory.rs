@@ -10,8 +10,8 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_trainer::optimizer::{AdamW, AdamWConfig};
-use bert_trainer::train_step::{MicroBatchLoss, train_step};
+use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::step::{MicroBatchLoss, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 

@@ -12,9 +12,9 @@ use bert_model::{
 use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
 use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
-use bert_trainer::optimizer::{AdamW, AdamWConfig};
-use bert_trainer::pretrain::pretraining_objective;
-use bert_trainer::train_step::{MicroBatchLoss, train_step};
+use bert_trainer::pretrain::objective::pretraining_objective;
+use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::step::{MicroBatchLoss, train_step};
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 

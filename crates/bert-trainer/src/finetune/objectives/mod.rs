@@ -8,28 +8,29 @@
 //! | the answer span in a text | `spans.rs` | `BertForQuestionAnswering` |
 //! | a tag for every word | `tags.rs` | `BertForTokenClassification` |
 
-pub(super) mod labels;
+pub(crate) mod classification;
+pub(crate) mod datasets;
+pub(crate) mod holdout;
+pub(crate) mod question_answering;
 mod scale;
-mod sets;
-pub(super) mod spans;
-pub(super) mod tags;
+pub(crate) mod token_classification;
 
 use bert_model::{Architecture, BertConfig, Mode};
 use burn::tensor::{Device, Int, Tensor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::adapter::FusionReport;
 use super::output::Output;
-use super::setup::Setup;
+use crate::compute::host_tensors::int_vector;
+use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
-use crate::host::int_vector;
-use crate::padding::PaddedBatch;
-use crate::significance::{Calibration, SeedRun, SeedSummary};
-use crate::stop::{StopFlag, StopRequested};
-use crate::tasks::Scores;
-pub(super) use sets::Part;
-use sets::Sets;
+use crate::finetune::model::adapters::FusionReport;
+use crate::finetune::model::pretrained::Setup;
+pub(super) use crate::finetune::objectives::datasets::Part;
+use crate::finetune::objectives::datasets::Sets;
+use crate::training::stop_flag::{StopFlag, StopRequested};
+use bert_tasks::Scores;
+use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary};
 use std::collections::BTreeMap;
 
 /// A batch of sequences, with two numbers for each target.

@@ -5,7 +5,7 @@
 
 use burn::nn::Linear;
 
-use crate::tasks::Label;
+use bert_tasks::Label;
 
 /// Mean and standard deviation of the training scores.
 #[derive(Clone, Copy, Debug, PartialEq)]

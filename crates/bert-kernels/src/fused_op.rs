@@ -1,0 +1,228 @@
+//! Converts burn's tensors to slices of `Flex` tensors and back, with autodiff.
+//!
+//! An operation implements [`Fused`] once, for N inputs, with its own backward pass; [`apply`] runs it and decides
+//! whether to record a graph. burn's `#[backend_extension]` dispatches on the run-time backend in the same way, but
+//! panics on backends without an implementation, where these operations fall back to burn's own.
+
+use std::fmt::Debug;
+
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::flex::FlexTensor;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Autodiff, Backend, BackendTensor, BackendTypes, DispatchAutodiffContext, DispatchTensorKind, Flex,
+    GradientCheckpointingStrategy,
+};
+use burn::tensor::{DType, Tensor};
+
+use crate::compute::{Compute, Kernels, Precision};
+use crate::matmul::support::has_bf16_instructions;
+
+/// `Flex` with autodiff.
+type Graph = Autodiff<Flex>;
+
+/// The backend of a tensor, which decides whether the fused kernels can use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TensorBackend {
+    /// An f32 tensor on `Flex`.
+    Flex,
+    /// The same, with autodiff and without gradient checkpointing.
+    FlexAutodiff,
+    /// Any other tensor.
+    Other,
+}
+
+/// Returns the backend of `x`.
+pub(crate) fn tensor_backend<const D: usize>(x: &Tensor<D>) -> TensorBackend {
+    if x.dtype() != DType::F32 {
+        return TensorBackend::Other;
+    }
+    let x = x.clone().into_dispatch();
+    match (&x.kind, x.autodiff) {
+        (DispatchTensorKind::Flex(BackendTensor::Float(_)), DispatchAutodiffContext::Disabled) => {
+            TensorBackend::Flex
+        }
+        (
+            DispatchTensorKind::Autodiff(inner),
+            DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled),
+        ) => match inner.as_ref() {
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(_)) => TensorBackend::FlexAutodiff,
+            _ => TensorBackend::Other,
+        },
+        _ => TensorBackend::Other,
+    }
+}
+
+/// Returns whether `x` is on `Flex`, with or without a graph, of any type.
+pub(crate) fn on_flex<const D: usize>(x: &Tensor<D>) -> bool {
+    let kind = match x.clone().into_dispatch().kind {
+        DispatchTensorKind::Autodiff(inner) => *inner,
+        kind => kind,
+    };
+    matches!(kind, DispatchTensorKind::Flex(_))
+}
+
+/// Returns the fused path for these inputs, or `None` if burn's own operations have to run.
+pub(crate) fn fused_path(compute: Compute, backends: &[TensorBackend]) -> Option<TensorBackend> {
+    let no_products = compute.precision == Precision::Bf16 && !has_bf16_instructions();
+    if compute.kernels == Kernels::Plain || no_products || backends.contains(&TensorBackend::Other) {
+        None
+    } else if backends.contains(&TensorBackend::FlexAutodiff) {
+        Some(TensorBackend::FlexAutodiff)
+    } else {
+        Some(TensorBackend::Flex)
+    }
+}
+
+/// An input of a fused operation.
+#[derive(Clone)]
+pub(crate) enum Input {
+    Flex(FlexTensor),
+    Graph(FloatTensor<Graph>),
+}
+
+impl<const D: usize> From<Tensor<D>> for Input {
+    fn from(x: Tensor<D>) -> Self {
+        let x = x.into_dispatch();
+        match x.kind {
+            DispatchTensorKind::Flex(BackendTensor::Float(x)) => Self::Flex(x),
+            DispatchTensorKind::Autodiff(inner) => match *inner {
+                DispatchTensorKind::Flex(BackendTensor::Autodiff(x)) => Self::Graph(x),
+                _ => unreachable!("fused_path admits Flex only"),
+            },
+            _ => unreachable!("fused_path admits Flex only"),
+        }
+    }
+}
+
+impl Input {
+    pub(crate) fn into_flex(self) -> FlexTensor {
+        match self {
+            Self::Flex(x) => x,
+            Self::Graph(x) => x.into_primitive(),
+        }
+    }
+
+    fn into_graph(self) -> FloatTensor<Graph> {
+        match self {
+            Self::Flex(x) => FloatTensor::<Graph>::new(x),
+            Self::Graph(x) => x,
+        }
+    }
+}
+
+/// A fused operation on N float tensors of a backend, with its own backward pass.
+pub(crate) trait Fused<const N: usize, B: BackendTypes = Flex>: Debug + Send + 'static {
+    /// Values that the forward pass saves for the backward pass.
+    type Saved: Clone + Debug + Send + 'static;
+
+    /// Whether the backward pass adds to the first input's existing gradient, by [`Fused::backward_accumulate`].
+    const ACCUMULATES: bool = false;
+
+    /// Returns the output and the saved values, which are dropped if no input is tracked.
+    fn forward(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Self::Saved);
+
+    /// Returns the output only, when no backward pass follows.
+    fn value(&self, inputs: [FloatTensor<B>; N]) -> FloatTensor<B> {
+        self.forward(inputs).0
+    }
+
+    /// Returns the gradients of the inputs that are `wanted`.
+    fn backward(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<B>>; N];
+
+    /// Computes [`Fused::backward`] for an operation with [`Fused::ACCUMULATES`]: `existing` is the first input's
+    /// gradient from other operations, and is returned with this operation's share added. A table that is used twice
+    /// needs one gradient of its size, not two and their sum.
+    fn backward_accumulate(
+        self,
+        saved: Self::Saved,
+        gradient: FloatTensor<B>,
+        wanted: [bool; N],
+        existing: Option<FloatTensor<B>>,
+    ) -> [Option<FloatTensor<B>>; N]
+    where
+        Self: Sized,
+    {
+        debug_assert!(existing.is_none(), "only an operation with ACCUMULATES gets a gradient");
+        self.backward(saved, gradient, wanted)
+    }
+}
+
+/// The node of a fused operation in the graph.
+#[derive(Debug)]
+struct Node<F, B: Backend> {
+    operation: F,
+    /// The tensor under which the existing gradient is stored.
+    first: Option<FloatTensor<Autodiff<B>>>,
+}
+
+impl<F: Fused<N, B>, B: Backend, const N: usize> Backward<B, N> for Node<F, B> {
+    type State = F::Saved;
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let existing = self.first.and_then(|first| grads.remove::<B>(&first));
+        let gradients = self.operation.backward_accumulate(ops.state, gradient, wanted, existing);
+        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<B>(parent.id, gradient);
+            }
+        }
+    }
+}
+
+/// Runs a fused operation, and records a graph on [`TensorBackend::FlexAutodiff`].
+pub(crate) fn apply<F: Fused<N>, const N: usize, const D: usize>(
+    operation: F,
+    path: TensorBackend,
+    inputs: [Input; N],
+) -> Tensor<D> {
+    apply_or(operation, path, inputs, F::value)
+}
+
+/// Runs [`apply`] with `value` instead of [`Fused::value`].
+pub(crate) fn apply_or<F: Fused<N>, const N: usize, const D: usize>(
+    operation: F,
+    path: TensorBackend,
+    inputs: [Input; N],
+    value: impl FnOnce(&F, [FlexTensor; N]) -> FlexTensor,
+) -> Tensor<D> {
+    if path == TensorBackend::Flex {
+        return Tensor::from_primitive::<Flex>(value(&operation, inputs.map(Input::into_flex)));
+    }
+    Tensor::from_primitive::<Graph>(record(operation, inputs.map(Input::into_graph)))
+}
+
+/// Runs a fused operation and records it in the graph of its inputs.
+pub(crate) fn record<F: Fused<N, B>, B: Backend, const N: usize>(
+    operation: F,
+    inputs: [FloatTensor<Autodiff<B>>; N],
+) -> FloatTensor<Autodiff<B>> {
+    let mut guards = Vec::with_capacity(N);
+    let mut first = None;
+    let inputs = inputs.map(|input| {
+        if F::ACCUMULATES && guards.is_empty() {
+            first = Some(input.clone());
+        }
+        let (primitive, guard) = input.into_parts();
+        guards.push(guard);
+        primitive
+    });
+    let guards: [_; N] = guards.try_into().expect("one guard per input");
+    let (output, saved) = operation.forward(inputs);
+    let node = Node { operation, first };
+    let prepared = node.prepare::<NoCheckpointing>(guards).compute_bound().stateful();
+    match prepared {
+        OpsKind::Tracked(prepared) => prepared.finish(saved, output),
+        OpsKind::UnTracked(prepared) => prepared.finish(output),
+    }
+}

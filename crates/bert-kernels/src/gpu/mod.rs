@@ -1,0 +1,146 @@
+//! Kernels for GPUs, written in CubeCL, for some of the operations.
+//!
+//! They take f32 tensors of burn's CubeCL backend and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
+//! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
+//! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
+//! mask would be made on the host and copied. Sums over rows and matrix products are burn's own.
+//!
+//! | module | operation |
+//! |---|---|
+//! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
+//! | [`layer_norm`] | LayerNorm over the last axis |
+//! | [`adamw`] | one update of a parameter and its moments |
+//! | [`softmax`] | scale + key bias + softmax + dropout of attention |
+//!
+//! # Tests
+//!
+//! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on the
+//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. The kernels have not been run on CUDA.
+
+pub(crate) mod adamw;
+pub(crate) mod dropout;
+pub(crate) mod gelu;
+pub(crate) mod layer_norm;
+pub(crate) mod softmax;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::compute::Kernels;
+use crate::fused_op::{Fused, record};
+
+/// Units of a cube; a power of two that every runtime supports.
+const UNITS: u32 = 128;
+
+/// Inputs of a kernel: plain tensors, or tensors with their nodes in a graph.
+enum Inputs<const N: usize> {
+    Plain([CubeTensor; N]),
+    Graph([FloatTensor<Autodiff<Cube>>; N]),
+}
+
+/// Returns flat f32 tensors of a CubeCL device, if all of them are and `kernels` is [`Kernels::Fused`].
+fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
+    if kernels == Kernels::Plain || !tensors.iter().all(is_supported) {
+        return None;
+    }
+    let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
+    if plain.iter().all(Option::is_some) {
+        return Some(Inputs::Plain(plain.map(|x| x.expect("all are there"))));
+    }
+    let graph = tensors.map(graph_primitive);
+    graph.iter().all(Option::is_some).then(|| Inputs::Graph(graph.map(|x| x.expect("all are there"))))
+}
+
+/// Returns whether a tensor is f32 and not in a graph with gradient checkpointing.
+fn is_supported(x: &Tensor<1>) -> bool {
+    use DispatchAutodiffContext::{Disabled, Enabled};
+    let context = x.clone().into_dispatch().autodiff;
+    x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
+}
+
+/// Returns the tensor in the graph; an untracked tensor joins it as a constant.
+fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
+    match x.clone().try_into_primitive::<Autodiff<Cube>>() {
+        Ok(x) => Some(x),
+        Err(_) => x.try_into_primitive::<Cube>().ok().map(FloatTensor::<Autodiff<Cube>>::new),
+    }
+}
+
+/// Runs an operation on flat tensors. Returns `None` if burn's own operations have to run instead.
+fn apply<F: Fused<N, Cube>, const N: usize>(
+    kernels: Kernels,
+    operation: F,
+    tensors: [Tensor<1>; N],
+) -> Option<Tensor<1>> {
+    match inputs(kernels, tensors)? {
+        Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
+        Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
+    }
+}
+
+/// Returns a tensor on the device of `x` to be overwritten.
+fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
+    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), x.dtype)
+}
+
+/// Returns the number of elements.
+fn len(x: &CubeTensor) -> usize {
+    x.meta.num_elements()
+}
+
+/// Returns the launch size with one unit for each of `count` elements.
+fn elementwise(count: usize) -> (CubeCount, CubeDim) {
+    let cubes = count.div_ceil(UNITS as usize) as u32;
+    // The maximum length of a grid's x axis may be 65535 cubes.
+    let x = cubes.clamp(1, 1 << 15);
+    (CubeCount::Static(x, cubes.div_ceil(x).max(1), 1), CubeDim::new_1d(UNITS))
+}
+
+/// Returns the launch size with one cube for each of `count` rows.
+fn one_cube_per_row(count: usize) -> (CubeCount, CubeDim) {
+    elementwise(count * UNITS as usize)
+}
+
+/// Returns the sum over the units of a cube, added in the same order on every device.
+#[cube]
+fn cube_sum(value: f32) -> f32 {
+    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+    let unit = UNIT_POS as usize;
+    shared[unit] = value;
+    sync_cube();
+    let mut half = (UNITS as usize / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let other = shared[unit + half];
+            shared[unit] += other;
+        }
+        sync_cube();
+        half /= 2;
+    }
+    shared[0]
+}
+
+/// Returns the maximum over the units of a cube.
+#[cube]
+fn cube_max(value: f32) -> f32 {
+    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+    let unit = UNIT_POS as usize;
+    shared[unit] = value;
+    sync_cube();
+    let mut half = (UNITS as usize / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let other = shared[unit + half];
+            shared[unit] = max(shared[unit], other);
+        }
+        sync_cube();
+        half /= 2;
+    }
+    shared[0]
+}

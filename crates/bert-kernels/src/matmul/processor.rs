@@ -1,0 +1,145 @@
+//! The properties of the processor that affect the bits and the speed of matrix products.
+//!
+//! The bits depend on the vector instructions, and on the size of the L1 data cache: the `gemm` crate derives from it
+//! how many terms it adds up before it rounds them into the result. The speed is measured, since no list of processors
+//! tells which of them are faster in bf16.
+
+use std::time::{Duration, Instant};
+
+use gemm_common::cache::CACHE_INFO;
+
+use crate::compute::Precision;
+use crate::matmul::matrix_view::{Matrix, Threads};
+use crate::matmul::support::has_bf16_instructions;
+use crate::matmul::{MatmulContext, multiply};
+
+/// Returns the vector instructions of this processor that products and sums use, in one line.
+pub fn instruction_set() -> String {
+    let mut found = vec![std::env::consts::ARCH];
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        let known = [
+            ("avx2", has!("avx2")),
+            ("fma", has!("fma")),
+            ("avx512f", has!("avx512f")),
+            ("avx512bw", has!("avx512bw")),
+            ("avx512dq", has!("avx512dq")),
+            ("avx512vl", has!("avx512vl")),
+            ("avx512bf16", has!("avx512bf16")),
+        ];
+        found.extend(known.into_iter().filter_map(|(name, has)| has.then_some(name)));
+        if crate::matmul::bf16::on_tiles() {
+            found.push("amx-bf16");
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        found.push("neon");
+    }
+    found.join(" ")
+}
+
+/// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
+pub fn l1_cache() -> [usize; 3] {
+    let cache = CACHE_INFO[0];
+    // The minimum values that it uses, whatever the system reports.
+    [cache.cache_bytes.max(32 << 10), cache.associativity.max(2), cache.cache_line_bytes.max(64)]
+}
+
+/// The shortest time of one product in each precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProductTimes {
+    /// In f32.
+    pub f32: Duration,
+    /// In bf16.
+    pub bf16: Duration,
+}
+
+/// Maximum multiplications of a product that is timed: 3 to 15 milliseconds on one core.
+const MAX_MULTIPLICATIONS: usize = 1 << 27;
+/// Maximum rows of such a product.
+const MAX_ROWS: usize = 512;
+/// After this time no further pair of products is started, if there were enough.
+const BUDGET: Duration = Duration::from_millis(80);
+/// Maximum number of pairs; the first one warms up.
+const MAX_PAIRS: usize = 6;
+/// Minimum number of pairs: if another program takes the core during one product, there is a second one to compare.
+const MIN_PAIRS: usize = 3;
+
+/// Times a dense layer's product of `rows` rows, from `input` to `output` features, in f32 and in bf16, for a tenth of
+/// a second in all. Large products are cut to fewer rows and features. Returns `None` without bf16 instructions.
+pub fn product_times(rows: usize, input: usize, output: usize) -> Option<ProductTimes> {
+    if !has_bf16_instructions() {
+        return None;
+    }
+    let (m, k) = (rows.clamp(1, MAX_ROWS), input.clamp(1, MAX_MULTIPLICATIONS / MAX_ROWS));
+    let n = output.clamp(1, (MAX_MULTIPLICATIONS / (m * k)).max(1));
+    let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
+    Some(fastest(|precision| {
+        let started = Instant::now();
+        let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
+        multiply(
+            MatmulContext::new(precision, Threads::All),
+            (m, n, k),
+            (&mut c, n),
+            false,
+            factors.0,
+            factors.1,
+        );
+        started.elapsed()
+    }))
+}
+
+/// Returns the shortest times that `run` reports, alternating the precisions: of [`MAX_PAIRS`], or of [`MIN_PAIRS`] and
+/// any more that fit in [`BUDGET`].
+fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
+    let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
+    let mut spent = Duration::ZERO;
+    for pairs in 1..=MAX_PAIRS {
+        let (f32, bf16) = (run(Precision::F32), run(Precision::Bf16));
+        best = ProductTimes { f32: best.f32.min(f32), bf16: best.bf16.min(bf16) };
+        spent += f32 + bf16;
+        if spent >= BUDGET && pairs >= MIN_PAIRS {
+            break;
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timing_stops_at_budget_and_returns_the_minimum() {
+        let ms = Duration::from_millis;
+        for (each, pairs) in [(ms(1), MAX_PAIRS), (ms(10), 3), (ms(500), MIN_PAIRS)] {
+            let mut runs = 0;
+            let times = fastest(|precision| {
+                runs += 1;
+                // The first pair is a warm-up, and slow.
+                let cold = if runs <= 2 { each / 2 } else { Duration::ZERO };
+                each + cold + if precision == Precision::Bf16 { each } else { Duration::ZERO }
+            });
+            assert_eq!(runs, 2 * pairs, "{each:?}");
+            assert_eq!(times, ProductTimes { f32: each, bf16: 2 * each });
+        }
+    }
+
+    #[test]
+    fn products_are_timed_if_bf16_is_available() {
+        for (rows, input, output) in [(1, 1, 1), (4096, 256, 1024), (1 << 20, 1024, 4096)] {
+            let times = product_times(rows, input, output);
+            assert_eq!(times.is_some(), has_bf16_instructions());
+            assert!(times.is_none_or(|times| times.f32 > Duration::ZERO && times.bf16 > Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn instruction_set_and_l1_cache_are_detected() {
+        assert!(instruction_set().starts_with(std::env::consts::ARCH));
+        let [bytes, ways, line] = l1_cache();
+        assert!(bytes >= 32 << 10 && ways >= 2 && line >= 64);
+    }
+}

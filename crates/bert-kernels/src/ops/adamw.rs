@@ -1,0 +1,152 @@
+//! The global gradient norm, and the AdamW update in one pass over each tensor.
+//!
+//! ```text
+//! g <- g * scale                            (scale < 1 where the global norm was clipped)
+//! m <- b1 m + (1 - b1) g ;  v <- b2 v + (1 - b2) g^2
+//! u <- (m / c1) / (sqrt(v / c2) + eps)      (c = 1 without bias correction)
+//! p <- p - lr (u + decay p)
+//! ```
+//!
+//! Ports `AdamWeightDecayOptimizer` of the reference's `optimization.py`. [`update`] overwrites the buffers of the
+//! parameter and its moments in place, unless they are shared. The caller chooses the learning rate, the clipping and
+//! the parameters that decay.
+
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use crate::compute::Compute;
+use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
+use crate::cpu::math::vectorized;
+use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
+use crate::ops::ordered_sum;
+pub use crate::types::{AdamW, State};
+
+/// Number of elements per task, and per partial sum of squares.
+const CHUNK: usize = 1 << 14;
+
+/// Updates a parameter and its moments, and returns them.
+///
+/// # Shapes
+///
+/// - all: `[n]`
+pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) -> State {
+    let n = gradient.dims();
+    let State { parameter, first, second } = &state;
+    assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
+    let backends =
+        [tensor_backend(parameter), tensor_backend(first), tensor_backend(second), tensor_backend(&gradient)];
+    if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
+        #[cfg(feature = "cubecl")]
+        if let Some(state) = crate::gpu::adamw::update(compute.kernels, &state, &gradient, step) {
+            return state;
+        }
+        return plain(state, gradient, step);
+    }
+    let State { parameter, first, second } = state;
+    let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
+    let (mut parameter, mut first, mut second) = (own(parameter), own(first), own(second));
+    let gradient = own(gradient);
+    slice_mut(&mut parameter)
+        .par_chunks_mut(CHUNK)
+        .zip(slice_mut(&mut first).par_chunks_mut(CHUNK))
+        .zip(slice_mut(&mut second).par_chunks_mut(CHUNK))
+        .zip(slice(&gradient).par_chunks(CHUNK))
+        .for_each(|(((p, m), v), g)| update_chunk(p, m, v, g, step));
+    let tensor = |x: FlexTensor| Tensor::from_primitive::<Flex>(x);
+    State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
+}
+
+/// Computes [`update`] with burn's own operations.
+///
+/// # Shapes
+///
+/// - same as [`update`]
+pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
+    let State { parameter, first, second } = state;
+    let gradient = if step.gradient_scale == 1.0 { gradient } else { gradient * step.gradient_scale };
+    let first = first * step.beta1 + gradient.clone() * (1.0 - step.beta1);
+    let second = second * step.beta2 + gradient.clone() * gradient * (1.0 - step.beta2);
+    let update = match step.corrections {
+        Some((c1, c2)) => first.clone() / c1 / ((second.clone() / c2).sqrt() + step.epsilon),
+        None => first.clone() / (second.clone().sqrt() + step.epsilon),
+    };
+    let update =
+        if step.weight_decay == 0.0 { update } else { update + parameter.clone() * step.weight_decay };
+    State { parameter: parameter - update * step.learning_rate, first, second }
+}
+
+vectorized! {
+    fn update_chunk(p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: AdamW) {
+        let (b1, b2) = (step.beta1 as f32, step.beta2 as f32);
+        let (a1, a2) = ((1.0 - step.beta1) as f32, (1.0 - step.beta2) as f32);
+        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
+        let (c1, c2) = (c1 as f32, c2 as f32);
+        let (epsilon, decay) = (step.epsilon as f32, step.weight_decay as f32);
+        let (scale, rate) = (step.gradient_scale as f32, step.learning_rate as f32);
+        for (((p, m), v), g) in p.iter_mut().zip(m).zip(v).zip(g) {
+            let g = g * scale;
+            *m = *m * b1 + g * a1;
+            *v = *v * b2 + g * g * a2;
+            let update = (*m / c1) / ((*v / c2).sqrt() + epsilon) + *p * decay;
+            *p -= update * rate;
+        }
+    }
+}
+
+/// Returns the sum of the squares of all elements of all tensors.
+///
+/// The sums of fixed-size chunks are added in f64 and in order. On `Flex` each chunk is summed in f64 too; on other
+/// backends it is summed in the tensor's precision, and all sums are copied to the host in one transfer.
+///
+/// # Shapes
+///
+/// - tensors: `[n]` each, with any `n`
+pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
+    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
+    if fused_path(compute, &backends).is_none() {
+        return plain_squared_norm(tensors);
+    }
+    tensors
+        .iter()
+        .map(|x| {
+            let x = contiguous(Input::from(x.clone()).into_flex());
+            let parts: Vec<f64> = slice(&x).par_chunks(CHUNK).map(sum_of_squares).collect();
+            parts.into_iter().sum::<f64>()
+        })
+        .sum()
+}
+
+/// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
+///
+/// # Shapes
+///
+/// - same as [`squared_norm`]
+pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
+    if tensors.is_empty() {
+        return 0.0;
+    }
+    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect();
+    Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
+}
+
+/// Lanes of a sum of squares: several f64 vectors, because additions to one vector have to wait for each other.
+const SQUARES: usize = 64;
+
+vectorized! {
+    fn sum_of_squares(x: &[f32]) -> f64 {
+        let mut lanes = [0f64; SQUARES];
+        let chunks = x.chunks_exact(SQUARES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (lane, x) in lanes.iter_mut().zip(chunk) {
+                *lane += f64::from(*x) * f64::from(*x);
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(rest) {
+            *lane += f64::from(*x) * f64::from(*x);
+        }
+        lanes.into_iter().sum()
+    }
+}

@@ -1,0 +1,166 @@
+//! The product of a dense layer: `y = x W`, backward `dx = dy W'` and `dW = x' dy`.
+//!
+//! All rows are one product, for any shape of x; burn's own `linear` multiplies batch by batch and packs the weight
+//! again for each batch. The operation that follows adds the bias.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Tensor, assert_shape};
+
+use crate::compute::Precision;
+use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
+use crate::fused_op::{Fused, apply_or, fused_path, tensor_backend};
+use crate::matmul::matrix_view::{Matrix, Side, Threads};
+use crate::matmul::packed_weights::{KernelContext, PackedWeights};
+use crate::matmul::{MatmulContext, SharedOperand, multiply, run_both};
+use crate::ops::plain::linear;
+
+/// Returns `x W`.
+///
+/// # Shapes
+///
+/// - x: `[.., d_input]`
+/// - weight: `[d_input, d_output]`
+/// - output: `[.., d_output]`
+pub fn product<'a, const D: usize>(
+    ctx: impl Into<KernelContext<'a>>,
+    x: Tensor<D>,
+    weight: Tensor<2>,
+) -> Tensor<D> {
+    let KernelContext { compute, packed } = ctx.into();
+    assert_shape!(weight, [x.dims()[D - 1], _]);
+    match fused_path(compute, &[tensor_backend(&x), tensor_backend(&weight)]) {
+        Some(path) => apply_or(Dense(compute.precision), path, [x.into(), weight.into()], |dense, inputs| {
+            dense.product(inputs.map(contiguous).each_ref(), packed)
+        }),
+        None => linear(compute.precision, x, weight, None),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Dense(Precision);
+
+impl Dense {
+    fn product(self, [x, weight]: [&FlexTensor; 2], cache: Option<&PackedWeights>) -> FlexTensor {
+        let mut shape = x.layout().shape().clone();
+        let last = shape.num_dims() - 1;
+        shape[last] = width(weight);
+        let mut y = buffer(shape.num_elements());
+        forward(MatmulContext::new(self.0, Threads::All), slice(x), weight, cache, &mut y);
+        tensor(y, shape)
+    }
+}
+
+impl Fused<2> for Dense {
+    type Saved = [FlexTensor; 2];
+
+    fn forward(&self, inputs: [FlexTensor; 2]) -> (FlexTensor, Self::Saved) {
+        let inputs = inputs.map(contiguous);
+        (self.product(inputs.each_ref(), None), inputs)
+    }
+
+    fn backward(
+        self,
+        [x, weight]: Self::Saved,
+        gradient: FlexTensor,
+        [x_wanted, weight_wanted]: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
+        let gradient = contiguous(gradient);
+        let output = width(&weight);
+        let mut d_x = x_wanted.then(|| buffer(slice(&x).len()));
+        let mut d_weight = weight_wanted.then(|| buffer(slice(&weight).len()));
+        run_both(
+            |threads| {
+                if let Some(d_x) = &mut d_x {
+                    backward_x(
+                        MatmulContext::new(self.0, threads),
+                        slice(&weight),
+                        output,
+                        slice(&gradient),
+                        d_x,
+                        false,
+                    );
+                }
+            },
+            |threads| {
+                if let Some(d_weight) = &mut d_weight {
+                    backward_weight(
+                        MatmulContext::new(self.0, threads),
+                        slice(&x),
+                        output,
+                        slice(&gradient),
+                        d_weight,
+                    );
+                }
+            },
+        );
+        let shape_of = |x: &FlexTensor| x.layout().shape().clone();
+        [
+            d_x.map(|d_x| tensor(d_x, shape_of(&x))),
+            d_weight.map(|d_weight| tensor(d_weight, shape_of(&weight))),
+        ]
+    }
+}
+
+/// Computes `y = x W`.
+pub(crate) fn forward(
+    ctx: MatmulContext,
+    x: &[f32],
+    weight: &FlexTensor,
+    cache: Option<&PackedWeights>,
+    y: &mut [f32],
+) {
+    let output = width(weight);
+    let (input, rows) = (slice(weight).len() / output, y.len() / output);
+    let weight = SharedOperand::weight(ctx, cache, weight);
+    multiply(ctx, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.operand());
+}
+
+/// Computes `dx = dy W'`, or adds it to the given buffer.
+pub(crate) fn backward_x(
+    ctx: MatmulContext,
+    weight: &[f32],
+    output: usize,
+    gradient: &[f32],
+    d_x: &mut [f32],
+    add: bool,
+) {
+    let (input, rows) = (weight.len() / output, gradient.len() / output);
+    let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
+    multiply(ctx, (rows, input, output), (d_x, input), add, gradient, weight);
+}
+
+/// Computes `dW = x' dy`.
+pub(crate) fn backward_weight(
+    ctx: MatmulContext,
+    x: &[f32],
+    output: usize,
+    gradient: &[f32],
+    d_weight: &mut [f32],
+) {
+    let (input, rows) = (d_weight.len() / output, gradient.len() / output);
+    let gradient = SharedOperand::new(ctx, Side::Right, Matrix::rows(gradient, output), output, rows);
+    transposed_product(ctx, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
+}
+
+/// Maximum columns of an f32 product for which gemm reads a transposed left factor without packing. For more columns it
+/// packs the factor first, which takes a tenth of the product's time. (Products in bf16 pack every factor.)
+const STRIP: usize = 128;
+/// Maximum number of strips for which reading the factor once per strip is faster than packing it.
+const STRIPS: usize = 4;
+
+/// Computes `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns; rows of c are adjacent.
+pub(crate) fn transposed_product(
+    ctx: MatmulContext,
+    (m, n, k): (usize, usize, usize),
+    c: &mut [f32],
+    a: Matrix,
+    b: &SharedOperand,
+) {
+    if ctx.precision == Precision::Bf16 || n > STRIPS * STRIP {
+        return multiply(ctx, (m, n, k), (c, n), false, a.transposed(), b.operand());
+    }
+    for first in (0..n).step_by(STRIP) {
+        let columns = STRIP.min(n - first);
+        multiply(ctx, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
+    }
+}

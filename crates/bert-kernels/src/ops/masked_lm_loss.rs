@@ -1,0 +1,355 @@
+//! The masked-LM loss: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i`, `z = h E' + b`.
+//!
+//! h holds the transformed hidden states at the masked positions, E is the word embedding table and b the output bias;
+//! the result is `-log p(label)` of each position. Ports `get_masked_lm_output` of the reference's
+//! `run_pretraining.py`.
+//!
+//! The kernel processes the vocabulary in blocks of columns, whose logits stay in a core's L2 cache. The forward pass
+//! replaces the logits of a block by `exp(z - max)`, where max is the row's maximum logit in that block, and computes
+//! the log-sum-exp from the maxima and sums of the blocks. The backward pass turns each block into
+//! `dz = (softmax(z) - onehot(label)) g`; `dh = dz E`, `dE = dz' h` and `db = sum(dz)` are products and sums of it.
+//!
+//! The exponentials are saved for the backward pass, the only `[n, vocab]` buffer. With bf16 tiles the logits are
+//! recomputed instead, which takes less time than writing and reading the exponentials.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Int, Tensor, assert_shape};
+use rayon::prelude::*;
+
+use crate::compute::{Compute, Precision};
+use crate::cpu::buffer_pool::scratch;
+use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, tensor, width};
+use crate::cpu::math::{exp_to_88, map_sum, max, vectorized};
+use crate::cpu::row_blocks::{add, add_bias, add_rows};
+use crate::fused_op::{Fused, apply, fused_path, tensor_backend};
+use crate::matmul::matrix_view::{Matrix, Side, Threads};
+use crate::matmul::{MatmulContext, Operand, SharedOperand, multiply};
+use crate::ops::dense::transposed_product;
+use crate::ops::plain::matmul;
+
+/// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
+/// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
+pub(crate) const COLUMNS: usize = 384;
+/// Maximum number of parts of the sum for `dh`, and of parts of each part: up to 64 threads have work. A few threads
+/// hold only the first level in memory at the same time.
+const GROUPS: usize = 8;
+/// Number of elements of such a sum that one task adds up.
+const ADDED: usize = 1 << 12;
+
+/// Returns `-log p(label)` of each row.
+///
+/// # Shapes
+///
+/// - transformed: `[n, hidden]`
+/// - table: `[vocab, hidden]`; bias: `[vocab]`
+/// - labels and output: `[n]`; `n` may be 0
+pub fn masked_lm_nll(
+    compute: Compute,
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> Tensor<1> {
+    let [n, hidden] = transformed.dims();
+    let [vocab] = bias.dims();
+    assert_shape!(table, [vocab, hidden]);
+    assert_shape!(labels, [n]);
+    if n == 0 {
+        return Tensor::zeros([0], &transformed.device());
+    }
+    match fused_path(compute, &[tensor_backend(&transformed), tensor_backend(&table), tensor_backend(&bias)])
+    {
+        Some(path) => {
+            let operation = MaskedLm { labels: indices(labels), precision: compute.precision };
+            apply(operation, path, [transformed.into(), table.into(), bias.into()])
+        }
+        None => plain(compute, transformed, table, bias, labels),
+    }
+}
+
+/// Computes [`masked_lm_nll`] with burn's own operations. The label's logit is one dot product, so nothing is gathered
+/// from the `[n, vocab]` logits.
+///
+/// # Shapes
+///
+/// - same as [`masked_lm_nll`]
+pub fn plain(
+    compute: Compute,
+    transformed: Tensor<2>,
+    table: Tensor<2>,
+    bias: Tensor<1>,
+    labels: Tensor<1, Int>,
+) -> Tensor<1> {
+    let [n, _] = transformed.dims();
+    let label_rows = table.clone().select(0, labels.clone()); // [n, hidden]
+    let label_bias = bias.clone().select(0, labels); // [n]
+    let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
+    let logits = matmul(compute.precision, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    log_sum_exp(logits) - label_logits
+}
+
+/// Returns `log(sum(exp(logits)))` of each row, computed with burn's operations.
+///
+/// # Shapes
+///
+/// - logits: `[rows, classes]`
+/// - output: `[rows]`
+pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {
+    let [rows, _] = logits.dims();
+    // The maximum cancels out of the value and the gradient; it keeps exp() from overflowing.
+    let max = logits.clone().detach().max_dim(1); // [rows, 1]
+    let sum = (logits - max.clone()).exp().sum_dim(1); // [rows, 1]
+    (sum.log() + max).reshape([rows]) // [rows]
+}
+
+#[derive(Clone, Debug)]
+struct MaskedLm {
+    labels: Vec<usize>,
+    precision: Precision,
+}
+
+/// The inputs; unless the backward pass recomputes the logits, `exp(z - max)` of every block, where max is the row's
+/// maximum logit in that block; max and the sum of exponentials of each block and row; the log-sum-exp of each row.
+type Saved = ([FlexTensor; 3], Option<FlexTensor>, Vec<[f32; 2]>, Vec<f32>);
+
+/// Computes the logits of all rows for the words of `table` and `bias`.
+fn logits(
+    precision: Precision,
+    transformed: Operand,
+    table: &[f32],
+    bias: &[f32],
+    hidden: usize,
+    block: &mut [f32],
+) {
+    let (rows, columns) = (block.len() / bias.len(), bias.len());
+    let table = Matrix::rows(table, hidden).transposed();
+    let ctx = MatmulContext::new(precision, Threads::One);
+    multiply(ctx, (rows, columns, hidden), (&mut *block, columns), false, transformed, table);
+    add_bias(block, bias);
+}
+
+/// Computes the logits z of all rows block by block. Returns the maximum of z and the sum of `exp(z - max)` for each
+/// block and row, and for each row the result of `label_value`, called with the row's logits in the block of its label
+/// and the label's column in that block. Writes the exponentials of each block to `kept`, if given.
+pub(crate) fn logits_by_blocks<T: Copy + Default + Send>(
+    precision: Precision,
+    [transformed, table, bias]: [&[f32]; 3],
+    labels: &[usize],
+    kept: Option<&mut [f32]>,
+    label_value: impl Fn(&[f32], usize) -> T + Sync,
+) -> (Vec<[f32; 2]>, Vec<T>) {
+    let (n, vocab) = (labels.len(), bias.len());
+    let (hidden, blocks) = (table.len() / vocab, vocab.div_ceil(COLUMNS));
+    let all = MatmulContext::new(precision, Threads::All);
+    let shared = SharedOperand::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
+    let mut parts = vec![[0f32; 2]; blocks * n];
+    let mut label_values = vec![T::default(); blocks * n];
+    let kept_blocks: Vec<Option<&mut [f32]>> = match kept {
+        Some(kept) => kept.chunks_mut(n * COLUMNS).map(Some).collect(),
+        None => (0..blocks).map(|_| None).collect(),
+    };
+    parts
+        .par_chunks_mut(n)
+        .zip(kept_blocks)
+        .zip(label_values.par_chunks_mut(n))
+        .zip(table.par_chunks(COLUMNS * hidden))
+        .zip(bias.par_chunks(COLUMNS))
+        .enumerate()
+        .for_each(|(index, ((((parts, kept_block), label_values), table), bias))| {
+            let mut discarded = kept_block.is_none().then(|| scratch(n * bias.len()));
+            let block = kept_block.or(discarded.as_deref_mut()).expect("a kept or a scratch block");
+            logits(precision, shared.operand(), table, bias, hidden, block);
+            let labels = labels.iter().zip(label_values);
+            for ((label, value), row) in labels.zip(block.chunks_exact(bias.len())) {
+                if let Some(column) = label.checked_sub(index * COLUMNS)
+                    && column < row.len()
+                {
+                    *value = label_value(row, column);
+                }
+            }
+            sums_of_exponentials(block, bias.len(), parts);
+        });
+    let of_row = |(row, label): (usize, &usize)| {
+        assert!(*label < vocab, "label {label} in a vocabulary of {vocab}");
+        label_values[label / COLUMNS * n + row]
+    };
+    let label_values = labels.iter().enumerate().map(of_row).collect();
+    (parts, label_values)
+}
+
+/// Returns `log(sum(exp(z)))` of a row. `parts`, `[blocks, n]`, holds the maximum of z and the sum of `exp(z - max)`.
+pub(crate) fn log_sum(parts: &[[f32; 2]], n: usize, row: usize) -> f32 {
+    let of_row = || parts[row..].iter().step_by(n);
+    let max_logit = of_row()
+        .fold(f32::NEG_INFINITY, |max_logit, [part, _]| if *part > max_logit { *part } else { max_logit });
+    let total: f64 = of_row().map(|[part, sum]| f64::from(*sum) * f64::from(part - max_logit).exp()).sum();
+    (f64::from(max_logit) + total.ln()) as f32
+}
+
+impl Fused<3> for MaskedLm {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Saved) {
+        let inputs = inputs.map(contiguous);
+        let values = inputs.each_ref().map(slice);
+        let (n, vocab) = (self.labels.len(), values[2].len());
+        #[cfg(target_arch = "x86_64")]
+        let recomputes = self.precision == Precision::Bf16 && crate::matmul::bf16::on_tiles();
+        #[cfg(not(target_arch = "x86_64"))]
+        let recomputes = false;
+        let mut exponentials = (!recomputes).then(|| buffer(n * vocab));
+        let kept = exponentials.as_deref_mut();
+        let (parts, label_logits) =
+            logits_by_blocks(self.precision, values, &self.labels, kept, |row, column| row[column]);
+        let exponentials = exponentials.map(|values| tensor(values, [n * vocab]));
+        let log_sums: Vec<f32> = (0..n).into_par_iter().map(|row| log_sum(&parts, n, row)).collect();
+        let nll = log_sums.iter().zip(label_logits).map(|(log_sum, logit)| log_sum - logit).collect();
+        (tensor(nll, [n]), (inputs, exponentials, parts, log_sums))
+    }
+
+    fn backward(
+        self,
+        (inputs, exponentials, parts, log_sums): Saved,
+        gradient: FlexTensor,
+        wanted: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
+        let gradient = contiguous(gradient);
+        let (gradient, exponentials) = (slice(&gradient), exponentials.as_ref().map(slice));
+        let [transformed, table, bias] = inputs.each_ref().map(slice);
+        let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
+        let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
+        let all = MatmulContext::new(self.precision, Threads::All);
+        let left = SharedOperand::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
+        let right = SharedOperand::new(all, Side::Right, Matrix::rows(transformed, hidden), hidden, n);
+        // Computes the share of dh of a group of blocks, and the gradients of the table rows and biases of the group.
+        let group_backward =
+            |first: usize, d_table: &mut [f32], d_bias: &mut [f32], d_transformed: &mut [f32]| {
+                let mut scratch = scratch(n * COLUMNS);
+                let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
+                for (i, (d_table, d_bias)) in blocks.enumerate() {
+                    let first = first + i * COLUMNS;
+                    let columns = d_bias.len();
+                    let table = &table[first * hidden..(first + columns) * hidden];
+                    let block = &mut scratch[..n * columns];
+                    match exponentials {
+                        Some(all) => {
+                            let stored = &all[first * n..first * n + n * columns];
+                            let parts = &parts[first / COLUMNS * n..];
+                            from_exponentials(stored, columns, parts, &log_sums, gradient, block);
+                        }
+                        None => {
+                            let bias = &bias[first..first + columns];
+                            logits(self.precision, left.operand(), table, bias, hidden, block);
+                            from_logits(columns, &log_sums, gradient, block);
+                        }
+                    }
+                    let labels = self.labels.iter().zip(gradient);
+                    for ((label, gradient), row) in labels.zip(block.chunks_exact_mut(columns)) {
+                        if let Some(column) = label.checked_sub(first)
+                            && column < columns
+                        {
+                            row[column] -= gradient;
+                        }
+                    }
+                    d_bias.fill(0.0);
+                    add_rows(block, d_bias);
+                    let block = Matrix::rows(block, columns);
+                    let ctx = MatmulContext::new(self.precision, Threads::One);
+                    transposed_product(ctx, (columns, hidden, n), d_table, block, &right);
+                    let (sizes, sum) = ((n, hidden, columns), (&mut *d_transformed, hidden));
+                    multiply(ctx, sizes, sum, i > 0, block, Matrix::rows(table, hidden));
+                }
+            };
+        // A group is a number of whole blocks, and a part a number of whole groups; both depend on the vocabulary only.
+        let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS * GROUPS) * COLUMNS;
+        let groups = vocab.div_ceil(group).div_ceil(GROUPS) * group;
+        let few_threads = rayon::current_num_threads() <= GROUPS;
+        let mut sums = scratch(vocab.div_ceil(groups) * n * hidden);
+        sums.par_chunks_mut(n * hidden)
+            .zip(d_table.par_chunks_mut(groups * hidden))
+            .zip(d_bias.par_chunks_mut(groups))
+            .enumerate()
+            .for_each(|(index, ((sum, d_table), d_bias))| {
+                let first = index * groups;
+                let (table, bias) = (d_table.chunks_mut(group * hidden), d_bias.chunks_mut(group));
+                let each = table.zip(bias).zip((first..).step_by(group));
+                if few_threads {
+                    let mut part = scratch(n * hidden);
+                    each.enumerate().for_each(|(i, ((d_table, d_bias), first))| match i {
+                        0 => group_backward(first, d_table, d_bias, sum),
+                        _ => {
+                            group_backward(first, d_table, d_bias, &mut part);
+                            add(sum, &part);
+                        }
+                    });
+                } else {
+                    let each: Vec<_> = each.collect();
+                    let mut parts = scratch(each.len() * n * hidden);
+                    each.into_par_iter().zip(parts.par_chunks_mut(n * hidden)).for_each(
+                        |(((d_table, d_bias), first), part)| group_backward(first, d_table, d_bias, part),
+                    );
+                    add_up(&parts, sum);
+                }
+            });
+        let mut d_transformed = buffer(n * hidden);
+        add_up(&sums, &mut d_transformed);
+        [
+            wanted[0].then(|| tensor(d_transformed, [n, hidden])),
+            wanted[1].then(|| tensor(d_table, [vocab, hidden])),
+            wanted[2].then(|| tensor(d_bias, [vocab])),
+        ]
+    }
+}
+
+/// Writes the sum of `parts`, each as long as `sum`, to `sum`. Parts are added in their order.
+fn add_up(parts: &[f32], sum: &mut [f32]) {
+    let length = sum.len();
+    sum.par_chunks_mut(ADDED).enumerate().for_each(|(i, sum)| {
+        let range = i * ADDED..i * ADDED + sum.len();
+        let mut parts = parts.chunks_exact(length).map(|part| &part[range.clone()]);
+        sum.copy_from_slice(parts.next().expect("the vocabulary is not empty"));
+        parts.for_each(|part| add(sum, part));
+    });
+}
+
+vectorized! {
+    /// Replaces z by `exp(z - max)`, and writes the maximum of z and the sum of exponentials of each row.
+    fn sums_of_exponentials(block: &mut [f32], columns: usize, parts: &mut [[f32; 2]]) {
+        for (row, part) in block.chunks_exact_mut(columns).zip(parts) {
+            let max_logit = max(row);
+            *part = [max_logit, map_sum(row, |z| exp_to_88(z - max_logit))];
+        }
+    }
+}
+
+vectorized! {
+    /// Computes `exp(z - log_sum) g` from the result of [`sums_of_exponentials`].
+    fn from_exponentials(
+        stored: &[f32],
+        columns: usize,
+        parts: &[[f32; 2]],
+        log_sums: &[f32],
+        gradient: &[f32],
+        block: &mut [f32],
+    ) {
+        let rows = stored.chunks_exact(columns).zip(block.chunks_exact_mut(columns));
+        let factors = parts.iter().zip(log_sums).zip(gradient);
+        for ((stored, block), (([max_logit, _], log_sum), gradient)) in rows.zip(factors) {
+            let factor = exp_to_88(max_logit - log_sum) * gradient;
+            for (stored, z) in stored.iter().zip(block) {
+                *z = stored * factor;
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Replaces z by `exp(z - log_sum) g`.
+    fn from_logits(columns: usize, log_sums: &[f32], gradient: &[f32], block: &mut [f32]) {
+        for ((row, log_sum), gradient) in block.chunks_exact_mut(columns).zip(log_sums).zip(gradient) {
+            for z in row {
+                *z = exp_to_88(*z - log_sum) * gradient;
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Matrix products composed of burn operations.
+
+use burn::tensor::{DType, Tensor};
+
+use crate::compute::Precision;
+
+/// Computes `a b` with burn's operations in this precision. Not for f64, which is never rounded.
+///
+/// # Shapes
+///
+/// - same as [`Tensor::matmul`]
+pub(crate) fn matmul<const D: usize>(precision: Precision, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
+    if precision == Precision::F32 || a.dtype() != DType::F32 {
+        return a.matmul(b);
+    }
+    a.cast(DType::BF16).matmul(b.cast(DType::BF16)).cast(DType::F32)
+}
+
+/// Computes a dense layer with burn's operations: the product in this precision, the bias added in f32.
+pub(crate) fn linear<const D: usize>(
+    precision: Precision,
+    x: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    if precision == Precision::F32 || x.dtype() != DType::F32 {
+        return burn::tensor::module::linear(x, weight, bias);
+    }
+    let product = burn::tensor::module::linear(x.cast(DType::BF16), weight.cast(DType::BF16), None);
+    let product = product.cast(DType::F32);
+    match bias {
+        Some(bias) => product + bias.unsqueeze(),
+        None => product,
+    }
+}

@@ -1,0 +1,42 @@
+//! Parameter types of the operations, which the CPU and the GPU kernels share.
+
+use burn::tensor::Tensor;
+
+/// Hyperparameters of one AdamW update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamW {
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the square root of the second moment.
+    pub epsilon: f64,
+    /// Weight decay of this parameter; 0 for none.
+    pub weight_decay: f64,
+    /// Bias corrections that divide the moments, `1 - beta^t`; `None` for no bias correction.
+    pub corrections: Option<(f64, f64)>,
+    /// Factor for the gradient.
+    pub gradient_scale: f64,
+    /// Factor for the update.
+    pub learning_rate: f64,
+}
+
+/// A parameter and its moments: tensors of equal length without autodiff.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The parameter.
+    pub parameter: Tensor<1>,
+    /// The moving average of the gradients.
+    pub first: Tensor<1>,
+    /// The moving average of the squared gradients.
+    pub second: Tensor<1>,
+}
+
+/// The form of GELU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gelu {
+    /// `0.5 x (1 + erf(x / sqrt(2)))`
+    Erf,
+    /// `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
+    Tanh,
+}

@@ -1,0 +1,124 @@
+//! Loads a checkpoint's tensors into a model and reports missing and unexpected tensors.
+//!
+//! [`load_named_tensors`] accepts the tensor names of current and older versions of `transformers`. It returns the
+//! model with the loaded values and a [`LoadReport`], or an error that names every missing, unexpected and misshapen
+//! tensor.
+
+use burn::module::{Module, ParamId};
+
+use crate::checkpoint::load_report::LoadReport;
+use crate::checkpoint::parameter_names::{
+    NamedTensors, canonical, map_parameters, named_parameters, rename_tensors,
+};
+use crate::error::Error;
+
+/// The differences between a checkpoint and a model that are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadPolicy {
+    /// No difference.
+    Exact,
+    /// Heads and pooler may be missing, then the model keeps its values, or unexpected, then they are ignored. The
+    /// encoder must be complete. Used to fine-tune a pre-trained checkpoint.
+    FreshHeads,
+    /// The pooler may be missing or unexpected, because the model does not use it. `transformers` saves models for
+    /// question answering and token classification without a pooler.
+    WithoutPooler,
+    /// The pooler and the next-sentence head may be missing or unexpected, as in `BertForMaskedLM` of `transformers`.
+    MaskedLm,
+}
+
+impl LoadPolicy {
+    fn accepts(self, name: &str) -> bool {
+        const POOLER: [&str; 2] = ["bert.pooler.", "pooler."];
+        let others: &[&str] = match self {
+            Self::Exact => return false,
+            Self::FreshHeads => &["cls.", "classifier.", "head.", "qa_outputs."],
+            Self::WithoutPooler => &[],
+            Self::MaskedLm => &["cls.seq_relationship."],
+        };
+        POOLER.iter().chain(others).any(|part| name.starts_with(part))
+    }
+}
+
+/// Loads a checkpoint's tensors into a model. Returns the model, and a report of the parameters that kept their values
+/// (`missing`) and the tensors that were ignored (`unexpected`).
+///
+/// Accepts the old names of LayerNorm's parameters (`gamma`, `beta`), and names with or without the prefix `bert.`.
+/// Copies of the tied word embedding table and of the output bias must equal the original and are then ignored.
+///
+/// # Errors
+///
+/// [`Error::TensorMismatch`] with every tensor that is misshapen, or missing or unexpected and not accepted by the
+/// policy; [`Error::TiedTensorDiffers`]; [`Error::DuplicateTensor`].
+pub fn load_named_tensors<M: Module>(
+    model: M,
+    tensors: NamedTensors,
+    policy: LoadPolicy,
+) -> Result<(M, LoadReport), Error> {
+    let parameters = named_parameters(&model);
+    let mut tensors = align_prefix(current_names(tensors)?, &parameters);
+
+    let report = LoadReport::new(&parameters, &tensors);
+    let refused = LoadReport {
+        missing: rejected(&report.missing, policy),
+        unexpected: rejected(&report.unexpected, policy),
+        misshapen: report.misshapen.clone(),
+    };
+    if refused != LoadReport::default() {
+        return Err(Error::TensorMismatch(refused));
+    }
+    let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
+    Ok((model, report))
+}
+
+/// Returns the names that the policy does not accept.
+fn rejected(names: &[String], policy: LoadPolicy) -> Vec<String> {
+    let rejected = names.iter().filter(|name| !policy.accepts(name));
+    rejected.cloned().collect()
+}
+
+/// Renames old names to current names, and removes buffers and tied copies.
+fn current_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
+    let mut present = NamedTensors::new();
+    for (name, tensor) in tensors {
+        // A buffer of older versions of `transformers`, not a parameter.
+        if name.ends_with("embeddings.position_ids") {
+            continue;
+        }
+        let name = match name.rsplit_once('.') {
+            Some((stem, "gamma")) => format!("{stem}.weight"),
+            Some((stem, "beta")) => format!("{stem}.bias"),
+            _ => name,
+        };
+        if present.contains_key(&name) {
+            return Err(Error::DuplicateTensor(name));
+        }
+        present.insert(name, tensor);
+    }
+    let table = ["bert.embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight"];
+    let table = table.into_iter().find(|name| present.contains_key(*name));
+    if let Some(bias) = present.get("cls.predictions.decoder.bias").cloned() {
+        present.entry("cls.predictions.bias".into()).or_insert(bias);
+    }
+    let tied = [
+        ("cls.predictions.decoder.weight", table),
+        ("cls.predictions.decoder.bias", Some("cls.predictions.bias")),
+    ];
+    for (copy, kept) in tied {
+        let Some(kept) = kept else { continue };
+        if present.remove(copy).is_some_and(|tensor| tensor != present[kept]) {
+            return Err(Error::TiedTensorDiffers { name: copy.into(), tied_to: kept.into() });
+        }
+    }
+    Ok(present)
+}
+
+/// Adds or removes the prefix `bert.` so that the names match the model: `BertModel` is published without it, models
+/// with heads have it.
+fn align_prefix(tensors: NamedTensors, parameters: &[(String, ParamId, Vec<usize>)]) -> NamedTensors {
+    let with_prefix = parameters.iter().any(|(name, ..)| name.starts_with("bert."));
+    rename_tensors(tensors, |name| match with_prefix {
+        true => canonical(name),
+        false => name.strip_prefix("bert.").unwrap_or(name).to_string(),
+    })
+}

@@ -1,0 +1,292 @@
+//! [`BertConfig`]: the sizes of a model, the released presets, and the parameter and FLOP counts.
+//!
+//! A configuration is read from and written to `config.json`. Keys that this model does not use are preserved. Keys
+//! that require a different model (relative positions, a decoder, another activation) are rejected with an error that
+//! names the key.
+
+pub(crate) mod adapter;
+pub(crate) mod json;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use bert_kernels::Compute;
+use bert_kernels::gelu::Gelu;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// The sizes that Google released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// 2 layers, 128 hidden.
+    Tiny,
+    /// 4 layers, 256 hidden.
+    Mini,
+    /// 4 layers, 512 hidden.
+    Small,
+    /// 8 layers, 512 hidden.
+    Medium,
+    /// 12 layers, 768 hidden.
+    Base,
+    /// 24 layers, 1024 hidden.
+    Large,
+}
+
+impl Preset {
+    /// All presets, from the smallest to the largest.
+    pub const ALL: [Self; 6] = [Self::Tiny, Self::Mini, Self::Small, Self::Medium, Self::Base, Self::Large];
+
+    /// Returns the lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Mini => "mini",
+            Self::Small => "small",
+            Self::Medium => "medium",
+            Self::Base => "base",
+            Self::Large => "large",
+        }
+    }
+
+    fn layers_and_hidden(self) -> (usize, usize) {
+        match self {
+            Self::Tiny => (2, 128),
+            Self::Mini => (4, 256),
+            Self::Small => (4, 512),
+            Self::Medium => (8, 512),
+            Self::Base => (12, 768),
+            Self::Large => (24, 1024),
+        }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|preset| preset.name() == name)
+            .ok_or_else(|| Error::UnknownPreset(name.into()))
+    }
+}
+
+/// The sizes and constants of one model. The fields have the names used in `config.json`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BertConfig {
+    /// Rows of the word embedding table.
+    pub vocab_size: usize,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Number of encoder layers.
+    pub num_hidden_layers: usize,
+    /// Number of attention heads; must divide `hidden_size`.
+    pub num_attention_heads: usize,
+    /// Width inside the feed-forward network.
+    pub intermediate_size: usize,
+    /// The activation of the feed-forward network and of the masked-LM head. `gelu` uses the error function, as in the
+    /// reference of October 2018; `gelu_new` and `gelu_pytorch_tanh` are the tanh approximation that the reference has
+    /// used since 2019.
+    pub hidden_act: Gelu,
+    /// Dropout on embeddings and on the two outputs of each layer.
+    pub hidden_dropout_prob: f64,
+    /// Dropout on the attention probabilities.
+    pub attention_probs_dropout_prob: f64,
+    /// Rows of the position embedding table: the maximum sequence length.
+    pub max_position_embeddings: usize,
+    /// Rows of the segment embedding table.
+    pub type_vocab_size: usize,
+    /// Standard deviation of the normal distribution of the initial weights, before truncation at 2 sigma.
+    pub initializer_range: f64,
+    /// Added to the variance inside LayerNorm's square root.
+    pub layer_norm_eps: f64,
+    /// The id of `[PAD]`.
+    pub pad_token_id: usize,
+    /// Dropout before the classifier; `hidden_dropout_prob` if absent.
+    pub classifier_dropout: Option<f64>,
+    /// Number of outputs of the classifier; 1 for regression.
+    pub num_labels: usize,
+    /// The label names, by number.
+    pub id2label: Option<BTreeMap<usize, String>>,
+    /// The label numbers, by name.
+    pub label2id: Option<BTreeMap<String, usize>>,
+    /// `regression`, `single_label_classification`, or absent.
+    pub problem_type: Option<String>,
+    /// How the model computes. Not a key of `config.json`: the same weights work with every setting.
+    pub compute: Compute,
+    /// All other keys of `config.json`.
+    pub extra: Map<String, Value>,
+}
+
+/// The maximum value of any size.
+const MAX_SIZE: usize = 1 << 24;
+/// The maximum number of parameters, a hundred times BERT-large. A damaged or malicious file may ask for more.
+const MAX_PARAMETERS: f64 = 34e9;
+
+impl BertConfig {
+    /// Returns the configuration of a released size, for a vocabulary of `vocab_size` words.
+    pub fn preset(preset: Preset, vocab_size: usize) -> Self {
+        let (num_hidden_layers, hidden_size) = preset.layers_and_hidden();
+        Self {
+            vocab_size,
+            hidden_size,
+            num_hidden_layers,
+            num_attention_heads: hidden_size / 64,
+            intermediate_size: 4 * hidden_size,
+            hidden_act: Gelu::Erf,
+            hidden_dropout_prob: 0.1,
+            attention_probs_dropout_prob: 0.1,
+            max_position_embeddings: 512,
+            type_vocab_size: 2,
+            initializer_range: 0.02,
+            layer_norm_eps: 1e-12,
+            pad_token_id: 0,
+            classifier_dropout: None,
+            num_labels: 2,
+            id2label: None,
+            label2id: None,
+            problem_type: None,
+            compute: Compute::default(),
+            extra: Map::new(),
+        }
+    }
+
+    /// Returns this configuration with a classifier over these labels.
+    pub fn with_labels(mut self, labels: &[impl AsRef<str>]) -> Self {
+        let named = || labels.iter().map(|label| label.as_ref().to_string()).enumerate();
+        self.num_labels = labels.len();
+        self.id2label = Some(named().collect());
+        self.label2id = Some(named().map(|(id, label)| (label, id)).collect());
+        self.problem_type = Some("single_label_classification".into());
+        self
+    }
+
+    /// Returns this configuration with one regression output.
+    pub fn with_regression(mut self) -> Self {
+        self = self.with_labels(&["LABEL_0"]);
+        self.problem_type = Some("regression".into());
+        self
+    }
+
+    /// Checks that the sizes form a valid model.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] with the key.
+    pub fn validate(&self) -> Result<(), Error> {
+        let sizes = [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("max_position_embeddings", self.max_position_embeddings),
+            ("type_vocab_size", self.type_vocab_size),
+            ("num_labels", self.num_labels),
+        ];
+        for (key, size) in sizes {
+            if size == 0 {
+                return Err(config_error(key, "is 0, but must be at least 1"));
+            }
+        }
+        // Checked before any multiplication or allocation.
+        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > MAX_SIZE) {
+            return Err(config_error(key, format!("is {size}, but may be {MAX_SIZE} at most")));
+        }
+        let [vocabulary, h, inner, layers] =
+            [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]
+                .map(|n| n as f64);
+        let parameters = vocabulary * h + layers * (4.0 * h * h + 2.0 * h * inner);
+        if parameters > MAX_PARAMETERS {
+            let reason = format!("is {layers}: the model would have about {parameters:.1e} parameters");
+            return Err(config_error("num_hidden_layers", reason));
+        }
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            let heads = self.num_attention_heads;
+            return Err(config_error(
+                "hidden_size",
+                format!("is {}, not a multiple of the {heads} attention heads", self.hidden_size),
+            ));
+        }
+        if self.pad_token_id >= self.vocab_size {
+            return Err(config_error(
+                "pad_token_id",
+                format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size),
+            ));
+        }
+        let probabilities = [
+            ("hidden_dropout_prob", self.hidden_dropout_prob),
+            ("attention_probs_dropout_prob", self.attention_probs_dropout_prob),
+            ("classifier_dropout", self.classifier_dropout_prob()),
+        ];
+        for (key, prob) in probabilities {
+            if !(0.0..1.0).contains(&prob) {
+                return Err(config_error(key, format!("is {prob}, but must be in [0, 1)")));
+            }
+        }
+        let positive =
+            [("initializer_range", self.initializer_range), ("layer_norm_eps", self.layer_norm_eps)];
+        for (key, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(config_error(key, format!("is {value}, but must be above 0")));
+            }
+        }
+        match &self.id2label {
+            Some(names) if names.len() != self.num_labels => Err(config_error(
+                "id2label",
+                format!("names {} labels, but there are {}", names.len(), self.num_labels),
+            )),
+            Some(names) if !names.keys().copied().eq(0..self.num_labels) => {
+                Err(config_error("id2label", "must number the labels from 0 without gaps"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the dropout probability before the classifier.
+    pub fn classifier_dropout_prob(&self) -> f64 {
+        self.classifier_dropout.unwrap_or(self.hidden_dropout_prob)
+    }
+
+    /// Returns the number of parameters of embeddings, encoder and pooler.
+    pub fn parameter_count(&self) -> usize {
+        let (h, inner) = (self.hidden_size, self.intermediate_size);
+        let dense = |input: usize, output: usize| input * output + output;
+        let layer_norm = 2 * h;
+        let rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size;
+        let layer = 4 * dense(h, h) + dense(h, inner) + dense(inner, h) + 2 * layer_norm;
+        rows * h + layer_norm + self.num_hidden_layers * layer + dense(h, h)
+    }
+
+    /// Returns [`Self::parameter_count`] plus the parameters of both pre-training heads. The tied table counts once.
+    pub fn pretraining_parameter_count(&self) -> usize {
+        let h = self.hidden_size;
+        let masked_lm = h * h + h + 2 * h + self.vocab_size;
+        self.parameter_count() + masked_lm + 2 * h + 2
+    }
+
+    /// Returns the floating-point operations of one sequence, forward and backward, matrix products only: `3 [2 L (4
+    /// H^2 + 2 H I) S + 4 L S^2 H + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `S` tokens with `P` masked positions.
+    /// Includes the operations on padding.
+    pub fn flops_per_sequence(&self, seq: usize, predictions: usize) -> f64 {
+        let [l, h, i, v, s, p] = [
+            self.num_hidden_layers,
+            self.hidden_size,
+            self.intermediate_size,
+            self.vocab_size,
+            seq,
+            predictions,
+        ]
+        .map(|n| n as f64);
+        let projections = 2.0 * l * (4.0 * h * h + 2.0 * h * i) * s;
+        let attention = 4.0 * l * s * s * h;
+        let masked_lm = 2.0 * p * (h * h + h * v);
+        let pooled = 2.0 * (h * h + 2.0 * h);
+        3.0 * (projections + attention + masked_lm + pooled)
+    }
+}
+
+pub(crate) fn config_error(key: &str, reason: impl Into<String>) -> Error {
+    Error::Config { key: key.into(), reason: reason.into() }
+}

@@ -1,0 +1,85 @@
+//! Bottleneck adapters: a down-projection and an up-projection, inserted at the end of the attention or feed-forward
+//! block.
+//!
+//! Ports `Adapter` and `ParallelAdapter` of the `adapters` library (`methods/modeling.py`) in three of their
+//! configurations, without gates, PHM layers or extra LayerNorms. The inputs of an adapter are the output of the
+//! block's last projection, after dropout, and the block's input. The block's residual and LayerNorm follow.
+
+use bert_kernels::Compute;
+use bert_kernels::layer_norm::layer_norm;
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::activation::{relu, silu};
+use burn::tensor::{Device, Tensor};
+
+use crate::config::adapter::BottleneckForm;
+use crate::layers::linear::{linear, product};
+
+/// One bottleneck adapter at one position.
+#[derive(Module, Debug)]
+pub struct Bottleneck {
+    /// `hidden -> narrow`; published as `adapter_down.0`.
+    pub down: Linear,
+    /// `narrow -> hidden`; published as `adapter_up`.
+    pub up: Linear,
+    #[module(skip)]
+    form: BottleneckForm,
+}
+
+impl Bottleneck {
+    pub(crate) fn zeroed(
+        form: BottleneckForm,
+        hidden: usize,
+        reduction_factor: f64,
+        device: &Device,
+    ) -> Self {
+        let narrow = ((hidden as f64 / reduction_factor).floor() as usize).max(1);
+        Self { down: linear(hidden, narrow, device), up: linear(narrow, hidden, device), form }
+    }
+
+    /// Returns the adapter's contribution to the sum.
+    ///
+    /// # Shapes
+    ///
+    /// - x and output: `[batch, seq, hidden]`
+    pub fn forward(&self, compute: Compute, x: Tensor<3>) -> Tensor<3> {
+        let (narrow, bias) = product(compute, &self.down, x);
+        let narrow = narrow + bias.unsqueeze(); // [batch, seq, narrow]
+        let narrow = match self.form {
+            BottleneckForm::Houlsby => silu(narrow),
+            BottleneckForm::Pfeiffer | BottleneckForm::Parallel => relu(narrow),
+        };
+        let (wide, bias) = product(compute, &self.up, narrow);
+        let wide = wide + bias.unsqueeze(); // [batch, seq, hidden]
+        match self.form {
+            BottleneckForm::Parallel => wide.mul_scalar(self.form.scaling()),
+            BottleneckForm::Pfeiffer | BottleneckForm::Houlsby => wide,
+        }
+    }
+
+    /// Computes the end of the block with the adapter: `LayerNorm(adapter + h + input)`.
+    ///
+    /// # Shapes
+    ///
+    /// - h, input and output: `[batch, seq, hidden]`
+    /// - gamma, beta: `[hidden]`
+    pub(crate) fn finish_block(
+        &self,
+        compute: Compute,
+        h: Tensor<3>,
+        input: Tensor<3>,
+        (gamma, beta): (Tensor<1>, Tensor<1>),
+        layer_norm_eps: f64,
+    ) -> Tensor<3> {
+        assert_eq!(h.dims(), input.dims(), "the residual has another shape");
+        let sum = h.clone() + input.clone(); // [batch, seq, hidden]
+        let x = match self.form {
+            BottleneckForm::Pfeiffer => {
+                layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps)
+            }
+            BottleneckForm::Houlsby => h,
+            BottleneckForm::Parallel => input,
+        };
+        layer_norm(compute, self.forward(compute, x) + sum, gamma, beta, layer_norm_eps)
+    }
+}

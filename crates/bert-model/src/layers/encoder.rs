@@ -1,0 +1,143 @@
+//! The encoder: a stack of layers, each with a self-attention block and a feed-forward block.
+//!
+//! Ports `transformer_model` of the reference's `modeling.py` (`BertEncoder` of `transformers`). Unlike burn's
+//! `TransformerEncoderLayer`, it applies no dropout between the activation and the second projection.
+
+use bert_kernels::feed_forward::feed_forward;
+use bert_kernels::gelu::Gelu;
+use bert_kernels::{Compute, PackedWeights};
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use crate::config::BertConfig;
+use crate::layers::attention::{BertAttention, BertResidualOutput};
+use crate::layers::dropout::{Mode, Site};
+use crate::layers::linear::{linear, weight_and_bias};
+
+/// The first feed-forward projection and its activation.
+#[derive(Module, Debug)]
+pub struct BertIntermediate {
+    /// `hidden -> intermediate`.
+    pub dense: Linear,
+    #[module(skip)]
+    hidden_act: Gelu,
+    #[module(skip)]
+    compute: Compute,
+    /// Packed weights of both feed-forward projections.
+    #[module(skip)]
+    packed: PackedWeights,
+}
+
+/// One layer: self-attention block, then feed-forward block.
+#[derive(Module, Debug)]
+pub struct BertLayer {
+    /// The self-attention block.
+    pub attention: BertAttention,
+    /// The first projection of the feed-forward block.
+    pub intermediate: BertIntermediate,
+    /// The end of the feed-forward block: the projection `intermediate -> hidden`, dropout, residual and LayerNorm.
+    pub output: BertResidualOutput,
+}
+
+impl BertLayer {
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            attention: BertAttention::zeroed(config, device),
+            intermediate: BertIntermediate {
+                dense: linear(config.hidden_size, config.intermediate_size, device),
+                hidden_act: config.hidden_act,
+                compute: config.compute,
+                packed: PackedWeights::default(),
+            },
+            output: BertResidualOutput::zeroed(config, config.intermediate_size, device),
+        }
+    }
+
+    /// Returns the hidden states, and the attention weights of fused adapters, if there are any. Appends the attention
+    /// probabilities before dropout to `attentions`, if given.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - attention weights of fused adapters: `[batch, seq, adapters]`
+    /// - appended probabilities: `[batch, heads, seq, seq]`
+    pub fn forward(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        mode: Mode,
+        layer: usize,
+        attentions: Option<&mut Vec<Tensor<4>>>,
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
+        let attended = self.attention.forward(hidden, bias, mode, layer, attentions);
+        let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
+        let (ctx, second) = (compute.with_packed_weights(packed), self.output.dense.weight.val());
+        let narrow = feed_forward(ctx, attended.clone(), weight_and_bias(dense), second, *hidden_act);
+        self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer))
+    }
+}
+
+/// All layers of the encoder.
+#[derive(Module, Debug)]
+pub struct BertEncoder {
+    /// The layers, from the first to the last.
+    pub layer: Vec<BertLayer>,
+}
+
+impl BertEncoder {
+    pub(crate) fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let layer = (0..config.num_hidden_layers).map(|_| BertLayer::zeroed(config, device)).collect();
+        Self { layer }
+    }
+
+    /// Returns the hidden states of the last layer.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode) -> Tensor<3> {
+        let [batch, seq, _] = hidden.dims();
+        assert_shape!(bias, [batch, 1, 1, seq]);
+        self.layer
+            .iter()
+            .enumerate()
+            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None).0)
+    }
+
+    /// Returns the attention weights of the fused adapters without dropout, `[batch, seq, adapters]` for each layer.
+    /// The list is empty without fused adapters.
+    pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
+        let mut all = Vec::new();
+        for (index, layer) in self.layer.iter().enumerate() {
+            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index, None);
+            all.extend(shares);
+            hidden = next;
+        }
+        all
+    }
+
+    /// Returns the input and the hidden states of every layer. Appends the attention probabilities before dropout of
+    /// every layer to `attentions`, if given.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
+    /// - output: `layers + 1` times `[batch, seq, hidden]`; attentions: `layers` times `[batch, heads, seq, seq]`
+    pub fn states(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        mode: Mode,
+        mut attentions: Option<&mut Vec<Tensor<4>>>,
+    ) -> Vec<Tensor<3>> {
+        let mut states = vec![hidden];
+        for (index, layer) in self.layer.iter().enumerate() {
+            let (hidden, attentions) = (states[index].clone(), attentions.as_deref_mut());
+            states.push(layer.forward(hidden, bias.clone(), mode, index, attentions).0);
+        }
+        states
+    }
+}

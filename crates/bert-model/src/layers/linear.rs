@@ -1,0 +1,25 @@
+//! Dense layers and matrix products of a model.
+
+use bert_kernels::{Compute, dense};
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+
+/// Returns a dense layer with bias, all zeros until [`crate::init`] or a checkpoint fills it.
+pub(crate) fn linear(d_input: usize, d_output: usize, device: &Device) -> Linear {
+    LinearConfig::new(d_input, d_output).with_initializer(Initializer::Zeros).init(device)
+}
+
+/// Returns a dense layer's matrix product, and its bias for the next operation.
+pub(crate) fn product<const D: usize>(
+    compute: Compute,
+    layer: &Linear,
+    x: Tensor<D>,
+) -> (Tensor<D>, Tensor<1>) {
+    let (weight, bias) = weight_and_bias(layer);
+    (dense::product(compute, x, weight), bias)
+}
+
+pub(crate) fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {
+    let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
+    (layer.weight.val(), bias.val())
+}

@@ -1,0 +1,256 @@
+//! BERT without a head: embeddings, encoder and pooler.
+//!
+//! Ports `BertModel` of the reference's `modeling.py`. [`BertModel::forward`] turns a batch of ids ([`BertInput`])
+//! into the hidden states of every token and the pooled output ([`BertOutput`]).
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor, assert_shape};
+
+use crate::config::BertConfig;
+use crate::layers::attention::attention_bias;
+use crate::layers::dropout::Mode;
+use crate::layers::embeddings::BertEmbeddings;
+use crate::layers::encoder::BertEncoder;
+use crate::layers::linear::linear;
+
+/// One batch of token ids, padded to one length.
+#[derive(Debug, Clone)]
+pub struct BertInput {
+    /// `[batch, seq]`: rows of the vocabulary.
+    pub input_ids: Tensor<2, Int>,
+    /// `[batch, seq]`: 1 for a real token, 0 for padding.
+    pub input_mask: Tensor<2, Int>,
+    /// `[batch, seq]`: 0 for the first text, 1 for the second.
+    pub segment_ids: Tensor<2, Int>,
+}
+
+/// Output of the encoder for a batch.
+#[derive(Debug, Clone)]
+pub struct BertOutput {
+    /// `[batch, seq, hidden]`: the last layer.
+    pub sequence_output: Tensor<3>,
+    /// `[batch, hidden]`: `tanh(dense(first token))`.
+    pub pooled_output: Tensor<2>,
+}
+
+/// Output, hidden states and attention probabilities of a batch, without dropout.
+#[derive(Debug, Clone)]
+pub struct BertStates {
+    /// The output of [`BertModel::forward`].
+    pub output: BertOutput,
+    /// `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer.
+    pub hidden_states: Vec<Tensor<3>>,
+    /// `layers` times `[batch, heads, seq, seq]`: the probabilities of each layer.
+    pub attentions: Vec<Tensor<4>>,
+}
+
+/// A dense layer with tanh on the first token.
+#[derive(Module, Debug)]
+pub struct BertPooler {
+    /// `hidden -> hidden`.
+    pub dense: Linear,
+}
+
+impl BertPooler {
+    /// Returns `tanh(dense(first token))`.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - output: `[batch, hidden]`
+    pub fn forward(&self, sequence_output: Tensor<3>) -> Tensor<2> {
+        let [batch, _, hidden] = sequence_output.dims();
+        let first = sequence_output.narrow(1, 0, 1).reshape([batch, hidden]); // [batch, hidden]
+        self.dense.forward(first).tanh()
+    }
+}
+
+/// BERT without a head.
+#[derive(Module, Debug)]
+pub struct BertModel {
+    /// Maps ids to the first hidden states.
+    pub embeddings: BertEmbeddings,
+    /// The layers.
+    pub encoder: BertEncoder,
+    /// Maps the hidden state of the first token to the pooled output.
+    pub pooler: BertPooler,
+}
+
+impl BertModel {
+    /// Returns the modules with zeros in every table and matrix.
+    pub(super) fn with_zeros(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            embeddings: BertEmbeddings::zeroed(config, device),
+            encoder: BertEncoder::zeroed(config, device),
+            pooler: BertPooler { dense: linear(config.hidden_size, config.hidden_size, device) },
+        }
+    }
+
+    /// Returns the model with gradients for the pooler and the last `layers` layers only.
+    #[must_use]
+    pub fn with_top_layers_trained(mut self, layers: usize) -> Self {
+        self.embeddings = self.embeddings.no_grad();
+        let frozen = self.encoder.layer.len().saturating_sub(layers);
+        let layer = self.encoder.layer.into_iter().enumerate();
+        self.encoder.layer = layer.map(|(at, one)| if at < frozen { one.no_grad() } else { one }).collect();
+        self
+    }
+
+    /// Returns the hidden states and the pooled output.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq, hidden]` and `[batch, hidden]`
+    pub fn forward(&self, input: BertInput, mode: Mode) -> BertOutput {
+        let sequence_output = self.sequence_output(input, mode);
+        let pooled_output = self.pooler.forward(sequence_output.clone());
+        BertOutput { sequence_output, pooled_output }
+    }
+
+    /// Returns the hidden states of the last layer.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq, hidden]`
+    pub fn sequence_output(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        let (hidden, bias) = self.embed(input, mode);
+        self.encoder.forward(hidden, bias, mode)
+    }
+
+    /// Returns all hidden states and attention probabilities, without dropout.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: see [`BertStates`]
+    pub fn forward_with_states(&self, input: BertInput) -> BertStates {
+        let (hidden, bias) = self.embed(input, Mode::Eval);
+        let mut attentions = Vec::new();
+        let hidden_states = self.encoder.states(hidden, bias, Mode::Eval, Some(&mut attentions));
+        let sequence_output = hidden_states[hidden_states.len() - 1].clone();
+        let pooled_output = self.pooler.forward(sequence_output.clone());
+        BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
+    }
+
+    /// Returns the attention weights of the fused adapters, without dropout; an empty list without fused adapters.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `layers` times `[batch, seq, adapters]`
+    pub fn fusion_shares(&self, input: BertInput) -> Vec<Tensor<3>> {
+        let (hidden, bias) = self.embed(input, Mode::Eval);
+        self.encoder.fusion_shares(hidden, bias)
+    }
+
+    /// Returns all hidden states, without dropout and without storing the attention probabilities.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer
+    pub fn hidden_states(&self, input: BertInput) -> Vec<Tensor<3>> {
+        let (hidden, bias) = self.embed(input, Mode::Eval);
+        self.encoder.states(hidden, bias, Mode::Eval, None)
+    }
+
+    /// Returns the embeddings and the attention bias.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq, hidden]` and `[batch, 1, 1, seq]`
+    pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
+        let [batch, seq] = input.input_ids.dims();
+        assert_shape!(input.input_mask, [batch, seq]);
+        let bias = attention_bias(input.input_mask);
+        let hidden = self.embeddings.forward(input.input_ids, input.segment_ids, mode);
+        (hidden, bias)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::TensorData;
+
+    use super::*;
+    use crate::config::Preset;
+    use crate::models::architecture::Architecture;
+    use crate::models::pretraining::{BertForPreTraining, PretrainingInput};
+
+    fn input(device: &Device) -> BertInput {
+        let ids: Vec<i32> = (0..16).map(|i| 1 + i * 5 % 40).collect();
+        let ids = Tensor::from_data(TensorData::new(ids, [2, 8]), device);
+        BertInput { input_mask: ids.ones_like(), segment_ids: ids.zeros_like(), input_ids: ids }
+    }
+
+    /// Returns a model without dropout, and one model per dropout site with dropout at that site only.
+    fn one_site_each(device: &Device) -> (BertForPreTraining, Vec<(String, BertForPreTraining)>) {
+        let mut config = BertConfig::preset(Preset::Tiny, 50);
+        (config.hidden_size, config.num_attention_heads) = (16, 2);
+        let mut none = BertForPreTraining::new(&config, 1, device);
+        none.bert.embeddings.hidden_dropout_prob = 0.0;
+        for layer in &mut none.bert.encoder.layer {
+            layer.attention.self_attention.attention_probs_dropout_prob = 0.0;
+            layer.attention.output.hidden_dropout_prob = 0.0;
+            layer.output.hidden_dropout_prob = 0.0;
+        }
+        let mut some = Vec::new();
+        let mut with = |name: String, set: &dyn Fn(&mut BertModel)| {
+            let mut model = none.clone();
+            set(&mut model.bert);
+            some.push((name, model));
+        };
+        with("embeddings".into(), &|m| m.embeddings.hidden_dropout_prob = 0.3);
+        for l in 0..config.num_hidden_layers {
+            with(format!("probabilities {l}"), &|m| {
+                let attention = &mut m.encoder.layer[l].attention;
+                attention.self_attention.attention_probs_dropout_prob = 0.3;
+            });
+            with(format!("attention output {l}"), &|m| {
+                m.encoder.layer[l].attention.output.hidden_dropout_prob = 0.3;
+            });
+            with(format!("feed-forward output {l}"), &|m| {
+                m.encoder.layer[l].output.hidden_dropout_prob = 0.3;
+            });
+        }
+        (none, some)
+    }
+
+    #[test]
+    fn dropout_applies_at_every_site_only() {
+        let device = Device::flex();
+        let (none, some) = one_site_each(&device);
+        let run = |model: &BertForPreTraining, mode| {
+            let masked_lm_positions = Tensor::from_data([1, 9, 14], &device);
+            let bert = input(&device);
+            let output = model.forward(PretrainingInput { bert, masked_lm_positions }, mode);
+            (output.prediction_logits.into_data(), output.seq_relationship_logits.into_data())
+        };
+        let train = Mode::train(11);
+        let expected = run(&none, Mode::Eval);
+        // With all four kinds disabled no dropout is left: not after the GELU, not in the heads.
+        assert_eq!(run(&none, train), expected);
+        for (name, model) in some {
+            assert_eq!(run(&model, Mode::Eval), expected, "{name}");
+            let dropped = run(&model, train);
+            assert_ne!(dropped.0, expected.0, "{name}");
+            assert_ne!(dropped.1, expected.1, "{name}");
+            assert_eq!(dropped, run(&model, train), "{name}: the same seed, the same masks");
+            let other = run(&model, Mode::train(12));
+            assert_ne!(dropped, other, "{name}: another seed, other masks");
+        }
+    }
+
+    #[test]
+    fn sizes_of_bert_base() {
+        let config = BertConfig::preset(Preset::Base, 30522);
+        // Modules are lazy: nothing of this size is allocated.
+        let model = BertModel::zeroed(&config, &Device::flex());
+        assert_eq!(model.num_params(), 109_482_240);
+        assert_eq!(config.parameter_count(), 109_482_240);
+    }
+}

@@ -1,0 +1,239 @@
+//! Classifiers: dropout on the pooled output or on every token's vector, then one dense layer.
+//!
+//! The sequence classifier is `create_model` of the reference's `run_classifier.py`; a regression has one output
+//! column. The multiple-choice and token classifiers follow `transformers`.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::config::BertConfig;
+use crate::layers::dropout::{Mode, Site, dropout};
+use crate::layers::linear::linear;
+use crate::models::architecture::Architecture;
+use crate::models::bert::{BertInput, BertModel};
+use crate::models::loss::cross_entropy_sum;
+
+/// BERT with a classifier on the pooled output.
+#[derive(Module, Debug)]
+pub struct BertForSequenceClassification {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> labels`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl Architecture for BertForSequenceClassification {
+    const NAME: &'static str = "BertForSequenceClassification";
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            bert: BertModel::zeroed(config, device),
+            classifier: linear(config.hidden_size, config.num_labels, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        }
+    }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
+}
+
+impl BertForSequenceClassification {
+    /// Returns the logits of a batch.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, labels]`
+    pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        let pooled = self.bert.forward(input, mode).pooled_output;
+        self.classify(pooled, mode)
+    }
+
+    /// Applies the head to pooled outputs and returns the logits.
+    ///
+    /// # Shapes
+    ///
+    /// - pooled: `[batch, hidden]`
+    /// - output: `[batch, labels]`
+    pub fn classify(&self, pooled: Tensor<2>, mode: Mode) -> Tensor<2> {
+        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(pooled)
+    }
+
+    /// Returns the logits with the encoder frozen: it receives no gradient and applies no dropout, while the head
+    /// follows `mode`. The encoder's pooled outputs never change and can be cached ([`Self::pooled`]).
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, labels]`
+    pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.classify(self.pooled(input), mode)
+    }
+
+    /// Returns the pooled outputs of the frozen encoder.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, hidden]`
+    pub fn pooled(&self, input: BertInput) -> Tensor<2> {
+        self.bert.forward(input, Mode::Eval).pooled_output.detach()
+    }
+}
+
+/// BERT with several classifiers on one pooled output.
+#[derive(Module, Debug)]
+pub struct BertForSeveralTasks {
+    /// The shared encoder.
+    pub bert: BertModel,
+    /// `hidden -> labels`, one for each task.
+    pub classifiers: Vec<Linear>,
+    classifier_dropout_prob: f64,
+}
+
+impl BertForSeveralTasks {
+    /// Creates a model with one task.
+    pub fn new(first: BertForSequenceClassification) -> Self {
+        let BertForSequenceClassification { bert, classifier, classifier_dropout_prob } = first;
+        Self { bert, classifiers: vec![classifier], classifier_dropout_prob }
+    }
+
+    /// Adds the classifier of another task and drops that task's encoder.
+    #[must_use]
+    pub fn with_task(mut self, other: BertForSequenceClassification) -> Self {
+        self.classifiers.push(other.classifier);
+        self
+    }
+
+    /// Returns the model of one task. It shares its parameters with this model, so its gradients apply to both.
+    pub fn of_task(&self, task: usize) -> BertForSequenceClassification {
+        BertForSequenceClassification {
+            bert: self.bert.clone(),
+            classifier: self.classifiers[task].clone(),
+            classifier_dropout_prob: self.classifier_dropout_prob,
+        }
+    }
+}
+
+/// BERT with one score for each choice, as in SWAG: selects the ending that belongs to a beginning.
+///
+/// Every choice is a separate sequence, and the scores of a question's choices go through one softmax.
+#[derive(Module, Debug)]
+pub struct BertForMultipleChoice {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> 1`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl Architecture for BertForMultipleChoice {
+    const NAME: &'static str = "BertForMultipleChoice";
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            bert: BertModel::zeroed(config, device),
+            classifier: linear(config.hidden_size, 1, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        }
+    }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
+}
+
+impl BertForMultipleChoice {
+    /// Returns the logits of a batch of questions with `choices` choices each. The choices of a question are
+    /// consecutive rows.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch * choices, seq]` each
+    /// - output: `[batch, choices]`, for [`crate::classification_loss`]
+    pub fn forward(&self, input: BertInput, choices: usize, mode: Mode) -> Tensor<2> {
+        self.choose(self.bert.forward(input, mode).pooled_output, choices, mode)
+    }
+
+    /// Applies the head to pooled outputs and returns the logits.
+    ///
+    /// # Shapes
+    ///
+    /// - pooled: `[batch * choices, hidden]`
+    /// - output: `[batch, choices]`
+    pub fn choose(&self, pooled: Tensor<2>, choices: usize, mode: Mode) -> Tensor<2> {
+        let [rows, _] = pooled.dims();
+        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(pooled).reshape([rows / choices, choices])
+    }
+}
+
+/// BERT with a classifier on every token, as in named-entity recognition.
+#[derive(Module, Debug)]
+pub struct BertForTokenClassification {
+    /// The encoder.
+    pub bert: BertModel,
+    /// `hidden -> labels`.
+    pub classifier: Linear,
+    classifier_dropout_prob: f64,
+}
+
+impl Architecture for BertForTokenClassification {
+    const NAME: &'static str = "BertForTokenClassification";
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        Self {
+            bert: BertModel::zeroed(config, device),
+            classifier: linear(config.hidden_size, config.num_labels, device),
+            classifier_dropout_prob: config.classifier_dropout_prob(),
+        }
+    }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
+}
+
+impl BertForTokenClassification {
+    /// Returns the logits of a batch, including the padding.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, seq, labels]`
+    pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        self.tag(self.bert.sequence_output(input, mode), mode)
+    }
+
+    /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
+    pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        self.tag(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
+    }
+
+    fn tag(&self, sequence: Tensor<3>, mode: Mode) -> Tensor<3> {
+        let sequence = dropout(sequence, self.classifier_dropout_prob, mode.site(Site::Classifier));
+        self.classifier.forward(sequence)
+    }
+}
+
+/// Returns the summed cross-entropy of the labelled tokens, divided by their number in the global batch.
+///
+/// # Shapes
+///
+/// - logits: `[batch, seq, classes]`
+/// - places: `[n]`, `row * seq + place` of each token with a label; labels: `[n]`
+/// - output: `[1]`
+pub fn token_loss(
+    logits: Tensor<3>,
+    places: Tensor<1, Int>,
+    labels: Tensor<1, Int>,
+    tokens: f64,
+) -> Tensor<1> {
+    let [batch, seq, classes] = logits.dims();
+    let rows = logits.reshape([batch * seq, classes]).select(0, places); // [n, classes]
+    cross_entropy_sum(rows, labels).div_scalar(tokens)
+}

@@ -1,0 +1,313 @@
+//! BERT with the two pre-training heads: masked LM and next-sentence prediction.
+//!
+//! Ports `get_masked_lm_output` and `get_next_sentence_output` of the reference's `run_pretraining.py`. Masked
+//! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
+//! have no dropout.
+
+use bert_kernels::gelu::{Gelu, bias_gelu};
+use bert_kernels::layer_norm::layer_norm as normalize;
+use bert_kernels::masked_lm_eval::masked_lm_scores;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
+use bert_kernels::ordered_sum::sum;
+use bert_kernels::{Compute, dense};
+use burn::module::{Module, Param};
+use burn::nn::{LayerNorm, Linear};
+use burn::tensor::{Device, Int, Tensor, assert_shape};
+
+use crate::config::BertConfig;
+use crate::layers::dropout::Mode;
+use crate::layers::layer_norm::{affine, layer_norm};
+use crate::layers::linear::{linear, product};
+use crate::models::architecture::Architecture;
+use crate::models::bert::{BertInput, BertModel, BertOutput};
+use crate::models::gradient_checkpointing::RecomputeState;
+use crate::models::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, cross_entropy_sum};
+
+/// One micro-batch of pre-training.
+#[derive(Debug, Clone)]
+pub struct PretrainingInput {
+    /// The tokens.
+    pub bert: BertInput,
+    /// `[n]`: `row * seq + position` of each masked token.
+    pub masked_lm_positions: Tensor<1, Int>,
+}
+
+/// Logits of both heads.
+#[derive(Debug, Clone)]
+pub struct PretrainingOutput {
+    /// `[n, vocab]`
+    pub prediction_logits: Tensor<2>,
+    /// `[batch, 2]`: logit of a following second text, logit of a random one.
+    pub seq_relationship_logits: Tensor<2>,
+}
+
+/// Per-token scores of an evaluation batch.
+#[derive(Debug, Clone)]
+pub struct PretrainingScores {
+    /// `[n]`: `-log p` of the words that were at the masked positions.
+    pub masked_lm_nll: Tensor<1>,
+    /// `[n]`: 1 where that word has the maximum logit, else 0.
+    pub masked_lm_correct: Tensor<1>,
+    /// `[batch, 2]`
+    pub seq_relationship_logits: Tensor<2>,
+}
+
+/// The layers between a hidden state and the projection onto the vocabulary.
+#[derive(Module, Debug)]
+pub struct BertPredictionHeadTransform {
+    /// `hidden -> hidden`.
+    pub dense: Linear,
+    /// Over the last axis.
+    pub layer_norm: LayerNorm,
+    #[module(skip)]
+    hidden_act: Gelu,
+    layer_norm_eps: f64,
+    #[module(skip)]
+    compute: Compute,
+}
+
+/// The masked-LM head. Its projection is the word embedding table, which belongs to the encoder.
+#[derive(Module, Debug)]
+pub struct BertPredictionHead {
+    /// The layers before the projection.
+    pub transform: BertPredictionHeadTransform,
+    /// `[vocab]`: the reference's `output_bias`.
+    pub bias: Param<Tensor<1>>,
+}
+
+impl BertPredictionHead {
+    /// Returns the transformed hidden states at the masked positions.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions: `[n]`
+    /// - output: `[n, hidden]`
+    pub fn transform(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+        let [batch, seq, hidden] = sequence_output.dims();
+        let masked = sequence_output
+            .reshape([batch * seq, hidden]) // [batch * seq, hidden]
+            .select(0, positions); // [n, hidden]
+        let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps, compute } =
+            &self.transform;
+        let (masked, bias) = product(*compute, dense, masked);
+        let masked = bias_gelu(*compute, masked, bias, *hidden_act);
+        let (gamma, beta) = affine(layer_norm);
+        normalize(*compute, masked, gamma, beta, *layer_norm_eps)
+    }
+}
+
+/// Both heads.
+#[derive(Module, Debug)]
+pub struct BertPretrainingHeads {
+    /// The masked-LM head.
+    pub predictions: BertPredictionHead,
+    /// The next-sentence classifier: `hidden -> 2`.
+    pub seq_relationship: Linear,
+}
+
+/// BERT with both pre-training heads.
+#[derive(Module, Debug)]
+pub struct BertForPreTraining {
+    /// The encoder.
+    pub bert: BertModel,
+    /// The heads.
+    pub cls: BertPretrainingHeads,
+}
+
+impl Architecture for BertForPreTraining {
+    const NAME: &'static str = "BertForPreTraining";
+
+    fn zeroed(config: &BertConfig, device: &Device) -> Self {
+        let hidden = config.hidden_size;
+        let bias = burn::nn::Initializer::Zeros.init([config.vocab_size], device);
+        let transform = BertPredictionHeadTransform {
+            dense: linear(hidden, hidden, device),
+            layer_norm: layer_norm(config, device),
+            hidden_act: config.hidden_act,
+            layer_norm_eps: config.layer_norm_eps,
+            compute: config.compute,
+        };
+        Self {
+            bert: BertModel::zeroed(config, device),
+            cls: BertPretrainingHeads {
+                predictions: BertPredictionHead { transform, bias },
+                seq_relationship: linear(hidden, 2, device),
+            },
+        }
+    }
+
+    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+        Self { bert: f(self.bert), ..self }
+    }
+}
+
+impl BertForPreTraining {
+    /// Returns the logits of both heads.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
+    /// - output: `[n, vocab]` and `[batch, 2]`
+    pub fn forward(&self, input: PretrainingInput, mode: Mode) -> PretrainingOutput {
+        let output = self.bert.forward(input.bert, mode);
+        PretrainingOutput {
+            prediction_logits: self.prediction_logits(output.sequence_output, input.masked_lm_positions),
+            seq_relationship_logits: self.cls.seq_relationship.forward(output.pooled_output),
+        }
+    }
+
+    /// Returns the logits of all words at the masked positions.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions: `[n]`
+    /// - output: `[n, vocab]`
+    fn prediction_logits(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+        let predictions = &self.cls.predictions;
+        let bias = predictions.bias.val().unsqueeze::<2>(); // [1, vocab]
+        let [n] = positions.dims();
+        if n == 0 {
+            return Tensor::zeros([0, bias.dims()[1]], &sequence_output.device());
+        }
+        let transformed = predictions.transform(sequence_output, positions);
+        let table = self.word_embeddings().transpose(); // [hidden, vocab]
+        dense::product(predictions.transform.compute, transformed, table) + bias
+    }
+
+    /// Returns both losses. The logits of the labels are computed directly, not gathered from `[n, vocab]` logits.
+    ///
+    /// The fused kernel keeps one `[n, vocab]` buffer for the backward pass, the exponentials of the logits, where the
+    /// composition of burn's operations keeps several.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
+    /// - targets: `[n]`, `[n]`, `[batch]`
+    /// - output: `[1]` each
+    pub fn loss(
+        &self,
+        input: PretrainingInput,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+        mode: Mode,
+    ) -> PretrainingLoss {
+        let output = self.bert.forward(input.bert, mode);
+        self.loss_of(output, input.masked_lm_positions, targets, normalizer)
+    }
+
+    /// Same as [`Self::loss`] with gradient checkpointing: the pass saves the input of each layer only, and
+    /// [`RecomputeState::backward`] computes the gradients of the layers.
+    ///
+    /// # Shapes
+    ///
+    /// - same as [`Self::loss`]
+    pub fn loss_recomputing(
+        &self,
+        input: PretrainingInput,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+        mode: Mode,
+    ) -> (PretrainingLoss, RecomputeState) {
+        let (output, state) = self.bert.forward_recomputing(input.bert, mode);
+        (self.loss_of(output, input.masked_lm_positions, targets, normalizer), state)
+    }
+
+    fn loss_of(
+        &self,
+        output: BertOutput,
+        masked_lm_positions: Tensor<1, Int>,
+        targets: PretrainingTargets,
+        normalizer: LossNormalizer,
+    ) -> PretrainingLoss {
+        let [n] = masked_lm_positions.dims();
+        assert_shape!(targets.masked_lm_ids, [n]);
+        assert_shape!(targets.masked_lm_weights, [n]);
+        let logits = self.cls.seq_relationship.forward(output.pooled_output); // [batch, 2]
+        let next_sentence = cross_entropy_sum(logits, targets.next_sentence_labels); // [1]
+        let next_sentence = match normalizer.next_sentence {
+            Some(rows) => next_sentence.div_scalar(rows),
+            // The factor 0 keeps zero gradients for the pooler and the head, so that weight decay applies to them.
+            None => next_sentence.mul_scalar(0.0),
+        };
+        if n == 0 {
+            let nothing = next_sentence.zeros_like().detach();
+            return PretrainingLoss::new(nothing, next_sentence);
+        }
+
+        let predictions = &self.cls.predictions;
+        let transformed = predictions.transform(output.sequence_output, masked_lm_positions);
+        let table = self.word_embeddings();
+        let nll = masked_lm_nll(
+            predictions.transform.compute,
+            transformed,
+            table,
+            predictions.bias.val(),
+            targets.masked_lm_ids,
+        ); // [n]
+        let masked_lm = sum(nll * targets.masked_lm_weights).mul_scalar(normalizer.masked_lm_scale());
+        PretrainingLoss::new(masked_lm, next_sentence)
+    }
+
+    /// Returns the scores of both heads, without dropout and without materializing the `[n, vocab]` logits.
+    ///
+    /// # Shapes
+    ///
+    /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
+    /// - masked_lm_ids: `[n]`
+    /// - output: `[n]`, `[n]` and `[batch, 2]`
+    pub fn scores(&self, input: PretrainingInput, masked_lm_ids: Tensor<1, Int>) -> PretrainingScores {
+        let output = self.bert.forward(input.bert, Mode::Eval);
+        let [masked_lm_nll, masked_lm_correct] =
+            self.masked_lm_scores(output.sequence_output, input.masked_lm_positions, masked_lm_ids);
+        let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
+        PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
+    }
+
+    /// Returns the loss of each masked word, and 1 where that word has the maximum logit, else 0.
+    ///
+    /// # Shapes
+    ///
+    /// - sequence_output: `[batch, seq, hidden]`
+    /// - positions, masked_lm_ids and both outputs: `[n]`
+    fn masked_lm_scores(
+        &self,
+        sequence_output: Tensor<3>,
+        positions: Tensor<1, Int>,
+        masked_lm_ids: Tensor<1, Int>,
+    ) -> [Tensor<1>; 2] {
+        let [n] = positions.dims();
+        if n == 0 {
+            return [(); 2].map(|()| Tensor::zeros([0], &sequence_output.device()));
+        }
+        let predictions = &self.cls.predictions;
+        masked_lm_scores(
+            predictions.transform.compute,
+            predictions.transform(sequence_output, positions),
+            self.word_embeddings(),
+            predictions.bias.val(),
+            masked_lm_ids,
+        )
+    }
+
+    /// Returns the tied table, `[vocab, hidden]`.
+    fn word_embeddings(&self) -> Tensor<2> {
+        self.bert.embeddings.word_embeddings.weight.val()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    #[test]
+    fn sizes_of_bert_base_with_both_heads() {
+        let config = BertConfig::preset(Preset::Base, 30522);
+        // Modules are lazy: nothing of this size is allocated.
+        let model = BertForPreTraining::zeroed(&config, &Device::flex());
+        assert_eq!(model.num_params(), 110_106_428);
+        assert_eq!(config.pretraining_parameter_count(), 110_106_428);
+    }
+}

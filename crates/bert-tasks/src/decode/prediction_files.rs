@@ -1,0 +1,245 @@
+//! Writes predictions in the format of GLUE's submissions, of minBERT, or of the reference's table of probabilities.
+//! The caller provides the writer.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use crate::task::Task;
+use crate::task::example::{Example, Label};
+use crate::task::spec::Kind;
+
+/// Writes predictions in the task's usual format. SST-5 and CFIMDB: rows `PREDICTION ||| TEXT`, as in minBERT's output
+/// and input. All others: rows `index<TAB>prediction` below that header, as GLUE's server expects: the label names for
+/// RTE, QNLI and MNLI, 0 or 1 for the other classifications, and for STS-B the score clipped to its range with 3
+/// decimals. [`crate::TaskSpec::submission_file_name`] returns GLUE's file name. Scores of other tasks are also
+/// clipped, and keep all digits.
+///
+/// # Errors
+/// The errors of the writer.
+///
+/// # Panics
+/// When there is not exactly one prediction of the task's kind for each example.
+pub fn write_predictions(
+    out: &mut dyn Write,
+    task: Task,
+    examples: &[Example],
+    predictions: &[Label],
+) -> io::Result<()> {
+    assert_eq!(examples.len(), predictions.len(), "one prediction each");
+    let in_rows = task.spec().predicts_in_rows();
+    if in_rows {
+        writeln!(out, "index\tprediction")?;
+    }
+    for (example, prediction) in examples.iter().zip(predictions) {
+        let prediction = in_file(task, *prediction);
+        match in_rows {
+            true => writeln!(out, "{}\t{prediction}", example.index)?,
+            false => writeln!(out, "{prediction} ||| {}", example.text_a.trim())?,
+        }
+    }
+    out.flush()
+}
+
+/// Writes `index<TAB>label` rows below that header: labels as in the task's files, scores with all digits.
+///
+/// # Errors
+/// The errors of the writer.
+///
+/// # Panics
+/// When an example has no label of the task's kind.
+pub fn write_labels(out: &mut dyn Write, task: Task, examples: &[Example]) -> io::Result<()> {
+    writeln!(out, "index\tlabel")?;
+    for example in examples {
+        match example.label.expect("a labelled example") {
+            Label::Score(score) => writeln!(out, "{}\t{score}", example.index)?,
+            class => writeln!(out, "{}\t{}", example.index, in_file(task, class))?,
+        }
+    }
+    out.flush()
+}
+
+/// Writes the class probabilities of each example as a tab-separated row without a header, as in the reference's
+/// `test_results.tsv`. A regression has one column, the score.
+///
+/// # Errors
+/// The errors of the writer.
+pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result<()> {
+    for row in rows {
+        let row: Vec<String> = row.iter().map(f32::to_string).collect();
+        writeln!(out, "{}", row.join("\t"))?;
+    }
+    out.flush()
+}
+
+/// Writes the wrongly predicted examples, most confident first: number, label, prediction, the prediction's
+/// probability, text or texts. For a regression, writes all examples, largest error first, with the error in place of
+/// the probability.
+///
+/// # Errors
+/// The errors of the writer.
+///
+/// # Panics
+/// When there is not exactly one prediction of the task's kind and one row of outputs for each example, or an example
+/// has no label.
+pub fn write_errors(
+    out: &mut dyn Write,
+    task: Task,
+    examples: &[Example],
+    predictions: &[Label],
+    rows: &[Vec<f32>],
+) -> io::Result<()> {
+    assert!(examples.len() == predictions.len() && examples.len() == rows.len(), "one prediction each");
+    let mut wrong = Vec::new();
+    for ((example, &prediction), row) in examples.iter().zip(predictions).zip(rows) {
+        let label = example.label.expect("a label to compare with");
+        match (label, prediction) {
+            (Label::Class(class), Label::Class(predicted)) if class == predicted => {}
+            (Label::Score(score), Label::Score(predicted)) => {
+                wrong.push(((predicted - score).abs(), example, prediction))
+            }
+            (_, Label::Class(predicted)) => wrong.push((row[predicted], example, prediction)),
+            (_, Label::Score(_)) => panic!("a prediction of the wrong kind for task {task}"),
+        }
+    }
+    wrong.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let measure = if matches!(task.spec().kind, Kind::Regression { .. }) { "error" } else { "probability" };
+    let texts = if task.spec().pair { "text_a\ttext_b" } else { "text" };
+    writeln!(out, "index\tlabel\tprediction\t{measure}\t{texts}")?;
+    for (measure, example, prediction) in wrong {
+        let label = in_file(task, example.label.expect("checked above"));
+        let prediction = in_file(task, prediction);
+        // An error has the unit of the scores, which may be small.
+        let measure = match task.spec().submissions.is_empty() && task.spec().labels().is_empty() {
+            true => measure.to_string(),
+            false => format!("{measure:.4}"),
+        };
+        write!(out, "{}\t{label}\t{prediction}\t{measure}\t{}", example.index, in_field(&example.text_a))?;
+        match task.spec().pair {
+            true => writeln!(out, "\t{}", in_field(example.text_b.as_deref().unwrap_or_default()))?,
+            false => writeln!(out)?,
+        }
+    }
+    out.flush()
+}
+
+/// Returns a text as a field; texts in tables may contain tabs and line ends.
+fn in_field(text: &str) -> Cow<'_, str> {
+    match text.contains(['\t', '\n', '\r']) {
+        true => text.replace(['\t', '\n', '\r'], " ").into(),
+        false => text.into(),
+    }
+}
+
+/// Returns a prediction as written to a file.
+fn in_file(task: Task, prediction: Label) -> String {
+    match (task.spec().kind, prediction) {
+        (Kind::Classification { labels }, Label::Class(class)) => in_field(labels[class]).into_owned(),
+        (Kind::Regression { min, max }, Label::Score(score)) => match task.spec().submissions.is_empty() {
+            true => score.clamp(min, max).to_string(),
+            false => format!("{:.3}", score.clamp(min, max)),
+        },
+        _ => panic!("a prediction of the wrong kind for task {task}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(index: &str, text: &str) -> Example {
+        Example { index: index.into(), text_a: text.into(), text_b: None, choices: vec![], label: None }
+    }
+
+    fn written(task: Task, predictions: &[Label]) -> String {
+        let examples = [example("7", "a  good film . "), example("9", "no")];
+        let mut out = Vec::new();
+        write_predictions(&mut out, task, &examples, predictions).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_surest_errors_come_first() {
+        let labelled = |index: &str, label| Example { label: Some(label), ..example(index, "text") };
+        let [a, b] = [0, 1].map(Label::Class);
+        let examples = [labelled("1", a), labelled("2", a), labelled("3", b), labelled("4", b)];
+        let rows = [vec![0.4, 0.6], vec![0.9, 0.1], vec![0.8, 0.2], vec![0.3, 0.7]];
+        let mut out = Vec::new();
+        write_errors(&mut out, Task::Rte, &examples, &[b, a, a, b], &rows).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "index\tlabel\tprediction\tprobability\ttext_a\ttext_b\n\
+             3\tnot_entailment\tentailment\t0.8000\ttext\t\n\
+             1\tentailment\tnot_entailment\t0.6000\ttext\t\n"
+        );
+        let scored = [labelled("1", Label::Score(1.0)), labelled("2", Label::Score(4.0))];
+        let mut out = Vec::new();
+        let predictions = [1.5, 2.0].map(Label::Score);
+        write_errors(&mut out, Task::Stsb, &scored, &predictions, &[vec![1.5], vec![2.0]]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let second = text.lines().nth(1).unwrap();
+        assert!(
+            text.starts_with("index\tlabel\tprediction\terror\t")
+                && second.starts_with("2\t4.000\t2.000\t2.0000")
+        );
+    }
+
+    #[test]
+    fn words_or_numbers_by_task() {
+        let both = [Label::Class(1), Label::Class(0)];
+        let header = "index\tprediction\n";
+        for (task, expected) in [
+            (Task::Rte, "7\tnot_entailment\n9\tentailment\n"),
+            (Task::Qnli, "7\tnot_entailment\n9\tentailment\n"),
+            (Task::Mnli, "7\tentailment\n9\tcontradiction\n"),
+            (Task::Mrpc, "7\t1\n9\t0\n"),
+            (Task::Wnli, "7\t1\n9\t0\n"),
+            (Task::Cola, "7\t1\n9\t0\n"),
+        ] {
+            assert_eq!(written(task, &both), format!("{header}{expected}"));
+        }
+    }
+
+    #[test]
+    fn scores_are_clamped_and_have_three_decimals() {
+        assert_eq!(
+            written(Task::Stsb, &[Label::Score(5.2), Label::Score(-0.1)]),
+            "index\tprediction\n7\t5.000\n9\t0.000\n"
+        );
+        assert_eq!(
+            written(Task::Stsb, &[Label::Score(1.23456), Label::Score(2.0)]),
+            "index\tprediction\n7\t1.235\n9\t2.000\n"
+        );
+    }
+
+    #[test]
+    fn scores_of_other_tasks_have_every_digit() {
+        assert_eq!(
+            written(Task::SickR, &[1.000_02, 7.5].map(Label::Score)),
+            "index\tprediction\n7\t1.00002\n9\t5\n"
+        );
+    }
+
+    #[test]
+    fn minbert_form_reads_back() {
+        let text = written(Task::Sst5, &[Label::Class(4), Label::Class(0)]);
+        assert_eq!(text, "4 ||| a  good film .\n0 ||| no\n");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let read = crate::read_file(Task::Sst5, file.path(), true).unwrap();
+        assert_eq!(read[0].label, Some(Label::Class(4)));
+    }
+
+    #[test]
+    fn probabilities_have_no_header() {
+        let mut out = Vec::new();
+        write_probabilities(&mut out, &[vec![0.25, 0.75], vec![1.0, 0.0]]).unwrap();
+        assert_eq!(out, b"0.25\t0.75\n1\t0\n");
+    }
+
+    #[test]
+    fn a_full_disk_is_reported() {
+        let mut full: &mut [u8] = &mut [0; 20];
+        let error = write_predictions(&mut full, Task::Rte, &[example("1", "a")], &[Label::Class(0)]);
+        assert!(error.is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! Reads files in the CoNLL-2003 format: one word per line with its tag in the last column, and an empty line after
+//! every sentence.
+//!
+//! Columns are separated by tabs if a line has any, else by blanks; every word must have the same number of columns as
+//! the first. Two kinds of lines are skipped: `-DOCSTART-` lines, which separate documents, and comments before a
+//! sentence, which begin with `#` and are not a tagged word, as in MultiCoNER (`# id 17 domain=train`).
+
+use std::path::Path;
+
+use crate::decode::entities::is_known;
+use crate::{TaskError, TaskProblem, for_each_line, some};
+use bert_storage::Locate;
+
+/// A sentence with the tags of its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentence {
+    /// The words.
+    pub words: Vec<String>,
+    /// One tag per word; empty if the file has no valid tags.
+    pub tags: Vec<String>,
+    /// Line number of the first word.
+    pub line: u64,
+}
+
+/// Reads the sentences of a file. Without `has_tags`, a line may be a single word, and tags are ignored.
+///
+/// # Errors
+/// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
+/// [`TaskProblem::CountedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
+pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
+    let width = width(path)?;
+    let mut sentences = Vec::new();
+    let mut sentence = Sentence::default();
+    for_each_line(path, |line, text| {
+        let columns = columns(text);
+        let Some(&word) = columns.first() else {
+            if !sentence.words.is_empty() {
+                sentences.push(std::mem::take(&mut sentence));
+            }
+            return Ok(());
+        };
+        let begins = sentence.words.is_empty();
+        if word == "-DOCSTART-" || (begins && is_comment(&columns, width, has_tags)) {
+            return Ok(());
+        }
+        if has_tags {
+            let tag = columns[1..].last().ok_or_else(|| TaskProblem::MissingTag(word.into()))?;
+            sentence.tags.push(tag.to_string());
+        }
+        if columns.len() != width {
+            return Err(TaskProblem::RaggedColumns { found: columns.len(), expected: width });
+        }
+        if begins {
+            sentence.line = line;
+        }
+        sentence.words.push(word.to_string());
+        Ok(())
+    })?;
+    if !sentence.words.is_empty() {
+        sentences.push(sentence);
+    }
+    match width > 1 && sentences.iter().all(counts_words) && !sentences.is_empty() {
+        true => Err(TaskProblem::CountedWords.located(path).into()),
+        false => some(sentences, path),
+    }
+}
+
+/// Returns the columns of a line; empty for a blank line.
+fn columns(line: &str) -> Vec<&str> {
+    let line = line.trim_end();
+    match line.contains('\t') {
+        true => line.split('\t').map(str::trim).collect(),
+        false => line.split(' ').filter(|column| !column.is_empty()).collect(),
+    }
+}
+
+/// Returns the number of columns of the first word in a file.
+fn width(path: &Path) -> Result<usize, TaskError> {
+    let mut width = None;
+    for_each_line(path, |_, text| {
+        let columns = columns(text);
+        let is_word = columns.first().is_some_and(|word| *word != "-DOCSTART-" && !word.starts_with('#'));
+        if is_word && width.is_none() {
+            width = Some(columns.len());
+        }
+        Ok(())
+    })?;
+    // If every line begins with a hash, hashes are words.
+    Ok(width.unwrap_or(2))
+}
+
+/// Returns whether a line before the first word of a sentence is a comment. A hash is a word if its line has the usual
+/// number of columns and a valid tag.
+fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
+    let is_word = columns.len() == width
+        && match has_tags {
+            true => columns.last().is_some_and(|tag| is_known(tag)),
+            false => !columns.iter().any(|column| column.contains('=')),
+        };
+    columns[0].starts_with('#') && !is_word
+}
+
+/// Returns whether the words of a sentence are line numbers: 1, 2, 3, possibly with 2-3 or 2.1.
+fn counts_words(sentence: &Sentence) -> bool {
+    let is_number = |word: &String| {
+        let number = word.split(['-', '.']).next().unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    sentence.words[0].starts_with('1') && sentence.words.len() > 1 && sentence.words.iter().all(is_number)
+}
+
+/// Returns the distinct tags of some sentences: `O` first, the others in byte order.
+#[must_use]
+pub fn tags_of(sentences: &[Sentence]) -> Vec<String> {
+    let all: std::collections::BTreeSet<&String> =
+        sentences.iter().flat_map(|sentence| &sentence.tags).collect();
+    let outside = ["O".to_string()];
+    let others = all.into_iter().filter(|tag| *tag != "O").cloned();
+    outside.into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_sentences(file.path(), has_tags)
+    }
+
+    const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP O\n\n\nto\tTO\tB-PP\tO\r\nBergen\tNNP\tB-NP\tB-LOC\r\n";
+
+    #[test]
+    fn sentences_end_at_empty_lines_and_at_the_end() {
+        let sentences = read(TEXT, true).unwrap();
+        assert_eq!(sentences.len(), 2);
+        assert_eq!(
+            (&sentences[0].words[..], &sentences[0].tags[..]),
+            (&["Anna".into(), "rows".into()][..], &["B-PER".into(), "O".into()][..])
+        );
+        assert_eq!(sentences[1].words, ["to", "Bergen"]);
+        assert_eq!((sentences[0].line, sentences[1].line), (3, 7));
+        assert_eq!(tags_of(&sentences), ["O", "B-LOC", "B-PER"]);
+        let untagged = read("Anna\nrows\n", false).unwrap();
+        assert!(untagged[0].tags.is_empty() && untagged[0].words.len() == 2);
+    }
+
+    #[test]
+    fn comments_before_a_sentence_are_no_words() {
+        let text = "# id 5239d808-f300 domain=train\nAnna _ _ B-PER\n# _ _ O\n\n# text = Anna rows\n# _ _ O\nrows _ _ O\n";
+        let words = |has_tags| -> Vec<Vec<String>> {
+            read(text, has_tags).unwrap().into_iter().map(|sentence| sentence.words).collect()
+        };
+        assert_eq!(words(true), [["Anna", "#"], ["#", "rows"]]);
+        assert_eq!(words(false), words(true));
+        assert_eq!(read("#fun O\n", true).unwrap()[0].words, ["#fun"]);
+        assert_eq!(read("New York\tB-LOC\n", true).unwrap()[0].words, ["New York"]);
+    }
+
+    #[test]
+    fn other_columns_than_the_first_word_s_are_refused() {
+        let said = |text: &str| {
+            let error = read(text, true).unwrap_err();
+            assert_eq!(error.exit_code(), 3);
+            error.to_string().rsplit_once('/').unwrap().1.split_once(':').unwrap().1.to_string()
+        };
+        assert_eq!(said("Anna O\nrows VBZ O\n"), "2: 3 columns, but the first word of the file has 2");
+        assert!(said("1\tAnna\tO\n2-3\trows\tO\n\n1\ta\tO\n2\tb\tO\n").contains("as in CoNLL-U"));
+    }
+
+    #[test]
+    fn a_word_without_a_tag_has_its_line() {
+        let error = read("Anna B-PER\nrows\n", true).unwrap_err();
+        assert!(
+            error.to_string().ends_with(":2: the word \"rows\" has no tag in the last column"),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 3);
+        assert!(
+            read("-DOCSTART- O\n\n", true).unwrap_err().to_string().ends_with(": this file has no examples")
+        );
+    }
+}

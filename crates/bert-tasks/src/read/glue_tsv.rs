@@ -1,0 +1,296 @@
+//! Parses lines of tab-separated files, and of minBERT's `LABEL ||| TEXT`, into examples.
+//!
+//! These files have no quoting: a `"` is an ordinary character and often unpaired, so rows are split only at tabs.
+//! Columns are found by name if there is a header, else by their official position. This reads both the official files
+//! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
+//! and dev have no header, and any other official file can be read without its header.
+
+use crate::error::TaskProblem;
+use crate::task::Task;
+use crate::task::example::{Example, Label};
+use crate::task::spec::{Columns, Kind};
+
+/// Converts the lines of one file to examples.
+pub struct RowReader {
+    task: Task,
+    has_labels: bool,
+    layout: Option<&'static Layout>,
+    /// Set by line 1.
+    positions: Option<Positions>,
+    rows: usize,
+}
+
+impl RowReader {
+    /// Creates a reader for the lines of a file.
+    pub fn new(task: Task, has_labels: bool) -> Self {
+        RowReader { task, has_labels, layout: layout(task), positions: None, rows: 0 }
+    }
+
+    /// Returns the example in a line; `None` for a header and for a row without annotator agreement. Lines must be
+    /// passed in order.
+    pub fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
+        let example = match self.layout {
+            None => Some(self.minbert_line(text)?),
+            Some(layout) => self.tsv_line(layout, text)?,
+        };
+        self.rows += usize::from(example.is_some());
+        Ok(example)
+    }
+
+    fn tsv_line(&mut self, layout: &Layout, text: &str) -> Result<Option<Example>, TaskProblem> {
+        let fields: Vec<&str> = text.split('\t').collect();
+        let positions = match self.positions {
+            None if layout.is_header(&fields) => {
+                self.positions = Some(layout.by_name(&fields, self.has_labels)?);
+                return Ok(None);
+            }
+            None => layout.by_count(fields.len(), self.has_labels)?,
+            Some(positions) => positions,
+        };
+        self.positions = Some(positions);
+        same_columns(fields.len(), positions.columns, "tab")?;
+        let unlabelled = self.task.spec().unlabelled;
+        if unlabelled.is_some_and(|mark| positions.label.is_some_and(|at| fields[at] == mark)) {
+            return Ok(None);
+        }
+        let label = positions.label.map(|at| label_of(self.task, fields[at])).transpose()?;
+        let index = match positions.index {
+            Some(at) => fields[at].to_string(),
+            None => self.rows.to_string(),
+        };
+        Ok(Some(Example {
+            index,
+            text_a: fields[positions.text_a].to_string(),
+            text_b: positions.text_b.map(|at| fields[at].to_string()),
+            choices: vec![],
+            label,
+        }))
+    }
+
+    fn minbert_line(&self, text: &str) -> Result<Example, TaskProblem> {
+        let (label, text) = text.split_once(" ||| ").ok_or(TaskProblem::MissingSeparator)?;
+        // Checked even if it is ignored: a test file's blanked label must still be a valid label.
+        let label = label_of(self.task, label.trim())?;
+        Ok(Example {
+            index: self.rows.to_string(),
+            text_a: text.to_string(),
+            text_b: None,
+            choices: vec![],
+            label: self.has_labels.then_some(label),
+        })
+    }
+}
+
+/// Parses a task's label.
+pub fn label_of(task: Task, text: &str) -> Result<Label, TaskProblem> {
+    let label = text.into();
+    match task.spec().kind {
+        Kind::Classification { labels } => match labels.iter().position(|label| *label == text) {
+            Some(class) => Ok(Label::Class(class)),
+            None => Err(TaskProblem::UnknownLabel { task, label, known: labels }),
+        },
+        Kind::Regression { min, max } => match text.parse() {
+            Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
+            _ => Err(TaskProblem::BadScore { task, label, min, max }),
+        },
+        Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
+    }
+}
+
+/// The columns of a task.
+struct Layout {
+    text_a: &'static str,
+    text_b: Option<&'static str>,
+    /// Possible names of the label column; the first existing one is used.
+    label: &'static [&'static str],
+    /// Positions in files without a header.
+    positions: &'static [Positions],
+}
+
+/// Returns the position of a column in a header.
+///
+/// # Errors
+/// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
+pub fn place(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
+    let mut places = (0..header.len()).filter(|&at| header[at].as_ref() == column);
+    match (places.next(), places.next()) {
+        (Some(at), None) => Ok(at),
+        (Some(_), Some(_)) => Err(TaskProblem::ColumnTwice(column.to_string())),
+        (None, _) => Err(TaskProblem::MissingColumn {
+            column: column.to_string(),
+            header: header.iter().map(|field| field.as_ref().to_string()).collect(),
+        }),
+    }
+}
+
+/// Checks that a row has the same number of columns as the first one.
+pub fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
+    match found == columns {
+        true => Ok(()),
+        false => {
+            let expected = format!("{columns} as in the first row");
+            Err(TaskProblem::WrongColumns { found, separator, expected })
+        }
+    }
+}
+
+/// Names of the column with the example's index, in files that have one.
+const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
+
+/// Positions of the columns in rows of `columns` columns.
+#[derive(Clone, Copy)]
+pub struct Positions {
+    pub columns: usize,
+    pub index: Option<usize>,
+    pub text_a: usize,
+    pub text_b: Option<usize>,
+    pub label: Option<usize>,
+}
+
+const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> Positions {
+    Positions { columns, index: Some(0), text_a: texts.0, text_b: Some(texts.1), label }
+}
+
+const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Option<usize>) -> Positions {
+    Positions { columns, index, text_a, text_b: None, label }
+}
+
+/// The layout of RTE and WNLI.
+const SENTENCES: Layout = Layout {
+    text_a: "sentence1",
+    text_b: Some("sentence2"),
+    label: &["label"],
+    positions: &[pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const QNLI: Layout = Layout { text_a: "question", text_b: Some("sentence"), ..SENTENCES };
+const SST2: Layout = Layout {
+    text_a: "sentence",
+    text_b: None,
+    label: &["label"],
+    positions: &[single(2, None, 0, Some(1)), single(2, Some(0), 1, None)],
+};
+const COLA: Layout =
+    Layout { positions: &[single(4, None, 3, Some(1)), single(2, Some(0), 1, None)], ..SST2 };
+const MRPC: Layout = Layout {
+    text_a: "#1 String",
+    text_b: Some("#2 String"),
+    label: &["Quality"],
+    positions: &[Positions { index: None, ..pair(5, (3, 4), Some(0)) }, pair(5, (3, 4), None)],
+};
+const QQP: Layout = Layout {
+    text_a: "question1",
+    text_b: Some("question2"),
+    label: &["is_duplicate"],
+    positions: &[pair(6, (3, 4), Some(5)), pair(4, (1, 2), Some(3)), pair(3, (1, 2), None)],
+};
+const MNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[
+        pair(12, (8, 9), Some(11)),
+        pair(16, (8, 9), Some(15)),
+        pair(10, (8, 9), None),
+        pair(4, (1, 2), Some(3)),
+        pair(3, (1, 2), None),
+    ],
+    ..SENTENCES
+};
+const STSB: Layout =
+    Layout { label: &["score"], positions: &[pair(10, (7, 8), Some(9)), pair(9, (7, 8), None)], ..SENTENCES };
+
+const SICK: Layout = Layout {
+    text_a: "sentence_A",
+    text_b: Some("sentence_B"),
+    label: &["entailment_judgment"],
+    positions: &[pair(5, (1, 2), Some(4)), pair(3, (1, 2), None)],
+};
+const SICK_R: Layout = Layout {
+    label: &["relatedness_score"],
+    positions: &[pair(5, (1, 2), Some(3)), pair(3, (1, 2), None)],
+    ..SICK
+};
+const SNLI: Layout = Layout {
+    label: &["gold_label", "label"],
+    positions: &[Positions { index: Some(8), ..pair(14, (5, 6), Some(0)) }],
+    ..SENTENCES
+};
+
+/// Returns the column layout of a published task; `None` for tasks in other formats.
+fn layout(task: Task) -> Option<&'static Layout> {
+    match task {
+        Task::Rte | Task::Wnli => Some(&SENTENCES),
+        Task::Qnli => Some(&QNLI),
+        Task::Sst2 => Some(&SST2),
+        Task::Mrpc => Some(&MRPC),
+        Task::Cola => Some(&COLA),
+        Task::Qqp => Some(&QQP),
+        Task::Mnli => Some(&MNLI),
+        Task::Stsb => Some(&STSB),
+        Task::Sick => Some(&SICK),
+        Task::SickR => Some(&SICK_R),
+        Task::Snli => Some(&SNLI),
+        _ => None,
+    }
+}
+
+impl Task {
+    /// Returns the names of the text and label columns in the header of the task's tables.
+    pub fn text_columns(self) -> Option<Columns> {
+        let of_layout = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
+        self.spec().columns.or_else(|| layout(self).map(of_layout))
+    }
+}
+
+/// Returns the positions of the texts in rows of `columns` columns without a header, as in some official files of a
+/// task.
+pub fn official_places(task: Task, columns: usize) -> Option<Positions> {
+    layout(task)?.by_count(columns, false).ok()
+}
+
+impl Layout {
+    /// Returns whether line 1 is a header, which has at least one known column name.
+    fn is_header(&self, fields: &[&str]) -> bool {
+        let names = INDEX.iter().chain(self.label).copied();
+        let mut names = names.chain([self.text_a]).chain(self.text_b);
+        names.any(|name| fields.contains(&name))
+    }
+
+    /// Finds the positions by the names in the header.
+    fn by_name(&self, fields: &[&str], has_labels: bool) -> Result<Positions, TaskProblem> {
+        let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
+        Ok(Positions {
+            columns: fields.len(),
+            index: INDEX
+                .iter()
+                .find(|name| fields.contains(name))
+                .map(|name| place(fields, name))
+                .transpose()?,
+            text_a: place(fields, self.text_a)?,
+            text_b: self.text_b.map(|name| place(fields, name)).transpose()?,
+            label: has_labels.then(|| place(fields, label)).transpose()?,
+        })
+    }
+
+    /// Finds the official layout with the same number of columns as line 1. A file to predict may have the layout of a
+    /// test file, or of a labelled file, whose labels are then ignored.
+    fn by_count(&self, columns: usize, has_labels: bool) -> Result<Positions, TaskProblem> {
+        let same = |labelled: bool| {
+            self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
+        };
+        let found = match has_labels {
+            true => same(true),
+            false => same(false).or(same(true)),
+        };
+        let mut positions = *found.ok_or_else(|| {
+            let known: Vec<String> = (self.positions.iter())
+                .filter(|p| !has_labels || p.label.is_some())
+                .map(|p| p.columns.to_string())
+                .collect();
+            let expected = format!("a header, or {} columns", known.join(" or "));
+            TaskProblem::WrongColumns { found: columns, separator: "tab", expected }
+        })?;
+        if !has_labels {
+            positions.label = None;
+        }
+        Ok(positions)
+    }
+}

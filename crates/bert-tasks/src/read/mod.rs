@@ -1,0 +1,80 @@
+//! Finds the file of a split in a folder and reads its examples. `tsv.rs` parses the lines, `swag.rs` reads SWAG, and
+//! `table/` reads custom tables.
+//!
+//! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
+
+pub mod conll;
+pub mod glue_tsv;
+pub mod lines;
+pub mod squad;
+pub mod swag;
+pub mod table;
+
+use std::path::Path;
+
+use bert_storage::Locate;
+
+use super::error::{TaskError, TaskProblem};
+use super::task::Task;
+use crate::read::glue_tsv::RowReader;
+use crate::read::lines::{exists, for_each_line, some};
+use crate::read::swag::read_swag;
+use crate::read::table::{find_table, read_table};
+use crate::task::example::{Example, Label, Split, SplitFile};
+use crate::task::spec::Kind;
+
+/// Finds the file of a split in `dir`, or in the task's own folder within it (`dir/RTE`). Official files take
+/// precedence over samples.
+///
+/// # Errors
+/// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
+/// not exist, [`TaskProblem::Io`] when the system cannot tell.
+pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let spec = task.spec();
+    if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
+        return find_table(task, dir, split);
+    }
+    if !spec.has_split(split) {
+        return Err(TaskError::NoSuchSplit { task, split });
+    }
+    let mut tried = Vec::new();
+    let official = spec.file_names(split).map(|name| (name, false));
+    for (name, is_sample) in official.chain(spec.sample_file_name(split).map(|name| (name, true))) {
+        for relative in [name.to_string(), format!("{}/{name}", spec.folder)] {
+            let path = dir.join(&relative);
+            if exists(&path)? {
+                return Ok(SplitFile { path, is_sample });
+            }
+            tried.push(relative);
+        }
+    }
+    Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into())
+}
+
+/// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
+///
+/// # Errors
+/// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
+pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    if let Some(columns) = task.spec().columns {
+        return read_table(task, columns, path, has_labels);
+    }
+    if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
+        return Err(TaskError::NotLabelled(task));
+    }
+    if task.spec().choices > 0 {
+        return read_swag(path, has_labels);
+    }
+    let mut reader = RowReader::new(task, has_labels);
+    let mut examples = Vec::new();
+    for_each_line(path, |_, text| {
+        examples.extend(reader.line(text)?);
+        Ok(())
+    })?;
+    some(examples, path)
+}
+
+/// Returns the labels of all examples, or `None` if one is missing, because such a set cannot be scored.
+pub fn labels_of(examples: &[Example]) -> Option<Vec<Label>> {
+    examples.iter().map(|example| example.label).collect()
+}

@@ -1,0 +1,196 @@
+//! Reads SQuAD's files: paragraphs with questions and the positions of their answers.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::{TaskError, TaskProblem, open_file, some};
+use bert_storage::Locate;
+
+/// A question about a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The question's id in the file.
+    pub id: String,
+    /// The question.
+    pub question: String,
+    /// The text, shared by all its questions.
+    pub context: Arc<str>,
+    /// Correct answers; training uses the first one only.
+    pub answers: Vec<Answer>,
+    /// Whether the text has no answer (SQuAD 2.0).
+    pub is_impossible: bool,
+}
+
+/// An answer quoted from the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The text of the answer.
+    pub text: String,
+    /// Start of the answer, in bytes of the text.
+    pub start: usize,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    version: Option<serde_json::Value>,
+    data: Vec<Article>,
+}
+
+#[derive(Deserialize)]
+struct Article {
+    paragraphs: Vec<Paragraph>,
+}
+
+#[derive(Deserialize)]
+struct Paragraph {
+    context: String,
+    qas: Vec<RawQuestion>,
+}
+
+#[derive(Deserialize)]
+struct RawQuestion {
+    id: String,
+    question: String,
+    #[serde(default)]
+    answers: Vec<RawAnswer>,
+    #[serde(default)]
+    is_impossible: bool,
+}
+
+#[derive(Deserialize)]
+struct RawAnswer {
+    text: String,
+    /// Counted in characters, as in Python.
+    answer_start: usize,
+}
+
+/// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format. Without `has_answers`, answers are
+/// optional.
+///
+/// # Errors
+/// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::AnswerNotInText`], [`TaskProblem::NoAnswer`],
+/// [`TaskProblem::NoExamples`], and the errors of opening a task's file.
+pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, TaskError> {
+    let mut bytes = Vec::new();
+    let read = open_file(path)?.read_to_end(&mut bytes);
+    read.map_err(|source| TaskProblem::Io(source).located(path))?;
+    let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+    let file: File = serde_json::from_slice(json).map_err(|source| {
+        let line = source.line() as u64;
+        TaskProblem::BadJson(source).at_line(path, line)
+    })?;
+    let version = file.version.map(|version| version.to_string()).unwrap_or_default();
+    let says_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
+    let mut questions = Vec::new();
+    for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
+        let context: Arc<str> = context.into();
+        // Byte offsets of the characters, and of the end.
+        let places: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
+        for RawQuestion { id, question, answers, is_impossible } in qas {
+            let place = |RawAnswer { text, answer_start }: RawAnswer| {
+                let start = places.get(answer_start).copied().unwrap_or(context.len());
+                match context[start..].starts_with(&text) {
+                    true => Ok(Answer { text, start }),
+                    false => {
+                        let found: String = context[start..].chars().take(text.chars().count()).collect();
+                        let id = id.clone();
+                        Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }
+                            .located(path))
+                    }
+                }
+            };
+            let answers = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
+            let is_impossible = is_impossible || (says_2 && answers.is_empty());
+            if has_answers && answers.is_empty() && !is_impossible {
+                return Err(TaskProblem::NoAnswer(id).located(path).into());
+            }
+            questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
+        }
+    }
+    some(questions, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Vec<Question>, TaskError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json).unwrap();
+        read_questions(file.path(), true)
+    }
+
+    fn with(qas: &str) -> String {
+        format!(
+            r#"{{"version":"1.1","data":[{{"paragraphs":[{{"context":"Zoë sah Köln.","qas":[{qas}]}}]}}]}}"#
+        )
+    }
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let questions = read(&with(
+            r#"{"id":"q","question":"Was?","answers":[{"text":"Köln","answer_start":8}]},
+               {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":0}]}"#,
+        ));
+        let questions = questions.unwrap();
+        let starts: Vec<usize> = questions.iter().map(|question| question.answers[0].start).collect();
+        assert_eq!(starts, [9, 0]);
+        assert!(!questions[0].is_impossible && Arc::ptr_eq(&questions[0].context, &questions[1].context));
+    }
+
+    #[test]
+    fn a_question_without_an_answer_is_of_version_2() {
+        let impossible = r#"{"id":"q","question":"Wann?","answers":[],"is_impossible":true}"#;
+        assert!(read(&with(impossible)).unwrap()[0].is_impossible);
+        let said = read(&with(r#"{"id":"q","question":"?","answers":[]}"#).replace("1.1", "v2.0"));
+        assert!(said.unwrap()[0].is_impossible);
+    }
+
+    #[test]
+    fn an_answer_elsewhere_is_an_error() {
+        for (start, found) in [(7, " Köl"), (900, "")] {
+            let answer = format!(
+                r#"{{"id":"q7","question":"?","answers":[{{"text":"Köln","answer_start":{start}}}]}}"#
+            );
+            let error = read(&with(&answer)).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains("question q7")
+                    && text.contains("\"Köln\"")
+                    && text.contains(&format!("{found:?}")),
+                "{text}"
+            );
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+
+    #[test]
+    fn a_question_of_version_1_needs_its_answer_unless_it_is_to_be_predicted() {
+        let json = with(r#"{"id":"q9","question":"?","answers":[]}"#);
+        let error = read(&json).unwrap_err();
+        assert!(error.to_string().contains("question q9 has no answer"), "{error}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json).unwrap();
+        let questions = read_questions(file.path(), false).unwrap();
+        assert!(!questions[0].is_impossible && questions[0].answers.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_squad_file_has_line_and_column() {
+        let error = read("{\"data\":[\n {\"paragraphs\": 7}]}").unwrap_err();
+        assert!(error.to_string().contains(":2:"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        let folder = tempfile::tempdir().unwrap();
+        assert!(
+            read_questions(folder.path(), true)
+                .unwrap_err()
+                .to_string()
+                .ends_with(": this is not a regular file")
+        );
+        assert!(read(r#"{"data":[]}"#).unwrap_err().to_string().ends_with(": this file has no examples"));
+    }
+}

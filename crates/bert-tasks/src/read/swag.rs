@@ -1,0 +1,104 @@
+//! Reads SWAG's files: a beginning and four endings to choose from, comma-separated, quoted as in RFC 4180.
+//!
+//! As in `run_swag.py` of `transformers`, the first text of a choice is `sent1`, the second `sent2` with one of the
+//! endings.
+
+use std::path::Path;
+
+use super::lines::some;
+use super::table::for_each_record;
+use crate::error::{TaskError, TaskProblem};
+use crate::read::glue_tsv::{place, same_columns};
+use crate::task::example::{Example, Label};
+
+const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
+
+/// Positions of the columns.
+struct Positions {
+    columns: usize,
+    sent1: usize,
+    sent2: usize,
+    endings: Vec<usize>,
+    label: Option<usize>,
+}
+
+impl Positions {
+    fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
+        let endings = ENDINGS.iter().map(|name| place(header, name)).collect::<Result<Vec<_>, _>>()?;
+        let label = has_labels.then(|| place(header, "label")).transpose()?;
+        let (sent1, sent2) = (place(header, "sent1")?, place(header, "sent2")?);
+        Ok(Self { columns: header.len(), sent1, sent2, endings, label })
+    }
+
+    fn example(&self, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
+        same_columns(fields.len(), self.columns, "comma")?;
+        let label = self.label.map(|at| match fields[at].parse::<usize>() {
+            Ok(label) if label < ENDINGS.len() => Ok(Label::Class(label)),
+            _ => Err(TaskProblem::WrongValue {
+                column: "label".to_string(),
+                found: "not a number from 0 to 3",
+                expected: "the number of the right ending",
+            }),
+        });
+        let choice = |&at: &usize| format!("{} {}", fields[self.sent2], fields[at]).trim().to_string();
+        Ok(Example {
+            index: row.to_string(),
+            text_a: fields[self.sent1].clone(),
+            text_b: None,
+            choices: self.endings.iter().map(choice).collect(),
+            label: label.transpose()?,
+        })
+    }
+}
+
+/// Returns the examples of a file, like [`crate::read_file`].
+pub fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    let mut positions: Option<Positions> = None;
+    let mut examples = Vec::new();
+    for_each_record(path, |_, fields| {
+        match &positions {
+            None => positions = Some(Positions::find(fields, has_labels)?),
+            Some(positions) => examples.push(positions.example(examples.len(), fields)?),
+        }
+        Ok(())
+    })?;
+    some(examples, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = ",video-id,startphrase,sent1,sent2,ending0,ending1,ending2,ending3,label\n";
+
+    fn read(text: &str, has_labels: bool) -> Result<Vec<Example>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("val.csv");
+        std::fs::write(&path, text).unwrap();
+        let place = format!("{}/", folder.path().display());
+        read_swag(&path, has_labels).map_err(|error| error.to_string().replace(&place, ""))
+    }
+
+    #[test]
+    fn the_second_texts_are_the_beginning_with_each_ending() {
+        let row =
+            "0,v,x,A cook stands in a kitchen.,She,\"cuts, then fries an onion.\",swims.,flies.,sleeps.,0\n";
+        let read = read(&format!("{HEADER}{row}"), true).unwrap();
+        assert_eq!(read[0].text_a, "A cook stands in a kitchen.");
+        assert_eq!(read[0].choices[..2], ["She cuts, then fries an onion.", "She swims."]);
+        assert_eq!((read[0].choices.len(), read[0].label), (4, Some(Label::Class(0))));
+    }
+
+    #[test]
+    fn bad_rows_have_their_line() {
+        let row = "0,v,x,a,b,c,d,e,f,";
+        let error = |text: String, has_labels| read(&text, has_labels).unwrap_err();
+        let labelled = error(format!("{HEADER}{row}4\n"), true);
+        assert!(labelled.starts_with("val.csv:2: \"label\" is not a number from 0 to 3"), "{labelled}");
+        assert!(error(format!("{HEADER}0,v\n"), true).starts_with("val.csv:2: 2 comma-separated columns"));
+        assert!(error("sent1,sent2\n".into(), false).starts_with("val.csv:1: no column \"ending0\""));
+        assert!(error(HEADER.into(), true).contains("no examples"));
+        // Without labels, the column is optional.
+        assert_eq!(read(&format!("{HEADER}{row}4\n"), false).unwrap()[0].label, None);
+    }
+}

@@ -1,0 +1,358 @@
+//! Creates a task from a custom table of texts and labels.
+//!
+//! The training file and the names of its columns define a [`Task`] like the published ones, with the classes or the
+//! range found in the file. A [`Task`] is a small value that refers to its specification, so the specification of each
+//! table description is kept until the process ends. The rest of the code treats a table like any other task.
+
+mod csv;
+mod label_form;
+mod notes;
+mod rows;
+
+pub use csv::for_each_record;
+pub use csv::records_of;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use bert_storage::Locate;
+
+use super::lines::exists;
+use crate::error::{TaskError, TaskProblem};
+use crate::read::glue_tsv::label_of;
+use crate::task::example::{Example, Split, SplitFile};
+use crate::task::metric::Metric;
+use crate::task::spec::{Columns, Kind, TaskSpec};
+use crate::task::{TableDescription, TableTask, Task, catalog};
+use label_form::canonical;
+use rows::{FORMS, Row, read_rows};
+
+/// Maximum number of classes; with more, the column most likely does not contain classes.
+const MOST_CLASSES: usize = 1000;
+
+/// The kind of a table's labels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Labels<'a> {
+    /// Classes; if empty, the labels of the training file, sorted.
+    Classes(&'a [String]),
+    /// Scores.
+    Scores,
+}
+
+impl TableTask {
+    /// Returns the task for a description.
+    ///
+    /// # Errors
+    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
+    pub fn new(description: &TableDescription) -> Result<Self, TaskError> {
+        static KNOWN: Mutex<BTreeMap<(String, bool), TableTask>> = Mutex::new(BTreeMap::new());
+        let distinct: BTreeSet<&String> = description.columns.iter().collect();
+        if !matches!(description.columns.len(), 0 | 2 | 3)
+            || distinct.len() != description.columns.len()
+            || description.columns.iter().any(String::is_empty)
+        {
+            return Err(TaskError::TableColumns(description.columns.clone()));
+        }
+        let text = serde_json::to_string(description).expect("text and numbers");
+        let key = (text, description.test_has_labels);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(*known.entry(key).or_insert_with(|| TableTask {
+            description: Box::leak(Box::new(description.clone())),
+            spec: Box::leak(Box::new(specification(description))),
+        }))
+    }
+}
+
+fn kept(text: &str) -> &'static str {
+    Box::leak(text.to_string().into_boxed_str())
+}
+
+fn specification(description: &TableDescription) -> TaskSpec {
+    let labels: Vec<&'static str> = description.labels.iter().map(|label| kept(label)).collect();
+    let labels: &'static [&'static str] = Box::leak(labels.into_boxed_slice());
+    let columns: Vec<&'static str> = description.columns.iter().map(|name| kept(name)).collect();
+    let columns = match columns[..] {
+        [text_a, label] => Some(Columns { text_a, text_b: None, label }),
+        [text_a, text_b, label] => Some(Columns { text_a, text_b: Some(text_b), label }),
+        _ => None,
+    };
+    let common = TaskSpec {
+        columns,
+        pair: columns.is_some_and(|columns| columns.text_b.is_some()),
+        test_has_labels: description.test_has_labels,
+        ..catalog::TABLE
+    };
+    match description.range {
+        Some((min, max)) => TaskSpec {
+            kind: Kind::Regression { min, max },
+            metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
+            primary: Metric::Pearson,
+            ..common
+        },
+        None => TaskSpec { kind: Kind::Classification { labels }, class_names: labels, ..common },
+    }
+}
+
+/// A table's task, and remarks on its labels for the user.
+#[derive(Debug, Clone)]
+pub struct DescribedTable {
+    /// The task.
+    pub task: Task,
+    /// Possible mistakes in the labels.
+    pub notes: Vec<String>,
+}
+
+/// Returns the task of a table. Unless given, its classes are found in `train`, and its range in all files. `test` may
+/// have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
+///
+/// # Errors
+/// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
+pub fn describe(
+    columns: &[String],
+    labels: Labels<'_>,
+    train: &Path,
+    dev: &Path,
+    test: Option<&Path>,
+) -> Result<DescribedTable, TaskError> {
+    let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
+    let unread = TableTask::new(&description)?;
+    let Some(names) = unread.spec.columns else {
+        return Err(TaskError::TableColumns(columns.to_vec()));
+    };
+    if let Some(test) = test {
+        let rows = read_rows(test, names, false)?;
+        description.test_has_labels = rows.iter().all(|row| row.label.is_some());
+    }
+    let test = test.filter(|_| description.test_has_labels);
+    let files = [Some(train), Some(dev), test].into_iter().flatten();
+    let mut notes = Vec::new();
+    if let Labels::Classes(given) = labels {
+        description.labels = given.iter().map(|label| canonical(label)).collect();
+        for path in files {
+            let rows = read_rows(path, names, true)?;
+            notes.extend([notes::blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten());
+            if description.labels.is_empty() {
+                description.labels = classes(rows, path, names)?;
+            }
+        }
+        let found = &description.labels;
+        notes.extend([notes::near_twins(found), notes::scores_as_classes(found)].into_iter().flatten());
+    } else {
+        description.range = Some(range(files, names)?);
+    }
+    Ok(DescribedTable { task: Task::Table(TableTask::new(&description)?), notes })
+}
+
+/// Returns the minimum and maximum score in some files.
+fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f32, f32), TaskError> {
+    let mut range = (f32::INFINITY, f32::NEG_INFINITY);
+    for path in files {
+        for row in read_rows(path, names, true)? {
+            let score = score(&row, path, names)?;
+            range = (range.0.min(score), range.1.max(score));
+        }
+    }
+    Ok(range)
+}
+
+/// Returns the distinct labels, sorted as numbers if possible, else as text.
+fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, TaskError> {
+    let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
+    if !(2..=MOST_CLASSES).contains(&found.len()) {
+        let (column, found, most) = (names.label, found.len(), MOST_CLASSES);
+        return Err(TaskProblem::Classes { column, found, most }.located(path).into());
+    }
+    let mut found: Vec<String> = found.into_iter().collect();
+    if found.iter().all(|label| label.parse::<i64>().is_ok()) {
+        found.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
+    }
+    Ok(found)
+}
+
+fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
+    let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
+    score.filter(|score| score.is_finite()).ok_or_else(|| {
+        let (column, found, expected) = (names.label.to_string(), "not a number", "a score");
+        TaskProblem::WrongValue { column, found, expected }.at_line(path, row.line).into()
+    })
+}
+
+/// Returns the examples of a table, like [`crate::read_file`].
+pub fn read_table(
+    task: Task,
+    columns: Columns,
+    path: &Path,
+    has_labels: bool,
+) -> Result<Vec<Example>, TaskError> {
+    let rows = read_rows(path, columns, has_labels)?.into_iter().enumerate();
+    let example = |(at, row): (usize, Row)| {
+        let label = row.label.filter(|_| has_labels);
+        let label = label.map(|label| label_of(task, &label)).transpose();
+        let label = label.map_err(|problem| problem.at_line(path, row.line))?;
+        Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, choices: vec![], label })
+    };
+    rows.map(example).collect()
+}
+
+/// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
+pub fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
+    let mut found = Vec::new();
+    for name in &tried {
+        if exists(&dir.join(name))? {
+            found.push(name.clone());
+        }
+    }
+    match &found[..] {
+        [] => Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into()),
+        [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
+        _ => Err(TaskProblem::SeveralTables { split, found }.located(dir).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Label, find_split, read_file};
+
+    fn columns(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn classes_are_found_sorted_and_kept_once() {
+        let train = "text,label\na,yes\nb,no\nc,yes\n";
+        let folder =
+            folder(&[("train.csv", train), ("dev.csv", "text,label\na,no\n"), ("test.csv", "text\na\n")]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["text", "label"]);
+        let describe =
+            |labels| describe(&names, labels, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")));
+        let task = describe(Labels::Classes(&[])).unwrap().task;
+        let spec = task.spec();
+        assert_eq!((spec.labels(), spec.num_labels(), spec.pair), (&["no", "yes"][..], 2, false));
+        assert_eq!(spec.class_names[1], "yes");
+        assert_eq!(
+            (spec.metrics, spec.primary),
+            (&[Metric::Accuracy, Metric::MacroF1][..], Metric::Accuracy)
+        );
+        assert!(!spec.has_labels(Split::Test));
+        assert_eq!(describe(Labels::Classes(&[])).unwrap().task, task);
+        assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().task.spec(), spec));
+        let examples = read_file(task, &at("train.csv"), true).unwrap();
+        assert_eq!(examples[1].label, Some(Label::Class(0)));
+        assert!(read_file(task, &at("dev.csv"), false).unwrap()[0].label.is_none());
+
+        let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
+        let other = describe(Labels::Classes(&three)).unwrap().task;
+        assert!(other != task && other.spec().labels() == ["yes", "no", "maybe"]);
+        let fewer = describe(Labels::Classes(&two)).unwrap().task;
+        let error = read_file(fewer, &at("train.csv"), true).unwrap_err().to_string();
+        assert!(
+            error.ends_with("train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe")
+        );
+    }
+
+    #[test]
+    fn numbers_are_sorted_as_numbers_and_one_class_is_none() {
+        let rows = |labels: &[&str]| {
+            let row = |label: &&str| Row {
+                line: 1,
+                text_a: "a".into(),
+                text_b: None,
+                label: Some(label.to_string()),
+                written: None,
+            };
+            labels.iter().map(row).collect::<Vec<Row>>()
+        };
+        let names = Columns { text_a: "text", text_b: None, label: "label" };
+        let classes = |labels: &[&str]| classes(rows(labels), Path::new("x.csv"), names);
+        assert_eq!(classes(&["10", "9", "-1"]).unwrap(), ["-1", "9", "10"]);
+        assert_eq!(classes(&["10", "9", "b"]).unwrap(), ["10", "9", "b"]);
+        let error = classes(&["1", "1"]).unwrap_err();
+        assert!(error.to_string().starts_with("x.csv: 1 different labels in column \"label\""), "{error}");
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn one_class_in_every_form_of_file() {
+        let folder = folder(&[
+            ("train.csv", "text,label\na,True\nb,FALSE\nc, true\n"),
+            ("dev.jsonl", "{\"text\":\"a\",\"label\":true}\n{\"text\":\"b\",\"label\":false}\n"),
+        ]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["text", "label"]);
+        let labels = columns(&["False", "TRUE"]);
+        let described =
+            describe(&names, Labels::Classes(&labels), &at("train.csv"), &at("dev.jsonl"), None).unwrap();
+        assert_eq!(described.task.spec().labels(), ["false", "true"]);
+        let classes = |name: &str| -> Vec<Option<Label>> {
+            read_file(described.task, &at(name), true).unwrap().iter().map(|example| example.label).collect()
+        };
+        assert_eq!(classes("train.csv"), [1, 0, 1].map(|class| Some(Label::Class(class))));
+        assert_eq!(classes("dev.jsonl"), [1, 0].map(|class| Some(Label::Class(class))));
+        assert!(
+            described.notes[0]
+                .ends_with("train.csv: 1 labels have surrounding white space, which is ignored")
+        );
+        assert!(
+            described.notes[1].ends_with("labels with several spellings are one class: true (True, true)")
+        );
+    }
+
+    #[test]
+    fn a_regression_has_the_range_of_its_files() {
+        let folder =
+            folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["a", "b", "s"]);
+        let task = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap().task;
+        assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
+        assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
+        std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
+        let error = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
+        assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is not a number, expected a score"), "{error}");
+    }
+
+    #[test]
+    fn a_report_says_all_of_a_table() {
+        let description = TableDescription {
+            columns: columns(&["text", "label"]),
+            labels: columns(&["no", "yes"]),
+            ..TableDescription::default()
+        };
+        let task = Task::Table(TableTask::new(&description).unwrap());
+        let json = serde_json::to_string(&task).unwrap();
+        assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
+        let named = serde_json::from_str::<Task>("\"table\"").unwrap();
+        assert!(named != task && named == "table".parse().unwrap());
+        assert_eq!(serde_json::to_string(&named).unwrap(), "\"table\"");
+        assert_eq!((task.to_string(), named.to_string()), ("table".into(), "table".into()));
+        for wrong in [&["text"][..], &["a", "a"], &["a", ""], &["a", "b", "c", "d"]] {
+            let description = TableDescription { columns: columns(wrong), ..TableDescription::default() };
+            assert_eq!(TableTask::new(&description).unwrap_err().exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn one_table_a_split() {
+        let folder = folder(&[("train.csv", ""), ("dev.csv", ""), ("dev.parquet", "")]);
+        let task = "table".parse().unwrap();
+        let find = |split| find_split(task, folder.path(), split);
+        assert_eq!(find(Split::Train).unwrap().path, folder.path().join("train.csv"));
+        let error = find(Split::Dev).unwrap_err();
+        assert!(error.to_string().contains("dev.csv, dev.parquet"), "{error}");
+        let error = find(Split::Test).unwrap_err().to_string();
+        assert!(error.ends_with("(looked for test.csv, test.tsv, test.jsonl, test.parquet)"), "{error}");
+        assert!(find(Split::DevMismatched).is_err());
+    }
+}

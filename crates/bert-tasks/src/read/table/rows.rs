@@ -1,0 +1,257 @@
+//! Reads the rows of a table in CSV, TSV, JSON Lines or Parquet: texts and labels, as text. The file extension
+//! determines the format.
+
+use std::path::Path;
+
+use bert_data::parquet::text_rows::text_rows;
+use bert_storage::Locate;
+use serde_json::{Map, Value};
+
+use super::super::lines::{for_each_line, some};
+use super::csv::for_each_record;
+use super::label_form::canonical;
+use crate::error::{TaskError, TaskProblem, json_type};
+use crate::read::glue_tsv::{Positions, place, same_columns};
+use crate::task::spec::Columns;
+
+/// File extensions to search for in a folder.
+pub(super) const FORMS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
+
+/// One row.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row {
+    /// Its line, or its number from 1 in a Parquet file.
+    pub line: u64,
+    pub text_a: String,
+    pub text_b: Option<String>,
+    /// The normalized label ([`canonical`]), if the column exists and has a value.
+    pub label: Option<String>,
+    /// The label as written in the file.
+    pub written: Option<String>,
+}
+
+/// Reads all rows of a file; with `labelled`, each must have a label.
+pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result<Vec<Row>, TaskError> {
+    let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
+    let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match end.as_str() {
+        "csv" => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
+        "tsv" => for_each_line(path, |line, text| {
+            let fields: Vec<&str> = text.split('\t').collect();
+            table.record(line, &fields, "tab")
+        })?,
+        "jsonl" | "ndjson" => for_each_line(path, |line, text| table.object(line, text))?,
+        "parquet" => table.parquet(path)?,
+        _ => return Err(TaskProblem::UnknownForm.located(path).into()),
+    }
+    some(table.rows, path)
+}
+
+struct Table {
+    columns: Columns,
+    labelled: bool,
+    /// Set by the header.
+    positions: Option<Positions>,
+    rows: Vec<Row>,
+}
+
+/// Returns the positions of the columns in a header.
+fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
+    let label = place(header, columns.label);
+    Ok(Positions {
+        columns: header.len(),
+        index: None,
+        text_a: place(header, columns.text_a)?,
+        text_b: columns.text_b.map(|name| place(header, name)).transpose()?,
+        label: if labelled { Some(label?) } else { label.ok() },
+    })
+}
+
+impl Table {
+    /// Reads the header, or a row below it.
+    fn record(
+        &mut self,
+        line: u64,
+        fields: &[impl AsRef<str>],
+        separator: &'static str,
+    ) -> Result<(), TaskProblem> {
+        let Some(positions) = self.positions else {
+            self.positions = Some(find(self.columns, self.labelled, fields)?);
+            return Ok(());
+        };
+        same_columns(fields.len(), positions.columns, separator)?;
+        let value = |at: usize| Some(fields[at].as_ref());
+        let (text_b, label) = (positions.text_b.and_then(value), positions.label.and_then(value));
+        self.row(line, value(positions.text_a), text_b, label)
+    }
+
+    fn object(&mut self, line: u64, text: &str) -> Result<(), TaskProblem> {
+        let object: Map<String, Value> = serde_json::from_str(text)?;
+        let Columns { text_a, text_b, label } = self.columns;
+        let text = |name: &str| match object.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(wrong(name, json_type(other), "a text")),
+        };
+        let label = match object.get(label) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(label)) => Some(label.clone()),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+            Some(_) => return Err(wrong(label, "a list or an object", LABEL)),
+        };
+        let (text_a, text_b) = (text(text_a)?, text_b.map(text).transpose()?.flatten());
+        self.row(line, text_a, text_b, label.as_deref())
+    }
+
+    fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
+        let (columns, labelled) = (self.columns, self.labelled);
+        let choose = |names: &[String]| {
+            let found = find(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
+            Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
+        };
+        let texts = 1 + usize::from(columns.text_b.is_some());
+        text_rows(path, choose, |row, values| {
+            let text_b = values[1..texts].first().copied().flatten();
+            let taken = self.row(row, values[0], text_b, values.get(texts).copied().flatten());
+            taken.map_err(|problem| problem.at_line(path, row).into())
+        })
+    }
+
+    /// Adds a row from its values.
+    fn row(
+        &mut self,
+        line: u64,
+        text_a: Option<&str>,
+        text_b: Option<&str>,
+        label: Option<&str>,
+    ) -> Result<(), TaskProblem> {
+        let Columns { text_a: name_a, text_b: name_b, label: name } = self.columns;
+        let text_a = filled(text_a, name_a, "a text")?;
+        if let (Some(name_b), None) = (name_b, text_b) {
+            return Err(wrong(name_b, "missing", "a text"));
+        }
+        if self.labelled {
+            filled(label, name, LABEL)?;
+        }
+        let owned = |text: Option<&str>| text.map(str::to_string);
+        let (text_a, text_b) = (text_a.to_string(), owned(text_b));
+        self.rows.push(Row { line, text_a, text_b, label: label.map(canonical), written: owned(label) });
+        Ok(())
+    }
+}
+
+/// Returns a value that must be present and not blank.
+fn filled<'a>(value: Option<&'a str>, column: &str, expected: &'static str) -> Result<&'a str, TaskProblem> {
+    match value {
+        None => Err(wrong(column, "missing", expected)),
+        Some(text) if text.trim().is_empty() => Err(wrong(column, "empty", expected)),
+        Some(text) => Ok(text),
+    }
+}
+
+fn wrong(column: &str, found: &'static str, expected: &'static str) -> TaskProblem {
+    TaskProblem::WrongValue { column: column.to_string(), found, expected }
+}
+
+const LABEL: &str = "a label";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: Columns = Columns { text_a: "text", text_b: Some("other"), label: "label" };
+    const SINGLE: Columns = Columns { text_b: None, ..PAIR };
+
+    fn rows(name: &str, text: &str, columns: Columns, labelled: bool) -> Result<Vec<Row>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        read_rows(&path, columns, labelled)
+            .map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    fn row(line: u64, text_a: &str, text_b: Option<&str>, label: Option<&str>) -> Row {
+        let owned = |text: Option<&str>| text.map(str::to_string);
+        Row { line, text_a: text_a.into(), text_b: owned(text_b), label: owned(label), written: owned(label) }
+    }
+
+    #[test]
+    fn the_same_rows_from_every_form_of_lines() {
+        let tables = [
+            ("a.csv", "label,id,text,other\nyes,1,\"a, \"\"b\"\"\",c\nno,2,d,e\n"),
+            ("a.TSV", "text\tlabel\tother\na, \"b\"\tyes\tc\nd\tno\te\n"),
+            (
+                "a.jsonl",
+                "{\"text\": \"a, \\\"b\\\"\", \"other\": \"c\", \"label\": \"yes\"}\n\
+                 {\"label\": \"no\", \"other\": \"e\", \"text\": \"d\", \"x\": [1]}\n",
+            ),
+        ];
+        for (name, text) in tables {
+            let found = rows(name, text, PAIR, true).unwrap();
+            let texts: Vec<_> = found
+                .iter()
+                .map(|row| (row.text_a.as_str(), row.text_b.as_deref(), row.label.as_deref()))
+                .collect();
+            assert_eq!(texts, [("a, \"b\"", Some("c"), Some("yes")), ("d", Some("e"), Some("no"))], "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_may_be_missing_where_they_do_not_count() {
+        assert_eq!(rows("a.csv", "text\na\n", SINGLE, false).unwrap(), [row(2, "a", None, None)]);
+        let numbers =
+            "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": true}\n{\"text\": \"c\"}\n";
+        assert_eq!(
+            rows("a.ndjson", numbers, SINGLE, false).unwrap(),
+            [row(1, "a", None, Some("1")), row(2, "b", None, Some("true")), row(3, "c", None, None),]
+        );
+    }
+
+    #[test]
+    fn every_bad_row_has_its_line() {
+        for (name, text, said) in [
+            (
+                "a.csv",
+                "text,labels\na,1\n",
+                "a.csv:1: no column \"label\" in the header (columns here: text, labels)",
+            ),
+            (
+                "a.csv",
+                "text,label\na,1\nb\n",
+                "a.csv:3: 1 comma-separated columns, expected 2 as in the first row",
+            ),
+            (
+                "a.tsv",
+                "text\tlabel\na\t1\t2\n",
+                "a.tsv:2: 3 tab-separated columns, expected 2 as in the first row",
+            ),
+            ("a.csv", "text,label\na,\n", "a.csv:2: \"label\" is empty, expected a label"),
+            ("a.csv", "text,label\n ,1\n", "a.csv:2: \"text\" is empty, expected a text"),
+            (
+                "a.jsonl",
+                "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n",
+                "a.jsonl:2: \"label\" is missing, expected a label",
+            ),
+            ("a.jsonl", "{\"text\": 5, \"label\": 1}\n", "a.jsonl:1: \"text\" is a number, expected a text"),
+            ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: \"text\" is missing, expected a text"),
+            (
+                "a.jsonl",
+                "{\"text\": \"a\", \"label\": [1]}\n",
+                "a.jsonl:1: \"label\" is a list or an object, expected a label",
+            ),
+            (
+                "a.csv",
+                "text,label,text\na,1,b\n",
+                "a.csv:1: two columns are named \"text\"; rename one of them",
+            ),
+            ("a.csv", "text,label\n", "a.csv: this file has no examples"),
+            ("a.xlsx", "", "a.xlsx: the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet"),
+        ] {
+            assert_eq!(rows(name, text, SINGLE, true), Err(said.to_string()));
+        }
+        let error = rows("a.jsonl", "text\n", SINGLE, true).unwrap_err();
+        assert!(error.starts_with("a.jsonl:1: not a JSON object: "), "{error}");
+        let missing = rows("a.csv", "text,label\na,1\n", PAIR, true).unwrap_err();
+        assert!(missing.contains("no column \"other\""), "{missing}");
+    }
+}

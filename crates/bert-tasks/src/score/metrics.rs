@@ -1,0 +1,428 @@
+//! Computes the metrics of tasks from predictions and labels. Examples have integer weights, so that the bootstrap of
+//! [`crate::statistics`] can score resamples without building them.
+//!
+//! The values equal the results of scikit-learn and scipy, except that an undefined value (a correlation with a
+//! constant, F1 without positives) is 0, never NaN.
+
+use std::collections::BTreeSet;
+
+use crate::task::Task;
+use crate::task::example::Label;
+use crate::task::metric::{Metric, Scores};
+use crate::task::spec::Kind;
+
+/// Returns the task's metrics of `predictions` against `labels`, in the order of its specification.
+///
+/// # Panics
+/// When the two differ in number or kind, or are empty.
+pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
+    let value = |&metric: &Metric| match metric {
+        Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
+        _ => {
+            let answers = Weighted::new(metric, predictions, labels);
+            let answers = answers.unwrap_or_else(|| panic!("task {task} has no {metric} of such labels"));
+            (metric, answers.value(&vec![1; labels.len()]))
+        }
+    };
+    task.spec().metrics.iter().map(value).collect()
+}
+
+/// Returns the confusion matrix: rows are true classes, columns are predictions; `None` for a regression.
+///
+/// # Panics
+/// Like [`score`].
+pub fn confusion(task: Task, predictions: &[Label], labels: &[Label]) -> Option<Vec<Vec<u64>>> {
+    let Kind::Classification { labels: names } = task.spec().kind else { return None };
+    assert_eq!(predictions.len(), labels.len(), "one prediction each");
+    let mut counts = vec![vec![0; names.len()]; names.len()];
+    for (predicted, label) in predictions.iter().zip(labels) {
+        counts[class_of(label)][class_of(predicted)] += 1;
+    }
+    Some(counts)
+}
+
+fn class_of(label: &Label) -> usize {
+    match label {
+        Label::Class(class) => *class,
+        Label::Score(_) => panic!("a score where the task has classes"),
+    }
+}
+
+/// Returns the mean F1 over the classes; classes that occur in neither predictions nor labels are ignored.
+fn macro_f1(predictions: &[Label], labels: &[Label]) -> f64 {
+    check(predictions, labels);
+    let once = vec![1; labels.len()];
+    let classes: BTreeSet<usize> = predictions.iter().chain(labels).map(class_of).collect();
+    let sum: f64 = classes.iter().map(|&class| OneClass::new(class, predictions, labels).f1(&once)).sum();
+    sum / classes.len() as f64
+}
+
+fn check(predictions: &[Label], labels: &[Label]) {
+    assert_eq!(predictions.len(), labels.len(), "one prediction for each label");
+    assert!(!labels.is_empty(), "no examples to score");
+}
+
+/// One run's predictions and labels, prepared for a metric in which example `i` has weight `weights[i]`.
+pub enum Weighted {
+    /// 1 for a correct prediction, else 0.
+    Accuracy(Vec<u32>),
+    /// F1 of class 1: harmonic mean of precision and recall; 0 without true positives.
+    F1(OneClass),
+    /// Matthews correlation of class 1 with the rest; 0 if predictions or labels are constant.
+    Matthews(OneClass),
+    /// Numerator and denominator of each example, for a ratio of sums; 0 if the sum of the denominators is 0.
+    Share(Vec<(f64, f64)>),
+    /// Pearson correlation; 0 if either side is constant or not finite.
+    Pearson { predictions: Vec<f64>, labels: Vec<f64> },
+    /// Spearman correlation: Pearson correlation of the ranks, with mean ranks for ties.
+    Spearman { predictions: Ranked, labels: Ranked },
+    /// Root of the mean of these squared errors.
+    RootMean(Vec<f64>),
+    /// Mean of these values.
+    Mean(Vec<f64>),
+}
+
+impl Weighted {
+    /// Prepares a metric; returns `None` if it does not apply to single predictions of this kind.
+    ///
+    /// # Panics
+    /// When the numbers of predictions and labels differ, or are 0.
+    pub fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
+        check(predictions, labels);
+        let score = |label: &Label| match label {
+            Label::Score(score) => Some(f64::from(*score)),
+            Label::Class(_) => None,
+        };
+        let scores = |of: &[Label]| of.iter().map(score).collect::<Option<Vec<f64>>>();
+        match (metric, scores(predictions), scores(labels)) {
+            (Metric::Accuracy, None, None) => {
+                let right = predictions.iter().zip(labels).map(|(p, l)| u32::from(p == l));
+                Some(Self::Accuracy(right.collect()))
+            }
+            (Metric::F1, None, None) => Some(Self::F1(OneClass::new(1, predictions, labels))),
+            (Metric::Matthews, None, None) => Some(Self::Matthews(OneClass::new(1, predictions, labels))),
+            (Metric::Pearson, Some(predictions), Some(labels)) => Some(Self::Pearson { predictions, labels }),
+            (Metric::Spearman, Some(predictions), Some(labels)) => {
+                let (predictions, labels) = (Ranked::new(&predictions), Ranked::new(&labels));
+                Some(Self::Spearman { predictions, labels })
+            }
+            (Metric::Rmse | Metric::Mae, Some(predictions), Some(labels)) => {
+                let errors = predictions.iter().zip(&labels).map(|(p, l)| (p - l).abs());
+                Some(match metric {
+                    Metric::Mae => Self::Mean(errors.collect()),
+                    _ => Self::RootMean(errors.map(|error| error * error).collect()),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the metric with weight `weights[i]` for example `i`.
+    pub fn value(&self, weights: &[u32]) -> f64 {
+        match self {
+            Self::Accuracy(right) => count(right, weights) / f64::from(weights.iter().sum::<u32>()),
+            Self::F1(class) => class.f1(weights),
+            Self::Matthews(class) => class.matthews(weights),
+            Self::Share(parts) => {
+                let sum = |part: fn(&(f64, f64)) -> f64| -> f64 {
+                    parts.iter().zip(weights).map(|(of, &n)| part(of) * f64::from(n)).sum()
+                };
+                sum(|of| of.0) / sum(|of| of.1).max(1.0)
+            }
+            Self::Pearson { predictions, labels } => pearson_of(predictions, labels, weights),
+            Self::Spearman { predictions, labels } if predictions.finite && labels.finite => {
+                pearson_of(&predictions.ranks(weights), &labels.ranks(weights), weights)
+            }
+            Self::Spearman { .. } => 0.0,
+            Self::RootMean(squares) => weighted_mean(squares, weights).sqrt(),
+            Self::Mean(errors) => weighted_mean(errors, weights),
+        }
+    }
+}
+
+/// Returns the weighted mean of values.
+fn weighted_mean(values: &[f64], weights: &[u32]) -> f64 {
+    let sum: f64 = values.iter().zip(weights).map(|(value, &n)| value * f64::from(n)).sum();
+    sum / f64::from(weights.iter().sum::<u32>())
+}
+
+/// Returns the weighted number of set flags.
+fn count(flags: &[u32], weights: &[u32]) -> f64 {
+    f64::from(flags.iter().zip(weights).map(|(flag, n)| flag * n).sum::<u32>())
+}
+
+/// Examples where a class is predicted, where it is the label, and where it is both.
+pub struct OneClass {
+    predicted: Vec<u32>,
+    labelled: Vec<u32>,
+    both: Vec<u32>,
+}
+
+impl OneClass {
+    fn new(class: usize, predictions: &[Label], labels: &[Label]) -> Self {
+        let flags = |of: &[Label]| -> Vec<u32> {
+            of.iter().map(|label| u32::from(*label == Label::Class(class))).collect()
+        };
+        let (predicted, labelled) = (flags(predictions), flags(labels));
+        let both = predicted.iter().zip(&labelled).map(|(p, l)| p * l).collect();
+        Self { predicted, labelled, both }
+    }
+
+    fn f1(&self, weights: &[u32]) -> f64 {
+        let either = count(&self.predicted, weights) + count(&self.labelled, weights);
+        ratio(2.0 * count(&self.both, weights), either)
+    }
+
+    fn matthews(&self, weights: &[u32]) -> f64 {
+        let all = f64::from(weights.iter().sum::<u32>());
+        let [p, l, both] = [&self.predicted, &self.labelled, &self.both].map(|of| count(of, weights));
+        let (neither, only_p, only_l) = (all + both - p - l, p - both, l - both);
+        ratio(both * neither - only_p * only_l, (p * (all - p)).sqrt() * (l * (all - l)).sqrt())
+    }
+}
+
+/// Returns the weighted Pearson correlation of pairs.
+fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
+    let weight = |at: usize| f64::from(weights[at]);
+    // For equal values, rounding errors in the mean would leave noise to correlate with.
+    let is_constant = |values: &[f64]| {
+        let mut drawn = (0..values.len()).filter(|&at| weight(at) > 0.0).map(|at| values[at]);
+        let first = drawn.next();
+        drawn.all(|value| Some(value) == first)
+    };
+    if is_constant(predictions) || is_constant(labels) {
+        return 0.0;
+    }
+    let all: f64 = (0..labels.len()).map(weight).sum();
+    let mean = |values: &[f64]| values.iter().enumerate().map(|(at, v)| weight(at) * v).sum::<f64>() / all;
+    let (mean_p, mean_l) = (mean(predictions), mean(labels));
+    let (mut covariance, mut variance_p, mut variance_l) = (0.0, 0.0, 0.0);
+    for (at, (p, l)) in predictions.iter().zip(labels).enumerate() {
+        let (p, l) = (p - mean_p, l - mean_l);
+        covariance += weight(at) * p * l;
+        variance_p += weight(at) * p * p;
+        variance_l += weight(at) * l * l;
+    }
+    ratio(covariance, variance_p.sqrt() * variance_l.sqrt()).clamp(-1.0, 1.0)
+}
+
+/// Sorted values, so that the ranks of a resample need no sorting.
+pub struct Ranked {
+    /// Examples sorted by value, with ties grouped.
+    ties: Vec<Vec<usize>>,
+    finite: bool,
+}
+
+impl Ranked {
+    fn new(values: &[f64]) -> Self {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+        Self {
+            ties: order.chunk_by(|a, b| values[*a] == values[*b]).map(<[usize]>::to_vec).collect(),
+            finite: values.iter().all(|value| value.is_finite()),
+        }
+    }
+
+    /// Returns ranks from 1, with mean ranks for ties; the ranks of examples with weight 0 are meaningless.
+    fn ranks(&self, weights: &[u32]) -> Vec<f64> {
+        let mut ranks = vec![0.0; weights.len()];
+        let mut before = 0;
+        for tie in &self.ties {
+            let here: u32 = tie.iter().map(|&at| weights[at]).sum();
+            for &at in tie {
+                ranks[at] = f64::from(2 * before + here + 1) / 2.0;
+            }
+            before += here;
+        }
+        ranks
+    }
+}
+
+fn ratio(numerator: f64, denominator: f64) -> f64 {
+    let ratio = numerator / denominator;
+    if ratio.is_finite() { ratio } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(of: &[usize]) -> Vec<Label> {
+        of.iter().map(|&class| Label::Class(class)).collect()
+    }
+
+    fn scores(of: &[f64]) -> Vec<Label> {
+        of.iter().map(|&score| Label::Score(score as f32)).collect()
+    }
+
+    fn value(metric: Metric, p: Vec<Label>, l: Vec<Label>) -> f64 {
+        Weighted::new(metric, &p, &l).unwrap().value(&vec![1; l.len()])
+    }
+
+    fn accuracy(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::Accuracy, class(p), class(l))
+    }
+
+    fn f1(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::F1, class(p), class(l))
+    }
+
+    fn macro_f1(p: &[usize], l: &[usize]) -> f64 {
+        super::macro_f1(&class(p), &class(l))
+    }
+
+    fn matthews(p: &[usize], l: &[usize]) -> f64 {
+        value(Metric::Matthews, class(p), class(l))
+    }
+
+    fn pearson(p: &[f64], l: &[f64]) -> f64 {
+        value(Metric::Pearson, scores(p), scores(l))
+    }
+
+    fn spearman(p: &[f64], l: &[f64]) -> f64 {
+        value(Metric::Spearman, scores(p), scores(l))
+    }
+
+    fn close(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-12, "{value} != {expected}");
+    }
+
+    #[test]
+    fn confusion_has_labels_in_rows() {
+        let [a, b] = [0, 1].map(Label::Class);
+        assert_eq!(confusion(Task::Rte, &[b, b, a, b], &[a, b, a, a]), Some(vec![vec![1, 2], vec![0, 1]]));
+        assert_eq!(confusion(Task::Stsb, &[Label::Score(1.0)], &[Label::Score(2.0)]), None);
+    }
+
+    #[test]
+    fn classes_by_hand() {
+        // 2 true positives, 1 false positive, 1 false negative, 1 true negative.
+        let (p, l) = ([1, 1, 0, 0, 1], [1, 1, 1, 0, 0]);
+        close(accuracy(&p, &l), 3.0 / 5.0);
+        close(f1(&p, &l), 4.0 / 6.0);
+        close(matthews(&p, &l), (2.0 - 1.0) / 36f64.sqrt());
+        close(matthews(&l, &l), 1.0);
+        close(matthews(&[0, 1], &[1, 0]), -1.0);
+        // Class 0: 1 right, 1 wrong, 1 missed; class 4 does not occur and is ignored.
+        close(macro_f1(&p, &l), (4.0 / 6.0 + 2.0 / 4.0) / 2.0);
+        close(macro_f1(&[0, 2, 2], &[0, 2, 3]), (1.0 + 2.0 / 3.0 + 0.0) / 3.0);
+    }
+
+    #[test]
+    fn the_majority_of_mrpc_dev() {
+        // 279 of 408 are paraphrases: accuracy .684, F1 2*279/(279+408) = .812.
+        let labels: Vec<usize> = (0..408).map(|i| usize::from(i < 279)).collect();
+        let ones = [1; 408];
+        close(accuracy(&ones, &labels), 279.0 / 408.0);
+        close(f1(&ones, &labels), 558.0 / 687.0);
+        close(matthews(&ones, &labels), 0.0);
+    }
+
+    #[test]
+    fn undefined_is_zero() {
+        close(f1(&[0, 0], &[0, 0]), 0.0);
+        close(f1(&[0, 0], &[1, 1]), 0.0);
+        close(matthews(&[1, 1], &[1, 1]), 0.0);
+        close(pearson(&[0.1, 0.1, 0.1], &[1.0, 2.0, 3.0]), 0.0);
+        close(spearman(&[1.0, 2.0, 3.0], &[4.2, 4.2, 4.2]), 0.0);
+        close(pearson(&[f64::NAN, 1.0], &[1.0, 2.0]), 0.0);
+        close(spearman(&[f64::INFINITY, 1.0], &[1.0, 2.0]), 0.0);
+    }
+
+    #[test]
+    fn correlations_by_hand() {
+        close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
+        close(spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
+        assert_eq!(Ranked::new(&[5.0, 1.0, 5.0, 0.0]).ranks(&[1; 4]), [3.5, 2.0, 3.5, 1.0]);
+        // scipy.stats 1.17.1: pearsonr and spearmanr of the same lists.
+        let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
+        close(pearson(&x, &y), 0.8000946913656627);
+        close(spearman(&x, &y), 0.7631578947368421);
+    }
+
+    #[test]
+    fn errors_by_hand() {
+        let (p, l) = ([1.0, 2.0, 4.0], [1.0, 4.0, 3.0]);
+        close(value(Metric::Rmse, scores(&p), scores(&l)), (5.0f64 / 3.0).sqrt());
+        close(value(Metric::Mae, scores(&p), scores(&l)), 1.0);
+        let errors = Weighted::new(Metric::Mae, &scores(&p), &scores(&l)).unwrap();
+        close(errors.value(&[0, 3, 1]), 7.0 / 4.0);
+    }
+
+    /// Generates numbers with glibc's old linear congruential generator, upper 15 bits.
+    fn numbers() -> Vec<u64> {
+        let mut x: u64 = 1;
+        let mut next = || {
+            x = (x * 1_103_515_245 + 12_345) % (1 << 31);
+            x >> 16
+        };
+        (0..600).map(|_| next()).collect()
+    }
+
+    /// Computed with scikit-learn 1.9.1 (`accuracy_score`, `f1_score`, `matthews_corrcoef`) and scipy 1.17.1
+    /// (`pearsonr`, `spearmanr`) on the same lists: `r = numbers()`; `y = [v%3!=0 for v in r[:200]]`;
+    /// `p = [(v%4!=0)==t for v,t in zip(r[200:400], y)]`; `a = float32([(v%26)/5 for v in r[400:500]])`;
+    /// `b = float32([(v%11)/2 + x/2 for v,x in zip(r[500:], a)])`, converted to float64 before `pearsonr`.
+    #[test]
+    fn equal_to_scikit_learn_and_scipy() {
+        let r = numbers();
+        let y: Vec<usize> = r[..200].iter().map(|v| usize::from(v % 3 != 0)).collect();
+        let p: Vec<usize> =
+            (r[200..400].iter().zip(&y)).map(|(v, t)| usize::from((v % 4 != 0) == (*t == 1))).collect();
+        close(accuracy(&p, &y), 0.765);
+        close(f1(&p, &y), 0.8112449799196787);
+        close(matthews(&p, &y), 0.5223584642707826);
+
+        let a: Vec<f64> = r[400..500].iter().map(|v| (v % 26) as f64 / 5.0).collect();
+        let b = r[500..].iter().zip(&a).map(|(v, x)| (v % 11) as f64 / 2.0 + x / 2.0);
+        let label = |v: f64| Label::Score(v as f32);
+        let b: Vec<Label> = b.map(label).collect();
+        let a: Vec<Label> = a.into_iter().map(label).collect();
+        let scores = score(Task::Stsb, &a, &b);
+        close(scores.get(Metric::Pearson).unwrap(), 0.5047334346860706);
+        close(scores.get(Metric::Spearman).unwrap(), 0.48809408122503223);
+    }
+
+    #[test]
+    fn each_task_reports_its_metrics_in_order() {
+        let (p, l) = ([Label::Class(1), Label::Class(0)], [Label::Class(1); 2]);
+        let names = |task| score(task, &p, &l).iter().map(|(m, _)| m).collect::<Vec<_>>();
+        assert_eq!(names(Task::Rte), [Metric::Accuracy]);
+        assert_eq!(names(Task::Mrpc), [Metric::F1, Metric::Accuracy]);
+        assert_eq!(names(Task::Cola), [Metric::Matthews, Metric::Accuracy]);
+    }
+
+    #[test]
+    #[should_panic(expected = "one prediction for each label")]
+    fn unequal_lengths_are_a_programmers_error() {
+        accuracy(&[1], &[1, 0]);
+    }
+
+    /// Compares a resample scored by its weights with the same resample written out.
+    fn compare(task: Task, answers: &[Label], labels: &[Label], weights: &[u32]) {
+        let repeat = |of: &[Label]| -> Vec<Label> {
+            of.iter().zip(weights).flat_map(|(x, &times)| vec![*x; times as usize]).collect()
+        };
+        for (metric, expected) in score(task, &repeat(answers), &repeat(labels)).iter() {
+            let value = Weighted::new(metric, answers, labels).unwrap().value(weights);
+            assert!((value - expected).abs() < 1e-12, "{metric} {weights:?}: {value} and {expected}");
+        }
+    }
+
+    #[test]
+    fn weights_are_repetitions() {
+        let (answers, labels) = (class(&[1, 1, 0, 0, 1, 0]), class(&[1, 0, 0, 1, 1, 0]));
+        let (scores, truth) =
+            (scores(&[1.0, 2.0, 2.0, 4.0, 5.0, 0.1]), scores(&[2.0, 1.0, 3.0, 3.0, 5.0, 0.3]));
+        for weights in
+            [[1; 6], [2, 0, 0, 3, 1, 0], [0, 0, 6, 0, 0, 0], [1, 1, 0, 2, 0, 2], [0, 3, 3, 0, 0, 0]]
+        {
+            compare(Task::Mrpc, &answers, &labels, &weights);
+            compare(Task::Cola, &answers, &labels, &weights);
+            compare(Task::Stsb, &scores, &truth, &weights);
+        }
+        compare(Task::Sst5, &class(&[4, 2, 3, 0, 1, 1]), &class(&[4, 2, 2, 0, 0, 1]), &[2, 1, 1, 0, 2, 0]);
+        assert!(Weighted::new(Metric::Pearson, &answers, &labels).is_none());
+        assert!(Weighted::new(Metric::Accuracy, &scores, &truth).is_none());
+    }
+}

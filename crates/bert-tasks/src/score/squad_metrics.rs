@@ -1,0 +1,125 @@
+//! Computes exact match and F1 of answers like SQuAD's official scripts (`evaluate-v1.1.py`, `evaluate-v2.0.py`).
+
+use std::collections::HashMap;
+
+use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_space};
+
+use crate::read::squad::Question;
+
+/// Returns exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
+#[must_use]
+pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> (f64, f64) {
+    let gold = question.answers.iter().map(|answer| answer.text.as_str());
+    if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }
+}
+
+fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {
+    best(gold.map(|gold| {
+        let (gold, given) = (words(gold), words(given));
+        (f64::from(gold == given), overlap(&gold, &given))
+    }))
+}
+
+/// Scores by the rules of version 2.0: gold answers that normalize to no words are ignored, and two empty answers
+/// match.
+fn version_2<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {
+    let given = words(given);
+    let gold: Vec<Vec<String>> = gold.map(words).filter(|words| !words.is_empty()).collect();
+    if gold.is_empty() {
+        let right = f64::from(given.is_empty());
+        return (right, right);
+    }
+    best(gold.iter().map(|gold| (f64::from(*gold == given), overlap(gold, &given))))
+}
+
+fn best(scores: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    scores.fold((0.0, 0.0), |best, score| (best.0.max(score.0), best.1.max(score.1)))
+}
+
+/// Returns the F1 of the words that two answers share, counting repeated words.
+fn overlap(gold: &[String], given: &[String]) -> f64 {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    gold.iter().for_each(|word| *left.entry(word).or_default() += 1);
+    let mut same = 0.0;
+    for word in given {
+        if let Some(count) = left.get_mut(word.as_str()).filter(|count| **count > 0) {
+            *count -= 1;
+            same += 1.0;
+        }
+    }
+    if same == 0.0 {
+        return 0.0;
+    }
+    let (precision, recall) = (same / given.len() as f64, same / gold.len() as f64);
+    2.0 * precision * recall / (precision + recall)
+}
+
+/// Returns the words of an answer in lower case, without ASCII punctuation and English articles.
+fn words(answer: &str) -> Vec<String> {
+    let plain: String = answer.to_lowercase().chars().filter(|c| !c.is_ascii_punctuation()).collect();
+    let mut kept = String::new();
+    let mut word = String::new();
+    for c in plain.chars().chain([' ']) {
+        // Underscores were already removed with the punctuation.
+        if is_python_alphanumeric(c) {
+            word.push(c);
+            continue;
+        }
+        if matches!(word.as_str(), "a" | "an" | "the") {
+            kept.push(' ');
+        } else {
+            kept.push_str(&word);
+        }
+        word.clear();
+        kept.push(c);
+    }
+    kept.split(is_python_space).filter(|word| !word.is_empty()).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gold answers, prediction, exact match and F1 of version 1.1 and of version 2.0. Computed with
+    /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and with `f1_score`
+    /// of `evaluate-v1.1.py`, Python 3.
+    type Scored = (&'static [&'static str], &'static str, Option<(f64, f64)>, (f64, f64));
+
+    #[rustfmt::skip]
+    const SCORED: &[Scored] = &[
+        (&["the lighthouse"], "Lighthouse", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["A harbour-master", "harbour master"], "the harbourmaster", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["1,204 metres"], "1204 metres high", Some((0.0, 0.8)), (0.0, 0.8)),
+        (&["the the"], "a", Some((1.0, 0.0)), (1.0, 1.0)),
+        (&["an"], "the", Some((1.0, 0.0)), (1.0, 1.0)),
+        (&["the"], "", Some((1.0, 0.0)), (1.0, 1.0)),
+        (&[], "", None, (1.0, 1.0)),
+        (&[], "a pier", None, (0.0, 0.0)),
+        (&[], "the", None, (1.0, 1.0)),
+        (&["Zo\u{eb}\u{2013}Anna"], "zo\u{eb} a anna", Some((0.0, 0.0)), (0.0, 0.0)),
+        (&["a\u{2013}b"], "\u{2013}b", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["L'\u{e9}t\u{e9} \u{e0} Paris"], "\u{e9}t\u{e9} \u{e0} paris", Some((0.0, 0.6666666666666666)), (0.0, 0.6666666666666666)),
+        (&["na\u{ef}ve caf\u{e9}, the old one"], "The Old Caf\u{e9}", Some((0.0, 0.6666666666666666)), (0.0, 0.6666666666666666)),
+        (&["theatre an hour"], "the atre hour", Some((0.0, 0.5)), (0.0, 0.5)),
+        (&["x_a_y"], "x a y", Some((0.0, 0.0)), (0.0, 0.0)),
+        (&["salt salt pepper"], "salt pepper pepper", Some((0.0, 0.6666666666666666)), (0.0, 0.6666666666666666)),
+        (&["\u{4f60}\u{597d} \u{4e16}\u{754c}"], "\u{4f60}\u{597d}\u{4e16}\u{754c}", Some((0.0, 0.0)), (0.0, 0.0)),
+        (&["the\u{a0}\u{2003}mill"], "mill", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["\u{1f}mill\u{1c}"], "mill", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["\u{bd} a mile"], "\u{bd} mile", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["a\u{301}b the"], "\u{301}b", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["\u{2167} the"], "\u{2177}", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["\u{130}zmir"], "i\u{307}zmir", Some((1.0, 1.0)), (1.0, 1.0)),
+        (&["\u{39f}\u{394}\u{39f}\u{3a3}"], "\u{3bf}\u{3b4}\u{3bf}\u{3c2}", Some((1.0, 1.0)), (1.0, 1.0)),
+    ];
+
+    #[test]
+    fn scores_are_those_of_the_official_scripts() {
+        for (gold, given, first, second) in SCORED {
+            if let Some(expected) = first {
+                assert_eq!(version_1(gold.iter().copied(), given), *expected, "1.1: {gold:?} {given:?}");
+            }
+            assert_eq!(version_2(gold.iter().copied(), given), *second, "2.0: {gold:?} {given:?}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Measures the uncertainty of a score: the summary over seeds, confidence intervals, and significance tests between
+//! two sets of runs.
+//!
+//! The functions take the labels of an evaluated set and each run's (seed's) answers, and return plain numbers. A mean
+//! over seeds is uncertain because both the dev examples and the seeds are random samples; the bootstrap resamples
+//! both. The draws come from addressed streams of `bert_random`, so equal answers give equal results.
+//!
+//! | question | function | file |
+//! |---|---|---|
+//! | what are the scores over the seeds? | [`SeedSummary`] | `summary.rs` |
+//! | what is the confidence interval of the mean score? | [`confidence_interval`] | `bootstrap.rs` |
+//! | is one set of runs better than another? | [`paired_test`] | `paired.rs` |
+//! | do two models differ in the number of correct answers? | [`McNemar`] | `paired.rs` |
+//! | is a classifier calibrated? | [`calibration()`] | `calibration.rs` |
+
+mod bootstrap;
+mod calibration;
+pub mod paired_test;
+pub mod seed_summary;
+
+pub use crate::statistics::paired_test::{McNemar, PairedTest, paired_test};
+pub use crate::statistics::seed_summary::{MetricSummary, SeedRun, SeedSummary};
+pub use bootstrap::{Interval, confidence_interval, share_interval};
+pub use calibration::{Bin, Calibration, calibration};

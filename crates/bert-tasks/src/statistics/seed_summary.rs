@@ -1,0 +1,260 @@
+//! Summarizes the runs of several seeds on one task and their variation.
+//!
+//! Scores of fine-tuning on small sets vary by points between seeds, and some runs never leave the majority class; a
+//! mean alone hides both. The summary therefore lists every run, mean, SD, median, minimum and maximum, the number of
+//! degenerate runs, the majority baseline, and the sampling error of the dev set.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::bootstrap::{Interval, confidence_interval};
+use crate::{Label, Metric, Scores, Statistics, Task, binomial_standard_error};
+
+/// The scores of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeedRun {
+    /// The seed.
+    pub seed: u64,
+    /// Scores on the evaluated set.
+    pub scores: Scores,
+    /// Whether all its predictions were the same ([`crate::is_degenerate`]).
+    pub degenerate: bool,
+}
+
+/// Statistics of one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// The metric.
+    pub metric: Metric,
+    /// Statistics over all runs, degenerate ones included.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// The summary over seeds. Its `Display` is a table with fractions in per cent; the fields are fractions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeedSummary {
+    /// The task.
+    pub task: Task,
+    /// Examples in the evaluated set.
+    pub examples: usize,
+    /// Each run, in the order given.
+    pub runs: Vec<SeedRun>,
+    /// Statistics by metric, in the task's order.
+    pub metrics: Vec<MetricSummary>,
+    /// Standard error of one accuracy on a set of this size, at the mean accuracy; `None` for tasks without an
+    /// accuracy.
+    pub binomial_standard_error: Option<f64>,
+    /// Confidence interval of the main metric's mean, if the answers are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// Number of degenerate runs.
+    pub degenerate_runs: usize,
+    /// Scores of the most frequent class of the evaluated set ([`crate::majority_baseline`]).
+    pub majority_baseline: Scores,
+}
+
+impl SeedSummary {
+    /// Summarizes runs that were scored on the same `examples` examples, by the metrics that all runs have (earlier
+    /// reports lack some).
+    ///
+    /// # Panics
+    /// When there are no runs.
+    pub fn new(task: Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
+        let statistics = |metric| {
+            let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
+            Statistics::of(&runs.iter().map(value).collect::<Vec<f64>>())
+        };
+        let have = |metric: &&Metric| runs.iter().all(|run| run.scores.get(**metric).is_some());
+        let metrics: Vec<MetricSummary> = (task.spec().metrics.iter().filter(have))
+            .map(|&metric| MetricSummary { metric, statistics: statistics(metric) })
+            .collect();
+        let accuracy = metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        SeedSummary {
+            task,
+            examples,
+            binomial_standard_error: accuracy.map(|m| binomial_standard_error(m.statistics.mean, examples)),
+            interval: None,
+            degenerate_runs: runs.iter().filter(|run| run.degenerate).count(),
+            metrics,
+            runs,
+            majority_baseline,
+        }
+    }
+
+    /// Adds the confidence interval of the main metric, computed from each run's answers to the examples with these
+    /// labels.
+    ///
+    /// # Panics
+    /// When a run lacks an answer.
+    #[must_use]
+    pub fn with_interval(self, labels: &[Label], answers: &[&[Label]]) -> Self {
+        let interval = confidence_interval(self.task.spec().primary, labels, answers);
+        Self { interval, ..self }
+    }
+
+    /// Returns warnings about runs whose answers are all the same, and about a mean that is not at least two standard
+    /// errors above the majority-class baseline.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.degenerate_runs > 0 {
+            warnings.push(format!(
+                "{} of {} runs predict one answer for all examples: they have not learnt the task. Use another \
+                 --learning-rate, more epochs or more warm-up.",
+                self.degenerate_runs,
+                self.runs.len()
+            ));
+        }
+        let accuracy = self.metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        let majority = self.majority_baseline.get(Metric::Accuracy);
+        if let (Some(accuracy), Some(majority), Some(error)) =
+            (accuracy, majority, self.binomial_standard_error)
+        {
+            let mean = accuracy.statistics.mean;
+            if mean <= majority + 2.0 * error {
+                warnings.push(format!(
+                    "The mean accuracy ({:.1} %) is not above the majority class ({:.1} %) by two standard errors of {:.1} %: \
+                     it may be chance.",
+                    100.0 * mean,
+                    100.0 * majority,
+                    100.0 * error
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// Returns the headings of the metrics.
+    pub fn headings(&self) -> Vec<String> {
+        self.metrics.iter().map(|m| m.metric.heading()).collect()
+    }
+
+    /// Returns the table rows for the seeds, their statistics and the majority class: name, values by metric, note.
+    pub fn rows(&self) -> Vec<(String, Vec<String>, &'static str)> {
+        let cells =
+            |scores: &Scores| self.metrics.iter().map(|m| m.metric.cell(scores.get(m.metric))).collect();
+        let mut rows = Vec::new();
+        for run in &self.runs {
+            let note = if run.degenerate { "degenerate: one answer for all examples" } else { "" };
+            rows.push((run.seed.to_string(), cells(&run.scores), note));
+        }
+        let mut statistic = |name: &str, value: fn(&Statistics) -> Option<f64>| {
+            let values = self.metrics.iter().map(|m| m.metric.cell(value(&m.statistics)));
+            rows.push((name.to_string(), values.collect(), ""));
+        };
+        statistic("mean", |s| Some(s.mean));
+        statistic("sd", |s| s.sd);
+        statistic("median", |s| Some(s.median));
+        statistic("min", |s| Some(s.min));
+        statistic("max", |s| Some(s.max));
+        rows.push(("majority".to_string(), cells(&self.majority_baseline), ""));
+        rows
+    }
+}
+
+impl fmt::Display for SeedSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seeds = self.runs.len();
+        let plural = if seeds == 1 { "" } else { "s" };
+        writeln!(f, "{}: {} examples, {seeds} seed{plural}", self.task, self.examples)?;
+        let headings = self.headings();
+        let width = headings.iter().map(|heading| heading.len() + 2).max().unwrap_or(0).max(10);
+        let mut row = |name: &str, values: &[String], note: &str| {
+            let values: String = values.iter().map(|value| format!("{value:>width$}")).collect();
+            writeln!(f, "{}", format!("  {name:<10}{values}  {note}").trim_end())
+        };
+        row("seed", &headings, "")?;
+        self.rows().iter().try_for_each(|(name, values, note)| row(name, values, note))?;
+        if let Some(interval) = &self.interval {
+            writeln!(f, "{}", interval.of_runs(seeds))?;
+        }
+        if let Some(error) = self.binomial_standard_error {
+            writeln!(f, "sampling error of one accuracy: {:.1} % (binomial)", 100.0 * error)?;
+        }
+        write!(f, "degenerate runs: {} of {}", self.degenerate_runs, self.runs.len())?;
+        self.warnings().iter().try_for_each(|text| write!(f, "\nwarning: {text}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(seed: u64, accuracy: f64, degenerate: bool) -> SeedRun {
+        SeedRun { seed, scores: [(Metric::Accuracy, accuracy)].into_iter().collect(), degenerate }
+    }
+
+    fn summary() -> SeedSummary {
+        let runs = vec![run(1, 0.6, false), run(2, 0.52, true), run(3, 0.65, false)];
+        let baseline = [(Metric::Accuracy, 0.52)].into_iter().collect();
+        SeedSummary::new(Task::Rte, 100, runs, baseline)
+    }
+
+    #[test]
+    fn statistics_by_hand() {
+        let s = Statistics::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((s.mean, s.median, s.min, s.max), (2.5, 2.5, 1.0, 4.0));
+        // Squares 2.25 + .25 + .25 + 2.25 = 5, divided by 3.
+        assert!((s.sd.unwrap() - (5.0f64 / 3.0).sqrt()).abs() < 1e-15);
+        let one = Statistics::of(&[0.5]);
+        assert_eq!((one.mean, one.median, one.sd), (0.5, 0.5, None));
+    }
+
+    #[test]
+    fn table_is_formatted() {
+        assert_eq!(
+            summary().to_string(),
+            "\
+rte: 100 examples, 3 seeds
+  seed        accuracy (%)
+  1                   60.0
+  2                   52.0  degenerate: one answer for all examples
+  3                   65.0
+  mean                59.0
+  sd                   6.6
+  median              60.0
+  min                 52.0
+  max                 65.0
+  majority            52.0
+sampling error of one accuracy: 4.9 % (binomial)
+degenerate runs: 1 of 3
+warning: 1 of 3 runs predict one answer for all examples: they have not learnt the task. Use another \
+--learning-rate, more epochs or more warm-up.
+warning: The mean accuracy (59.0 %) is not above the majority class (52.0 %) by two standard errors of 4.9 %: \
+it may be chance."
+        );
+    }
+
+    #[test]
+    fn degenerate_and_chance_results_print_a_warning() {
+        let warnings = summary().warnings();
+        assert!(warnings[0].starts_with("1 of 3 runs predict one answer for all examples"), "{warnings:?}");
+        // 0.59 against 0.52 + 2 * 0.049.
+        assert!(
+            warnings[1].starts_with("The mean accuracy (59.0 %) is not above the majority class (52.0 %)")
+        );
+        let baseline = [(Metric::Accuracy, 0.4)].into_iter().collect();
+        assert!(SeedSummary::new(Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());
+    }
+
+    #[test]
+    fn json_there_and_back() {
+        let summary = summary();
+        let json = serde_json::to_string(&summary).unwrap();
+        assert!(json.contains(r#""metrics":[{"metric":"accuracy","mean":0.59"#));
+        assert_eq!(serde_json::from_str::<SeedSummary>(&json).unwrap(), summary);
+    }
+
+    #[test]
+    fn a_regression_has_no_binomial_error() {
+        let scores: Scores = [(Metric::Pearson, 0.5), (Metric::Spearman, 0.4)].into_iter().collect();
+        let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
+        let summary = SeedSummary::new(Task::Stsb, 10, vec![run], scores);
+        assert_eq!(summary.binomial_standard_error, None);
+        assert!(summary.to_string().contains("1 seed\n"));
+        assert!(summary.to_string().contains("  sd                 -         -\n"));
+        let json = serde_json::to_string(&summary).unwrap();
+        assert_eq!(serde_json::from_str::<SeedSummary>(&json).unwrap(), summary);
+    }
+}

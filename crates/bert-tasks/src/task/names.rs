@@ -1,0 +1,77 @@
+//! Parses the names of tasks, from the command line and from JSON.
+
+use super::catalog;
+use crate::error::TaskError;
+use crate::task::{TableDescription, TableTask, Task};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use std::str::FromStr;
+
+impl FromStr for Task {
+    type Err = TaskError;
+
+    /// Parses `rte`, `sst-2`, ...; case and hyphens are ignored, so that `SST2` and `stsb` are accepted.
+    fn from_str(name: &str) -> Result<Self, TaskError> {
+        let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
+        if plain(name) == catalog::TABLE.name {
+            return TableTask::new(&TableDescription::default()).map(Task::Table);
+        }
+        Task::ALL
+            .into_iter()
+            .find(|task| plain(task.spec().name) == plain(name))
+            .ok_or_else(|| TaskError::UnknownTask(name.into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Task {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Name(String),
+            Table(TableDescription),
+        }
+        let task = match Form::deserialize(deserializer)? {
+            Form::Name(name) => name.parse(),
+            Form::Table(description) => TableTask::new(&description).map(Task::Table),
+        };
+        task.map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_written() {
+        for task in Task::ALL {
+            assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
+            let json = serde_json::to_string(&task).unwrap();
+            assert_eq!(json, format!("\"{task}\""));
+            assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
+        }
+        for (name, task) in [
+            ("sst2", Task::Sst2),
+            ("SST-2", Task::Sst2),
+            ("stsb", Task::Stsb),
+            ("sst5", Task::Sst5),
+            ("CoLA", Task::Cola),
+        ] {
+            assert_eq!(name.parse::<Task>().unwrap(), task);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = "squid".parse::<Task>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown task \"squid\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
+             sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table"
+        );
+        assert_eq!(error.exit_code(), 2);
+        assert!("".parse::<Task>().is_err());
+        assert!(serde_json::from_str::<Task>("\"squid\"").is_err());
+    }
+}

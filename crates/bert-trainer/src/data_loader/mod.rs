@@ -1,0 +1,236 @@
+//! Reads the shards of a data folder and builds [`PretrainingBatch`]es from them.
+//!
+//! Sample number `index` of a run (0, 1, 2, ... without end) is a pure function of (seed, index), so a run that resumes
+//! at any sample gets the same samples as an uninterrupted run. The function depends on the layout of the data folder:
+//!
+//! - Instances on disk (`shard_samples`): an epoch covers all rows, with the shards in random order and the rows of
+//!   each shard in random order (block by block in a very large shard). If the rows have no masks (`--masking
+//!   dynamic`), the loader generates new masks in every epoch. It keeps one block of row groups in memory.
+//! - Documents on disk (`document_samples`): an epoch is one pass over all documents in random order, with new pairs
+//!   and masks. The loader keeps the documents and the pairs of one block of row groups in memory.
+//!
+//! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks depend on
+//! the data set's own seed and are the same for every run.
+//!
+//! [`DataLoader::with_length_buckets`] reorders the rows of a shard or a block, also by a keyed permutation: each batch
+//! has rows of similar length and is padded no further than needed.
+
+mod batch;
+mod document_samples;
+#[cfg(test)]
+mod document_samples_tests;
+mod length_buckets;
+mod prefetch;
+mod shard_samples;
+
+use std::path::Path;
+
+use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
+use bert_model::BertConfig;
+use bert_storage::Locate;
+
+pub use batch::PretrainingBatch;
+pub use document_samples::Place;
+pub use prefetch::Prefetcher;
+pub(crate) use shard_samples::BLOCK_TOKENS;
+pub use shard_samples::ShardOrder;
+
+use crate::encoding::model_tokenizer::Text;
+use crate::error::{Error, FolderProblem};
+use document_samples::DocumentSamples;
+use length_buckets::LengthBuckets;
+use shard_samples::ShardSamples;
+
+/// The source of a run's samples.
+enum Samples {
+    Shards(Box<ShardSamples>),
+    Documents(Box<DocumentSamples>),
+}
+
+impl Samples {
+    fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
+        match self {
+            Self::Shards(samples) => samples.row(index, buckets),
+            Self::Documents(samples) => samples.row(index, buckets),
+        }
+    }
+}
+
+/// A reader of the instances of a data folder, in an order that depends on a seed.
+pub struct DataLoader {
+    data: DataSet,
+    seq_length: usize,
+    buckets: Option<LengthBuckets>,
+    samples: Samples,
+    stored: StoredRows,
+}
+
+impl DataLoader {
+    /// Opens a data folder.
+    ///
+    /// # Errors
+    /// When the manifest is missing or cannot be read, or the folder has no instances.
+    pub fn open(folder: &Path, seed: u64) -> Result<Self, Error> {
+        Self::new(DataSet::open(folder)?, seed)
+    }
+
+    /// Creates a loader for an open data set.
+    ///
+    /// # Errors
+    /// When the data set has no instances.
+    pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
+        let manifest = data.manifest();
+        if manifest.instances == 0 {
+            return Err(FolderProblem::NoInstances.located(data.folder()).into());
+        }
+        let samples = match DocumentPasses::new(manifest, data.vocabulary(), seed) {
+            Some(passes) => Samples::Documents(Box::new(DocumentSamples::new(&data, passes, seed))),
+            None => Samples::Shards(Box::new(ShardSamples::new(&data, seed))),
+        };
+        Ok(Self {
+            seq_length: manifest.config.max_seq_length,
+            stored: StoredRows::new(&data),
+            data,
+            buckets: None,
+            samples,
+        })
+    }
+
+    /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges, and a
+    /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
+    /// size: samples are ordered for batches that begin at its multiples.
+    pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
+        let longest = self.seq_length;
+        let wanted = LengthBuckets { count: buckets, batch_size: batch_size.max(1), longest };
+        self.buckets = (buckets > 1).then_some(wanted);
+        // Discard the block in memory: it has the old order.
+        match &mut self.samples {
+            Samples::Shards(samples) => samples.open = None,
+            Samples::Documents(samples) => samples.block = None,
+        }
+        self
+    }
+
+    /// Starts at a position that [`DataLoader::place`] returned for the same folder, seed and buckets. This changes no
+    /// batch: it only saves counting the samples before the position.
+    pub fn starting_at(mut self, place: Option<Place>) -> Self {
+        if let Samples::Documents(samples) = &mut self.samples {
+            samples.start = place.unwrap_or_default();
+        }
+        self
+    }
+
+    /// Returns the position of the last sample that was read; `None` if a sample's number alone determines it.
+    pub fn place(&self) -> Option<Place> {
+        match &self.samples {
+            Samples::Shards(_) => None,
+            Samples::Documents(samples) => samples.place(),
+        }
+    }
+
+    /// Returns the number of instances in an epoch. For stored documents, it is the number in pass 0 under the data
+    /// set's own seed; other passes have about as many.
+    pub fn rows(&self) -> u64 {
+        self.data.manifest().instances
+    }
+
+    /// Returns the data set.
+    pub fn data(&self) -> &DataSet {
+        &self.data
+    }
+
+    /// Returns the folder's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        self.data.manifest()
+    }
+
+    /// Returns the folder's vocabulary.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        self.data.vocabulary()
+    }
+
+    /// Checks that a model can read this data: its vocabulary and its number of positions are large enough, and `text`,
+    /// the model's tokenizer if known, is the same as the data's.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] with every difference.
+    pub fn check_fits(&self, model: &BertConfig, text: Option<&Text>) -> Result<(), Error> {
+        let mut differences = Vec::new();
+        let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
+        // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
+        if model.vocab_size < size {
+            differences.push(format!(
+                "the model has embeddings of {} tokens, but the vocabulary has {size}",
+                model.vocab_size
+            ));
+        }
+        if model.max_position_embeddings < length {
+            let most = model.max_position_embeddings;
+            differences.push(format!(
+                "the model has {most} positions, but the data has sequences of {length} tokens"
+            ));
+        }
+        if let Some(text) = text {
+            let (ours, theirs) = (self.data.folder().display(), text.source.display());
+            // Compare tokens, not bytes: a copy may have different line endings.
+            if text.vocabulary.tokens() != self.data.vocabulary().tokens() {
+                differences.push(format!(
+                    "{ours} was made with another vocabulary than {theirs}; make the data with --vocab {theirs}"
+                ));
+            }
+            let settings = self.data.manifest().config.tokenizer_settings();
+            if !text.settings.same_tokens(settings) {
+                differences.push(format!(
+                    "{ours} was made with {settings}, but the tokenizer of {theirs} has {}; build the data with the \
+                     same options",
+                    text.settings
+                ));
+            }
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch(differences)),
+        }
+    }
+
+    /// Returns the samples `start..start + size` of the run as one batch.
+    ///
+    /// # Errors
+    /// When a shard cannot be read or does not match the manifest.
+    pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
+        let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
+        let pad_id = self.data.vocabulary().pad_id() as i32;
+        for index in start..start + size as u64 {
+            batch.push(self.samples.row(index, self.buckets.as_ref())?, pad_id);
+        }
+        if let Some(buckets) = &self.buckets {
+            batch.narrow(buckets.padded(batch.longest()));
+        }
+        Ok(batch)
+    }
+
+    /// Returns the instances `start..end` of the folder in stored order, for evaluation: pairs and masks do not depend
+    /// on the loader's seed.
+    ///
+    /// # Errors
+    /// Same as [`DataLoader::batch`].
+    pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
+        let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
+        let pad_id = self.data.vocabulary().pad_id() as i32;
+        for index in start..end {
+            batch.push(self.stored.row(index)?, pad_id);
+        }
+        Ok(batch)
+    }
+
+    /// Returns one instance of the folder, as [`DataLoader::stored`] puts it into batches.
+    ///
+    /// # Errors
+    /// Same as [`DataLoader::batch`].
+    ///
+    /// # Panics
+    /// When `index` is out of range.
+    pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
+        Ok(self.stored.row(index)?)
+    }
+}

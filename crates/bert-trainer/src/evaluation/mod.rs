@@ -1,0 +1,218 @@
+//! Evaluates a pre-trained model on held-out instances: loss and accuracy of the masked LM and of next-sentence
+//! prediction.
+//!
+//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, accumulated in f64 in
+//! their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance exactly
+//! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
+//! data's own seed, which are the same in every run.
+
+pub mod ngram_baselines;
+pub mod top_k;
+
+use bert_data::Nsp;
+use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::compute::host_tensors::values;
+use crate::data_loader::DataLoader;
+use crate::error::Error;
+use crate::run_dir::metrics_log::nan_if_null;
+use crate::training::stop_flag::StopFlag;
+
+/// Losses in nats and accuracies in [0, 1] on held-out data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Number of evaluated instances.
+    pub instances: u64,
+    /// Number of masked-LM targets in them.
+    pub predictions: u64,
+    /// Mean negative log-likelihood of the masked tokens.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub masked_lm_loss: f64,
+    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs from before
+    /// this field existed.
+    #[serde(default)]
+    pub masked_characters: u64,
+    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
+    /// compared across vocabularies, because one splits the same text into more tokens than the other. This figure can,
+    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare. NaN in older logs.
+    #[serde(default = "nan", deserialize_with = "nan_if_null")]
+    pub masked_lm_nats_per_character: f64,
+    /// Fraction of masked tokens that the model ranks first.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub masked_lm_accuracy: f64,
+    /// Mean cross-entropy of the next-sentence labels; NaN if they are meaningless.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub next_sentence_loss: f64,
+    /// Fraction of next-sentence labels predicted correctly.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub next_sentence_accuracy: f64,
+    /// Fraction of instances whose second segment is random (label 1).
+    #[serde(deserialize_with = "nan_if_null")]
+    pub random_next: f64,
+}
+
+/// An evaluation after a step: a line of `evaluations.jsonl`, or the `evaluation.json` of saved weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationRecord {
+    /// Number of finished steps.
+    pub step: u64,
+    /// The figures.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+}
+
+fn nan() -> f64 {
+    f64::NAN
+}
+
+impl Evaluation {
+    /// Returns the figures with NaN for next-sentence prediction, whose figures are meaningless for data without pairs
+    /// and for a model with an untrained next-sentence head.
+    #[must_use]
+    pub fn without_next_sentence(self) -> Self {
+        let nan = f64::NAN;
+        Self { next_sentence_loss: nan, next_sentence_accuracy: nan, random_next: nan, ..self }
+    }
+
+    /// Returns whether the figures of next-sentence prediction are meaningful.
+    pub fn has_next_sentence(&self) -> bool {
+        self.next_sentence_loss.is_finite()
+    }
+}
+
+/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or on all of them. Data
+/// made with `--nsp off` has no next-sentence figures.
+///
+/// # Errors
+/// When a shard cannot be read.
+pub fn evaluate(
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    batch_size: usize,
+    limit: Option<u64>,
+    device: &Device,
+) -> Result<Evaluation, Error> {
+    let done = evaluate_unless_stopped(model, loader, batch_size, limit, device, &StopFlag::new())?;
+    Ok(done.expect("nobody sets this flag"))
+}
+
+/// Evaluates like [`evaluate`]; returns `None` if a stop is requested before the last batch is done.
+///
+/// # Errors
+/// Same as [`evaluate`].
+pub fn evaluate_unless_stopped(
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    batch_size: usize,
+    limit: Option<u64>,
+    device: &Device,
+    stop: &StopFlag,
+) -> Result<Option<Evaluation>, Error> {
+    let end = limit.unwrap_or(u64::MAX).min(loader.rows());
+    let mut sums = EvaluationSums::default();
+    for start in (0..end).step_by(batch_size) {
+        if stop.requested().is_some() {
+            return Ok(None);
+        }
+        let batch = loader.stored(start, end.min(start + batch_size as u64))?;
+        let targets = batch.targets(device);
+        let part =
+            evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+        let characters = batch.masked_lm_ids.iter().map(|&id| loader.vocabulary().characters(id as u32));
+        sums.add(&EvaluationSums {
+            masked_characters: characters.sum::<usize>() as u64,
+            random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
+            ..part
+        });
+    }
+    let evaluation = sums.mean();
+    let pairs = loader.manifest().config.nsp != Nsp::Off;
+    Ok(Some(if pairs { evaluation } else { evaluation.without_next_sentence() }))
+}
+
+/// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvaluationSums {
+    /// Number of evaluated instances.
+    pub instances: u64,
+    /// Number of masked-LM targets in them.
+    pub predictions: u64,
+    /// Characters of the masked tokens.
+    pub masked_characters: u64,
+    /// Negative log-likelihood of the masked tokens, in nats.
+    pub masked_lm_loss: f64,
+    /// Masked tokens that the model ranks first.
+    pub masked_lm_correct: f64,
+    /// Cross-entropy of the next-sentence labels, in nats.
+    pub next_sentence_loss: f64,
+    /// Next-sentence labels predicted correctly.
+    pub next_sentence_correct: f64,
+    /// Instances whose second segment is random.
+    pub random_next: f64,
+}
+
+impl EvaluationSums {
+    /// Adds the sums of another batch.
+    pub fn add(&mut self, part: &Self) {
+        self.instances += part.instances;
+        self.predictions += part.predictions;
+        self.masked_characters += part.masked_characters;
+        self.masked_lm_loss += part.masked_lm_loss;
+        self.masked_lm_correct += part.masked_lm_correct;
+        self.next_sentence_loss += part.next_sentence_loss;
+        self.next_sentence_correct += part.next_sentence_correct;
+        self.random_next += part.random_next;
+    }
+
+    /// Returns the means. Without targets, the masked-LM figures are NaN.
+    pub fn mean(self) -> Evaluation {
+        let (predictions, instances) = (self.predictions as f64, self.instances as f64);
+        Evaluation {
+            instances: self.instances,
+            predictions: self.predictions,
+            masked_lm_loss: self.masked_lm_loss / predictions,
+            masked_characters: self.masked_characters,
+            masked_lm_nats_per_character: self.masked_lm_loss / self.masked_characters as f64,
+            masked_lm_accuracy: self.masked_lm_correct / predictions,
+            next_sentence_loss: self.next_sentence_loss / instances,
+            next_sentence_accuracy: self.next_sentence_correct / instances,
+            random_next: self.random_next / instances,
+        }
+    }
+}
+
+/// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
+pub fn evaluate_batch(
+    model: &BertForPreTraining,
+    input: PretrainingInput,
+    masked_lm_ids: Tensor<1, Int>,
+    next_sentence_labels: Tensor<1, Int>,
+) -> EvaluationSums {
+    let [predictions] = masked_lm_ids.dims();
+    let [instances] = next_sentence_labels.dims();
+    let scores = model.scores(input, masked_lm_ids);
+    let next = scores.seq_relationship_logits;
+    let predicted = next.clone().argmax(1).reshape([instances]); // [batch]
+    let next_correct = predicted.equal(next_sentence_labels.clone()).float();
+    let next_nll = cross_entropy(next, next_sentence_labels);
+    // One transfer from the device for all values; they are added on the host, so the sum does not depend on the batch
+    // size.
+    let mut all = vec![next_nll, next_correct];
+    if predictions > 0 {
+        all.extend([scores.masked_lm_nll, scores.masked_lm_correct]);
+    }
+    let all = values(Tensor::cat(all, 0));
+    let (labels, words) = all.split_at(2 * instances);
+    let sum = |values: &[f32]| values.iter().map(|&value| f64::from(value)).sum();
+    EvaluationSums {
+        instances: instances as u64,
+        predictions: predictions as u64,
+        masked_lm_loss: sum(&words[..predictions]),
+        masked_lm_correct: sum(&words[predictions..]),
+        next_sentence_loss: sum(&labels[..instances]),
+        next_sentence_correct: sum(&labels[instances..]),
+        ..EvaluationSums::default()
+    }
+}

@@ -1,0 +1,90 @@
+//! Predicts the most probable words at each `[MASK]` of a text, with a checkpoint that has a masked-LM head.
+
+use std::path::Path;
+
+use bert_model::{BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
+use burn::tensor::{Device, activation};
+use serde::Serialize;
+
+use crate::compute::device_name::DeviceName;
+use crate::compute::host_tensors::{int_vector, values};
+use crate::encoding::model_tokenizer::Text;
+use crate::encoding::padded_batch::PaddedBatch;
+use crate::error::Error;
+use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_tasks::EncodedPair;
+
+/// The predictions for one `[MASK]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Filled {
+    /// Its position in the sequence, `[CLS]` being 0.
+    pub position: usize,
+    /// Words with their probabilities, the most probable first.
+    pub words: Vec<(String, f32)>,
+}
+
+/// A model that fills masks.
+pub struct MaskFiller {
+    model: BertForPreTraining,
+    text: Text,
+    max_length: usize,
+    device: Device,
+}
+
+impl MaskFiller {
+    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_model_folder`]).
+    ///
+    /// # Errors
+    /// When the folder has no masked-LM head or cannot be read.
+    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
+        let device = device.open()?;
+        let config = read_pretrained_config(folder)?;
+        let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
+                    model use `bert predict`";
+        let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
+        let (text, max_length) = (Text::open(folder)?, config.max_position_embeddings);
+        text.check_fits(&config, max_length)?;
+        Ok(Self { model, text, max_length, device })
+    }
+
+    /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
+    /// no mask within the model's maximum length.
+    pub fn fill(&self, text: &str, top_k: usize) -> Vec<Filled> {
+        let rows = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
+        rows.map(|(position, row)| Filled { position, words: self.top(&row, top_k) }).collect()
+    }
+
+    /// Returns the probabilities of all words at each `[MASK]`, with its position.
+    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<(usize, Vec<f32>)> {
+        let mask = self.text.vocabulary.mask_id();
+        let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);
+        let positions: Vec<i32> = at_masks.map(|(position, _)| position).collect();
+        if positions.is_empty() {
+            return Vec::new();
+        }
+        let input = PretrainingInput {
+            bert: PaddedBatch::of_one(encoded).input(&self.device),
+            masked_lm_positions: int_vector(&positions, &self.device),
+        };
+        let logits = self.model.forward(input, Mode::Eval).prediction_logits;
+        let [_, vocab] = logits.dims();
+        let probabilities = values(activation::softmax(logits, 1));
+        let rows = positions.iter().zip(probabilities.chunks(vocab));
+        rows.map(|(&position, row)| (position as usize, row.to_vec())).collect()
+    }
+
+    pub(crate) fn text(&self) -> &Text {
+        &self.text
+    }
+
+    pub(crate) fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    fn top(&self, row: &[f32], k: usize) -> Vec<(String, f32)> {
+        let words = &self.text.vocabulary;
+        let mut order: Vec<usize> = (0..row.len().min(words.len())).collect();
+        order.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
+        order.into_iter().take(k).map(|id| (words.token(id as u32).to_string(), row[id])).collect()
+    }
+}

@@ -1,0 +1,297 @@
+//! Extracts the hidden states of every token, layer by layer, and writes them as JSON Lines in the format of the
+//! reference's `extract_features.py`, or as Parquet.
+//!
+//! As in the reference, one line is one text, `A ||| B` is a pair, layer 0 is the first layer, -1 the last, and the
+//! embeddings do not count as a layer.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow_schema::{DataType, Field, Schema};
+use bert_data::tokenization::python_str::python_strip;
+use bert_model::{BertModel, read_pretrained_config};
+use burn::tensor::Device;
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use serde::Serialize;
+
+use super::model_folder::line_of;
+use super::text_input::for_each_line_window;
+use super::{load_encoder, write_line};
+use crate::compute::device_name::DeviceName;
+use crate::compute::host_tensors::values;
+use crate::encoding::examples::Features;
+use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, Text};
+use crate::error::Error;
+use bert_tasks::Example;
+
+/// Number of lines in memory at a time; every token has a vector per layer.
+const WINDOW: usize = 32;
+const BATCH: usize = 8;
+/// Default number of layers (the last four), as in the reference's example.
+const LAST_LAYERS: i32 = 4;
+/// The reference's `max_seq_length`.
+const DEFAULT_LENGTH: usize = 128;
+
+/// The hidden states of one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineFeatures {
+    /// Line number from 0, blank lines included: `linex_index`.
+    pub line: u64,
+    /// Word pieces, including `[CLS]` and `[SEP]`.
+    pub tokens: Vec<String>,
+    /// For each selected layer, the concatenated vectors of all tokens.
+    pub layers: Vec<Vec<f32>>,
+}
+
+/// Returns the numbers of all layers of the model in a folder.
+///
+/// # Errors
+/// When the folder's configuration cannot be read.
+pub fn all_layers(folder: &Path) -> Result<Vec<i32>, Error> {
+    Ok((0..read_pretrained_config(folder)?.num_hidden_layers as i32).collect())
+}
+
+/// A model that returns its hidden states.
+pub struct Extractor {
+    model: BertModel,
+    text: Text,
+    layers: Vec<i32>,
+    hidden_size: usize,
+    max_length: usize,
+    device: Device,
+}
+
+impl Extractor {
+    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_model_folder`]) to extract some of its layers. Layers are
+    /// counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller model.
+    /// Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
+    /// positions if that is smaller.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the model lacks a layer, [`Error::Mismatch`] when it has too few positions; when
+    /// the folder cannot be read.
+    pub fn open(
+        folder: &Path,
+        layers: &[i32],
+        max_length: Option<usize>,
+        device: DeviceName,
+    ) -> Result<Self, Error> {
+        let device = device.open()?;
+        let (model, config) = load_encoder(folder, &device)?;
+        let count = config.num_hidden_layers as i32;
+        let last: Vec<i32> = (1..=count.min(LAST_LAYERS)).map(|layer| -layer).collect();
+        let layers = if layers.is_empty() { &last[..] } else { layers };
+        if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
+            let reason = format!(
+                "the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1",
+                count - 1
+            );
+            return Err(Error::Configuration { flag: "layers", reason });
+        }
+        let text = Text::open(folder)?;
+        let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
+        text.check_fits(&config, max_length)?;
+        let hidden_size = config.hidden_size;
+        Ok(Self { model, text, layers: layers.to_vec(), hidden_size, max_length, device })
+    }
+
+    /// Returns the width of a hidden state.
+    pub fn hidden_size(&self) -> usize {
+        self.hidden_size
+    }
+
+    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows.
+    ///
+    /// # Errors
+    /// Invalid input, with its line; the errors of `each`.
+    pub fn each_line(
+        &self,
+        input: &Path,
+        each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for_each_line_window(input, WINDOW, texts, &mut |window| each(&self.of(&window.examples)))
+    }
+
+    fn of(&self, examples: &[Example]) -> Vec<LineFeatures> {
+        let Text { tokenizer, vocabulary, .. } = &self.text;
+        let features = Features::new(examples, tokenizer, vocabulary, self.max_length);
+        let token = |&id: &u32| vocabulary.token(id).to_string();
+        let mut lines: Vec<LineFeatures> = (0..examples.len())
+            .map(|at| LineFeatures {
+                line: line_of(&examples[at]) - 1,
+                tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
+                layers: Vec::with_capacity(self.layers.len()),
+            })
+            .collect();
+        for batch in features.by_length(BATCH) {
+            let batch = features.batch(batch);
+            let states = self.model.hidden_states(batch.input(&self.device));
+            for &layer in &self.layers {
+                // State 0 is the output of the embeddings.
+                let at = if layer < 0 { states.len() as i32 + layer } else { layer + 1 };
+                let state = states[at as usize].clone();
+                let [_, seq, width] = state.dims();
+                for (&line, row) in batch.examples.iter().zip(values(state).chunks(seq * width)) {
+                    let line = &mut lines[line];
+                    line.layers.push(row[..line.tokens.len() * width].to_vec());
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// Splits a line into texts as the reference does: at the last separator if there are several.
+fn texts(line: &str) -> (String, Option<String>) {
+    let line = python_strip(line);
+    match line.rsplit_once(PAIR_SEPARATOR) {
+        Some((a, b)) => (a.to_string(), Some(b.to_string())),
+        None => (line.to_string(), None),
+    }
+}
+
+/// One line of the reference's output.
+#[derive(Serialize)]
+struct Line<'a> {
+    linex_index: u64,
+    features: Vec<Token<'a>>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    token: &'a str,
+    layers: Vec<Layer>,
+}
+
+#[derive(Serialize)]
+struct Layer {
+    index: i32,
+    values: Vec<f64>,
+}
+
+/// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
+/// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference.
+///
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+/// Those of [`Extractor::each_line`]; [`Error::Results`].
+pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write) -> Result<u64, Error> {
+    let mut count = 0;
+    extractor.each_line(input, &mut |lines| {
+        for line in lines {
+            write_line(out, &json(extractor, line))?;
+        }
+        count += lines.len() as u64;
+        out.flush().map_err(Error::Results)
+    })?;
+    Ok(count)
+}
+
+fn json<'a>(extractor: &Extractor, line: &'a LineFeatures) -> Line<'a> {
+    let width = extractor.hidden_size;
+    let layer = |at: usize, (&index, vectors): (&i32, &Vec<f32>)| Layer {
+        index,
+        values: vectors[at * width..(at + 1) * width].iter().copied().map(rounded).collect(),
+    };
+    let tokens = line.tokens.iter().enumerate().map(|(at, token)| Token {
+        token,
+        layers: extractor.layers.iter().zip(&line.layers).map(|chosen| layer(at, chosen)).collect(),
+    });
+    Line { linex_index: line.line, features: tokens.collect() }
+}
+
+/// Matches Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is exact.
+fn rounded(x: f32) -> f64 {
+    (f64::from(x) * 1e6).round_ties_even() / 1e6
+}
+
+/// Writes the features of `input` as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
+/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded.
+///
+/// # Errors
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+pub fn write_parquet(
+    extractor: &Extractor,
+    input: &Path,
+    out: &mut (dyn Write + Send),
+) -> Result<u64, Error> {
+    let schema = schema(extractor);
+    // The values rarely repeat, so a dictionary would be abandoned after the first page.
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
+    let mut count = 0;
+    extractor.each_line(input, &mut |lines| {
+        writer.write(&batch(extractor, &schema, lines)).map_err(failed)?;
+        count += lines.len() as u64;
+        Ok(())
+    })?;
+    writer.close().map_err(failed)?;
+    Ok(count)
+}
+
+fn failed(error: ParquetError) -> Error {
+    let source = match error {
+        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(cause) => io::Error::other(cause),
+        },
+        other => io::Error::other(other),
+    };
+    Error::Results(source)
+}
+
+fn item() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Float32, false))
+}
+
+fn schema(extractor: &Extractor) -> Arc<Schema> {
+    let list = DataType::FixedSizeList(item(), extractor.hidden_size as i32);
+    let layers =
+        extractor.layers.iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
+    let fixed = [("line", DataType::Int64), ("position", DataType::Int32), ("token", DataType::Utf8)];
+    let fixed = fixed.into_iter().map(|(name, kind)| Field::new(name, kind, false));
+    Arc::new(Schema::new(fixed.chain(layers).collect::<Vec<Field>>()))
+}
+
+fn batch(extractor: &Extractor, schema: &Arc<Schema>, lines: &[LineFeatures]) -> RecordBatch {
+    let rows = || lines.iter().flat_map(|line| (0..line.tokens.len()).map(move |at| (line, at)));
+    let numbers: Int64Array = rows().map(|(line, _)| line.line as i64).collect::<Vec<i64>>().into();
+    let positions: Int32Array = rows().map(|(_, at)| at as i32).collect::<Vec<i32>>().into();
+    let tokens: StringArray = rows().map(|(line, at)| Some(line.tokens[at].as_str())).collect();
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers), Arc::new(positions), Arc::new(tokens)];
+    for layer in 0..extractor.layers.len() {
+        let vectors: Vec<f32> = lines.iter().flat_map(|line| line.layers[layer].iter().copied()).collect();
+        let width = extractor.hidden_size as i32;
+        let list = FixedSizeListArray::new(item(), width, Arc::new(Float32Array::from(vectors)), None);
+        columns.push(Arc::new(list));
+    }
+    RecordBatch::try_new(schema.clone(), columns).expect("columns of one length and of the schema")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_like_the_reference_s() {
+        // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
+        assert_eq!(texts(" a b \r"), ("a b".into(), None));
+        assert_eq!(texts("a ||| b"), ("a".into(), Some("b".into())));
+        assert_eq!(texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
+        assert_eq!(texts("a|||b"), ("a|||b".into(), None));
+        assert_eq!(texts("||| b"), ("||| b".into(), None));
+        assert_eq!(texts(""), (String::new(), None));
+    }
+
+    #[test]
+    fn values_are_rounded_as_in_python() {
+        // [round(float(numpy.float32(x)), 6) for x in (0.1234565, -1.5, 1e-7, 2.0000005, 123.4567891)], Python 3.12
+        let rounded = [0.1234565, -1.5, 1e-7, 2.0000005, 123.456_79].map(rounded);
+        assert_eq!(rounded, [0.123457, -1.5, 0.0, 2.0, 123.456787]);
+    }
+}

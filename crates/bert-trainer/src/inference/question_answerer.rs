@@ -1,0 +1,99 @@
+//! Answers questions on texts with the model of a question-answering folder.
+
+use std::path::Path;
+
+use bert_model::{BertForQuestionAnswering, LoadPolicy};
+use serde::Serialize;
+
+use crate::encoding::questions::EncodedQuestions;
+use crate::error::Error;
+use crate::inference::model_folder::{Tuned, line_of};
+use crate::inference::trained::ModelOptions;
+use crate::training::stop_flag::StopFlag;
+use bert_storage::Locate;
+use bert_tasks::decode::answer_spans::AnswerSettings;
+use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::read::squad::Question;
+use bert_tasks::{Example, TaskError, TaskProblem};
+
+/// An answer quoted from a text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TextAnswer {
+    /// The answer; empty if the text does not contain one.
+    pub answer: String,
+    /// Its probability among the best candidates, including "no answer" if the model was trained for it.
+    pub probability: f64,
+}
+
+/// A question-answering model.
+pub struct Answerer {
+    tuned: Tuned<BertForQuestionAnswering>,
+    windows: WindowSettings,
+    answers: AnswerSettings,
+}
+
+impl Answerer {
+    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the fine-tuning's report, else
+    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, a question
+    /// takes at most half of it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let tuned: Tuned<BertForQuestionAnswering> =
+            Tuned::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
+        let (report, max_seq_length) = (&tuned.trained.report, tuned.max_length);
+        let config = &report["config"];
+        let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
+        let version_2 = config["task"] == "squad2";
+        let threshold = config["null_score_diff_threshold"].as_f64().unwrap_or(0.0);
+        let trained_length = report["resolved"]["max_seq_length"].as_u64();
+        let max_query_length = match trained_length == Some(max_seq_length as u64) {
+            true => number("max_query_length", 64),
+            false => number("max_query_length", 64).min((max_seq_length / 2).saturating_sub(2).max(1)),
+        };
+        let windows =
+            WindowSettings { max_seq_length, doc_stride: number("doc_stride", 128), max_query_length };
+        let answers = AnswerSettings {
+            n_best_size: number("n_best_size", 20),
+            max_answer_length: number("max_answer_length", 30),
+            null_threshold: version_2.then_some(threshold),
+        };
+        Ok(Self { tuned, windows, answers })
+    }
+
+    /// Answers questions (`text_a`) on texts (`text_b`).
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongValue`] for an example without a text.
+    pub(super) fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, TaskError> {
+        let question = |example: &Example| match &example.text_b {
+            Some(context) => Ok(Question {
+                id: example.index.clone(),
+                question: example.text_a.clone(),
+                context: context.as_str().into(),
+                answers: Vec::new(),
+                is_impossible: false,
+            }),
+            None => {
+                let expected = "the text that contains the answer to the question";
+                let problem =
+                    TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
+                Err(problem.at_line(path, line_of(example)))
+            }
+        };
+        let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
+        let Tuned { model, text, device, .. } = &self.tuned;
+        let encoded = EncodedQuestions::new(&questions, text, self.windows);
+        let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new());
+        let answered = answered.expect("no signal sets this flag");
+        let one = |answer: bert_tasks::decode::answer_spans::PredictedAnswer| {
+            let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
+            TextAnswer {
+                probability: found.map_or(0.0, |candidate| candidate.probability),
+                answer: answer.text,
+            }
+        };
+        Ok(answered.into_iter().map(one).collect())
+    }
+}

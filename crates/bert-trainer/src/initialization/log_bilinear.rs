@@ -1,0 +1,324 @@
+//! Fits word embeddings to bigram counts, for the initialization `bigram`.
+//!
+//! The neighbouring tokens predict a masked token far better than unigram frequencies do. This module fits a
+//! log-bilinear model (Mnih and Hinton, 2007) to the bigram counts. In it, a token occurs next to the neighbour `c`
+//! with the probability
+//!
+//! ```text
+//! softmax over tokens t of (bias[t] + table[t] . O V x)        x = table[c], scaled to the length after a LayerNorm
+//! ```
+//!
+//! There is a pair of matrices O, V for each offset, and one table for both roles, because BERT's masked LM has one.
+//! The text is read once. The fit takes several hundred steps, each with the full count distributions of a few
+//! neighbours. The result is a function of (text, seed, shape), bit-identical for any number of threads.
+
+use bert_data::tokenization::vocabulary::is_special_token;
+use bert_data::{DataSet, Vocabulary};
+use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
+use bert_random::{Domain, Random, Stream};
+use bert_storage::Locate;
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+
+use crate::compute::device_name::DeviceName;
+use crate::compute::host_tensors::{int_vector, values};
+use crate::error::{Error, FolderProblem};
+use crate::initialization::bigram_counts::{NeighbourCounts, Side};
+use crate::training::stop_flag::StopFlag;
+
+/// Number of optimization steps.
+const STEPS: usize = 800;
+/// Number of warm-up steps.
+const WARMUP: usize = 20;
+/// Number of neighbours per step, for each offset.
+const NEIGHBOURS: usize = 48;
+/// Peak learning rates of Adam for the table and the bias, and for the matrices.
+const RATES: (f64, f64) = (0.06, 0.008);
+const BETAS: (f64, f64) = (0.9, 0.98);
+const EPSILON: f64 = 1e-8;
+/// Initial standard deviation of the table.
+const TABLE_STD: f64 = 0.5;
+/// Initial standard deviation of the elements of each product of two matrices.
+const PRODUCT_STD: f64 = 0.02;
+
+/// Weight of the unigram prior, in tokens added to the counts of each neighbour, since rare ones have few counts.
+const PRIOR: f64 = 20.0;
+
+/// Random streams of [`Domain::LogBilinear`].
+const TABLE: u64 = 0;
+const MATRICES: u64 = 1;
+const DRAWN: u64 = 2;
+
+/// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape.
+///
+/// # Errors
+/// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
+/// text has no words, when the shape is too small for neighbour heads, or when the default device is not in this build.
+pub fn log_bilinear(
+    data: &DataSet,
+    model: &BertConfig,
+    seed: u64,
+    stop: &StopFlag,
+) -> Result<LogBilinear, Error> {
+    let shape = LogBilinear::shape(model)?;
+    let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
+    let counts = NeighbourCounts::of_data(data, farthest as usize, stop)?;
+    fit(counts, data.vocabulary(), &shape, seed, stop)?
+        .ok_or_else(|| FolderProblem::NoInstances.located(data.folder()).into())
+}
+
+/// Fits a model of this shape with Adam; returns `None` if the text has only special tokens.
+fn fit(
+    mut counts: NeighbourCounts,
+    vocabulary: &Vocabulary,
+    shape: &LogBilinearShape,
+    seed: u64,
+    stop: &StopFlag,
+) -> Result<Option<LogBilinear>, Error> {
+    let special: Vec<usize> =
+        (0..vocabulary.len()).filter(|&id| is_special_token(vocabulary.token(id as u32))).collect();
+    let running_sum = running_sum(&counts.occurrences, &special);
+    if running_sum.last().is_none_or(|&sum| sum == 0) {
+        return Ok(None);
+    }
+    let of_text: Vec<Side> = shape.offsets.iter().map(|&offset| counts.side(offset)).collect();
+    let device = DeviceName::default().open()?.autodiff();
+    let shares = counts.shares();
+    let (words, width, rank) = (shares.len(), shape.width, shape.rank);
+    let mut table = Parameter::new(uniform([words, width], TABLE_STD, &[TABLE], seed, &device));
+    let logs = shares.iter().map(|share| share.ln() as f32).collect::<Vec<_>>();
+    let mut bias = Parameter::new(Tensor::from_data(TensorData::new(logs, [1, words]), &device));
+    let std = (PRODUCT_STD / (rank as f64).sqrt()).sqrt();
+    let start = |shape, address: &[u64]| Parameter::new(uniform(shape, std, address, seed, &device));
+    let mut matrices: Vec<[Parameter; 2]> = (0..of_text.len() as u64)
+        .map(|side| [start([width, rank], &[MATRICES, side, 0]), start([rank, width], &[MATRICES, side, 1])])
+        .collect();
+
+    for step in 0..STEPS {
+        stop.check_before_first_step()?;
+        let mut random = Stream::new(seed, Domain::LogBilinear, &[DRAWN, step as u64]);
+        let (mut hidden, mut wanted) = (Vec::new(), Vec::new());
+        for (side, [inputs, outputs]) in of_text.iter().zip(&matrices) {
+            let drawn = (0..NEIGHBOURS).map(|_| draw(&running_sum, &mut random)).collect::<Vec<_>>();
+            let ids: Vec<i32> = drawn.iter().map(|&id| id as i32).collect();
+            let ids: Tensor<1, Int> = int_vector(&ids, &device);
+            let seen = lengthened(table.tensor().select(0, ids)); // [neighbours, width]
+            hidden.push(seen.matmul(inputs.tensor()).matmul(outputs.tensor())); // [neighbours, width]
+            for &neighbour in &drawn {
+                wanted.extend(distribution(side.tokens(neighbour), &shares));
+            }
+        }
+        let hidden = Tensor::cat(hidden, 0); // [sides * neighbours, width]
+        let rows = hidden.dims()[0];
+        let wanted = Tensor::<2>::from_data(TensorData::new(wanted, [rows, words]), &device);
+        let logits = hidden.matmul(table.tensor().transpose()) + bias.tensor(); // [sides * neighbours, words]
+        let loss = (wanted * activation::log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64);
+        let gradients = loss.backward();
+
+        let progress = ((step + 1) as f64 / WARMUP as f64).min(1.0) * (1.0 - step as f64 / STEPS as f64);
+        table.update(&gradients, RATES.0 * progress, step);
+        bias.update(&gradients, RATES.0 * progress, step);
+        for matrix in matrices.iter_mut().flatten() {
+            matrix.update(&gradients, RATES.1 * progress, step);
+        }
+    }
+
+    let table = table.value; // [words, width]
+    let seen = lengthened(table.clone());
+    let size = |[inputs, outputs]: &[Parameter; 2]| {
+        let said = seen.clone().matmul(inputs.value.clone()).matmul(outputs.value.clone()); // [words, width]
+        let squares = values(said.clone().mul(said).sum_dim(1));
+        squares.iter().zip(&shares).map(|(&square, share)| f64::from(square) * share).sum::<f64>().sqrt()
+    };
+    let sides = matrices.iter().map(|matrices| LogBilinearSide {
+        size: size(matrices),
+        // Column i of the first matrix is multiplied by row i of the second, so the first is transposed.
+        inputs: values(matrices[0].value.clone().transpose()),
+        outputs: values(matrices[1].value.clone()),
+    });
+    Ok(Some(LogBilinear {
+        sides: sides.collect(),
+        table: values(table),
+        bias: values(bias.value),
+        special,
+        mask_id: vocabulary.mask_id() as usize,
+        cls_id: vocabulary.cls_id() as usize,
+    }))
+}
+
+/// A parameter and its moments.
+struct Parameter {
+    value: Tensor<2>,
+    tracked: Tensor<2>,
+    first: Tensor<2>,
+    second: Tensor<2>,
+}
+
+impl Parameter {
+    fn new(value: Tensor<2>) -> Self {
+        let value = value.inner();
+        let tracked = Tensor::from_inner(value.clone()).require_grad();
+        let (first, second) = (value.zeros_like(), value.zeros_like());
+        Self { value, tracked, first, second }
+    }
+
+    fn tensor(&self) -> Tensor<2> {
+        self.tracked.clone()
+    }
+
+    /// Applies one step of Adam with bias correction.
+    fn update(&mut self, gradients: &burn::tensor::Gradients, rate: f64, step: usize) {
+        let Some(gradient) = self.tracked.grad(gradients) else { return };
+        let (of_first, of_second) = BETAS;
+        let blend = |old: &Tensor<2>, new: Tensor<2>, beta: f64| {
+            old.clone().mul_scalar(beta) + new.mul_scalar(1.0 - beta)
+        };
+        self.first = blend(&self.first, gradient.clone(), of_first);
+        self.second = blend(&self.second, gradient.clone() * gradient, of_second);
+        let correction = |beta: f64| 1.0 / (1.0 - beta.powi(step as i32 + 1));
+        let size = self.second.clone().mul_scalar(correction(of_second)).sqrt().add_scalar(EPSILON);
+        let direction = self.first.clone().mul_scalar(correction(of_first)) / size;
+        self.value = self.value.clone() - direction.mul_scalar(rate);
+        self.tracked = Tensor::from_inner(self.value.clone()).require_grad();
+    }
+}
+
+/// Returns the rows scaled to the length that a LayerNorm gives them.
+fn lengthened(rows: Tensor<2>) -> Tensor<2> {
+    let [_, width] = rows.dims();
+    let lengths = rows.clone().mul(rows.clone()).sum_dim(1).sqrt().add_scalar(1e-6); // [rows, 1]
+    rows.mul_scalar((width as f64).sqrt()) / lengths
+}
+
+/// Returns the distribution of tokens next to a neighbour, smoothed with the unigram prior.
+fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
+    let total = tokens.iter().map(|&(_, count)| f64::from(count)).sum::<f64>() + PRIOR;
+    let mut beside: Vec<f32> = shares.iter().map(|share| (PRIOR * share / total) as f32).collect();
+    for &(token, count) in tokens {
+        beside[token as usize] += (f64::from(count) / total) as f32;
+    }
+    beside
+}
+
+/// Returns the cumulative occurrences, without special tokens, for sampling tokens by frequency.
+fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
+    let mut sum = 0;
+    let add = |(id, &count): (usize, &u64)| {
+        sum += if special.contains(&id) { 0 } else { count };
+        sum
+    };
+    occurrences.iter().enumerate().map(add).collect()
+}
+
+/// Samples a token by frequency.
+fn draw(running_sum: &[u64], random: &mut Stream) -> usize {
+    let total = running_sum.last().copied().unwrap_or(0);
+    let at = (random.unit() * total as f64) as u64;
+    running_sum.partition_point(|&sum| sum <= at).min(running_sum.len() - 1)
+}
+
+/// Returns uniform random numbers with mean 0 and this standard deviation.
+fn uniform(shape: [usize; 2], std: f64, address: &[u64], seed: u64, device: &Device) -> Tensor<2> {
+    let mut random = Stream::new(seed, Domain::LogBilinear, address);
+    let bound = 3f64.sqrt() * std;
+    let drawn = (0..shape[0] * shape[1]).map(|_| (bound * (2.0 * random.unit() - 1.0)) as f32).collect();
+    Tensor::from_data(TensorData::new(drawn, shape), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const WORDS: usize = 60;
+    const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+
+    /// Returns a text in which each word `w` is followed by one of two words, which follow no other word, with some
+    /// `[UNK]`.
+    fn text(random: &mut Stream) -> Vec<u32> {
+        let words = (WORDS - SPECIAL.len()) as u64;
+        let mut word = random.below(words as usize) as u64;
+        let next = |_| {
+            word = (2 * word + random.below(2) as u64) % words;
+            if random.below(50) == 0 { 1 } else { (SPECIAL.len() as u64 + word) as u32 }
+        };
+        (0..20_000).map(next).collect()
+    }
+
+    fn counted() -> (NeighbourCounts, Vocabulary) {
+        let words = (SPECIAL.len()..WORDS).map(|id| format!("w{id}"));
+        let vocabulary: Vec<String> = SPECIAL.iter().map(|word| word.to_string()).chain(words).collect();
+        let vocabulary =
+            Vocabulary::from_bytes(vocabulary.join("\n").into_bytes(), Path::new("vocab.txt")).unwrap();
+        let mut counts = NeighbourCounts::new(WORDS, 2);
+        counts.add(&text(&mut Stream::new(1, Domain::Test, &[])));
+        (counts, vocabulary)
+    }
+
+    fn fitted(seed: u64) -> LogBilinear {
+        let (counts, vocabulary) = counted();
+        let shape = LogBilinearShape { width: 24, rank: 16, offsets: vec![-1, 1, -2, 2] };
+        fit(counts, &vocabulary, &shape, seed, &StopFlag::new()).unwrap().unwrap()
+    }
+
+    /// Returns the model's distribution at the offset of side `side` from a neighbour.
+    fn says(model: &LogBilinear, side: usize, neighbour: usize) -> Vec<f64> {
+        let width = model.table.len() / WORDS;
+        let row = |id: usize| &model.table[id * width..(id + 1) * width];
+        let length = row(neighbour).iter().map(|x| x * x).sum::<f32>().sqrt();
+        let side = &model.sides[side];
+        let mut hidden = vec![0f64; width];
+        for (input, output) in side.inputs.chunks(width).zip(side.outputs.chunks(width)) {
+            let looks: f32 = input.iter().zip(row(neighbour)).map(|(a, b)| a * b).sum();
+            let looks = looks * (width as f32).sqrt() / length;
+            hidden.iter_mut().zip(output).for_each(|(sum, x)| *sum += f64::from(looks * x));
+        }
+        let logit = |id: usize| {
+            f64::from(model.bias[id])
+                + row(id).iter().zip(&hidden).map(|(a, b)| f64::from(*a) * b).sum::<f64>()
+        };
+        let weights: Vec<f64> = (0..WORDS).map(|id| logit(id).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        weights.into_iter().map(|weight| weight / total).collect()
+    }
+
+    #[test]
+    fn the_counts_come_back() {
+        let model = fitted(3);
+        let (mut counts, _) = counted();
+        // Previous and next neighbours only; 24 dimensions are too few for offsets of 2 and more with 60 words.
+        for (side, offset) in [-1, 1].into_iter().enumerate() {
+            let of_text = counts.side(offset);
+            let mut distance = 0.0;
+            for neighbour in SPECIAL.len()..WORDS {
+                let wanted = distribution(of_text.tokens(neighbour), &counts.shares());
+                let said = says(&model, side, neighbour);
+                let far: f64 = wanted.iter().zip(&said).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
+                distance += 0.5 * far / (WORDS - SPECIAL.len()) as f64;
+            }
+            // Unigram frequencies are at a distance of .93.
+            assert!(distance < 0.2, "{offset}: {distance}");
+        }
+        assert_eq!((model.special.as_slice(), model.mask_id), ([0, 1, 2, 3, 4].as_slice(), 4));
+    }
+
+    #[test]
+    fn threads_change_no_bit_and_seeds_do() {
+        let with = |threads: usize, seed: u64| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| fitted(seed))
+        };
+        let one = with(1, 5);
+        assert_eq!(one, with(3, 5));
+        assert_ne!(one, with(1, 6));
+    }
+
+    #[test]
+    fn special_tokens_alone_are_no_text() {
+        let (_, vocabulary) = counted();
+        let mut counts = NeighbourCounts::new(WORDS, 1);
+        counts.add(&[1, 1, 1]);
+        let shape = LogBilinearShape { width: 8, rank: 8, offsets: vec![-1, 1] };
+        assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new()).unwrap(), None);
+    }
+}

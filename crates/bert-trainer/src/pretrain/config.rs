@@ -1,0 +1,432 @@
+//! Configures a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a JSON key; its doc comment
+//! is the flag's help text.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::{ByteSize, CACHE_BYTES, DataSet};
+use bert_storage::ObjectCache;
+
+#[cfg(feature = "cli")]
+use clap::ArgAction;
+use serde::{Deserialize, Serialize};
+
+use crate::compute::device::KernelChoice;
+#[cfg(feature = "cli")]
+use crate::compute::device_name::{DEVICE_HELP, DeviceName};
+use crate::compute::precision::PrecisionChoice;
+use crate::error::Error;
+use crate::initialization::InitializationChoice;
+use crate::pretrain::time_budget::Budget;
+use crate::run_dir::retention::Keep;
+use crate::training::adamw::AdamWConfig;
+use crate::training::lr_schedule::{Schedule, ScheduleKind};
+
+/// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
+/// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
+/// run, whichever is less.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[setters(prefix = "with_", strip_option)]
+#[serde(deny_unknown_fields)]
+pub struct PretrainConfig {
+    /// Data folder from make-pretrain-data, or its URL.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
+    #[setters(into)]
+    pub data: PathBuf,
+
+    /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[serde(default)]
+    #[setters(into)]
+    pub cache: Option<PathBuf>,
+
+    /// Maximum size of this cache, as 500M or 20G; the least recently used shards are deleted first.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
+    #[serde(default = "cache_size")]
+    pub cache_size: ByteSize,
+
+    /// Model size (tiny, mini, small, medium, base, large) or a config.json; conflicts with --init-checkpoint.
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "SIZE|FILE",
+            required_unless_present = "init_checkpoint",
+            conflicts_with = "init_checkpoint"
+        )
+    )]
+    #[setters(into)]
+    pub model: Option<String>,
+
+    /// Hugging Face folder, checkpoint or run to start from (continued pre-training with a fresh optimizer).
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[setters(into)]
+    pub init_checkpoint: Option<PathBuf>,
+
+    /// Initialize at random the weights outside the encoder that --init-checkpoint lacks: masked-LM head, pooler,
+    /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
+    /// --data was made with --nsp off.
+    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[serde(default)]
+    pub fresh_heads: bool,
+
+    /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
+    /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default: bigram;
+    /// conflicts with --init-checkpoint].
+    #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
+    pub initialization: Option<InitializationChoice>,
+
+    /// Output folder of the run: checkpoints, metrics.jsonl, run.json.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[setters(into)]
+    pub output: PathBuf,
+
+    /// Number of optimizer steps.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "N", required_unless_present = "budget", conflicts_with = "budget")
+    )]
+    #[serde(default)]
+    pub steps: Option<u64>,
+
+    /// Time budget instead of --steps, as 45m or 2h. The first minute (or twentieth of a shorter budget) measures how
+    /// many steps fit; run.json records the number.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
+    #[serde(default)]
+    pub budget: Option<Budget>,
+
+    /// Global batch size: sequences per step.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
+    pub batch_size: usize,
+
+    /// Batch sequences of similar length together, using N length ranges; 1 disables it.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().length_buckets))]
+    pub length_buckets: usize,
+
+    /// Split the global batch into K micro-batches to save memory; the gradient is the same.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
+    pub gradient_accumulation_steps: usize,
+
+    /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
+    /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default)]
+    pub recompute: bool,
+
+    /// Peak learning rate.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
+    pub learning_rate: f64,
+
+    /// Warm-up steps [default: a tenth of --steps, at most 10000].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    pub warmup_steps: Option<u64>,
+
+    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
+    pub schedule: ScheduleKind,
+
+    /// Decoupled weight decay; not applied to LayerNorm and biases.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
+    pub weight_decay: f64,
+
+    /// Adam's beta1: decay rate of the first moment.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
+    pub adam_beta1: f64,
+
+    /// Adam's beta2: decay rate of the second moment.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
+    pub adam_beta2: f64,
+
+    /// Adam's epsilon.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
+    pub adam_epsilon: f64,
+
+    /// Use Adam's bias correction (the reference does not).
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
+    pub adam_bias_correction: bool,
+
+    /// Maximum global gradient norm; 0 disables clipping.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
+    pub max_gradient_norm: f64,
+
+    /// Maximum consecutive steps whose update is skipped because of a non-finite loss or gradient; one more ends the
+    /// run.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
+    #[serde(default = "max_skipped_steps")]
+    pub max_skipped_steps: u64,
+
+    /// Random seed of initialization, sample order and dropout.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
+    pub seed: u64,
+
+    /// Data folder to evaluate on, or its URL; it needs the same vocabulary as --data.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
+    #[setters(into)]
+    pub eval_data: Option<PathBuf>,
+
+    /// Evaluate every N steps [default: with every checkpoint].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    pub eval_every: Option<u64>,
+
+    /// Evaluate at most N instances [default: all].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    pub eval_instances: Option<u64>,
+
+    /// Write a checkpoint every N steps and after the last step.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().save_every))]
+    pub save_every: u64,
+
+    /// Number of most recent checkpoints to keep.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
+    pub keep_checkpoints: usize,
+
+    /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
+    #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
+    #[serde(default)]
+    pub keep_best: bool,
+
+    /// Also save the average weights of the last N checkpoints (--save-every steps apart), in average/ of the run.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    #[serde(default)]
+    pub average_last: Option<usize>,
+
+    /// Compute device; see `DEVICE_HELP`.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
+    pub device: DeviceName,
+
+    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
+    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
+    pub kernels: KernelChoice,
+
+    /// Precision of matrix products, f32 or bf16; the rest is f32 [default: bf16 on CUDA, f32 on a CPU].
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
+    pub precision: Option<PrecisionChoice>,
+}
+
+/// Length of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunLength {
+    /// A number of optimizer steps.
+    Steps(u64),
+    /// A time budget; the number of steps is measured.
+    Budget(Budget),
+}
+
+/// Returns the first folder of a comma-separated list, unless the whole path exists.
+fn first_of_several(path: &Path) -> Option<&str> {
+    let (first, _) = path.to_str()?.split_once(',')?;
+    (!path.exists() && Path::new(first).is_dir()).then_some(first)
+}
+
+/// Returns the default values of the flags.
+fn defaults() -> PretrainConfig {
+    PretrainConfig::new("", "", 0)
+}
+
+fn cache_size() -> ByteSize {
+    defaults().cache_size
+}
+
+fn max_skipped_steps() -> u64 {
+    defaults().max_skipped_steps
+}
+
+impl PretrainConfig {
+    /// Returns the defaults for a data folder, an output folder and a number of steps. Set a model size or an initial
+    /// checkpoint as well.
+    ///
+    /// ```
+    /// use bert_trainer::PretrainConfig;
+    ///
+    /// let config = PretrainConfig::new("data", "run", 10_000).with_model("tiny").with_batch_size(64);
+    /// assert_eq!(config.warmup(), 1000);
+    /// ```
+    #[must_use]
+    pub fn new(data: impl Into<PathBuf>, output: impl Into<PathBuf>, steps: u64) -> Self {
+        Self {
+            data: data.into(),
+            cache: None,
+            cache_size: ByteSize(CACHE_BYTES),
+            model: None,
+            init_checkpoint: None,
+            fresh_heads: false,
+            initialization: None,
+            output: output.into(),
+            steps: Some(steps),
+            budget: None,
+            batch_size: 32,
+            length_buckets: 1,
+            gradient_accumulation_steps: 1,
+            recompute: false,
+            learning_rate: 1e-4,
+            warmup_steps: None,
+            schedule: ScheduleKind::Bert,
+            weight_decay: 0.01,
+            adam_beta1: 0.9,
+            adam_beta2: 0.999,
+            adam_epsilon: 1e-6,
+            adam_bias_correction: false,
+            max_gradient_norm: 1.0,
+            max_skipped_steps: 10,
+            seed: 12345,
+            eval_data: None,
+            eval_every: None,
+            eval_instances: None,
+            save_every: 1000,
+            keep_checkpoints: 3,
+            keep_best: false,
+            average_last: None,
+            device: DeviceName::Flex,
+            kernels: KernelChoice::Fused,
+            precision: None,
+        }
+    }
+
+    /// Checks each value and the combination of values.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub fn validate(&self) -> Result<(), Error> {
+        let check = |good: bool, flag: &'static str, reason: &str| match good {
+            true => Ok(()),
+            false => Err(Error::Configuration { flag, reason: reason.to_string() }),
+        };
+        check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
+        check(self.batch_size > 0, "batch-size", "must be at least 1")?;
+        let parts = self.gradient_accumulation_steps;
+        check(
+            parts > 0 && parts <= self.batch_size,
+            "gradient-accumulation-steps",
+            "must be between 1 and --batch-size",
+        )?;
+        check(
+            self.learning_rate.is_finite() && self.learning_rate > 0.0,
+            "learning-rate",
+            "must be positive",
+        )?;
+        check(
+            self.steps.is_none_or(|steps| self.warmup() <= steps),
+            "warmup-steps",
+            "must not be more than --steps",
+        )?;
+        check(
+            self.weight_decay.is_finite() && self.weight_decay >= 0.0,
+            "weight-decay",
+            "must not be negative",
+        )?;
+        check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
+        check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
+        check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
+        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
+        check(
+            self.max_gradient_norm.is_finite() && self.max_gradient_norm >= 0.0,
+            "max-gradient-norm",
+            "must not be negative",
+        )?;
+        check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
+        check(self.save_every > 0, "save-every", "must be at least 1")?;
+        check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
+        check(!self.keep_best || self.eval_data.is_some(), "keep-best", "needs --eval-data")?;
+        if let Some(last) = self.average_last {
+            check(last > 0, "average-last", "must be at least 1")?;
+            let written = self.total_steps().div_ceil(self.save_every);
+            let too_few = format!(
+                "the run writes {written} checkpoints: {} steps, one every {} (--save-every)",
+                self.total_steps(),
+                self.save_every
+            );
+            check(self.steps.is_none() || last as u64 <= written, "average-last", &too_few)?;
+        }
+        self.precision().check(self.device, self.kernels)?;
+        check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
+        check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
+    }
+
+    /// Returns which checkpoints to keep.
+    pub(crate) fn keep(&self) -> Keep {
+        let of_every = self.average_last.unwrap_or(0);
+        Keep { newest: self.keep_checkpoints, every: self.save_every, of_every }
+    }
+
+    /// Opens a data folder, with the configured shard cache.
+    ///
+    /// # Errors
+    /// Same as [`DataSet::open`].
+    pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
+        if let Some(first) = first_of_several(folder) {
+            let reason = format!(
+                "{}: --data needs one data folder, not several such as {first}; make one data set of several texts \
+                 with make-pretrain-data --input A,B",
+                folder.display()
+            );
+            return Err(Error::Configuration { flag: "data", reason });
+        }
+        let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
+        Ok(DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0)))
+    }
+
+    /// Returns the initialization, or its default; `None` if the run starts from a checkpoint.
+    pub fn initialization(&self) -> Option<InitializationChoice> {
+        self.init_checkpoint.is_none().then(|| self.initialization.unwrap_or_default())
+    }
+
+    /// Returns the number of sequences in the largest micro-batch.
+    pub fn micro_batch_size(&self) -> usize {
+        self.batch_size.div_ceil(self.gradient_accumulation_steps)
+    }
+
+    /// Returns the number of warm-up steps, or its default.
+    pub fn warmup(&self) -> u64 {
+        self.warmup_steps.unwrap_or((self.total_steps() / 10).min(10_000))
+    }
+
+    /// Returns the length of the run.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when both or neither of a number of steps and a budget are set.
+    pub fn length(&self) -> Result<RunLength, Error> {
+        let reason = |text: &str| text.to_string();
+        match (self.steps, self.budget) {
+            (Some(steps), None) => Ok(RunLength::Steps(steps)),
+            (None, Some(budget)) => Ok(RunLength::Budget(budget)),
+            (Some(_), Some(_)) => {
+                Err(Error::Configuration { flag: "budget", reason: reason("cannot be used with --steps") })
+            }
+            (None, None) => {
+                Err(Error::Configuration { flag: "steps", reason: reason("is required, or --budget") })
+            }
+        }
+    }
+
+    /// Returns the number of optimizer steps; 0 until a budget has been converted to steps.
+    pub(crate) fn total_steps(&self) -> u64 {
+        self.steps.unwrap_or(0)
+    }
+
+    /// Returns the precision of matrix products, or its default.
+    pub fn precision(&self) -> PrecisionChoice {
+        PrecisionChoice::or_default(self.precision, self.device)
+    }
+
+    /// Returns the learning-rate schedule.
+    pub fn schedule(&self) -> Schedule {
+        Schedule {
+            kind: self.schedule,
+            peak: self.learning_rate,
+            total_steps: self.total_steps(),
+            warmup_steps: self.warmup(),
+        }
+    }
+
+    /// Returns the optimizer's hyper-parameters.
+    pub fn optimizer(&self) -> AdamWConfig {
+        AdamWConfig {
+            beta1: self.adam_beta1,
+            beta2: self.adam_beta2,
+            epsilon: self.adam_epsilon,
+            weight_decay: self.weight_decay,
+            bias_correction: self.adam_bias_correction,
+            max_gradient_norm: self.max_gradient_norm,
+        }
+    }
+}

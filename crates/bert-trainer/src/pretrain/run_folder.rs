@@ -1,0 +1,270 @@
+//! Opens the folder of a pre-training run: its lock, its configuration and its checkpoints.
+//!
+//! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
+//! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
+//! intervals of saving and evaluation and the locations of its folders may change. The file also records the
+//! environment of the first step (`computed_by`, see [`crate::compute::environment`]): a run may continue on another computer and
+//! prints a message about it. `held_out.json` describes the held-out data, because figures on different data cannot be
+//! compared.
+
+use std::path::Path;
+
+use bert_data::{Manifest, ResolvedConfig};
+use bert_model::BertConfig;
+use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
+use serde_json::{Value, json};
+
+use crate::compute::device::KernelChoice;
+use crate::compute::device_name::DeviceName;
+use crate::compute::environment::computed_by;
+use crate::error::{Error, FolderProblem};
+use crate::initialization::InitializationChoice;
+use crate::pretrain::config::PretrainConfig;
+use crate::run_dir::checkpoint::CheckpointFolder;
+use crate::run_dir::identity::{RUN, as_read, compare, differences, saved};
+use crate::run_dir::incomplete_output::is_visible;
+use crate::run_dir::json_file::exists;
+
+/// Description of the held-out data of the evaluations so far.
+const HELD_OUT: &str = "held_out.json";
+
+/// An open run; no other process can open it until this value is dropped.
+pub struct RunFolder<'a> {
+    /// The folder itself.
+    pub folder: StagedFolder<'a>,
+    /// The settings and data that determine the run's results.
+    pub identity: Value,
+    /// Differences between the present and the original environment that may change bits.
+    pub elsewhere: Vec<String>,
+    /// Differences between the held-out data and the data of the evaluations so far.
+    pub other_held_out: Vec<String>,
+    _lock: OutputLock,
+}
+
+impl<'a> RunFolder<'a> {
+    /// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and is fast, so it
+    /// is called before all other work.
+    ///
+    /// # Errors
+    /// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or
+    /// when there is no run to resume.
+    pub fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
+        let path = folder.path();
+        folder.check_not_in_use()?;
+        let has_run = folder.has(RUN)?;
+        if resume && !folder.exists()? {
+            return Err(FolderProblem::NothingToResume.located(path).into());
+        }
+        if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
+            let hint = "choose another --output";
+            return Err(Error::output_exists(path, "other files", hint));
+        }
+        match has_run && !resume {
+            true => Err(holds_a_run(path)),
+            false => Ok(()),
+        }
+    }
+
+    /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
+    /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
+    /// (`held_out`), if any.
+    ///
+    /// # Errors
+    /// Same as [`RunFolder::check_free`]; when the existing run has a different configuration, or selects its best
+    /// weights on different held-out data.
+    pub fn open(
+        files: &'a dyn FileSystem,
+        config: &PretrainConfig,
+        resume: bool,
+        identity: Value,
+        held_out: Option<&Value>,
+    ) -> Result<Self, Error> {
+        let folder = StagedFolder::new(files, &config.output);
+        Self::check_free(&folder, resume)?;
+        folder.create()?;
+        let lock = folder.lock(LOCK)?;
+        folder.remove_temporaries()?;
+        let mut elsewhere = Vec::new();
+        // Check again under the lock: another process may have started and finished a run in the meantime.
+        if !folder.has(RUN)? {
+            let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
+            folder.write_checksummed(RUN, &whole)?;
+        } else if resume {
+            elsewhere = compare(&config.output, &identity)?;
+        } else {
+            return Err(holds_a_run(&config.output));
+        }
+        let other_held_out =
+            held_out.map_or(Ok(Vec::new()), |now| take_held_out(&folder, now, config.keep_best))?;
+        Ok(Self { folder, identity, elsewhere, other_held_out, _lock: lock })
+    }
+
+    /// Returns the run's checkpoints.
+    pub fn checkpoints(&self) -> CheckpointFolder<'a> {
+        CheckpointFolder::on(&self.folder)
+    }
+}
+
+/// Returns the number of steps of the run in a folder; `None` if there is no run.
+///
+/// # Errors
+/// When its `run.json` is damaged.
+pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
+    if !exists(&path.join(RUN))? {
+        return Ok(None);
+    }
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
+    let steps = saved(path, RUN)?["identity"]["steps"].as_u64();
+    steps.map(Some).ok_or_else(|| corrupt("the number of steps is missing".into()))
+}
+
+fn holds_a_run(path: &Path) -> Error {
+    let hint = "continue it with --resume or choose another --output";
+    Error::output_exists(path, "a run", hint)
+}
+
+/// Compares the held-out data with the data of earlier evaluations, and records it in `held_out.json` if it differs;
+/// returns the differences.
+///
+/// # Errors
+/// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
+/// or cannot be written.
+fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
+    if !folder.has(HELD_OUT)? {
+        folder.write_checksummed(HELD_OUT, held_out)?;
+        return Ok(Vec::new());
+    }
+    let known = saved(folder.path(), HELD_OUT)?;
+    let changed = differences(&known, &as_read(held_out));
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    if keep_best {
+        let differences = changed.into_iter().map(|text| format!("held-out data: {text}")).collect();
+        return Err(Error::RunDiffers { path: folder.path().to_path_buf(), differences });
+    }
+    folder.write_checksummed(HELD_OUT, held_out)?;
+    Ok(changed)
+}
+
+/// Returns the settings and data that determine a run's results.
+pub fn identity(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    start: Option<String>,
+) -> Value {
+    let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    let mut identity = json!({
+        "steps": config.steps,
+        "batch_size": config.batch_size,
+        "length_buckets": config.length_buckets,
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "learning_rate": config.learning_rate,
+        "warmup_steps": config.warmup(),
+        "schedule": config.schedule,
+        "optimizer": config.optimizer(),
+        "seed": config.seed,
+        "backend": config.device.backend(),
+        "kernels": config.kernels,
+        "precision": config.precision(),
+        "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
+        "init_checkpoint": start,
+        "data": bert_storage::digest_bytes(shards.concat().as_bytes()),
+        "vocabulary": data.vocabulary.blake3,
+        "data_rules": data_rules(&data.config),
+    });
+    // The fused kernels on a CPU add in the same order with and without recomputation.
+    let exact = config.device == DeviceName::Flex && config.kernels == KernelChoice::Fused;
+    if config.recompute && !exact {
+        identity["recompute"] = json!(true);
+    }
+    // Runs from before this option existed do not record it: they used the reference's weights.
+    if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
+    {
+        identity["initialization"] = json!(choice);
+    }
+    identity
+}
+
+/// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
+/// them, and the number of instances to evaluate.
+pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
+    let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    json!({
+        "data": bert_storage::digest_bytes(shards.concat().as_bytes()),
+        "data_rules": data_rules(&data.config),
+        "random_seed": data.config.random_seed,
+        "instances": limit.unwrap_or(u64::MAX).min(data.instances),
+    })
+}
+
+/// Returns the options of a data folder that determine its instances and masks. Depending on the layout, the shards
+/// already reflect some of them; all are compared, so that the error names the changed option.
+fn data_rules(config: &ResolvedConfig) -> Value {
+    // Every field is listed, so that adding one requires a decision here whether it is a rule for the loader.
+    let ResolvedConfig {
+        layout,
+        masking,
+        random,
+        nsp,
+        segmenter,
+        max_seq_length,
+        short_seq_prob,
+        masked_lm_prob,
+        max_predictions_per_seq,
+        do_whole_word_mask,
+        max_ngram,
+        random_word_skip_special,
+        // These options determine the content of the shards, whose digests are compared.
+        input: _,
+        vocab: _,
+        do_lower_case: _,
+        strip_accents: _,
+        tokenize_chinese_chars: _,
+        dupe_factor: _,
+        random_seed: _,
+        num_shards: _,
+        split_sentences: _,
+        language: _,
+        text_column: _,
+        strict_utf8: _,
+        lossy_utf8: _,
+        strict_rows: _,
+        // The rows do not depend on this.
+        columns: _,
+    } = config;
+    json!({
+        "layout": layout,
+        "masking": masking,
+        "random": random,
+        "nsp": nsp,
+        "segmenter": segmenter,
+        "max_seq_length": max_seq_length,
+        "short_seq_prob": short_seq_prob,
+        "masked_lm_prob": masked_lm_prob,
+        "max_predictions_per_seq": max_predictions_per_seq,
+        "do_whole_word_mask": do_whole_word_mask,
+        "max_ngram": max_ngram,
+        "random_word_skip_special": random_word_skip_special,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_each_leaf() {
+        let saved = json!({ "seed": 1, "optimizer": { "beta1": 0.9, "beta2": 0.99 }, "data": "x" });
+        let now = json!({ "seed": 2, "optimizer": { "beta1": 0.9, "beta2": 0.98 }, "extra": true });
+        let expected = [
+            "data was \"x\", now null",
+            "extra was null, now true",
+            "optimizer.beta2 was 0.99, now 0.98",
+            "seed was 1, now 2",
+        ];
+        assert_eq!(differences(&saved, &now), expected);
+        assert!(differences(&now, &now).is_empty());
+    }
+}

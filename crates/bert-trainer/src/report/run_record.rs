@@ -1,0 +1,116 @@
+//! Reads the files of a pre-training run for its page, and the data folders that it names, if they still exist.
+//!
+//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` are used instead.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::Manifest;
+use bert_storage::digest_bytes;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::data_loader::DataLoader;
+use crate::error::Error;
+use crate::evaluation::ngram_baselines::{Baselines, baselines};
+use crate::evaluation::{Evaluation, EvaluationRecord};
+use crate::pretrain::{StepMetrics, StepTiming};
+use crate::run_dir::json_file::read_json;
+use crate::run_dir::metrics_log::records;
+
+/// The logs and settings of a run.
+pub(crate) struct RunRecord {
+    pub(crate) folder: PathBuf,
+    pub(crate) metrics: Vec<StepMetrics>,
+    pub(crate) timing: Vec<StepTiming>,
+    pub(crate) evaluations: Vec<EvaluationRecord>,
+    /// `run.json`.
+    pub(crate) settings: Value,
+    /// Number of instances of the training data, if it still exists.
+    pub(crate) instances: Option<u64>,
+    /// The unigram and bigram baselines on the held-out data, if computed and if both data folders still exist.
+    pub(crate) baselines: Option<Baselines>,
+}
+
+impl RunRecord {
+    /// Reads the logs and settings of a run.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let settings = read_json(&folder.join("run.json"))?;
+        let data = settings["config"]["data"].as_str().map(PathBuf::from);
+        let manifest = data.as_deref().and_then(|path| same_data(path, &settings));
+        Ok(Self {
+            metrics: read_log(&folder.join("metrics.jsonl"))?,
+            timing: read_log(&folder.join("timing.jsonl"))?,
+            evaluations: read_log(&folder.join("evaluations.jsonl"))?,
+            folder: folder.to_path_buf(),
+            settings,
+            instances: manifest.map(|manifest| manifest.instances),
+            baselines: None,
+        })
+    }
+
+    /// Adds the baselines, if the data is still the data of the run. This reads the training text.
+    pub(crate) fn with_baselines(self) -> Self {
+        let baselines = self.instances.and_then(|_| {
+            let config = &self.settings["config"];
+            let open = |key: &str| DataLoader::open(Path::new(config[key].as_str()?), 0).ok();
+            baselines(&open("data")?, &mut open("eval_data")?, config["eval_instances"].as_u64()).ok()
+        });
+        Self { baselines, ..self }
+    }
+
+    /// Returns one value of every step, where it is finite.
+    pub(crate) fn curve(&self, value: impl Fn(&StepMetrics) -> f64) -> Vec<(f64, f64)> {
+        let points = self.metrics.iter().map(|m| (m.step as f64, value(m)));
+        points.filter(|(_, y)| y.is_finite()).collect()
+    }
+
+    /// Returns one value of every evaluation.
+    pub(crate) fn held_out(&self, value: impl Fn(&Evaluation) -> f64) -> Vec<(f64, f64)> {
+        self.evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation))).collect()
+    }
+
+    /// Returns the last evaluation.
+    pub(crate) fn last_evaluation(&self) -> Option<&EvaluationRecord> {
+        self.evaluations.last()
+    }
+
+    /// Returns the evaluation with the lowest masked-LM loss.
+    pub(crate) fn best_evaluation(&self) -> Option<&EvaluationRecord> {
+        let loss = |e: &&EvaluationRecord| e.evaluation.masked_lm_loss;
+        self.evaluations.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)))
+    }
+
+    /// Returns whether the next-sentence loss counts: the data was not made with `--nsp off`.
+    pub(crate) fn has_next_sentence(&self) -> bool {
+        self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
+    }
+
+    /// Returns a number from the settings that determine the run's results.
+    pub(crate) fn setting(&self, name: &str) -> Option<f64> {
+        self.settings["identity"][name].as_f64()
+    }
+
+    /// Returns the loss of a uniform distribution over the vocabulary.
+    pub(crate) fn uniform_loss(&self) -> f64 {
+        self.settings["identity"]["model"]["vocab_size"].as_f64().map_or(f64::NAN, f64::ln)
+    }
+
+    /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.
+    pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
+        let steps = self.timing.iter().filter(|step| step.step >= first);
+        steps.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
+    }
+}
+
+/// Returns the manifest of the run's training data, if the folder still has the same data.
+fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
+    let manifest = Manifest::read(folder).ok()?;
+    let shards: Vec<&str> = manifest.shards.iter().map(|shard| shard.blake3.as_str()).collect();
+    let digest = digest_bytes(shards.concat().as_bytes());
+    (settings["identity"]["data"] == digest.as_str()).then_some(manifest)
+}
+
+/// Reads the records of a log of the run.
+fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
+    Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
+}

@@ -1,0 +1,62 @@
+//! The settings that determine the results of a run, as saved, and their comparison on resume.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+use serde_json::{Map, Value};
+
+use crate::compute::environment::computed_by;
+use crate::error::{Error, FolderProblem};
+use crate::run_dir::json_file::use_current_names;
+use bert_storage::Locate;
+
+pub(crate) const RUN: &str = "run.json";
+
+/// Returns a value as it is after a round trip through its file: numbers may differ in the last digit.
+pub(crate) fn as_read(value: &Value) -> Value {
+    serde_json::from_str(&value.to_string()).expect("JSON that was just written")
+}
+
+/// Reads a checksummed file of a run's folder.
+pub(crate) fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
+    let file = folder.join(name);
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
+    let text = read_checksummed(&file).map_err(|error| match error {
+        ChecksumError::Io(source) => Error::io(&file, source),
+        other => corrupt(other.to_string()),
+    })?;
+    let mut value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
+    use_current_names(&mut value);
+    Ok(value)
+}
+
+/// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
+pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
+    let file = path.join(RUN);
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
+    let saved = saved(path, RUN)?;
+    let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("{name:?} is missing")));
+    let changed = differences(part("identity")?, &as_read(identity));
+    if !changed.is_empty() {
+        return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
+    }
+    Ok(differences(part("computed_by")?, &computed_by()))
+}
+
+/// Describes every leaf in which two configurations differ.
+pub(crate) fn differences(saved: &Value, now: &Value) -> Vec<String> {
+    let objects = [saved, now].into_iter().filter_map(Value::as_object);
+    let keys: BTreeSet<&String> = objects.flat_map(Map::keys).collect();
+    let mut found = Vec::new();
+    for key in keys {
+        // Null if the key is missing or the value is not an object.
+        let (x, y) = (&saved[key], &now[key]);
+        if x.is_object() || y.is_object() {
+            found.extend(differences(x, y).into_iter().map(|text| format!("{key}.{text}")));
+        } else if x != y {
+            found.push(format!("{key} was {x}, now {y}"));
+        }
+    }
+    found
+}
