@@ -6,7 +6,7 @@ use bert_data::PartialSettings;
 use std::path::{Path, PathBuf};
 
 use bert_model::{BertConfig, Preset};
-use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::export_fresh;
 use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, finetune};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice};
@@ -55,7 +55,7 @@ fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
     let (text, output) =
-        (Text::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?, folder.join("fresh"));
+        (ModelTokenizer::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?, folder.join("fresh"));
     let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;
     export_fresh(&weights, &BertConfig::preset(Preset::Tiny, 17), 1, &text, &output)?;
     Ok(output)

@@ -5,7 +5,7 @@ use bert_tasks::{Task, read_file};
 use bert_trainer::DeviceName;
 use bert_trainer::encoding::classifier::predict;
 use bert_trainer::encoding::examples::Features;
-use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::run_dir::model_folder::resolve_model_folder;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
     let model = read_adapter(&folder.at(adapter)).and_then(|found| found.apply(model)).expect("an adapter");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(task, &folder.at("glue/RTE/dev.tsv"), true).expect("examples");
-    let text = Text::open(&folder.at(adapter)).expect("the tokenizer's files");
+    let text = ModelTokenizer::open(&folder.at(adapter)).expect("the tokenizer's files");
     let features = Features::new(&examples, &text.tokenizer, &text.vocabulary, 48);
     let rows = predict(&model, &features, task.spec().kind, &device.autodiff());
     rows.iter().map(|row| format!("{}\t{}\n", row[0], row[1])).collect()

@@ -83,9 +83,11 @@ fn resume_keeps_the_initialization() {
     folder.copy("run", "renamed");
     let mut settings = folder.checksummed("renamed/run.json");
     settings["identity"]["initialization"] = "counts".into();
-    let environment = settings["computed_by"].as_object_mut().expect("an object");
-    let cache = environment.remove("l1_cache").expect("the L1 cache");
-    environment.insert("first_cache".into(), cache);
+    let mut environment = settings["environment"].take();
+    environment["first_cache"] = environment["l1_cache"].take();
+    environment.as_object_mut().expect("an object").remove("l1_cache");
+    settings.as_object_mut().expect("an object").remove("environment");
+    settings["computed_by"] = environment;
     folder.write("renamed/run.json", bert_storage::checksummed_json::checksummed_json(&settings));
     for choice in ["counts", "bigram"] {
         let resumed = folder.ok(&format!("{} --resume", line(choice, "renamed")));

@@ -12,7 +12,7 @@ use bert_tasks::{Task, read_file};
 use bert_trainer::DeviceName;
 use bert_trainer::encoding::classifier::predict;
 use bert_trainer::encoding::examples::Features;
-use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use serde_json::Value;
 
 use crate::common::{Folder, entailment};
@@ -245,7 +245,7 @@ fn lora_folders_round_trip_with_peft() {
     let model = read_adapter(&folder.at("theirs")).and_then(|found| found.apply(model)).expect("a LoRA");
     let task: Task = "rte".parse().expect("a task");
     let examples = read_file(task, &folder.at("glue/dev.tsv"), true).expect("examples");
-    let text = Text::open(&folder.at("whole")).expect("the tokenizer's files");
+    let text = ModelTokenizer::open(&folder.at("whole")).expect("the tokenizer's files");
     let features = Features::new(&examples[..1], &text.tokenizer, &text.vocabulary, 48);
     let ours = predict(&model, &features, task.spec().kind, &device.autodiff());
     close(&message["classes"][1], &ours[0].iter().map(|&p| f64::from(p)).collect::<Vec<f64>>());

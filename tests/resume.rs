@@ -388,18 +388,18 @@ fn resume_elsewhere_prints_a_warning() {
     let line = format!("{} --output run", RUN.replace("--steps 40", "--steps 4"));
     folder.ok(&line);
     let settings = folder.checksummed("run/run.json");
-    let computed_by = &settings["computed_by"];
-    assert!(computed_by["program"].as_str().expect("a name").starts_with("bert-trainer "));
-    assert!(computed_by["kernels"].as_u64().expect("a version") >= 1);
-    assert!(computed_by["instruction_set"].as_str().expect("a list").starts_with(std::env::consts::ARCH));
+    let environment = &settings["environment"];
+    assert!(environment["program"].as_str().expect("a name").starts_with("bert-trainer "));
+    assert!(environment["kernels"].as_u64().expect("a version") >= 1);
+    assert!(environment["instruction_set"].as_str().expect("a list").starts_with(std::env::consts::ARCH));
     let message = "its result may differ in the last bits";
     let ended = folder.ok(&format!("{line} --resume"));
     assert!(!ended.stderr.contains(message), "{}", ended.stderr);
     let cases = [
-        ("/computed_by/program", json!("bert-trainer 0.0.1"), "program was \"bert-trainer 0.0.1\", now "),
-        ("/computed_by/kernels", json!(0), "kernels was 0, now "),
-        ("/computed_by/instruction_set", json!("riscv64 v"), "instruction_set was \"riscv64 v\", now "),
-        ("/computed_by/l1_cache/bytes", json!(1), "l1_cache.bytes was 1, now "),
+        ("/environment/program", json!("bert-trainer 0.0.1"), "program was \"bert-trainer 0.0.1\", now "),
+        ("/environment/kernels", json!(0), "kernels was 0, now "),
+        ("/environment/instruction_set", json!("riscv64 v"), "instruction_set was \"riscv64 v\", now "),
+        ("/environment/l1_cache/bytes", json!(1), "l1_cache.bytes was 1, now "),
     ];
     for (pointer, value, differs) in cases {
         let mut settings = settings.clone();

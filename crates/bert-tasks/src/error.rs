@@ -159,7 +159,7 @@ pub enum TaskProblem {
     )]
     Classes {
         /// The column.
-        column: &'static str,
+        column: String,
         /// Number of different labels.
         found: usize,
         /// Maximum number of classes.
@@ -201,7 +201,7 @@ pub enum TaskProblem {
         /// The label as written in the file.
         label: String,
         /// The labels of the task.
-        known: &'static [&'static str],
+        known: Vec<String>,
     },
 
     /// A regression target is not a number within the task's range.

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use bert_storage::{Locate, Located};
 
-use crate::compute::device_name::DeviceName;
-
 /// An error of data loading, training or checkpoints.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,16 +33,21 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The value of `--device` is not a known device.
-    #[error("unknown device {0:?}: use {help}", help = crate::compute::device_name::DEVICE_HELP)]
-    UnknownDevice(String),
+    #[error("unknown device {name:?}: use {known}")]
+    UnknownDevice {
+        /// The value.
+        name: String,
+        /// The known devices, in words.
+        known: &'static str,
+    },
     /// This build does not include the device's backend.
     #[error(
         "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
         if *feature == "cuda" { " (CUDA is untested)" } else { "" }
     )]
     DeviceNotBuilt {
-        /// The device.
-        device: DeviceName,
+        /// The device's name.
+        device: String,
         /// The cargo feature that adds it.
         feature: &'static str,
     },
@@ -54,8 +57,8 @@ pub enum Error {
          list the card? `--device flex` runs on the CPU)"
     )]
     DeviceUnavailable {
-        /// The device.
-        device: DeviceName,
+        /// The device's name.
+        device: String,
         /// The runtime's error message.
         reason: String,
     },
@@ -322,7 +325,7 @@ impl Error {
             Self::Model(error) => error.exit_code(),
             Self::Task(error) => error.exit_code(),
             Self::Folder(error) => error.problem.exit_code(),
-            Self::UnknownDevice(_) | Self::Configuration { .. } => 2,
+            Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
             Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) => 4,
             Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
             Self::NotEnoughMemory { .. } => 7,
@@ -333,5 +336,13 @@ impl Error {
             | Self::DeviceNotBuilt { .. }
             | Self::DeviceUnavailable { .. } => 1,
         }
+    }
+}
+
+/// Rejects the value of a flag if `good` is false.
+pub(crate) fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
+    match good {
+        true => Ok(()),
+        false => Err(Error::Configuration { flag, reason: reason.to_string() }),
     }
 }

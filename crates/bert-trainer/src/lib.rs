@@ -108,7 +108,7 @@ pub mod report;
 pub mod run_dir;
 pub mod training;
 
-pub use crate::compute::device_name::{DEVICE_HELP, DeviceName};
+pub use crate::compute::device::{DEVICE_HELP, DeviceName};
 pub use crate::pretrain::config::PretrainConfig;
 pub use crate::training::stop_flag::StopFlag;
 pub use error::{Error, FolderProblem};

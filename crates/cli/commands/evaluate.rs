@@ -7,7 +7,7 @@ use bert_model::read_pretrained_config;
 use bert_trainer::compute::device::KernelChoice;
 use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::data_loader::DataLoader;
-use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::evaluation::top_k::top_k_accuracy;
 use bert_trainer::evaluation::{Evaluation, evaluate};
 use bert_trainer::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut config = read_pretrained_config(&folder)?;
     config.compute = precision.with(KernelChoice::Fused);
     let mut loader = DataLoader::open(&args.data, 0)?;
-    loader.check_fits(&config, Text::find(&folder)?.as_ref())?;
+    loader.check_fits(&config, ModelTokenizer::find(&folder)?.as_ref())?;
     let heads = match loader.manifest().config.nsp {
         Nsp::Off => Heads::MaskedLm,
         _ => Heads::Both,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_data::{DataSet, PartialSettings};
-use bert_trainer::encoding::model_tokenizer::Text;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use clap::Args as ClapArgs;
@@ -75,11 +75,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let model = named_model(&args.model, data.manifest().vocabulary.size, note)?;
             let choice = args.initialization.unwrap_or_default();
             let fresh = FreshWeights::new(choice, &data, &model, args.seed)?;
-            (fresh, model, Text::of_data(&data))
+            (fresh, model, ModelTokenizer::of_data(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
-            let text = Text::of_vocabulary(vocab, stated)?;
+            let text = ModelTokenizer::of_vocabulary(vocab, stated)?;
             let model = named_model(&args.model, text.vocabulary.len(), note)?;
             let choice = args.initialization.unwrap_or(InitializationChoice::PreviousNext);
             (FreshWeights::uncounted(choice)?, model, text)

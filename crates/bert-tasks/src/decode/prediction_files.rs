@@ -21,7 +21,7 @@ use crate::task::spec::Kind;
 /// When there is not exactly one prediction of the task's kind for each example.
 pub fn write_predictions(
     out: &mut dyn Write,
-    task: Task,
+    task: &Task,
     examples: &[Example],
     predictions: &[Label],
 ) -> io::Result<()> {
@@ -47,7 +47,7 @@ pub fn write_predictions(
 ///
 /// # Panics
 /// When an example has no label of the task's kind.
-pub fn write_labels(out: &mut dyn Write, task: Task, examples: &[Example]) -> io::Result<()> {
+pub fn write_labels(out: &mut dyn Write, task: &Task, examples: &[Example]) -> io::Result<()> {
     writeln!(out, "index\tlabel")?;
     for example in examples {
         match example.label.expect("a labelled example") {
@@ -83,7 +83,7 @@ pub fn write_probabilities(out: &mut dyn Write, rows: &[Vec<f32>]) -> io::Result
 /// has no label.
 pub fn write_errors(
     out: &mut dyn Write,
-    task: Task,
+    task: &Task,
     examples: &[Example],
     predictions: &[Label],
     rows: &[Vec<f32>],
@@ -109,7 +109,7 @@ pub fn write_errors(
         let label = in_file(task, example.label.expect("checked above"));
         let prediction = in_file(task, prediction);
         // An error has the unit of the scores, which may be small.
-        let measure = match task.spec().submissions.is_empty() && task.spec().labels().is_empty() {
+        let measure = match task.spec().submissions.is_empty() && task.labels().next().is_none() {
             true => measure.to_string(),
             false => format!("{measure:.4}"),
         };
@@ -131,9 +131,11 @@ fn in_field(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a prediction as written to a file.
-fn in_file(task: Task, prediction: Label) -> String {
+fn in_file(task: &Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
-        (Kind::Classification { labels }, Label::Class(class)) => in_field(labels[class]).into_owned(),
+        (Kind::Classification, Label::Class(class)) => {
+            in_field(task.labels().nth(class).expect("a class of the task")).into_owned()
+        }
         (Kind::Regression { min, max }, Label::Score(score)) => match task.spec().submissions.is_empty() {
             true => score.clamp(min, max).to_string(),
             false => format!("{:.3}", score.clamp(min, max)),

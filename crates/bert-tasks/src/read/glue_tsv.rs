@@ -11,8 +11,8 @@ use crate::task::example::{Example, Label};
 use crate::task::spec::{Columns, Kind};
 
 /// Converts the lines of one file to examples.
-pub struct RowReader {
-    task: Task,
+pub struct RowReader<'a> {
+    task: &'a Task,
     has_labels: bool,
     layout: Option<&'static Layout>,
     /// Set by line 1.
@@ -20,9 +20,9 @@ pub struct RowReader {
     rows: usize,
 }
 
-impl RowReader {
+impl<'a> RowReader<'a> {
     /// Creates a reader for the lines of a file.
-    pub fn new(task: Task, has_labels: bool) -> Self {
+    pub fn new(task: &'a Task, has_labels: bool) -> Self {
         RowReader { task, has_labels, layout: layout(task), positions: None, rows: 0 }
     }
 
@@ -82,16 +82,18 @@ impl RowReader {
 }
 
 /// Parses a task's label.
-pub fn label_of(task: Task, text: &str) -> Result<Label, TaskProblem> {
-    let label = text.into();
+pub fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
     match task.spec().kind {
-        Kind::Classification { labels } => match labels.iter().position(|label| *label == text) {
+        Kind::Classification => match task.labels().position(|label| label == text) {
             Some(class) => Ok(Label::Class(class)),
-            None => Err(TaskProblem::UnknownLabel { task, label, known: labels }),
+            None => {
+                let known = task.labels().map(str::to_string).collect();
+                Err(TaskProblem::UnknownLabel { task: task.clone(), label: text.to_string(), known })
+            }
         },
         Kind::Regression { min, max } => match text.parse() {
             Ok(score) if (min..=max).contains(&score) => Ok(Label::Score(score)),
-            _ => Err(TaskProblem::BadScore { task, label, min, max }),
+            _ => Err(TaskProblem::BadScore { task: task.clone(), label: text.to_string(), min, max }),
         },
         Kind::Spans { .. } | Kind::Tags => panic!("task {task} has no labels"),
     }
@@ -215,7 +217,7 @@ const SNLI: Layout = Layout {
 };
 
 /// Returns the column layout of a published task; `None` for tasks in other formats.
-fn layout(task: Task) -> Option<&'static Layout> {
+fn layout(task: &Task) -> Option<&'static Layout> {
     match task {
         Task::Rte | Task::Wnli => Some(&SENTENCES),
         Task::Qnli => Some(&QNLI),
@@ -234,15 +236,15 @@ fn layout(task: Task) -> Option<&'static Layout> {
 
 impl Task {
     /// Returns the names of the text and label columns in the header of the task's tables.
-    pub fn text_columns(self) -> Option<Columns> {
+    pub fn text_columns(&self) -> Option<Columns<'_>> {
         let of_layout = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
-        self.spec().columns.or_else(|| layout(self).map(of_layout))
+        self.table_columns().or_else(|| layout(self).map(of_layout))
     }
 }
 
 /// Returns the positions of the texts in rows of `columns` columns without a header, as in some official files of a
 /// task.
-pub fn official_places(task: Task, columns: usize) -> Option<Positions> {
+pub fn official_places(task: &Task, columns: usize) -> Option<Positions> {
     layout(task)?.by_count(columns, false).ok()
 }
 

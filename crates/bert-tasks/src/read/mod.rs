@@ -29,13 +29,13 @@ use crate::task::spec::Kind;
 /// # Errors
 /// [`TaskError::NoSuchSplit`] when the task does not have the split, [`TaskProblem::MissingSplit`] when the file does
 /// not exist, [`TaskProblem::Io`] when the system cannot tell.
-pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+pub fn find_split(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let spec = task.spec();
     if matches!(task, Task::Table(_)) && matches!(split, Split::Train | Split::Dev | Split::Test) {
         return find_table(task, dir, split);
     }
     if !spec.has_split(split) {
-        return Err(TaskError::NoSuchSplit { task, split });
+        return Err(TaskError::NoSuchSplit { task: task.clone(), split });
     }
     let mut tried = Vec::new();
     let official = spec.file_names(split).map(|name| (name, false));
@@ -48,19 +48,19 @@ pub fn find_split(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
             tried.push(relative);
         }
     }
-    Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into())
+    Err(TaskProblem::MissingSplit { task: task.clone(), split, tried }.located(dir).into())
 }
 
 /// Reads a file of the task. Without `has_labels`, as in a file to predict, a label column is optional and ignored.
 ///
 /// # Errors
 /// [`TaskError::NotLabelled`]; any deviation of the file from the task's format, with its line; see [`TaskError`].
-pub fn read_file(task: Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
-    if let Some(columns) = task.spec().columns {
+pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    if let Some(columns) = task.table_columns() {
         return read_table(task, columns, path, has_labels);
     }
     if matches!(task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
-        return Err(TaskError::NotLabelled(task));
+        return Err(TaskError::NotLabelled(task.clone()));
     }
     if task.spec().choices > 0 {
         return read_swag(path, has_labels);

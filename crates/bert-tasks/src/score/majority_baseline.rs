@@ -11,9 +11,9 @@ use crate::task::metric::Scores;
 ///
 /// # Panics
 /// When the set is empty.
-pub fn majority_baseline(task: Task, labels: &[Label]) -> Scores {
+pub fn majority_baseline(task: &Task, labels: &[Label]) -> Scores {
     assert!(!labels.is_empty(), "no labels");
-    let mut counts = vec![0usize; task.spec().num_labels()];
+    let mut counts = vec![0usize; task.num_labels()];
     let mut sum = 0.0;
     for label in labels {
         match label {

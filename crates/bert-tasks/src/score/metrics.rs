@@ -15,7 +15,7 @@ use crate::task::spec::Kind;
 ///
 /// # Panics
 /// When the two differ in number or kind, or are empty.
-pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
+pub fn score(task: &Task, predictions: &[Label], labels: &[Label]) -> Scores {
     let value = |&metric: &Metric| match metric {
         Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
         _ => {
@@ -31,10 +31,12 @@ pub fn score(task: Task, predictions: &[Label], labels: &[Label]) -> Scores {
 ///
 /// # Panics
 /// Like [`score`].
-pub fn confusion(task: Task, predictions: &[Label], labels: &[Label]) -> Option<Vec<Vec<u64>>> {
-    let Kind::Classification { labels: names } = task.spec().kind else { return None };
+pub fn confusion(task: &Task, predictions: &[Label], labels: &[Label]) -> Option<Vec<Vec<u64>>> {
+    if task.spec().kind != Kind::Classification {
+        return None;
+    }
     assert_eq!(predictions.len(), labels.len(), "one prediction each");
-    let mut counts = vec![vec![0; names.len()]; names.len()];
+    let mut counts = vec![vec![0; task.num_labels()]; task.num_labels()];
     for (predicted, label) in predictions.iter().zip(labels) {
         counts[class_of(label)][class_of(predicted)] += 1;
     }

@@ -15,14 +15,15 @@ const GLUE: Defaults = Defaults {
 const GLUE_SMALL: Defaults = Defaults { num_train_epochs: 5.0, ..GLUE };
 const GLUE_FILES: &[(Split, &str)] =
     &[(Split::Train, "train.tsv"), (Split::Dev, "dev.tsv"), (Split::Test, "test.tsv")];
-const BINARY: Kind = Kind::Classification { labels: &["0", "1"] };
+const BINARY: &[&str] = &["0", "1"];
 const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
 
 /// The most common kind of task: a pair, two classes, accuracy. The other specifications list only the differences.
 pub(crate) const RTE: TaskSpec = TaskSpec {
     name: "rte",
     folder: "RTE",
-    kind: Kind::Classification { labels: ENTAILMENT },
+    kind: Kind::Classification,
+    labels: ENTAILMENT,
     class_names: ENTAILMENT,
     pair: true,
     choices: 0,
@@ -33,13 +34,12 @@ pub(crate) const RTE: TaskSpec = TaskSpec {
     samples: false,
     test_has_labels: false,
     unlabelled: None,
-    columns: None,
     submissions: &[(Split::Test, "RTE.tsv")],
 };
 pub(crate) const SST2: TaskSpec = TaskSpec {
     name: "sst-2",
     folder: "SST-2",
-    kind: BINARY,
+    labels: BINARY,
     class_names: &["negative", "positive"],
     pair: false,
     submissions: &[(Split::Test, "SST-2.tsv")],
@@ -48,7 +48,7 @@ pub(crate) const SST2: TaskSpec = TaskSpec {
 pub(crate) const MRPC: TaskSpec = TaskSpec {
     name: "mrpc",
     folder: "MRPC",
-    kind: BINARY,
+    labels: BINARY,
     class_names: &["not_equivalent", "equivalent"],
     metrics: &[Metric::F1, Metric::Accuracy],
     primary: Metric::F1,
@@ -59,7 +59,7 @@ pub(crate) const MRPC: TaskSpec = TaskSpec {
 pub(crate) const COLA: TaskSpec = TaskSpec {
     name: "cola",
     folder: "CoLA",
-    kind: BINARY,
+    labels: BINARY,
     class_names: &["unacceptable", "acceptable"],
     pair: false,
     metrics: &[Metric::Matthews, Metric::Accuracy],
@@ -87,7 +87,7 @@ const MNLI_LABELS: &[&str] = &["contradiction", "entailment", "neutral"];
 pub(crate) const MNLI: TaskSpec = TaskSpec {
     name: "mnli",
     folder: "MNLI",
-    kind: Kind::Classification { labels: MNLI_LABELS },
+    labels: MNLI_LABELS,
     class_names: MNLI_LABELS,
     files: &[
         (Split::Train, "train.tsv"),
@@ -103,7 +103,7 @@ pub(crate) const MNLI: TaskSpec = TaskSpec {
 pub(crate) const WNLI: TaskSpec = TaskSpec {
     name: "wnli",
     folder: "WNLI",
-    kind: BINARY,
+    labels: BINARY,
     class_names: &["not_entailment", "entailment"],
     defaults: GLUE_SMALL,
     submissions: &[(Split::Test, "WNLI.tsv")],
@@ -113,6 +113,7 @@ pub(crate) const STSB: TaskSpec = TaskSpec {
     name: "sts-b",
     folder: "STS-B",
     kind: Kind::Regression { min: 0.0, max: 5.0 },
+    labels: &[],
     class_names: &[],
     metrics: &[Metric::Pearson, Metric::Spearman],
     primary: Metric::Spearman,
@@ -122,7 +123,7 @@ pub(crate) const STSB: TaskSpec = TaskSpec {
 pub(crate) const SST5: TaskSpec = TaskSpec {
     name: "sst-5",
     folder: "minbert",
-    kind: Kind::Classification { labels: &["0", "1", "2", "3", "4"] },
+    labels: &["0", "1", "2", "3", "4"],
     class_names: &["very negative", "negative", "neutral", "positive", "very positive"],
     pair: false,
     defaults: Defaults { num_train_epochs: 10.0, train_batch_size: 64, learning_rate: 1e-5, ..GLUE },
@@ -133,7 +134,7 @@ pub(crate) const SST5: TaskSpec = TaskSpec {
 };
 pub(crate) const CFIMDB: TaskSpec = TaskSpec {
     name: "cfimdb",
-    kind: BINARY,
+    labels: BINARY,
     class_names: &["negative", "positive"],
     defaults: Defaults { max_seq_length: 512, train_batch_size: 8, ..SST5.defaults },
     files: &[
@@ -147,7 +148,7 @@ pub(crate) const CFIMDB: TaskSpec = TaskSpec {
 pub(crate) const SICK: TaskSpec = TaskSpec {
     name: "sick",
     folder: "SICK",
-    kind: Kind::Classification { labels: &["CONTRADICTION", "ENTAILMENT", "NEUTRAL"] },
+    labels: &["CONTRADICTION", "ENTAILMENT", "NEUTRAL"],
     class_names: MNLI_LABELS,
     files: &[
         (Split::Train, "SICK_train.txt"),
@@ -161,6 +162,7 @@ pub(crate) const SICK: TaskSpec = TaskSpec {
 pub(crate) const SICK_R: TaskSpec = TaskSpec {
     name: "sick-r",
     kind: Kind::Regression { min: 1.0, max: 5.0 },
+    labels: &[],
     class_names: &[],
     metrics: &[Metric::Pearson, Metric::Spearman],
     primary: Metric::Pearson,
@@ -184,6 +186,7 @@ pub(crate) const SQUAD: TaskSpec = TaskSpec {
     name: "squad",
     folder: "SQuAD",
     kind: Kind::Spans { version_2: false },
+    labels: &[],
     class_names: &[],
     metrics: &[Metric::F1, Metric::ExactMatch],
     primary: Metric::F1,
@@ -210,6 +213,7 @@ pub(crate) const CONLL: TaskSpec = TaskSpec {
     name: "conll",
     folder: "CoNLL",
     kind: Kind::Tags,
+    labels: &[],
     class_names: &[],
     pair: false,
     metrics: &[Metric::F1, Metric::Precision, Metric::Recall],
@@ -231,7 +235,7 @@ pub(crate) const CONLL: TaskSpec = TaskSpec {
 pub(crate) const SWAG: TaskSpec = TaskSpec {
     name: "swag",
     folder: "SWAG",
-    kind: Kind::Classification { labels: &["0", "1", "2", "3"] },
+    labels: &["0", "1", "2", "3"],
     class_names: &["ending0", "ending1", "ending2", "ending3"],
     pair: false,
     choices: 4,
@@ -244,7 +248,7 @@ pub(crate) const SWAG: TaskSpec = TaskSpec {
 pub(crate) const TABLE: TaskSpec = TaskSpec {
     name: "table",
     folder: "",
-    kind: Kind::Classification { labels: &[] },
+    labels: &[],
     class_names: &[],
     pair: false,
     metrics: &[Metric::Accuracy, Metric::MacroF1],

@@ -1,5 +1,5 @@
-//! Defines the tasks and their names in JSON and messages, and returns the specification of each. `task_names.rs`
-//! parses the names, and `spec.rs` defines the specification.
+//! Defines the tasks and their names in JSON and messages, and returns the specification of each. `names.rs` parses
+//! the names, `spec.rs` defines the specification, and `catalog.rs` contains it for every task.
 
 pub(crate) mod catalog;
 pub(crate) mod example;
@@ -7,17 +7,21 @@ pub(crate) mod metric;
 pub(crate) mod names;
 pub(crate) mod spec;
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::task::spec::TaskSpec;
+use crate::error::TaskError;
+use crate::task::metric::Metric;
+use crate::task::spec::{Columns, Kind, TaskSpec};
 
 /// A task with published data and an official metric, or a custom table.
 ///
 /// Serialized as its name; a table that was read is serialized as its [`TableDescription`], so that a report can be
-/// read without the table's files.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// read without the table's files. Cloning a task copies at most a pointer.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Task {
     /// Recognizing textual entailment (GLUE).
     Rte,
@@ -56,7 +60,7 @@ pub enum Task {
     /// Situations With Adversarial Generations: choose the right ending.
     Swag,
     /// A custom table.
-    Table(TableTask),
+    Table(Arc<TableTask>),
 }
 
 impl Task {
@@ -96,8 +100,16 @@ impl Task {
         serializer.serialize_str(self.spec().name)
     }
 
+    /// Returns the task of a table.
+    ///
+    /// # Errors
+    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
+    pub fn table(description: TableDescription) -> Result<Self, TaskError> {
+        TableTask::new(description).map(|table| Task::Table(Arc::new(table)))
+    }
+
     /// Returns the task's specification.
-    pub fn spec(self) -> &'static TaskSpec {
+    pub fn spec(&self) -> &TaskSpec {
         match self {
             Task::Rte => &catalog::RTE,
             Task::Sst2 => &catalog::SST2,
@@ -117,8 +129,43 @@ impl Task {
             Task::Squad2 => &catalog::SQUAD2,
             Task::Conll => &catalog::CONLL,
             Task::Swag => &catalog::SWAG,
-            Task::Table(table) => table.spec,
+            Task::Table(table) => &table.spec,
         }
+    }
+
+    /// Returns the labels as written in the files, in the order of the class numbers; none unless the task is a
+    /// classification.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.published_or_found(self.spec().labels)
+    }
+
+    /// Returns the class names for exported models, in the order of the class numbers; none unless the task is a
+    /// classification.
+    pub fn class_names(&self) -> impl Iterator<Item = &str> {
+        self.published_or_found(self.spec().class_names)
+    }
+
+    fn published_or_found(&self, published: &'static [&'static str]) -> impl Iterator<Item = &str> {
+        let found = match self {
+            Task::Table(table) => &table.description.labels[..],
+            _ => &[],
+        };
+        published.iter().copied().chain(found.iter().map(String::as_str))
+    }
+
+    /// Returns the column names of a custom table; `None` for a published task, and until they are set.
+    pub(crate) fn table_columns(&self) -> Option<Columns<'_>> {
+        let Task::Table(table) = self else { return None };
+        match &table.description.columns[..] {
+            [text_a, label] => Some(Columns { text_a, text_b: None, label }),
+            [text_a, text_b, label] => Some(Columns { text_a, text_b: Some(text_b), label }),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of classifier outputs: the number of classes, or 1 for a regression.
+    pub fn num_labels(&self) -> usize {
+        self.labels().count().max(1)
     }
 }
 
@@ -156,9 +203,33 @@ pub struct TableDescription {
     pub test_has_labels: bool,
 }
 
-/// A custom table: its description and specification. Both are kept until the process ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A custom table: its description and specification.
+#[derive(Debug, PartialEq)]
 pub struct TableTask {
-    pub description: &'static TableDescription,
-    pub spec: &'static TaskSpec,
+    description: TableDescription,
+    spec: TaskSpec,
+}
+
+impl TableTask {
+    fn new(description: TableDescription) -> Result<Self, TaskError> {
+        let distinct: BTreeSet<&String> = description.columns.iter().collect();
+        if !matches!(description.columns.len(), 0 | 2 | 3)
+            || distinct.len() != description.columns.len()
+            || description.columns.iter().any(String::is_empty)
+        {
+            return Err(TaskError::TableColumns(description.columns));
+        }
+        let (pair, test_has_labels) = (description.columns.len() == 3, description.test_has_labels);
+        let common = TaskSpec { pair, test_has_labels, ..catalog::TABLE };
+        let spec = match description.range {
+            Some((min, max)) => TaskSpec {
+                kind: Kind::Regression { min, max },
+                metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
+                primary: Metric::Pearson,
+                ..common
+            },
+            None => common,
+        };
+        Ok(Self { description, spec })
+    }
 }

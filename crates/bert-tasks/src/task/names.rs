@@ -2,7 +2,7 @@
 
 use super::catalog;
 use crate::error::TaskError;
-use crate::task::{TableDescription, TableTask, Task};
+use crate::task::{TableDescription, Task};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
@@ -14,7 +14,7 @@ impl FromStr for Task {
     fn from_str(name: &str) -> Result<Self, TaskError> {
         let plain = |name: &str| name.replace('-', "").to_ascii_lowercase();
         if plain(name) == catalog::TABLE.name {
-            return TableTask::new(&TableDescription::default()).map(Task::Table);
+            return Task::table(TableDescription::default());
         }
         Task::ALL
             .into_iter()
@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Task {
         }
         let task = match Form::deserialize(deserializer)? {
             Form::Name(name) => name.parse(),
-            Form::Table(description) => TableTask::new(&description).map(Task::Table),
+            Form::Table(description) => Task::table(description),
         };
         task.map_err(D::Error::custom)
     }
@@ -67,7 +67,7 @@ mod tests {
         let error = "squid".parse::<Task>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown task \"squid\"; known are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
+            "unknown task \"squid\"; the tasks are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
              sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table"
         );
         assert_eq!(error.exit_code(), 2);

@@ -1,7 +1,7 @@
 //! Defines the fixed properties of a task: its labels, files, metrics and default settings. The values are in
 //! `catalog.rs`.
 //!
-//! Class numbers are positions in [`Kind::Classification`]'s labels, in the order of the reference's and GLUE's
+//! Class numbers are positions in [`TaskSpec::labels`], in the order of the reference's and GLUE's
 //! processors: RTE and QNLI `entailment` = 0, `not_entailment` = 1; MNLI `contradiction` = 0, `entailment` = 1,
 //! `neutral` = 2. The Hugging Face `glue` data set numbers MNLI differently; exported models list their own numbers in
 //! `id2label`.
@@ -13,10 +13,7 @@ use crate::task::metric::Metric;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// One of several classes.
-    Classification {
-        /// The labels as written in the files; the position is the class number.
-        labels: &'static [&'static str],
-    },
+    Classification,
     /// A number.
     Regression {
         /// Minimum score.
@@ -53,7 +50,8 @@ pub struct Defaults {
     pub frozen_learning_rate: f64,
 }
 
-/// The fixed properties of a task.
+/// The fixed properties of a task. The labels and columns of a custom table are in its
+/// [`TableDescription`](crate::TableDescription) instead; [`Task::labels`](crate::Task::labels) returns either.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskSpec {
     /// Name on the command line.
@@ -62,7 +60,9 @@ pub struct TaskSpec {
     pub folder: &'static str,
     /// Classes or range.
     pub kind: Kind,
-    /// Class names for exported models (empty for a regression).
+    /// The labels as written in the files; the position is the class number. Empty for a regression and for a table.
+    pub labels: &'static [&'static str],
+    /// Class names for exported models. Empty for a regression and for a table.
     pub class_names: &'static [&'static str],
     /// Whether an example has two texts.
     pub pair: bool,
@@ -85,26 +85,11 @@ pub struct TaskSpec {
     pub test_has_labels: bool,
     /// Marker for missing annotator agreement in the label column; such rows are skipped, as usual.
     pub unlabelled: Option<&'static str>,
-    /// The columns of a custom table; `None` for a published task, whose layout is in `tsv.rs`.
-    pub columns: Option<Columns>,
     /// GLUE's submission file of each test split.
     pub submissions: &'static [(Split, &'static str)],
 }
 
 impl TaskSpec {
-    /// Returns the number of classifier outputs: the number of classes, or 1 for a regression.
-    pub fn num_labels(&self) -> usize {
-        self.labels().len().max(1)
-    }
-
-    /// Returns the labels as written in the files; empty for a regression.
-    pub fn labels(&self) -> &'static [&'static str] {
-        match self.kind {
-            Kind::Classification { labels } => labels,
-            _ => &[],
-        }
-    }
-
     /// Returns all possible names of a split's official file; empty if the task does not have the split.
     pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
@@ -112,9 +97,9 @@ impl TaskSpec {
 
     /// Returns whether the task has the split. A table may have any but the second dev and test sets.
     pub fn has_split(&self, split: Split) -> bool {
-        match self.columns {
-            Some(_) => matches!(split, Split::Train | Split::Dev | Split::Test),
-            None => self.file_names(split).next().is_some(),
+        match self.files {
+            [] => matches!(split, Split::Train | Split::Dev | Split::Test),
+            _ => self.file_names(split).next().is_some(),
         }
     }
 
@@ -147,15 +132,15 @@ impl TaskSpec {
     }
 }
 
-/// The columns of a table.
+/// The names of a table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Columns {
+pub struct Columns<'a> {
     /// The (first) text.
-    pub text_a: &'static str,
+    pub text_a: &'a str,
     /// The second text of a pair.
-    pub text_b: Option<&'static str>,
+    pub text_b: Option<&'a str>,
     /// The label or score.
-    pub label: &'static str,
+    pub label: &'a str,
 }
 
 #[cfg(test)]
@@ -167,19 +152,19 @@ mod tests {
     fn every_spec_is_whole() {
         for task in Task::ALL {
             let spec = task.spec();
-            assert_eq!(spec.labels().len(), spec.class_names.len(), "{task}");
+            assert_eq!(spec.labels.len(), spec.class_names.len(), "{task}");
             assert!(spec.metrics.contains(&spec.primary), "{task}");
-            assert_eq!(spec.class_names.len().max(1), spec.num_labels(), "{task}");
+            assert_eq!(spec.class_names.len().max(1), task.num_labels(), "{task}");
             let squad = matches!(task, Task::Squad | Task::Squad2);
             assert!(spec.has_split(Split::Train) && spec.has_split(Split::Dev), "{task}");
             assert_eq!(!spec.has_split(Split::Test), squad, "{task}");
             if squad || task == Task::Conll {
-                assert!(spec.primary == Metric::F1 && spec.labels().is_empty());
+                assert!(spec.primary == Metric::F1 && spec.labels.is_empty());
                 continue;
             }
             let labelled = matches!(task, Task::Sst5 | Task::Sick | Task::SickR | Task::Snli);
             assert_eq!(spec.has_labels(Split::Test), labelled);
-            let classification = matches!(spec.kind, Kind::Classification { .. });
+            let classification = spec.kind == Kind::Classification;
             assert_eq!(classification, spec.metrics.contains(&Metric::Accuracy));
             let glue = !labelled && !matches!(task, Task::Cfimdb | Task::Swag);
             assert_eq!(glue, spec.submission_file_name(Split::Test).is_some());
@@ -190,14 +175,14 @@ mod tests {
 
     #[test]
     fn class_numbers_are_the_reference_order() {
-        assert_eq!(Task::Rte.spec().labels(), ["entailment", "not_entailment"]);
-        assert_eq!(Task::Qnli.spec().labels(), Task::Rte.spec().labels());
-        assert_eq!(Task::Mnli.spec().labels(), ["contradiction", "entailment", "neutral"]);
+        assert_eq!(Task::Rte.spec().labels, ["entailment", "not_entailment"]);
+        assert_eq!(Task::Qnli.spec().labels, Task::Rte.spec().labels);
+        assert_eq!(Task::Mnli.spec().labels, ["contradiction", "entailment", "neutral"]);
         assert_eq!(Task::Mnli.spec().class_names, ["contradiction", "entailment", "neutral"]);
         assert_eq!(Task::Wnli.spec().class_names[1], "entailment");
-        assert_eq!(Task::Snli.spec().labels(), Task::Mnli.spec().labels());
-        assert_eq!(Task::Stsb.spec().num_labels(), 1);
-        assert_eq!(Task::Sst5.spec().num_labels(), 5);
+        assert_eq!(Task::Snli.spec().labels, Task::Mnli.spec().labels);
+        assert_eq!(Task::Stsb.num_labels(), 1);
+        assert_eq!(Task::Sst5.num_labels(), 5);
     }
 
     #[test]

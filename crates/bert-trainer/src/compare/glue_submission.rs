@@ -7,7 +7,7 @@ use bert_storage::write_atomic;
 use serde::Serialize;
 use zip::write::{FileOptions, ZipWriter};
 
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::error::Error;
 use crate::inference::{Answer, Classifier, ModelOptions};
 use crate::run_dir::json_file::exists;

@@ -5,14 +5,29 @@
 //! them happen to be enabled, so it is never used. The CUDA backend compiles and its kernels are tested on another
 //! runtime; it is untested on a GPU.
 
+use std::fmt;
 use std::str::FromStr;
 
 use bert_kernels::Kernels;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::device_name::DeviceName;
 use crate::error::Error;
+
+/// The help of `--device`.
+pub const DEVICE_HELP: &str = "flex, ndarray, cuda or cuda:N (CUDA is untested)";
+
+/// A device by name, as on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DeviceName {
+    /// burn's pure-Rust CPU backend.
+    #[default]
+    Flex,
+    /// burn's older CPU backend, which is deprecated upstream.
+    Ndarray,
+    /// The CUDA device with this index. Untested on a GPU.
+    Cuda(usize),
+}
 
 /// Choice of operations, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +49,21 @@ impl From<KernelChoice> for Kernels {
     }
 }
 
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flex => f.write_str("flex"),
+            Self::Ndarray => f.write_str("ndarray"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
 impl FromStr for DeviceName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::UnknownDevice(text.to_string());
+        let unknown = || Error::UnknownDevice { name: text.to_string(), known: DEVICE_HELP };
         match text.split_once(':') {
             None if text == "flex" => Ok(Self::Flex),
             None if text == "ndarray" => Ok(Self::Ndarray),
@@ -62,6 +87,11 @@ impl<'de> Deserialize<'de> for DeviceName {
 }
 
 impl DeviceName {
+    /// Returns whether it computes in main memory.
+    pub(crate) fn is_cpu(self) -> bool {
+        matches!(self, Self::Flex | Self::Ndarray)
+    }
+
     /// Returns the backend's name. Rounding depends on the backend, not on which of its devices is used.
     pub fn backend(self) -> &'static str {
         match self {
@@ -89,7 +119,7 @@ impl DeviceName {
             #[cfg(feature = "cuda")]
             Self::Cuda(index) => open_cuda(index),
             #[cfg(not(all(feature = "flex", feature = "ndarray", feature = "cuda")))]
-            device => Err(Error::DeviceNotBuilt { device, feature: device.backend() }),
+            device => Err(Error::DeviceNotBuilt { device: device.to_string(), feature: device.backend() }),
         }
     }
 }
@@ -102,7 +132,7 @@ impl DeviceName {
 fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};
 
-    let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index), reason };
+    let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index).to_string(), reason };
     let opened = bert_data::parquet::catch_panic::catch_panic(|| {
         let device = Device::cuda(index);
         let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);

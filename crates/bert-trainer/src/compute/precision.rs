@@ -19,7 +19,7 @@ use bert_model::BertConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::device::KernelChoice;
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::error::Error;
 
 /// The precision of matrix products, as on the command line.

@@ -13,7 +13,7 @@
 //! Every epoch is therefore one pass over the text with new pairs and masks, generated as the data builder does for a
 //! bucket. The documents are stored in random order, so any row groups are a random sample of the text.
 //!
-//! The number of instances in a block is known only after its pairs are generated. A [`Place`] gives a position where
+//! The number of instances in a block is known only after its pairs are generated. A [`LoaderPosition`] gives a position where
 //! counting may start; without one it starts at sample 0. Memory holds the documents and the pairs of one block (about
 //! 160,000 instances of 128 tokens), whatever the size of the data, and nothing is read before it is needed.
 
@@ -36,7 +36,7 @@ const BLOCK_TOKENS: u64 = 1 << 24;
 /// run had reached, so a resumed run generates one block instead of counting through all previous blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct LoaderPosition {
     /// The epoch, from 0.
     pub epoch: u64,
     /// The block of documents in the epoch, from 0.
@@ -53,7 +53,7 @@ pub(super) struct DocumentSamples {
     passes: DocumentPasses,
     pub(super) blocks: Blocks,
     /// The position where counting may start.
-    pub(super) start: Place,
+    pub(super) start: LoaderPosition,
     /// The order of the row groups in an epoch.
     order: Option<(u64, Permutation)>,
     /// The block in memory.
@@ -74,7 +74,7 @@ impl Blocks {
     }
 
     /// Returns the positions of a block's row groups in the order of an epoch; `None` after the last block.
-    pub(super) fn places(&self, block: u64) -> Option<std::ops::Range<u64>> {
+    pub(super) fn range(&self, block: u64) -> Option<std::ops::Range<u64>> {
         let at = |block: u64| (u128::from(self.groups) * u128::from(block) / u128::from(self.blocks)) as u64;
         (block < self.blocks).then(|| at(block)..at(block + 1))
     }
@@ -82,7 +82,7 @@ impl Blocks {
 
 /// The instances of a block, without masks.
 pub(super) struct Block {
-    place: Place,
+    position: LoaderPosition,
     pairs: ShardRows,
     /// The document of each instance, and the instance's index in the document.
     sources: Vec<(u64, u32)>,
@@ -92,7 +92,7 @@ pub(super) struct Block {
 impl Block {
     /// Returns the number of the first sample after the block.
     fn end(&self) -> u64 {
-        self.place.first_sample + self.order.len() as u64
+        self.position.first_sample + self.order.len() as u64
     }
 }
 
@@ -105,70 +105,70 @@ impl DocumentSamples {
             passes,
             blocks: Blocks::new(groups.len(), data.manifest().report.tokens),
             groups,
-            start: Place::default(),
+            start: LoaderPosition::default(),
             order: None,
             block: None,
         }
     }
 
-    pub(super) fn place(&self) -> Option<Place> {
-        self.block.as_ref().map(|block| block.place)
+    pub(super) fn position(&self) -> Option<LoaderPosition> {
+        self.block.as_ref().map(|block| block.position)
     }
 
     /// Returns sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
         self.seek(index, buckets)?;
         let block = self.block.as_ref().expect("made by seek");
-        let row = block.order[(index - block.place.first_sample) as usize] as usize;
+        let row = block.order[(index - block.position.first_sample) as usize] as usize;
         let (document, number) = block.sources[row];
-        Ok(self.passes.mask(block.pairs.row(row), block.place.epoch, document, u64::from(number)))
+        Ok(self.passes.mask(block.pairs.row(row), block.position.epoch, document, u64::from(number)))
     }
 
     /// Loads the block of a sample into memory.
     fn seek(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<(), Error> {
-        let mut place = match self.block.take() {
-            Some(block) if (block.place.first_sample..block.end()).contains(&index) => {
+        let mut position = match self.block.take() {
+            Some(block) if (block.position.first_sample..block.end()).contains(&index) => {
                 self.block = Some(block);
                 return Ok(());
             }
             Some(block) if index >= block.end() => {
-                Place { block: block.place.block + 1, first_sample: block.end(), ..block.place }
+                LoaderPosition { block: block.position.block + 1, first_sample: block.end(), ..block.position }
             }
             _ if index >= self.start.first_sample => self.start,
-            _ => Place::default(),
+            _ => LoaderPosition::default(),
         };
         let mut epoch_began_at = None;
         loop {
-            match self.make(place, buckets)? {
+            match self.make(position, buckets)? {
                 Some(block) if index < block.end() => {
                     self.block = Some(block);
                     return Ok(());
                 }
                 Some(block) => {
-                    place = Place { block: place.block + 1, first_sample: block.end(), ..place };
+                    position = LoaderPosition { block: position.block + 1, first_sample: block.end(), ..position };
                 }
                 // Without this check, an epoch without instances would loop forever.
-                None if epoch_began_at == Some(place.first_sample) => {
+                None if epoch_began_at == Some(position.first_sample) => {
                     return Err(FolderProblem::NoInstances.located(&self.folder).into());
                 }
                 None => {
-                    epoch_began_at = Some(place.first_sample);
-                    place = Place { epoch: place.epoch + 1, block: 0, ..place };
+                    epoch_began_at = Some(position.first_sample);
+                    position = LoaderPosition { epoch: position.epoch + 1, block: 0, ..position };
                 }
             }
         }
     }
 
     /// Generates the pairs of a block and their order; returns `None` after the last block of the epoch.
-    fn make(&mut self, place: Place, buckets: Option<&LengthBuckets>) -> Result<Option<Block>, Error> {
-        let Some(places) = self.blocks.places(place.block) else { return Ok(None) };
-        let (seed, epoch, groups) = (self.seed, place.epoch, self.blocks.groups);
+    fn make(&mut self, position: LoaderPosition, buckets: Option<&LengthBuckets>) -> Result<Option<Block>, Error> {
+        let Some(places) = self.blocks.range(position.block) else { return Ok(None) };
+        let (seed, epoch, groups) = (self.seed, position.epoch, self.blocks.groups);
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
             let mut random = Stream::new(seed, Domain::LoaderDocuments, &[epoch]);
             self.order = Some((epoch, Permutation::new(groups, &mut random)));
         }
         let (_, order) = self.order.as_ref().expect("made above");
-        let mut of_block: Vec<u64> = places.map(|place| order.get(place)).collect();
+        let mut of_block: Vec<u64> = places.map(|position| order.get(position)).collect();
         // In the order on disk.
         of_block.sort_unstable();
         let bucket = self.groups.read(of_block)?;
@@ -179,8 +179,8 @@ impl DocumentSamples {
             let document = bucket.number(at);
             sources.extend((0..(pairs.len() - before) as u32).map(|number| (document, number)));
         }
-        let mut random = Stream::new(seed, Domain::LoaderRows, &[epoch, place.block]);
-        let order = shuffled(&pairs, place.first_sample, &mut random, buckets);
-        Ok(Some(Block { place, pairs, sources, order }))
+        let mut random = Stream::new(seed, Domain::LoaderRows, &[epoch, position.block]);
+        let order = shuffled(&pairs, position.first_sample, &mut random, buckets);
+        Ok(Some(Block { position, pairs, sources, order }))
     }
 }

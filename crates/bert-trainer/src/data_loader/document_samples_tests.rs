@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Row, StoredRows, build};
 
-use super::document_samples::{Blocks, Place};
+use super::document_samples::{Blocks, LoaderPosition};
 use super::{DataLoader, PretrainingBatch, Samples};
 use crate::error::Error;
 
@@ -120,14 +120,14 @@ fn epochs_are_the_passes_of_the_builder() {
     for buckets in [1, 4] {
         let mut loader = world.loader_of_blocks(1, SEED, buckets);
         let batch = loader.batch(0, expected.len()).unwrap();
-        assert_eq!(loader.place().unwrap().epoch, 2);
+        assert_eq!(loader.position().unwrap().epoch, 2);
         let mut made = rows(&batch);
         made.sort_unstable();
         assert!(made == expected, "{buckets} bucket(s)");
         // The next sample starts the next epoch.
         loader.batch(expected.len() as u64, 1).unwrap();
-        let place = Place { epoch: 3, block: 0, first_sample: expected.len() as u64 };
-        assert_eq!(loader.place(), Some(place));
+        let position = LoaderPosition { epoch: 3, block: 0, first_sample: expected.len() as u64 };
+        assert_eq!(loader.position(), Some(position));
     }
 }
 
@@ -141,7 +141,7 @@ fn blocks_show_the_whole_text() {
         let mut all: Vec<Instance> = Vec::new();
         for at in 0.. {
             let batch = loader.batch(at, 1).unwrap();
-            match loader.place().unwrap().epoch {
+            match loader.position().unwrap().epoch {
                 now if now == epoch => all.extend(rows(&batch)),
                 now if now > epoch => break,
                 _ => {}
@@ -159,12 +159,12 @@ fn blocks_have_every_row_group_once() {
     for (groups, blocks) in [(1, 1), (8, 5), (8, 8), (1 << 40, 1 << 20)] {
         let division = Blocks { groups, blocks };
         let some = if blocks > 100 { 100 } else { blocks };
-        let places: Vec<_> = (0..some).map_while(|block| division.places(block)).collect();
+        let places: Vec<_> = (0..some).map_while(|block| division.range(block)).collect();
         assert_eq!(places.len() as u64, some);
         assert!(places[0].start == 0 && places.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(places.iter().all(|place| place.end > place.start));
-        assert_eq!(division.places(blocks - 1).unwrap().end, groups);
-        assert_eq!(division.places(blocks), None);
+        assert!(places.iter().all(|position| position.end > position.start));
+        assert_eq!(division.range(blocks - 1).unwrap().end, groups);
+        assert_eq!(division.range(blocks), None);
     }
 }
 
@@ -176,28 +176,28 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
     for buckets in [1, 4] {
         let mut loader = world.loader(SEED, buckets);
         let mut batches = Vec::new();
-        while batches.last().is_none_or(|(_, place): &(_, Option<Place>)| place.unwrap().epoch < 3) {
+        while batches.last().is_none_or(|(_, position): &(_, Option<LoaderPosition>)| position.unwrap().epoch < 3) {
             let start = (batches.len() * BATCH) as u64;
-            batches.push((loader.batch(start, BATCH).unwrap(), loader.place()));
+            batches.push((loader.batch(start, BATCH).unwrap(), loader.position()));
         }
-        let blocks = batches.iter().map(|(_, place)| place.unwrap().block).max();
+        let blocks = batches.iter().map(|(_, position)| position.unwrap().block).max();
         assert!(batches.len() > 20 && blocks == Some(4));
         for stop in 1..batches.len() {
-            let place = batches[stop - 1].1;
-            for hint in [place, None] {
+            let position = batches[stop - 1].1;
+            for hint in [position, None] {
                 let mut resumed = world.loader(SEED, buckets).starting_at(hint);
-                for (at, (batch, place)) in batches.iter().enumerate().skip(stop).take(3) {
+                for (at, (batch, position)) in batches.iter().enumerate().skip(stop).take(3) {
                     assert_eq!(&resumed.batch((at * BATCH) as u64, BATCH).unwrap(), batch, "{at}, {hint:?}");
-                    assert_eq!(resumed.place(), *place);
+                    assert_eq!(resumed.position(), *position);
                 }
             }
         }
         // Backwards, and from a position after the requested sample.
         let last = batches.last().unwrap().1;
         let mut loader = world.loader(SEED, buckets).starting_at(last);
-        for (at, (batch, place)) in batches.iter().enumerate().rev() {
+        for (at, (batch, position)) in batches.iter().enumerate().rev() {
             assert_eq!(&loader.batch((at * BATCH) as u64, BATCH).unwrap(), batch);
-            assert_eq!(loader.place(), *place);
+            assert_eq!(loader.position(), *position);
         }
         // The batch size matters only for buckets, which are built for one batch size.
         if buckets == 1 {
@@ -214,13 +214,13 @@ fn counting_begins_at_the_place() {
     let world = World::new(23);
     let mut loader = world.loader(SEED, 1);
     loader.batch(400, 1).unwrap();
-    let place = loader.place().unwrap();
-    assert!(place.epoch > 1, "{place:?}");
-    let far = loader.batch(place.first_sample, 3).unwrap();
-    assert_eq!(loader.place(), Some(place));
-    let late = Place { first_sample: place.first_sample + 1, ..place };
+    let position = loader.position().unwrap();
+    assert!(position.epoch > 1, "{position:?}");
+    let far = loader.batch(position.first_sample, 3).unwrap();
+    assert_eq!(loader.position(), Some(position));
+    let late = LoaderPosition { first_sample: position.first_sample + 1, ..position };
     let mut shifted = world.loader(SEED, 1).starting_at(Some(late));
-    assert_eq!(shifted.batch(place.first_sample + 1, 3).unwrap(), far);
+    assert_eq!(shifted.batch(position.first_sample + 1, 3).unwrap(), far);
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn a_corpus_of_one_long_document() {
     let rows = loader.rows();
     assert!(rows > 1000, "{rows}");
     let batch = loader.batch(rows * 2, 50).unwrap();
-    let place = loader.place().unwrap();
-    assert!((1..=2).contains(&place.epoch) && place.block == 0, "{place:?}");
-    let mut resumed = DataLoader::open(&world.at("long"), SEED).unwrap().starting_at(Some(place));
+    let position = loader.position().unwrap();
+    assert!((1..=2).contains(&position.epoch) && position.block == 0, "{position:?}");
+    let mut resumed = DataLoader::open(&world.at("long"), SEED).unwrap().starting_at(Some(position));
     assert_eq!(resumed.batch(rows * 2, 50).unwrap(), batch);
     assert!(batch.next_sentence_labels.iter().all(|&label| label == 0), "there is no other document");
 }

@@ -30,12 +30,12 @@ use bert_model::BertConfig;
 use bert_storage::Locate;
 
 pub use batch::PretrainingBatch;
-pub use document_samples::Place;
+pub use document_samples::LoaderPosition;
 pub use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
 pub use shard_samples::ShardOrder;
 
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use document_samples::DocumentSamples;
 use length_buckets::LengthBuckets;
@@ -111,9 +111,9 @@ impl DataLoader {
         self
     }
 
-    /// Starts at a position that [`DataLoader::place`] returned for the same folder, seed and buckets. This changes no
+    /// Starts at a position that [`DataLoader::position`] returned for the same folder, seed and buckets. This changes no
     /// batch: it only saves counting the samples before the position.
-    pub fn starting_at(mut self, place: Option<Place>) -> Self {
+    pub fn starting_at(mut self, place: Option<LoaderPosition>) -> Self {
         if let Samples::Documents(samples) = &mut self.samples {
             samples.start = place.unwrap_or_default();
         }
@@ -121,10 +121,10 @@ impl DataLoader {
     }
 
     /// Returns the position of the last sample that was read; `None` if a sample's number alone determines it.
-    pub fn place(&self) -> Option<Place> {
+    pub fn position(&self) -> Option<LoaderPosition> {
         match &self.samples {
             Samples::Shards(_) => None,
-            Samples::Documents(samples) => samples.place(),
+            Samples::Documents(samples) => samples.position(),
         }
     }
 
@@ -154,7 +154,7 @@ impl DataLoader {
     ///
     /// # Errors
     /// [`Error::Mismatch`] with every difference.
-    pub fn check_fits(&self, model: &BertConfig, text: Option<&Text>) -> Result<(), Error> {
+    pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
         let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
         // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.

@@ -7,17 +7,17 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use super::{DataLoader, Place, PretrainingBatch};
+use super::{DataLoader, LoaderPosition, PretrainingBatch};
 use crate::error::Error;
 
 /// Message of the loader's thread: a batch, and the position of its last sample.
-type Loaded = Result<(PretrainingBatch, Option<Place>), Error>;
+type Loaded = Result<(PretrainingBatch, Option<LoaderPosition>), Error>;
 
 /// A loader on a separate thread, two batches ahead of the training step.
 pub struct Prefetcher {
     batches: Option<Receiver<Loaded>>,
     thread: Option<JoinHandle<()>>,
-    place: Option<Place>,
+    place: Option<LoaderPosition>,
 }
 
 impl Prefetcher {
@@ -27,7 +27,7 @@ impl Prefetcher {
         let thread = std::thread::spawn(move || {
             for step in steps {
                 let batch = loader.batch(step * batch_size as u64, batch_size);
-                let loaded = batch.map(|batch| (batch, loader.place()));
+                let loaded = batch.map(|batch| (batch, loader.position()));
                 let failed = loaded.is_err();
                 if sender.send(loaded).is_err() || failed {
                     return;
@@ -56,8 +56,8 @@ impl Prefetcher {
         Ok(batch)
     }
 
-    /// Returns the position of the last sample in the most recent batch ([`DataLoader::place`]).
-    pub fn place(&self) -> Option<Place> {
+    /// Returns the position of the last sample in the most recent batch ([`DataLoader::position`]).
+    pub fn position(&self) -> Option<LoaderPosition> {
         self.place
     }
 }

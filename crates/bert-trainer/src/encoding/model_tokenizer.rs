@@ -15,7 +15,7 @@ use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 pub const PAIR_SEPARATOR: &str = " ||| ";
 
 /// A tokenizer with its vocabulary.
-pub struct Text {
+pub struct ModelTokenizer {
     /// The vocabulary.
     pub vocabulary: Vocabulary,
     /// The tokenizer.
@@ -26,7 +26,7 @@ pub struct Text {
     pub source: PathBuf,
 }
 
-impl Text {
+impl ModelTokenizer {
     fn new(vocabulary: Vocabulary, settings: TokenizerSettings, source: PathBuf) -> Self {
         let tokenizer = Tokenizer::new(&vocabulary, settings);
         Self { vocabulary, tokenizer, settings, source }
@@ -41,10 +41,10 @@ impl Text {
         Ok(Self::of_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
     }
 
-    /// Opens a tokenizer like [`Text::open`]; returns `None` for a folder without a tokenizer.
+    /// Opens a tokenizer like [`ModelTokenizer::open`]; returns `None` for a folder without a tokenizer.
     ///
     /// # Errors
-    /// Same as [`Text::open`].
+    /// Same as [`ModelTokenizer::open`].
     pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
         let files = TokenizerFiles::find(folder)?;
         Ok(files.map(|files| Self::of_files(files, PartialSettings::default())))
@@ -57,10 +57,10 @@ impl Text {
     }
 
     /// Opens the tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. Settings that `stated` leaves
-    /// unspecified are determined as in [`Text::open`].
+    /// unspecified are determined as in [`ModelTokenizer::open`].
     ///
     /// # Errors
-    /// Same as [`Text::open`].
+    /// Same as [`ModelTokenizer::open`].
     pub fn of_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
         Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
     }

@@ -4,7 +4,7 @@ use bert_model::{BertForQuestionAnswering, Mode};
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
 use crate::training::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::SpecialIds;
@@ -25,7 +25,7 @@ pub(crate) struct EncodedQuestions {
 
 impl EncodedQuestions {
     /// Tokenizes questions and their texts.
-    pub(crate) fn new(questions: &[Question], text: &Text, settings: WindowSettings) -> Self {
+    pub(crate) fn new(questions: &[Question], text: &ModelTokenizer, settings: WindowSettings) -> Self {
         let vocabulary = &text.vocabulary;
         let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
         let encode = |question| EncodedQuestion::new(question, &text.tokenizer, special, settings);

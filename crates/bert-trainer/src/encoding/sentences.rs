@@ -8,7 +8,7 @@ use bert_model::{BertForTokenClassification, Mode};
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
 use crate::training::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::EncodedPair;
@@ -64,7 +64,7 @@ pub(crate) struct EncodedSentences {
 
 impl EncodedSentences {
     /// Tokenizes sentences.
-    pub(crate) fn new(sentences: &[Sentence], text: &Text, max_seq_length: usize) -> Self {
+    pub(crate) fn new(sentences: &[Sentence], text: &ModelTokenizer, max_seq_length: usize) -> Self {
         let encode = |sentence: &Sentence| {
             EncodedSentence::new(sentence, &text.tokenizer, &text.vocabulary, max_seq_length)
         };

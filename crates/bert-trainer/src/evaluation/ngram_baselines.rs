@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data_loader::DataLoader;
 use crate::error::Error;
-use crate::initialization::bigram_counts::{NeighbourCounts, Side};
+use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::training::stop_flag::StopFlag;
 
 /// Maximum number of held-out masked tokens to predict: the standard error of the loss is then below 0.01 nats.
@@ -75,7 +75,7 @@ pub fn baselines(
         return Err(Error::Mismatch(differences));
     }
     let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = NeighbourCounts::of_data(train.data(), 1, &StopFlag::new())?;
+    let mut counts = BigramCounts::of_data(train.data(), 1, &StopFlag::new())?;
     let words = WordFrequencies::new(&counts);
     Ok(Baselines {
         predictions: blanks.len() as u64,
@@ -118,7 +118,7 @@ struct WordFrequencies {
 }
 
 impl WordFrequencies {
-    fn new(text: &NeighbourCounts) -> Self {
+    fn new(text: &BigramCounts) -> Self {
         let counts = &text.occurrences;
         // Ties go to the lowest id.
         let most_frequent = (0..counts.len()).rev().max_by_key(|&id| counts[id]).unwrap_or(0) as u32;
@@ -168,7 +168,7 @@ struct Neighbours {
 }
 
 impl Neighbours {
-    fn new(text: &mut NeighbourCounts) -> Self {
+    fn new(text: &mut BigramCounts) -> Self {
         Self { after: text.side(-1), before: text.side(1) }
     }
 
@@ -265,8 +265,8 @@ mod tests {
         mean(loss, hits, blanks.len())
     }
 
-    fn counted(vocabulary: usize, texts: &[Vec<u32>]) -> NeighbourCounts {
-        let mut counts = NeighbourCounts::new(vocabulary, 1);
+    fn counted(vocabulary: usize, texts: &[Vec<u32>]) -> BigramCounts {
+        let mut counts = BigramCounts::new(vocabulary, 1);
         texts.iter().for_each(|text| counts.add(text));
         counts
     }
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn every_token_by_its_share() {
-        let mut counts = NeighbourCounts::new(4, 0);
+        let mut counts = BigramCounts::new(4, 0);
         counts.add(&[0, 1, 1, 1, 3, 3, 3]);
         let words = WordFrequencies::new(&counts);
         let blanks = [1, 1, 2, 3].map(|target| Blank { left: None, right: Some(1), target });

@@ -15,13 +15,13 @@ use bert_model::{
 };
 use bert_storage::{Disk, FileSystem, StagedFolder};
 
-use crate::compute::device_name::DeviceName;
-use crate::encoding::model_tokenizer::Text;
+use crate::compute::device::DeviceName;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::export::model_card::{card_of_checkpoint, card_of_fresh};
 use crate::inference::load_encoder;
 use crate::initialization::FreshWeights;
-use crate::run_dir::incomplete_output::{Contents, Unfinished};
+use crate::run_dir::incomplete_output::{Contents, OutputGuard};
 use crate::run_dir::json_file::exists;
 
 /// The files of a Hugging Face folder; the one that makes it loadable is last.
@@ -84,7 +84,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
     let card = card_of_checkpoint(folder, how.encoder_only)?;
     if how.encoder_only {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
-        let text = Text::open(folder)?;
+        let text = ModelTokenizer::open(folder)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
         return save(begin(files, target, card)?, &model, &config, &text, form);
@@ -112,7 +112,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
 /// # Errors
 /// When it is not empty, or cannot be read.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
-    Unfinished::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
+    OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
 }
 
 /// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.
@@ -120,7 +120,7 @@ fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>
     if exists(&folder.join("vocab.txt"))? && exists(&folder.join("tokenizer.json"))? {
         return Ok(Vec::new());
     }
-    let Some(text) = Text::find(folder)? else { return Ok(Vec::new()) };
+    let Some(text) = ModelTokenizer::find(folder)? else { return Ok(Vec::new()) };
     let mut missing = Vec::new();
     for (name, bytes) in text.files(read_pretrained_config(folder)?.max_position_embeddings).files()? {
         if !exists(&folder.join(name))? {
@@ -138,7 +138,7 @@ pub fn export_fresh(
     fresh: &FreshWeights,
     config: &BertConfig,
     seed: u64,
-    text: &Text,
+    text: &ModelTokenizer,
     target: &Path,
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
@@ -153,8 +153,8 @@ fn begin<'a>(
     files: &'a dyn FileSystem,
     target: &Path,
     card: Option<String>,
-) -> Result<Unfinished<'a>, Error> {
-    let unfinished = Unfinished::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
+) -> Result<OutputGuard<'a>, Error> {
+    let unfinished = OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
     if let Some(card) = card {
         unfinished.folder.write_bytes("README.md", card.as_bytes())?;
     }
@@ -173,10 +173,10 @@ struct Form {
 }
 
 fn save<M: Architecture>(
-    unfinished: Unfinished<'_>,
+    unfinished: OutputGuard<'_>,
     model: &M,
     config: &BertConfig,
-    text: &Text,
+    text: &ModelTokenizer,
     form: Form,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {

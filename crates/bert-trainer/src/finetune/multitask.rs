@@ -226,10 +226,10 @@ pub fn multitask(
     let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &opened.device, tell)?;
     let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
     // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
-    let mut evaluation_is_owed =
+    let mut evaluation_pending =
         at.losses.iter().any(|losses| !losses.is_empty()) && ends_epoch(at.step, steps, epochs);
-    while evaluation_is_owed || at.step < steps {
-        if !evaluation_is_owed {
+    while evaluation_pending || at.step < steps {
+        if !evaluation_pending {
             let epoch = at.step * epochs / steps;
             let task = task_of(&sizes, sampling.power(*temperature, epoch, epochs), seed, at.step);
             let objective = &objectives[task];
@@ -243,7 +243,7 @@ pub fn multitask(
             at.step += 1;
             at.losses[task].push(done.1);
         }
-        evaluation_is_owed = false;
+        evaluation_pending = false;
         let epoch_ends = ends_epoch(at.step, steps, epochs);
         if epoch_ends {
             match at.end_epoch(&model.clone().valid(), configs, &objectives, stop) {

@@ -20,7 +20,7 @@ use super::model_folder::{architecture, check_encoder, class_names, line_of, loa
 use super::trained::{ModelOptions, Trained};
 use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use bert_storage::Locate;
 use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
@@ -85,7 +85,7 @@ fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model
 /// A text classifier.
 pub struct Classifier {
     model: Model,
-    pub(super) text: Text,
+    pub(super) text: ModelTokenizer,
     names: Vec<String>,
     kind: Kind,
     pub(super) max_length: usize,
@@ -113,7 +113,7 @@ impl Classifier {
             false => {
                 check_encoder(folder, encoder)?;
                 let (model, config) = load_whole(folder, compute, &device)?;
-                (model, config, Text::open(folder)?)
+                (model, config, ModelTokenizer::open(folder)?)
             }
         };
         let (names, kind) = outputs(&config)?;

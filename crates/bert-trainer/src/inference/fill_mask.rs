@@ -6,9 +6,9 @@ use bert_model::{BertForPreTraining, Mode, PretrainingInput, read_pretrained_con
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
@@ -26,7 +26,7 @@ pub struct Filled {
 /// A model that fills masks.
 pub struct MaskFiller {
     model: BertForPreTraining,
-    text: Text,
+    text: ModelTokenizer,
     max_length: usize,
     device: Device,
 }
@@ -42,7 +42,7 @@ impl MaskFiller {
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
-        let (text, max_length) = (Text::open(folder)?, config.max_position_embeddings);
+        let (text, max_length) = (ModelTokenizer::open(folder)?, config.max_position_embeddings);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, text, max_length, device })
     }
@@ -73,7 +73,7 @@ impl MaskFiller {
         rows.map(|(&position, row)| (position as usize, row.to_vec())).collect()
     }
 
-    pub(crate) fn text(&self) -> &Text {
+    pub(crate) fn text(&self) -> &ModelTokenizer {
         &self.text
     }
 

@@ -23,10 +23,10 @@ use serde::Serialize;
 use super::model_folder::line_of;
 use super::text_input::for_each_line_window;
 use super::{load_encoder, write_line};
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, Text};
+use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, ModelTokenizer};
 use crate::error::Error;
 use bert_tasks::Example;
 
@@ -60,7 +60,7 @@ pub fn all_layers(folder: &Path) -> Result<Vec<i32>, Error> {
 /// A model that returns its hidden states.
 pub struct Extractor {
     model: BertModel,
-    text: Text,
+    text: ModelTokenizer,
     layers: Vec<i32>,
     hidden_size: usize,
     max_length: usize,
@@ -94,7 +94,7 @@ impl Extractor {
             );
             return Err(Error::Configuration { flag: "layers", reason });
         }
-        let text = Text::open(folder)?;
+        let text = ModelTokenizer::open(folder)?;
         let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
         text.check_fits(&config, max_length)?;
         let hidden_size = config.hidden_size;
@@ -119,7 +119,7 @@ impl Extractor {
     }
 
     fn of(&self, examples: &[Example]) -> Vec<LineFeatures> {
-        let Text { tokenizer, vocabulary, .. } = &self.text;
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
         let features = Features::new(examples, tokenizer, vocabulary, self.max_length);
         let token = |&id: &u32| vocabulary.token(id).to_string();
         let mut lines: Vec<LineFeatures> = (0..examples.len())

@@ -13,7 +13,7 @@ use burn::tensor::Device;
 use serde_json::Value;
 
 use super::trained::{ModelOptions, Trained};
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::builtin_model;
 use crate::run_dir::json_file::{exists, read_json};
@@ -33,7 +33,7 @@ pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
 pub(super) struct Tuned<M> {
     pub(super) model: M,
     pub(super) config: BertConfig,
-    pub(super) text: Text,
+    pub(super) text: ModelTokenizer,
     pub(super) device: Device,
     /// The fine-tuning that produced the model.
     pub(super) trained: Trained,
@@ -58,7 +58,7 @@ impl<M: Architecture> Tuned<M> {
         let compute = trained.compute(options)?;
         let computing = |config| BertConfig { compute, ..config };
         let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
-        let text = Text::open(folder)?;
+        let text = ModelTokenizer::open(folder)?;
         let max_length = longest(&trained.report, options.max_length, default, &config);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, config, text, device, trained, max_length })
@@ -107,7 +107,7 @@ pub(super) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
     (compute, device): (Compute, &Device),
-) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
+) -> Result<(BertForSequenceClassification, BertConfig, ModelTokenizer), Error> {
     let computer = (compute, device);
     if is_fusion_folder(folder) {
         let fusion = read_fusion(folder)?;
@@ -142,7 +142,7 @@ fn base_model(
     names: Option<Vec<String>>,
     has_classifier: bool,
     (compute, device): (Compute, &Device),
-) -> Result<(BertForSequenceClassification, BertConfig, Text), Error> {
+) -> Result<(BertForSequenceClassification, BertConfig, ModelTokenizer), Error> {
     let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(folder));
     let named = match (encoder, base) {
         (Some(encoder), _) => encoder,
@@ -182,7 +182,7 @@ fn base_model(
         let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
         return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
     }
-    Ok((model, config, Text::open(&encoder)?))
+    Ok((model, config, ModelTokenizer::open(&encoder)?))
 }
 
 /// The file in an adapter's folder that identifies the weights it was trained on.

@@ -16,9 +16,9 @@ use serde::Serialize;
 use super::classifier::{Answer, Classifier};
 use super::text_input::NewTexts;
 use super::trained::ModelOptions;
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::data_loader::DataLoader;
-use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, Text};
+use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, ModelTokenizer};
 use crate::error::{Error, FolderProblem};
 use crate::inference::fill_mask::MaskFiller;
 use bert_storage::Located;
@@ -223,7 +223,7 @@ impl Prober {
         }
         let config = read_pretrained_config(folder)?;
         let loader = DataLoader::open(data, 0)?;
-        loader.check_fits(&config, Some(&Text::open(folder)?))?;
+        loader.check_fits(&config, Some(&ModelTokenizer::open(folder)?))?;
         let mut rows = StoredRows::new(loader.data());
         let mut probes = Vec::new();
         for index in 0..instances.min(rows.len()) {
@@ -240,7 +240,7 @@ impl Prober {
         Ok(probes)
     }
 
-    fn words(&self) -> &Text {
+    fn words(&self) -> &ModelTokenizer {
         match &self.head {
             Head::Masks(filler) => filler.text(),
             Head::Class(classifier) => &classifier.text,
@@ -387,7 +387,7 @@ fn positions(
     place: &Place,
     words: &[Range<usize>],
     subject: &Subject,
-    text: &Text,
+    text: &ModelTokenizer,
 ) -> Result<Vec<usize>, Error> {
     match place {
         Place::Word(word) => {

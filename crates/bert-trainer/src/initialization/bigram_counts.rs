@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 22;
 const MOST_TOKENS: u64 = 1 << 26;
 
 /// Counts of a text: tokens, and pairs at several distances.
-pub(crate) struct NeighbourCounts {
+pub(crate) struct BigramCounts {
     /// Number of occurrences of each token.
     pub(crate) occurrences: Vec<u64>,
     /// Pairs by distance, from 1.
@@ -33,7 +33,7 @@ pub(crate) struct Side {
     tokens: Vec<(u32, u32)>,
 }
 
-impl NeighbourCounts {
+impl BigramCounts {
     /// Counts the text of a data set up to this distance, at most about 67 million tokens.
     ///
     /// # Errors

@@ -19,10 +19,10 @@ use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
 use crate::error::{Error, FolderProblem};
-use crate::initialization::bigram_counts::{NeighbourCounts, Side};
+use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::training::stop_flag::StopFlag;
 
 /// Number of optimization steps.
@@ -61,14 +61,14 @@ pub fn log_bilinear(
 ) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = NeighbourCounts::of_data(data, farthest as usize, stop)?;
+    let counts = BigramCounts::of_data(data, farthest as usize, stop)?;
     fit(counts, data.vocabulary(), &shape, seed, stop)?
         .ok_or_else(|| FolderProblem::NoInstances.located(data.folder()).into())
 }
 
 /// Fits a model of this shape with Adam; returns `None` if the text has only special tokens.
 fn fit(
-    mut counts: NeighbourCounts,
+    mut counts: BigramCounts,
     vocabulary: &Vocabulary,
     shape: &LogBilinearShape,
     seed: u64,
@@ -245,12 +245,12 @@ mod tests {
         (0..20_000).map(next).collect()
     }
 
-    fn counted() -> (NeighbourCounts, Vocabulary) {
+    fn counted() -> (BigramCounts, Vocabulary) {
         let words = (SPECIAL.len()..WORDS).map(|id| format!("w{id}"));
         let vocabulary: Vec<String> = SPECIAL.iter().map(|word| word.to_string()).chain(words).collect();
         let vocabulary =
             Vocabulary::from_bytes(vocabulary.join("\n").into_bytes(), Path::new("vocab.txt")).unwrap();
-        let mut counts = NeighbourCounts::new(WORDS, 2);
+        let mut counts = BigramCounts::new(WORDS, 2);
         counts.add(&text(&mut Stream::new(1, Domain::Test, &[])));
         (counts, vocabulary)
     }
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn special_tokens_alone_are_no_text() {
         let (_, vocabulary) = counted();
-        let mut counts = NeighbourCounts::new(WORDS, 1);
+        let mut counts = BigramCounts::new(WORDS, 1);
         counts.add(&[1, 1, 1]);
         let shape = LogBilinearShape { width: 8, rank: 8, offsets: vec![-1, 1] };
         assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new()).unwrap(), None);

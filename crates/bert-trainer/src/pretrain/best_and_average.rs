@@ -20,9 +20,9 @@ pub(crate) const AVERAGE: &str = "average";
 pub(crate) const EVALUATION: &str = "evaluation.json";
 
 /// The folder of a saved model in the folder of a run.
-pub(crate) struct ModelBeside<'a>(StagedFolder<'a>);
+pub(crate) struct SavedModel<'a>(StagedFolder<'a>);
 
-impl<'a> ModelBeside<'a> {
+impl<'a> SavedModel<'a> {
     pub(crate) fn of(run: &StagedFolder<'a>, name: &str) -> Self {
         Self(run.inside(name))
     }
@@ -125,7 +125,7 @@ mod tests {
 
     /// Writes the best model of a step, as a run does; its weights encode the step.
     fn keep(files: &dyn FileSystem, run: &Path, step: u64, loss: f64) -> Result<(), Error> {
-        let best = ModelBeside::of(&StagedFolder::new(files, run), BEST);
+        let best = SavedModel::of(&StagedFolder::new(files, run), BEST);
         if best.is_worse_than(&record(step, loss))? {
             best.write(|out| out.write_all(&[step as u8; 9]), &[("config.json", b"{}".to_vec())])?;
             best.note(&record(step, loss))?;
@@ -135,7 +135,7 @@ mod tests {
 
     fn kept(run: &Path) -> (Vec<u8>, Option<EvaluationRecord>) {
         let best = run.join(BEST);
-        let figures = ModelBeside::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation().unwrap();
+        let figures = SavedModel::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation().unwrap();
         (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Faulty::never();
         let run = StagedFolder::new(&files, folder.path());
-        let best = ModelBeside::of(&run, BEST);
+        let best = SavedModel::of(&run, BEST);
         assert_eq!(best.evaluation().unwrap(), None);
         keep(&files, folder.path(), 1, 5.0).unwrap();
         fs::write(best.path().join(EVALUATION), "{\"step\": ").unwrap();

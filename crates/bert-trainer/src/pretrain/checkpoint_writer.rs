@@ -9,12 +9,12 @@ use crate::error::Error;
 type Written = Result<PathBuf, Error>;
 
 /// The checkpoint that is being written, if any.
-pub(super) struct Background<'scope, 'env> {
+pub(super) struct CheckpointWriter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     writing: Option<(u64, ScopedJoinHandle<'scope, Written>)>,
 }
 
-impl<'scope, 'env> Background<'scope, 'env> {
+impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
     /// Creates the writer; its threads end with the scope.
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         Self { scope, writing: None }

@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use bert_data::{ByteSize, CACHE_BYTES, DataSet};
 use bert_storage::ObjectCache;
 
-#[cfg(feature = "cli")]
-use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::device::KernelChoice;
-#[cfg(feature = "cli")]
-use crate::compute::device_name::{DEVICE_HELP, DeviceName};
+use crate::compute::compute_args::ComputeArgs;
 use crate::compute::precision::PrecisionChoice;
-use crate::error::Error;
+use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::time_budget::Budget;
-use crate::run_dir::retention::Keep;
+use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamWConfig;
-use crate::training::lr_schedule::{Schedule, ScheduleKind};
+use crate::training::lr_schedule::Schedule;
+use crate::training::optimizer_args::OptimizerArgs;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
 /// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
@@ -27,7 +24,6 @@ use crate::training::lr_schedule::{Schedule, ScheduleKind};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 #[setters(prefix = "with_", strip_option)]
-#[serde(deny_unknown_fields)]
 pub struct PretrainConfig {
     /// Data folder from make-pretrain-data, or its URL.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
@@ -35,13 +31,13 @@ pub struct PretrainConfig {
     pub data: PathBuf,
 
     /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Shard cache", value_name = "DIR"))]
     #[serde(default)]
     #[setters(into)]
     pub cache: Option<PathBuf>,
 
     /// Maximum size of this cache, as 500M or 20G; the least recently used shards are deleted first.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Shard cache", value_name = "SIZE", default_value_t = defaults().cache_size))]
     #[serde(default = "cache_size")]
     pub cache_size: ByteSize,
 
@@ -59,21 +55,21 @@ pub struct PretrainConfig {
     pub model: Option<String>,
 
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training with a fresh optimizer).
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
     /// Initialize at random the weights outside the encoder that --init-checkpoint lacks: masked-LM head, pooler,
     /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
     /// --data was made with --nsp off.
-    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", requires = "init_checkpoint"))]
     #[serde(default)]
     pub fresh_heads: bool,
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
     /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default: bigram;
     /// conflicts with --init-checkpoint].
-    #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
     /// Output folder of the run: checkpoints, metrics.jsonl, run.json.
@@ -96,111 +92,87 @@ pub struct PretrainConfig {
     pub budget: Option<Budget>,
 
     /// Global batch size: sequences per step.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().batch_size))]
     pub batch_size: usize,
 
     /// Batch sequences of similar length together, using N length ranges; 1 disables it.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().length_buckets))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().length_buckets))]
     pub length_buckets: usize,
 
     /// Split the global batch into K micro-batches to save memory; the gradient is the same.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
     /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
     /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training"))]
     #[serde(default)]
     pub recompute: bool,
 
     /// Peak learning rate.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
 
     /// Warm-up steps [default: a tenth of --steps, at most 10000].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
-    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
-    pub schedule: ScheduleKind,
-
-    /// Decoupled weight decay; not applied to LayerNorm and biases.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
-    pub weight_decay: f64,
-
     /// Adam's beta1: decay rate of the first moment.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
     /// Adam's beta2: decay rate of the second moment.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "X", default_value_t = defaults().adam_beta2))]
     pub adam_beta2: f64,
 
-    /// Adam's epsilon.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
-    pub adam_epsilon: f64,
-
-    /// Use Adam's bias correction (the reference does not).
-    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
-    pub adam_bias_correction: bool,
-
-    /// Maximum global gradient norm; 0 disables clipping.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
-    pub max_gradient_norm: f64,
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub optimizer: OptimizerArgs,
 
     /// Maximum consecutive steps whose update is skipped because of a non-finite loss or gradient; one more ends the
     /// run.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().max_skipped_steps))]
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
     /// Random seed of initialization, sample order and dropout.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
     /// Data folder to evaluate on, or its URL; it needs the same vocabulary as --data.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
     /// Evaluate every N steps [default: with every checkpoint].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "N", requires = "eval_data"))]
     pub eval_every: Option<u64>,
 
     /// Evaluate at most N instances [default: all].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "N", requires = "eval_data"))]
     pub eval_instances: Option<u64>,
 
     /// Write a checkpoint every N steps and after the last step.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().save_every))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N", default_value_t = defaults().save_every))]
     pub save_every: u64,
 
     /// Number of most recent checkpoints to keep.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
     /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
-    #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", requires = "eval_data"))]
     #[serde(default)]
     pub keep_best: bool,
 
     /// Also save the average weights of the last N checkpoints (--save-every steps apart), in average/ of the run.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N"))]
     #[serde(default)]
     pub average_last: Option<usize>,
 
-    /// Compute device; see `DEVICE_HELP`.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
-    pub device: DeviceName,
-
-    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
-    pub kernels: KernelChoice,
-
-    /// Precision of matrix products, f32 or bf16; the rest is f32 [default: bf16 on CUDA, f32 on a CPU].
-    #[cfg_attr(feature = "cli", arg(long, value_enum))]
-    pub precision: Option<PrecisionChoice>,
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub compute: ComputeArgs,
 }
 
 /// Length of a run.
@@ -260,13 +232,9 @@ impl PretrainConfig {
             recompute: false,
             learning_rate: 1e-4,
             warmup_steps: None,
-            schedule: ScheduleKind::Bert,
-            weight_decay: 0.01,
-            adam_beta1: 0.9,
-            adam_beta2: 0.999,
-            adam_epsilon: 1e-6,
-            adam_bias_correction: false,
-            max_gradient_norm: 1.0,
+            adam_beta1: AdamWConfig::default().beta1,
+            adam_beta2: AdamWConfig::default().beta2,
+            optimizer: OptimizerArgs::default(),
             max_skipped_steps: 10,
             seed: 12345,
             eval_data: None,
@@ -276,9 +244,7 @@ impl PretrainConfig {
             keep_checkpoints: 3,
             keep_best: false,
             average_last: None,
-            device: DeviceName::Flex,
-            kernels: KernelChoice::Fused,
-            precision: None,
+            compute: ComputeArgs::default(),
         }
     }
 
@@ -287,10 +253,6 @@ impl PretrainConfig {
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
     pub fn validate(&self) -> Result<(), Error> {
-        let check = |good: bool, flag: &'static str, reason: &str| match good {
-            true => Ok(()),
-            false => Err(Error::Configuration { flag, reason: reason.to_string() }),
-        };
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
         let parts = self.gradient_accumulation_steps;
@@ -309,20 +271,10 @@ impl PretrainConfig {
             "warmup-steps",
             "must not be more than --steps",
         )?;
-        check(
-            self.weight_decay.is_finite() && self.weight_decay >= 0.0,
-            "weight-decay",
-            "must not be negative",
-        )?;
         check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
         check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
-        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
-        check(
-            self.max_gradient_norm.is_finite() && self.max_gradient_norm >= 0.0,
-            "max-gradient-norm",
-            "must not be negative",
-        )?;
+        self.optimizer.check()?;
         check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
@@ -337,15 +289,15 @@ impl PretrainConfig {
             );
             check(self.steps.is_none() || last as u64 <= written, "average-last", &too_few)?;
         }
-        self.precision().check(self.device, self.kernels)?;
+        self.compute.checked_precision()?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
     }
 
     /// Returns which checkpoints to keep.
-    pub(crate) fn keep(&self) -> Keep {
+    pub(crate) fn keep(&self) -> RetentionPolicy {
         let of_every = self.average_last.unwrap_or(0);
-        Keep { newest: self.keep_checkpoints, every: self.save_every, of_every }
+        RetentionPolicy { newest: self.keep_checkpoints, every: self.save_every, of_every }
     }
 
     /// Opens a data folder, with the configured shard cache.
@@ -405,13 +357,13 @@ impl PretrainConfig {
 
     /// Returns the precision of matrix products, or its default.
     pub fn precision(&self) -> PrecisionChoice {
-        PrecisionChoice::or_default(self.precision, self.device)
+        self.compute.precision()
     }
 
     /// Returns the learning-rate schedule.
     pub fn schedule(&self) -> Schedule {
         Schedule {
-            kind: self.schedule,
+            kind: self.optimizer.schedule,
             peak: self.learning_rate,
             total_steps: self.total_steps(),
             warmup_steps: self.warmup(),
@@ -420,13 +372,6 @@ impl PretrainConfig {
 
     /// Returns the optimizer's hyper-parameters.
     pub fn optimizer(&self) -> AdamWConfig {
-        AdamWConfig {
-            beta1: self.adam_beta1,
-            beta2: self.adam_beta2,
-            epsilon: self.adam_epsilon,
-            weight_decay: self.weight_decay,
-            bias_correction: self.adam_bias_correction,
-            max_gradient_norm: self.max_gradient_norm,
-        }
+        AdamWConfig { beta1: self.adam_beta1, beta2: self.adam_beta2, ..self.optimizer.adamw() }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn check_memory(
     config: &PretrainConfig,
     model: &BertConfig,
     data: &Manifest,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<Option<u64>, Error> {
     if !config.device.is_cpu() {
         return Ok(None);
@@ -30,11 +30,11 @@ pub(super) fn check_memory(
         Verdict::Fits => Ok(Some(needed.total())),
         Verdict::Close(limit) => {
             let remedy = remedy(config, model, data, &limit);
-            tell(PretrainEvent::Warning(format!("{}; {remedy}", needed.beside(&limit))));
+            on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
             Ok(Some(needed.total()))
         }
         Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
-            needed: needed.beside(&limit),
+            needed: needed.describe(&limit),
             remedy: remedy(config, model, data, &limit),
         }),
     }

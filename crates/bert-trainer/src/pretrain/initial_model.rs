@@ -8,7 +8,7 @@ use burn::tensor::Device;
 
 use super::events::PretrainEvent;
 use crate::data_loader::DataLoader;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use crate::initialization::{FreshWeights, InitializationChoice, named_model};
@@ -24,7 +24,7 @@ pub(crate) fn initial_model(
     (start, fresh): (Option<&Path>, Option<&FreshWeights>),
     device: &Device,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<BertForPreTraining, Error> {
     if let Some(path) = start {
         let heads = match (config.fresh_heads, data.manifest().config.nsp) {
@@ -36,7 +36,7 @@ pub(crate) fn initial_model(
                     no next-sentence head";
         let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, config.seed, device)?;
         if !fresh.is_empty() {
-            tell(PretrainEvent::Warning(format!(
+            on_event(PretrainEvent::Warning(format!(
                 "not in the checkpoint, so initialized at random: {fresh:?}"
             )));
         }
@@ -46,7 +46,7 @@ pub(crate) fn initial_model(
     let fresh = match fresh {
         Some(fresh) => fresh,
         None => {
-            counted = fresh_weights(config, data, model, stop, tell)?;
+            counted = fresh_weights(config, data, model, stop, on_event)?;
             &counted
         }
     };
@@ -58,11 +58,11 @@ pub(crate) fn initial_model(
 pub(crate) fn model_config(
     config: &PretrainConfig,
     loader: &DataLoader,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<(BertConfig, Option<PathBuf>, Option<String>), Error> {
     let (mut model, start, digest) = match &config.init_checkpoint {
         Some(path) => {
-            let mut warn = |error: &Error| tell(PretrainEvent::Warning(error.to_string()));
+            let mut warn = |error: &Error| on_event(PretrainEvent::Warning(error.to_string()));
             let folder = resolve_model_folder(path, &mut warn)?;
             let model = BertConfig::read(folder.join("config.json"))?;
             let weights = folder.join(WEIGHTS);
@@ -71,12 +71,12 @@ pub(crate) fn model_config(
         }
         None => {
             let name = config.model.as_deref().unwrap_or_default();
-            let mut note = |note: String| tell(PretrainEvent::Warning(note));
+            let mut note = |note: String| on_event(PretrainEvent::Warning(note));
             (named_model(name, loader.manifest().vocabulary.size, &mut note)?, None, None)
         }
     };
     model.compute = config.precision().with(config.kernels);
-    let text_of_start = start.as_deref().map(Text::find).transpose()?.flatten();
+    let text_of_start = start.as_deref().map(ModelTokenizer::find).transpose()?.flatten();
     loader.check_fits(&model, text_of_start.as_ref())?;
     Ok((model, start, digest))
 }
@@ -90,11 +90,11 @@ pub(super) fn fresh_weights(
     data: &DataSet,
     model: &BertConfig,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<FreshWeights, Error> {
     let choice = config.initialization().unwrap_or_default();
     if choice == InitializationChoice::Bigram {
-        tell(PretrainEvent::Counting);
+        on_event(PretrainEvent::Counting);
     }
     FreshWeights::new_unless_stopped(choice, data, model, config.seed, stop)
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 use bert_model::BertForPreTraining;
 use bert_storage::{Disk, FileSystem};
 
-use crate::pretrain::checkpoint_writer::Background;
+use crate::pretrain::checkpoint_writer::CheckpointWriter;
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
 use run::Run;
 
@@ -43,9 +43,9 @@ pub fn pretrain(
     config: &PretrainConfig,
     resume: bool,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
-    pretrain_on(&Disk, config, resume, stop, tell)
+    pretrain_on(&Disk, config, resume, stop, on_event)
 }
 
 /// Runs [`pretrain`] on the given file system.
@@ -57,34 +57,34 @@ pub fn pretrain_on(
     config: &PretrainConfig,
     resume: bool,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let mut config = config.clone();
     let mut fresh = None;
     if let RunLength::Budget(budget) = config.length()? {
         config.validate()?;
-        let measured = steps_for_budget::steps(files, &config, budget, resume, stop, tell)?;
+        let measured = steps_for_budget::steps(files, &config, budget, resume, stop, on_event)?;
         (config.steps, config.budget) = (Some(measured.steps), None);
         fresh = measured.fresh;
     }
     std::thread::scope(|scope| {
-        let opened = Run::open(files, &config, resume, fresh.as_ref(), stop, tell)?;
-        train(Background::new(scope), opened, stop, tell)
+        let opened = Run::open(files, &config, resume, fresh.as_ref(), stop, on_event)?;
+        train(CheckpointWriter::new(scope), opened, stop, on_event)
     })
 }
 
 /// Runs the training loop. A checkpoint is written while the next steps are computed.
 fn train<'scope, 'a: 'scope>(
-    mut background: Background<'scope, '_>,
+    mut background: CheckpointWriter<'scope, '_>,
     (mut run, mut model, mut optimizer): (Run<'a>, BertForPreTraining, AdamW),
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let config = run.config;
     let steps = config.total_steps();
     let mut batches = Prefetcher::start(run.loader()?, run.step..steps, config.batch_size);
     let schedule = config.schedule();
-    run.evaluate_if_owed(&model, tell)?;
+    run.evaluate_if_pending(&model, on_event)?;
 
     while run.step < steps {
         let started = Instant::now();
@@ -118,22 +118,22 @@ fn train<'scope, 'a: 'scope>(
             skipped,
         };
         let timing = StepTiming { step: run.step, seconds: started.elapsed().as_secs_f64(), waiting };
-        run.log(metrics, timing, tell)?;
-        run.check_skipped(&report, skipped, tell)?;
+        run.log(metrics, timing, on_event)?;
+        run.check_skipped(&report, skipped, on_event)?;
         // A stop skips the evaluation and saves the step; the resumed run evaluates it.
-        let evaluated = if run.evaluation_is_due() { run.evaluate(&model, tell) } else { Ok(()) };
+        let evaluated = if run.evaluation_is_due() { run.evaluate(&model, on_event) } else { Ok(()) };
         let left_out = matches!(evaluated, Err(Error::Stopped { .. }));
         if !left_out {
             evaluated?;
         }
         let signal = stop.requested();
         if run.checkpoint_is_due() || signal.is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &mut optimizer, batches.place(), &mut background, tell)?;
+            run.save(&model, &mut optimizer, batches.position(), &mut background, on_event)?;
         }
-        run.note_saved(&mut background, signal.is_some() || run.step == steps, tell)?;
+        run.note_saved(&mut background, signal.is_some() || run.step == steps, on_event)?;
         if let Some(signal) = signal.filter(|_| left_out || run.step < steps) {
             return Err(Error::Stopped { signal, step: run.step });
         }
     }
-    run.finish(tell)
+    run.finish(on_event)
 }

@@ -27,7 +27,7 @@ pub fn pretraining_objective(
         if recompute {
             let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
             return PretrainingParts::with_parts(loss)
-                .with_below(|loss_gradients| kept.backward(loss_gradients));
+                .with_deferred_backward(|loss_gradients| kept.backward(loss_gradients));
         }
         PretrainingParts::with_parts(model.loss(input, targets, normalizer, mode))
     }

@@ -13,13 +13,13 @@ use burn::tensor::Device;
 
 use super::estimate::check_memory;
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
-use crate::data_loader::{DataLoader, Place};
-use crate::encoding::model_tokenizer::Text;
+use crate::data_loader::{DataLoader, LoaderPosition};
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, EvaluationRecord, evaluate_unless_stopped};
 use crate::initialization::FreshWeights;
-use crate::pretrain::best_and_average::{AVERAGE, BEST, ModelBeside, average_last};
-use crate::pretrain::checkpoint_writer::Background;
+use crate::pretrain::best_and_average::{AVERAGE, BEST, SavedModel, average_last};
+use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::initial_model::{initial_model, model_config};
 use crate::pretrain::run_folder::{RunFolder, held_out, identity};
@@ -27,7 +27,7 @@ use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_op
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
-use crate::training::snapshot_throttle::Held;
+use crate::training::snapshot_throttle::SnapshotThrottle;
 use crate::training::step::StepReport;
 use crate::training::stop_flag::StopFlag;
 
@@ -45,13 +45,13 @@ pub(super) struct Run<'a> {
     pub(super) step: u64,
     skipped: SkippedSteps,
     /// Position at which the data loader of a resumed run starts.
-    place: Option<Place>,
+    place: Option<LoaderPosition>,
     metrics: MetricsLog,
     timing: MetricsLog,
     evaluations: MetricsLog,
     eval_loader: Option<DataLoader>,
     /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
-    evaluation_is_owed: bool,
+    evaluation_pending: bool,
     divergence: Divergence,
     last_metrics: Option<StepMetrics>,
     last_evaluation: Option<Evaluation>,
@@ -65,49 +65,49 @@ impl<'a> Run<'a> {
         resume: bool,
         fresh: Option<&FreshWeights>,
         stop: &StopFlag,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(Self, BertForPreTraining, AdamW), Error> {
         config.validate()?;
         RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
         let Opened { device, data, loader, eval_loader, model_config, start, digest, memory } =
-            Opened::new(config, tell)?;
+            Opened::new(config, on_event)?;
         let tokens = config.micro_batch_size() * loader.manifest().config.max_seq_length;
         if let Some(slow) = config.precision().warning(config.device, &model_config, tokens) {
-            tell(PretrainEvent::Warning(slow));
+            on_event(PretrainEvent::Warning(slow));
         }
         let identity = identity(config, &model_config, loader.manifest(), digest);
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
-        let begin = |start: Option<&Path>, tell: &mut dyn FnMut(PretrainEvent)| {
-            initial_model(config, (&data, &model_config), (start, fresh), &device, stop, tell)
+        let begin = |start: Option<&Path>, on_event: &mut dyn FnMut(PretrainEvent)| {
+            initial_model(config, (&data, &model_config), (start, fresh), &device, stop, on_event)
         };
-        let initial = (!resume).then(|| begin(start.as_deref(), tell)).transpose()?;
+        let initial = (!resume).then(|| begin(start.as_deref(), on_event)).transpose()?;
         let held_out = eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
         let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
-        if !folder.other_held_out.is_empty() {
-            tell(PretrainEvent::Warning(format!(
+        if !folder.held_out_changes.is_empty() {
+            on_event(PretrainEvent::Warning(format!(
                 "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be \
                  compared",
-                folder.other_held_out.join("; ")
+                folder.held_out_changes.join("; ")
             )));
         }
-        if !folder.elsewhere.is_empty() {
-            tell(PretrainEvent::Warning(format!(
+        if !folder.environment_changes.is_empty() {
+            on_event(PretrainEvent::Warning(format!(
                 "this run began on another machine or with another program: {}. It continues, but its result may \
                  differ in the last bits",
-                folder.elsewhere.join("; ")
+                folder.environment_changes.join("; ")
             )));
         }
 
         let found = folder.checkpoints().newest_good(&mut |error| {
-            tell(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+            on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
         let start = found.as_ref().map(|(path, _)| path.as_path()).or(start.as_deref());
         let model = match initial {
             Some(initial) if found.is_none() => initial,
-            _ => begin(start, tell)?,
+            _ => begin(start, on_event)?,
         };
-        let mut optimizer = AdamW::new(config.optimizer(), &model).computing(model_config.compute);
+        let mut optimizer = AdamW::new(config.optimizer(), &model).with_compute(model_config.compute);
         let (mut step, mut skipped, mut place) = (0, SkippedSteps::default(), None);
         if let Some((path, state)) = &found {
             (step, skipped, place) = (state.step, state.skipped, state.place);
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         // Without a checkpoint the run and its logs start over: even step 0 is evaluated again.
         let kept = found.as_ref().map(|(_, state)| state.step);
         let log = |name: &str| MetricsLog::open(&folder.folder, name, kept);
-        let text = Text::of_data(&data);
+        let text = ModelTokenizer::of_data(&data);
         let vocabulary = text.files(model_config.max_position_embeddings);
         let files_except_weights =
             files_except_weights::<BertForPreTraining>(&model_config, Some(vocabulary))?;
@@ -144,19 +144,19 @@ impl<'a> Run<'a> {
             skipped,
             place,
             eval_loader,
-            evaluation_is_owed: false,
+            evaluation_pending: false,
             last_metrics: None,
             last_evaluation: None,
         };
-        run.evaluation_is_owed = run.lacks_its_evaluation()?;
+        run.evaluation_pending = run.lacks_its_evaluation()?;
         if config.keep_best {
             // Reject damaged figures before the first step, not at the first evaluation.
-            ModelBeside::of(&run.folder.folder, BEST).evaluation()?;
+            SavedModel::of(&run.folder.folder, BEST).evaluation()?;
         }
         let parameters = run.model_config.pretraining_parameter_count();
         let steps = config.total_steps();
         let batch_size = config.batch_size;
-        tell(PretrainEvent::Started { step, steps, parameters, batch_size, memory });
+        on_event(PretrainEvent::Started { step, steps, parameters, batch_size, memory });
         Ok((run, model, optimizer))
     }
 
@@ -170,16 +170,16 @@ impl<'a> Run<'a> {
         &mut self,
         metrics: StepMetrics,
         timing: StepTiming,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         self.metrics.append(&metrics)?;
         self.timing.append(&timing)?;
         self.last_metrics = Some(metrics.clone());
         let rise = self.divergence.add(metrics.step, metrics.loss, metrics.predictions);
-        tell(PretrainEvent::Step { metrics, timing });
+        on_event(PretrainEvent::Step { metrics, timing });
         if let Some(rise) = rise {
             let text = rise.text(self.config.learning_rate, self.config.warmup());
-            tell(PretrainEvent::Warning(text));
+            on_event(PretrainEvent::Warning(text));
         }
         Ok(())
     }
@@ -210,12 +210,12 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// Same as [`Run::evaluate`].
-    pub(super) fn evaluate_if_owed(
+    pub(super) fn evaluate_if_pending(
         &mut self,
         model: &BertForPreTraining,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
-        if self.evaluation_is_owed { self.evaluate(model, tell) } else { Ok(()) }
+        if self.evaluation_pending { self.evaluate(model, on_event) } else { Ok(()) }
     }
 
     /// Evaluates the weights of `step`, and saves them if they are the best so far.
@@ -225,21 +225,21 @@ impl<'a> Run<'a> {
     pub(super) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         let model = model.clone().valid();
         let Some(evaluation) = self.held_out(&model)? else { return Ok(()) };
         let record = EvaluationRecord { step: self.step, evaluation };
         self.evaluations.append(&record)?;
         if self.config.keep_best && self.step > 0 {
-            let best = ModelBeside::of(&self.folder.folder, BEST);
+            let best = SavedModel::of(&self.folder.folder, BEST);
             if best.is_worse_than(&record)? {
                 best.write(|out| Snapshot::of(&model).write(out), &self.files_except_weights)?;
                 best.note(&record)?;
             }
         }
         self.last_evaluation = Some(record.evaluation.clone());
-        tell(PretrainEvent::Evaluated { step: self.step, evaluation: record.evaluation });
+        on_event(PretrainEvent::Evaluated { step: self.step, evaluation: record.evaluation });
         Ok(())
     }
 
@@ -263,12 +263,12 @@ impl<'a> Run<'a> {
     fn average(
         &mut self,
         last: usize,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Option<Evaluation>, Error> {
-        let mut warn = |warning: String| tell(PretrainEvent::Warning(warning));
+        let mut warn = |warning: String| on_event(PretrainEvent::Warning(warning));
         let checkpoints = self.folder.checkpoints();
         let (steps, mean) = average_last(&checkpoints, last, self.config.save_every, self.step, &mut warn)?;
-        let beside = ModelBeside::of(&self.folder.folder, AVERAGE);
+        let beside = SavedModel::of(&self.folder.folder, AVERAGE);
         let bytes = named_tensors_to_bytes(&mean);
         beside.write(|out| out.write_all(&bytes), &self.files_except_weights)?;
         let device = self.device.clone().inner();
@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         if let Some(evaluation) = evaluation.clone() {
             beside.note(&EvaluationRecord { step: self.step, evaluation })?;
         }
-        tell(PretrainEvent::Averaged { steps, path, evaluation: evaluation.clone() });
+        on_event(PretrainEvent::Averaged { steps, path, evaluation: evaluation.clone() });
         Ok(evaluation)
     }
 
@@ -288,14 +288,14 @@ impl<'a> Run<'a> {
         &mut self,
         model: &BertForPreTraining,
         optimizer: &mut AdamW,
-        place: Option<Place>,
-        background: &mut Background<'scope, '_>,
-        tell: &mut dyn FnMut(PretrainEvent),
+        place: Option<LoaderPosition>,
+        background: &mut CheckpointWriter<'scope, '_>,
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error>
     where
         'a: 'scope,
     {
-        self.note_saved(background, true, tell)?;
+        self.note_saved(background, true, on_event)?;
         // The records of all steps up to the checkpoint must be on disk before it is.
         for log in [&mut self.metrics, &mut self.timing, &mut self.evaluations] {
             log.sync()?;
@@ -309,7 +309,7 @@ impl<'a> Run<'a> {
             run: self.folder.identity.clone(),
         };
         let (held, [weights, moments]) =
-            Held::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
+            SnapshotThrottle::by([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
         optimizer.wait_for(held);
         let files = self.files_except_weights.clone();
         let (checkpoints, keep) = (self.folder.checkpoints(), self.config.keep());
@@ -323,13 +323,13 @@ impl<'a> Run<'a> {
     /// Reports a checkpoint once it is written; with `wait`, blocks until then.
     pub(super) fn note_saved(
         &mut self,
-        background: &mut Background<'_, '_>,
+        background: &mut CheckpointWriter<'_, '_>,
         wait: bool,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         if let Some((step, path)) = background.finished(wait)? {
             self.last_saved = Some((step, path.clone()));
-            tell(PretrainEvent::Saved { step, path });
+            on_event(PretrainEvent::Saved { step, path });
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
         &mut self,
         report: &StepReport,
         skipped: bool,
-        tell: &mut dyn FnMut(PretrainEvent),
+        on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
         self.skipped = self.skipped.after(!skipped);
         if !skipped {
@@ -350,7 +350,7 @@ impl<'a> Run<'a> {
         if in_a_row > most {
             return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, most });
         }
-        tell(PretrainEvent::Warning(format!(
+        on_event(PretrainEvent::Warning(format!(
             "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was skipped \
              ({in_a_row} in a row, maximum {most}; {} in total)",
             self.skipped.all
@@ -358,10 +358,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self, tell: &mut dyn FnMut(PretrainEvent)) -> Result<PretrainOutcome, Error> {
-        let average = self.config.average_last.map(|last| self.average(last, tell)).transpose()?;
+    pub(super) fn finish(mut self, on_event: &mut dyn FnMut(PretrainEvent)) -> Result<PretrainOutcome, Error> {
+        let average = self.config.average_last.map(|last| self.average(last, on_event)).transpose()?;
         let best = match self.config.keep_best {
-            true => ModelBeside::of(&self.folder.folder, BEST).evaluation()?,
+            true => SavedModel::of(&self.folder.folder, BEST).evaluation()?,
             false => None,
         };
         let none = || FolderProblem::NoCheckpoint.located(&self.config.output);
@@ -400,17 +400,17 @@ impl Opened {
     ///
     /// # Errors
     /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
-    pub(super) fn new(config: &PretrainConfig, tell: &mut dyn FnMut(PretrainEvent)) -> Result<Self, Error> {
+    pub(super) fn new(config: &PretrainConfig, on_event: &mut dyn FnMut(PretrainEvent)) -> Result<Self, Error> {
         let device = config.device.open()?.autodiff();
         let data = config.open_data(&config.data)?;
         let loader = DataLoader::new(data.clone(), config.seed)?;
         let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
         let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
-        let (model_config, start, digest) = model_config(config, &loader, tell)?;
+        let (model_config, start, digest) = model_config(config, &loader, on_event)?;
         if let Some(eval) = &eval_loader {
-            eval.check_fits(&model_config, Some(&Text::of_data(&data)))?;
+            eval.check_fits(&model_config, Some(&ModelTokenizer::of_data(&data)))?;
         }
-        let memory = check_memory(config, &model_config, loader.manifest(), tell)?;
+        let memory = check_memory(config, &model_config, loader.manifest(), on_event)?;
         Ok(Self { device, data, loader, eval_loader, model_config, start, digest, memory })
     }
 }

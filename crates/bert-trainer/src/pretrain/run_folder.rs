@@ -3,9 +3,9 @@
 //! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
 //! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
 //! intervals of saving and evaluation and the locations of its folders may change. The file also records the
-//! environment of the first step (`computed_by`, see [`crate::compute::environment`]): a run may continue on another computer and
-//! prints a message about it. `held_out.json` describes the held-out data, because figures on different data cannot be
-//! compared.
+//! environment of the first step (`environment`, see [`crate::compute::environment`]): a run may continue on another
+//! computer and prints a warning. `held_out.json` describes the held-out data, because figures on different data cannot
+//! be compared.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
 use crate::compute::device::KernelChoice;
-use crate::compute::device_name::DeviceName;
-use crate::compute::environment::computed_by;
+use crate::compute::device::DeviceName;
+use crate::compute::environment::environment;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::config::PretrainConfig;
@@ -35,9 +35,9 @@ pub struct RunFolder<'a> {
     /// The settings and data that determine the run's results.
     pub identity: Value,
     /// Differences between the present and the original environment that may change bits.
-    pub elsewhere: Vec<String>,
+    pub environment_changes: Vec<String>,
     /// Differences between the held-out data and the data of the evaluations so far.
-    pub other_held_out: Vec<String>,
+    pub held_out_changes: Vec<String>,
     _lock: OutputLock,
 }
 
@@ -84,19 +84,19 @@ impl<'a> RunFolder<'a> {
         folder.create()?;
         let lock = folder.lock(LOCK)?;
         folder.remove_temporaries()?;
-        let mut elsewhere = Vec::new();
+        let mut environment_changes = Vec::new();
         // Check again under the lock: another process may have started and finished a run in the meantime.
         if !folder.has(RUN)? {
-            let whole = json!({ "identity": identity, "computed_by": computed_by(), "config": config });
+            let whole = json!({ "identity": identity, "environment": environment(), "config": config });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
-            elsewhere = compare(&config.output, &identity)?;
+            environment_changes = compare(&config.output, &identity)?;
         } else {
             return Err(holds_a_run(&config.output));
         }
-        let other_held_out =
-            held_out.map_or(Ok(Vec::new()), |now| take_held_out(&folder, now, config.keep_best))?;
-        Ok(Self { folder, identity, elsewhere, other_held_out, _lock: lock })
+        let held_out_changes =
+            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&folder, now, config.keep_best))?;
+        Ok(Self { folder, identity, environment_changes, held_out_changes, _lock: lock })
     }
 
     /// Returns the run's checkpoints.
@@ -129,7 +129,7 @@ fn holds_a_run(path: &Path) -> Error {
 /// # Errors
 /// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
 /// or cannot be written.
-fn take_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
+fn record_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
     if !folder.has(HELD_OUT)? {
         folder.write_checksummed(HELD_OUT, held_out)?;
         return Ok(Vec::new());

@@ -25,15 +25,15 @@ use crate::training::step::train_step;
 use crate::training::stop_flag::StopFlag;
 
 /// Maximum duration of the measurement.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_DURATION: Duration = Duration::from_secs(60);
 /// The measurement takes at most one part in this number of the budget.
 const SHARE: u32 = 20;
 /// Number of warm-up steps before the measurement: the first ones allocate memory from the system.
-const UNCOUNTED: u64 = 2;
+const WARMUP_STEPS: u64 = 2;
 /// Minimum number of measured steps.
-const FEWEST: u64 = 3;
+const MIN_STEPS: u64 = 3;
 /// Fraction of the budget to plan for; the rest covers checkpoints and other load.
-const USED: f64 = 0.97;
+const PLANNED_FRACTION: f64 = 0.97;
 
 /// The result of a measurement.
 pub(super) struct Measured {
@@ -53,43 +53,43 @@ pub(super) fn steps(
     budget: Budget,
     resume: bool,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(PretrainEvent),
+    on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<Measured, Error> {
     RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     if resume && let Some(steps) = recorded_steps(&config.output)? {
         return Ok(Measured { steps, fresh: None });
     }
     let began = Instant::now();
-    tell(PretrainEvent::Measuring);
+    on_event(PretrainEvent::Measuring);
     let Opened { device, data, loader, eval_loader, model_config: shape, start, .. } =
-        Opened::new(config, tell)?;
+        Opened::new(config, on_event)?;
 
     let fresh = match start {
         Some(_) => None,
-        None => Some(fresh_weights(config, &data, &shape, stop, tell)?),
+        None => Some(fresh_weights(config, &data, &shape, stop, on_event)?),
     };
     // The run repeats this, but not the counting.
     let timed = Instant::now();
     let weights = (start.as_deref(), fresh.as_ref());
-    let mut model = initial_model(config, (&data, &shape), weights, &device, stop, tell)?;
+    let mut model = initial_model(config, (&data, &shape), weights, &device, stop, on_event)?;
     let initialization = timed.elapsed();
 
     let loader = loader.with_length_buckets(config.length_buckets, config.batch_size);
     let next_sentence = loader.manifest().config.nsp != bert_data::Nsp::Off;
     let mut batches = Prefetcher::start(loader, 0..u64::MAX / config.batch_size as u64, config.batch_size);
-    let mut optimizer = AdamW::new(config.optimizer(), &model).computing(shape.compute);
-    let limit = LONGEST.min(budget.0 / SHARE);
+    let mut optimizer = AdamW::new(config.optimizer(), &model).with_compute(shape.compute);
+    let limit = MAX_DURATION.min(budget.0 / SHARE);
     let (mut counted, mut timed) = (0, Instant::now());
     for step in 0.. {
         stop.check_before_first_step()?;
-        if step == UNCOUNTED {
+        if step == WARMUP_STEPS {
             timed = Instant::now();
         }
-        counted = u64::saturating_sub(step, UNCOUNTED);
-        if counted == FEWEST {
-            refuse_long_warmup(config, budget, timed.elapsed() / FEWEST as u32)?;
+        counted = u64::saturating_sub(step, WARMUP_STEPS);
+        if counted == MIN_STEPS {
+            refuse_long_warmup(config, budget, timed.elapsed() / MIN_STEPS as u32)?;
         }
-        if counted >= FEWEST && timed.elapsed() >= limit {
+        if counted >= MIN_STEPS && timed.elapsed() >= limit {
             break;
         }
         let batch = batches.next_batch()?;
@@ -111,13 +111,13 @@ pub(super) fn steps(
 
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
     let every = config.eval_every.unwrap_or(config.save_every) as f64;
-    let steps = (USED * left / (step + evaluation / every)).max(0.0) as u64;
+    let steps = (PLANNED_FRACTION * left / (step + evaluation / every)).max(0.0) as u64;
     if steps == 0 {
         let budget = String::from(budget);
         let reason = format!("{budget} is too short: it ends before the first step, which takes {step:.1} s");
         return Err(Error::Configuration { flag: "budget", reason });
     }
-    tell(PretrainEvent::Measured { steps, seconds_per_step: step });
+    on_event(PretrainEvent::Measured { steps, seconds_per_step: step });
     Ok(Measured { steps, fresh })
 }
 

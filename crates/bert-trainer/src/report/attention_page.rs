@@ -9,9 +9,9 @@ use std::path::Path;
 use bert_pages::{page, shade};
 use maud::{Markup, html};
 
-use crate::compute::device_name::DeviceName;
+use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::inference::load_encoder;
@@ -23,7 +23,7 @@ use crate::inference::load_encoder;
 pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<String, Error> {
     let device = DeviceName::default().open()?;
     let (model, config) = load_encoder(folder, &device)?;
-    let words = Text::open(folder)?;
+    let words = ModelTokenizer::open(folder)?;
     words.check_fits(&config, 0)?;
     let encoded = words.encode_with_masks(text, max_length.min(config.max_position_embeddings));
     let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));

@@ -3,18 +3,15 @@
 use std::path::Path;
 
 use bert_pages::{Cell, Curve, Line, chart, figures, grouped, page, table, tiles};
-use maud::{Markup, display, html};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use maud::{Markup, html};
 
-use super::findings::{Finding, Weight, note};
+use super::findings::{Finding, Severity};
 use super::{Report, findings_list, settings};
 use crate::error::Error;
-use crate::finetune::FusionReport;
 use crate::finetune::config::grid::{CellReport, GridReport};
-use crate::finetune::objectives::holdout::TrainingParts;
-use crate::run_dir::report_file::ReportFile;
+use crate::finetune::{EpochReport, FinetuneReport, FusionReport, RunReport};
 use bert_tasks::statistics::{Calibration, SeedSummary};
+use bert_tasks::{Kind, Metric};
 
 /// Maximum number of wrong answers shown, from the best run.
 const ERRORS: usize = 20;
@@ -27,15 +24,15 @@ const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"]
 /// # Errors
 /// When `report.json` cannot be read or was not written by this program.
 pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
-    let file = ReportFile::read(folder)?;
-    let (dev, report) = (file.dev()?, &file.value);
-    let findings = findings(report, &dev);
-    let best = best_run(report, &dev);
-    let (mismatched, test) = (file.summary("dev_mismatched")?, file.summary("test")?);
-    let scored =
-        [("dev", Some(&dev)), ("the mismatched dev set", mismatched.as_ref()), ("test", test.as_ref())];
+    let report = FinetuneReport::read(folder)?;
+    let (findings, dev) = (findings(&report), &report.dev);
+    let scored = [
+        ("dev", Some(dev)),
+        ("the mismatched dev set", report.dev_mismatched.as_ref()),
+        ("test", report.test.as_ref()),
+    ];
     let body = html! {
-        (tiles(&first_figures(report, &dev)))
+        (tiles(&tiles_of(&report)))
         (findings_list(&findings))
         @for (title, summary) in scored {
             @if let Some(summary) = summary {
@@ -43,48 +40,63 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
                 (scores_table(summary))
             }
         }
-        @if let Some(grid) = part(report, "grid") { (grid_table(&grid)) }
-        @if let Some(fusion) = part(report, "fusion") { (fusion_table(&fusion)) }
-        (course(report, &dev))
-        (confusion_table(best, dev.task.spec().class_names))
-        @if let Some(calibration) = part(best, "calibration") {
-            h2 { "Calibration, seed " (display(&best["seed"])) }
-            (calibration_chart(&calibration))
+        @if let Some(grid) = &report.grid { (grid_table(grid)) }
+        @if let Some(fusion) = &report.fusion { (fusion_table(fusion)) }
+        (epoch_charts(&report))
+        @if let Some(best) = report.best_run() {
+            @if let Some(confusion) = &best.confusion {
+                h2 { "Labels and predictions, seed " (best.seed) }
+                (confusion_table(confusion, dev.task.spec().class_names))
+            }
+            @if let Some(calibration) = &best.calibration {
+                h2 { "Calibration, seed " (best.seed) }
+                (calibration_chart(calibration))
+            }
+            (errors_table(folder, best.seed))
         }
-        (errors_table(folder, best))
-        (settings(&serde_json::json!({ "config": report["config"], "resolved": report["resolved"] })))
+        (settings(&serde_json::json!({ "config": report.config, "resolved": report.resolved })))
     };
     let title = format!("Fine-tuning: {} ({})", dev.task, folder.display());
     Ok(Report { html: page(&title, &body), findings })
 }
 
-/// Returns an optional part of a report: some fine-tunings and earlier versions do not have it.
-fn part<T: DeserializeOwned>(report: &Value, name: &str) -> Option<T> {
-    serde_json::from_value(report[name].clone()).ok()
-}
-
-/// Returns the items of a list; empty if the value is not a list.
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn findings(report: &Value, dev: &SeedSummary) -> Vec<Finding> {
-    let training = part(report, "training").and_then(|training: TrainingParts| training.warning());
-    let warnings = dev.warnings().into_iter().chain(training);
-    let mut findings: Vec<Finding> = warnings.map(|text| Finding { weight: Weight::Warning, text }).collect();
-    let runs = items(&report["runs"]);
-    let stopped = runs.iter().filter(|run| run["stopped_early"].as_bool() == Some(true)).count();
+fn findings(report: &FinetuneReport) -> Vec<Finding> {
+    let warnings = report.dev.warnings().into_iter().chain(report.training.warning());
+    let mut findings: Vec<Finding> = warnings.map(|text| Finding::new(Severity::Warning, text)).collect();
+    let stopped = report.runs.iter().filter(|run| run.stopped_early).count();
     if stopped > 0 {
-        findings.extend(note(format!("{stopped} of {} runs were stopped early by --patience.", runs.len())));
+        let text = format!("{stopped} of {} runs were stopped early by --patience.", report.runs.len());
+        findings.push(Finding::new(Severity::Note, text));
     }
-    if report["is_sample"].as_bool() == Some(true) {
+    if report.is_sample {
         let text = "Scored on samples, not on the official files: not comparable with published results.";
-        findings.extend(note(text.into()));
+        findings.push(Finding::new(Severity::Note, text.into()));
     }
     findings
 }
 
-fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String, String)> {
+/// The name, the value and a remark of a key figure.
+type Tile = (&'static str, String, String);
+
+fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
+    let mut tiles = score_tiles(&report.dev);
+    let start = report.start.display();
+    let from = match report.config.random_init {
+        true => format!("random weights in the shape of {start}"),
+        false => format!("started from {start}"),
+    };
+    tiles.push(("training examples", grouped(report.train_examples as u64), from));
+    let [trained, all] = [report.parameters.trained, report.parameters.all].map(|count| count as u64);
+    // Reports of earlier versions lack these numbers.
+    if all > 0 {
+        let remark = format!("{:.1} % of {}", 100.0 * trained as f64 / all as f64, grouped(all));
+        tiles.push(("trained parameters", grouped(trained), remark));
+    }
+    tiles
+}
+
+/// Returns the key figures of the scores on dev.
+fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
     let primary = dev.task.spec().primary;
     let mut tiles = Vec::new();
     if let Some(found) = dev.metrics.iter().find(|m| m.metric == primary) {
@@ -102,11 +114,8 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
         tiles.push(("95 % interval of the mean", value, format!("bootstrap over {over}")));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
-        tiles.push((
-            "majority class",
-            primary.with_unit(majority),
-            format!("{primary} of one answer for all examples"),
-        ));
+        let remark = format!("{primary} of one answer for all examples");
+        tiles.push(("majority class", primary.with_unit(majority), remark));
     }
     if let Some(error) = dev.binomial_standard_error {
         let remark = format!("binomial, of an accuracy on {} examples", grouped(dev.examples as u64));
@@ -114,21 +123,6 @@ fn first_figures(report: &Value, dev: &SeedSummary) -> Vec<(&'static str, String
     }
     let remark = format!("of {}: one answer for all examples", dev.runs.len());
     tiles.push(("degenerate runs", dev.degenerate_runs.to_string(), remark));
-    let examples = grouped(report["train_examples"].as_u64().unwrap_or_default());
-    let start = report["start"].as_str().unwrap_or_default();
-    let from = match report["config"]["random_init"].as_bool() {
-        Some(true) => format!("random weights in the shape of {start}"),
-        _ => format!("started from {start}"),
-    };
-    tiles.push(("training examples", examples, from));
-    // Reports of earlier versions lack these numbers.
-    if let (Some(trained), Some(all)) =
-        (report["parameters"]["trained"].as_u64(), report["parameters"]["all"].as_u64())
-    {
-        let share = 100.0 * trained as f64 / all.max(1) as f64;
-        let remark = format!("{share:.2} % of {}", grouped(all));
-        tiles.push(("trained parameters", grouped(trained), remark));
-    }
     tiles
 }
 
@@ -199,51 +193,45 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
     }
 }
 
-/// Renders dev score and training loss of every run over the epochs.
-fn course(report: &Value, dev: &SeedSummary) -> Markup {
-    let primary = dev.task.spec().primary;
-    let curves = |value: &dyn Fn(&Value) -> Option<f64>| -> Vec<Curve> {
-        let curve = |(run, color): (&Value, &&'static str)| {
-            let history = items(&run["history"]).iter();
-            let points = history.filter_map(|at| Some((at["epoch"].as_f64()?, value(at)?))).collect();
-            Curve::new(format!("seed {}", run["seed"]), color, Line::Marked, points)
-        };
-        items(&report["runs"]).iter().zip(COLORS.iter().cycle()).map(curve).collect()
-    };
-    let held_out = report["training"]["held_out"].as_u64() > Some(0);
+/// Renders the score and the training loss of every run over the epochs.
+fn epoch_charts(report: &FinetuneReport) -> Markup {
+    let primary = report.dev.task.spec().primary;
+    let is_held_out = report.training.held_out > 0;
     // The majority baseline of dev does not apply to the held-out part.
-    let majority = dev.majority_baseline.get(primary).filter(|_| !held_out);
+    let majority = report.dev.majority_baseline.get(primary).filter(|_| !is_held_out);
     let levels: Vec<_> = majority.map(|value| ("majority class", value)).into_iter().collect();
-    let set = if held_out { "held_out" } else { "dev" };
-    let scored = match held_out {
-        true => format!("{primary} on held-out training examples"),
-        false => format!("{primary} on dev"),
+    let score = |epoch: &EpochReport| {
+        let scores = if is_held_out { &epoch.held_out } else { &epoch.dev };
+        scores.as_ref()?.get(primary)
     };
-    let scores = curves(&|at| at[set][primary.to_string()].as_f64());
-    let losses = curves(&|at| at["train_loss"].as_f64());
+    let loss = match report.dev.task.spec().kind {
+        Kind::Regression { .. } => "training loss (squared error)",
+        _ => "training loss (nats)",
+    };
     html! {
         h2 { "Over the epochs" }
-        (chart("epoch", &scored, &scores, &levels))
-        (chart("epoch", "training loss", &losses, &[]))
+        (chart("epoch", &score_axis(primary, is_held_out), &curves(&report.runs, score), &levels))
+        (chart("epoch", loss, &curves(&report.runs, |epoch| epoch.train_loss), &[]))
     }
 }
 
-/// Returns the run whose model was kept: the first one with the highest main score.
-fn best_run<'a>(report: &'a Value, dev: &SeedSummary) -> &'a Value {
-    let primary = dev.task.spec().primary.to_string();
-    let score = |run: &Value| run["dev"][&primary].as_f64().unwrap_or(f64::NEG_INFINITY);
-    let better = |best: &'a Value, run: &'a Value| if score(run) > score(best) { run } else { best };
-    items(&report["runs"]).iter().reduce(better).unwrap_or(&Value::Null)
+/// Returns the label of the axis of scores.
+fn score_axis(primary: Metric, is_held_out: bool) -> String {
+    format!("{primary} on {}", if is_held_out { "held-out training examples" } else { "dev" })
+}
+
+/// Returns a curve per run of a value of its epochs, where it is known.
+fn curves(runs: &[RunReport], value: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Curve> {
+    let curve = |(run, color): (&RunReport, &&'static str)| {
+        let points = run.history.iter().filter_map(|epoch| Some((epoch.epoch, value(epoch)?))).collect();
+        Curve::new(format!("seed {}", run.seed), color, Line::Marked, points)
+    };
+    runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
 }
 
 /// Renders the confusion matrix, with labels as rows and predictions as columns.
-fn confusion_table(run: &Value, names: &[&str]) -> Markup {
-    let rows = items(&run["confusion"]);
-    if rows.is_empty() {
-        return Markup::default();
-    }
-    let row = |((class, row), name): ((usize, &Value), &&str)| {
-        let counts: Vec<u64> = items(row).iter().filter_map(Value::as_u64).collect();
+fn confusion_table(rows: &[Vec<u64>], names: &[&str]) -> Markup {
+    let row = |((class, counts), name): ((usize, &Vec<u64>), &&str)| {
         let cell = |(predicted, &count): (usize, &u64)| match (count, predicted == class) {
             (0, _) => Cell::Figure(grouped(count)),
             (_, true) => Cell::Shaded(grouped(count), "var(--good)", 0.22),
@@ -253,21 +241,18 @@ fn confusion_table(run: &Value, names: &[&str]) -> Markup {
         let recall = 100.0 * correct as f64 / counts.iter().sum::<u64>().max(1) as f64;
         let mut cells = vec![Cell::from(*name)];
         cells.extend(counts.iter().enumerate().map(cell));
-        cells.push(Cell::Figure(format!("{recall:.1} %")));
+        cells.push(Cell::Figure(format!("{recall:.1}")));
         cells
     };
     let predicted: Vec<String> = names.iter().map(|name| format!("predicted {name}")).collect();
     let header: Vec<&str> =
-        ["label"].into_iter().chain(predicted.iter().map(String::as_str)).chain(["recall"]).collect();
-    html! {
-        h2 { "Labels and predictions, seed " (display(&run["seed"])) }
-        (table(&header, rows.iter().enumerate().zip(names).map(row)))
-    }
+        ["label"].into_iter().chain(predicted.iter().map(String::as_str)).chain(["recall (%)"]).collect();
+    table(&header, rows.iter().enumerate().zip(names).map(row))
 }
 
-/// Renders the start of `dev_errors.tsv`: the wrong answers of the best run with the highest confidence.
-fn errors_table(folder: &Path, run: &Value) -> Markup {
-    let file = format!("seed-{}/dev_errors.tsv", run["seed"]);
+/// Renders the start of a run's `dev_errors.tsv`: the wrong answers with the highest confidence.
+fn errors_table(folder: &Path, seed: u64) -> Markup {
+    let file = format!("seed-{seed}/dev_errors.tsv");
     let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();

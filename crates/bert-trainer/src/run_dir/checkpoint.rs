@@ -24,9 +24,9 @@ use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 
-use crate::data_loader::Place;
+use crate::data_loader::LoaderPosition;
 use crate::error::{Error, FolderProblem};
-use crate::run_dir::retention::Keep;
+use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::MomentValues;
 
 pub(super) const MARKER: &str = "COMMITTED.json";
@@ -50,8 +50,8 @@ pub struct TrainerState {
     #[serde(default)]
     pub skipped: SkippedSteps,
     /// Position of the data loader, if the number of samples alone does not determine it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    #[serde(rename = "place", default, skip_serializing_if = "Option::is_none")]
+    pub loader_position: Option<LoaderPosition>,
     /// The configuration that determines the results, compared when the run is resumed.
     pub run: serde_json::Value,
 }
@@ -158,12 +158,12 @@ impl<'a> CheckpointFolder<'a> {
         self.0.path_of(&name(step))
     }
 
-    /// Writes and commits a checkpoint, then deletes those that `keep` does not retain.
+    /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
     ///
     /// # Errors
     /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full). Committed checkpoints
     /// are then untouched, and the partial files are deleted.
-    pub fn write(&self, checkpoint: Checkpoint, keep: Keep) -> Result<PathBuf, Error> {
+    pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
         let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
         let target = self.path(step);
         let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
@@ -178,7 +178,7 @@ impl<'a> CheckpointFolder<'a> {
         self.discard(step)?;
         self.0.move_into(partial.path(), &name(step))?;
         self.0.sync()?;
-        self.prune(step, keep)?;
+        self.prune(step, retention)?;
         // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, or it would count as the
         // newest.
         let later = self.steps()?.into_iter().filter(|&other| other > step);
@@ -201,15 +201,15 @@ impl<'a> CheckpointFolder<'a> {
         Ok(())
     }
 
-    /// Deletes the checkpoints up to `newest`, a valid one, that `keep` does not retain. Later ones are corrupt and not
+    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and not
     /// counted, or they would displace valid ones.
     ///
     /// # Errors
     /// When a checkpoint cannot be deleted.
-    pub fn prune(&self, newest: u64, keep: Keep) -> Result<(), Error> {
+    pub fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
-        keep.gone(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
+        retention.expired(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
     }
 
     /// Deletes a checkpoint, if it exists.

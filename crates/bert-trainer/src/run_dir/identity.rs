@@ -6,7 +6,7 @@ use std::path::Path;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
 use serde_json::{Map, Value};
 
-use crate::compute::environment::computed_by;
+use crate::compute::environment::environment;
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::json_file::use_current_names;
 use bert_storage::Locate;
@@ -41,7 +41,7 @@ pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Erro
     if !changed.is_empty() {
         return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
     }
-    Ok(differences(part("computed_by")?, &computed_by()))
+    Ok(differences(part("environment")?, &environment()))
 }
 
 /// Describes every leaf in which two configurations differ.

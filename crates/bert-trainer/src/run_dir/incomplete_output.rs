@@ -18,13 +18,13 @@ pub(crate) struct Contents {
 }
 
 /// A folder being filled. If it is dropped before [`Unfinished::finish`], its files are deleted.
-pub(crate) struct Unfinished<'a> {
+pub(crate) struct OutputGuard<'a> {
     pub(crate) folder: StagedFolder<'a>,
     contents: Contents,
     _locked: OutputLock,
 }
 
-impl<'a> Unfinished<'a> {
+impl<'a> OutputGuard<'a> {
     /// Starts to fill a folder that is new, empty or incomplete; hidden names in it are ignored.
     pub(crate) fn begin(
         folder: StagedFolder<'a>,
@@ -66,7 +66,7 @@ impl<'a> Unfinished<'a> {
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for OutputGuard<'_> {
     fn drop(&mut self) {
         // If the check fails, the folder may be complete, so it is kept.
         if self.folder.has(self.contents.last).is_ok_and(|is_complete| !is_complete) && self.clear().is_ok() {

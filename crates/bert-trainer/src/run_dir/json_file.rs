@@ -14,14 +14,16 @@ pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
 }
 
 /// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key
-/// `initialization`, and the key `first_cache`.
+/// `initialization`, and the keys `first_cache` and `computed_by`.
 ///
 /// So a run of an earlier version has the same identity as the run with the current names.
 pub(crate) fn use_current_names(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            if let Some(cache) = members.remove("first_cache") {
-                members.insert("l1_cache".into(), cache);
+            for (old, current) in [("first_cache", "l1_cache"), ("computed_by", "environment")] {
+                if let Some(member) = members.remove(old) {
+                    members.insert(current.into(), member);
+                }
             }
             for (key, member) in members {
                 match (key.as_str(), member.as_str()) {
@@ -83,7 +85,7 @@ mod name_tests {
         use_current_names(&mut value);
         let expected = json!({
             "identity": { "initialization": "bigram", "tasks": [{ "initialization": "previous-next" }] },
-            "computed_by": { "l1_cache": { "bytes": 1 } },
+            "environment": { "l1_cache": { "bytes": 1 } },
             "counts": "counts",
         });
         assert_eq!(value, expected);

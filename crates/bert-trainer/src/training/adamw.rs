@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::compute::host_tensors::float_vector;
 use crate::error::Error;
 use crate::training::gradient_sum::{GradientSum, StepGradients};
-use crate::training::snapshot_throttle::Held;
+use crate::training::snapshot_throttle::SnapshotThrottle;
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub struct AdamW {
     moments: Vec<Option<Moments>>,
     updates: u64,
     compute: Compute,
-    held: Option<Arc<Held>>,
+    throttle: Option<Arc<SnapshotThrottle>>,
 }
 
 impl AdamW {
@@ -90,12 +90,12 @@ impl AdamW {
             bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
         let moments = names.iter().map(|_| None).collect();
         let rates = vec![1.0; names.len()];
-        Self { config, names, rates, moments, updates: 0, compute: Compute::default(), held: None }
+        Self { config, names, rates, moments, updates: 0, compute: Compute::default(), throttle: None }
     }
 
     /// Sets the kernels and precision, which should match the model's.
     #[must_use]
-    pub fn computing(self, compute: Compute) -> Self {
+    pub fn with_compute(self, compute: Compute) -> Self {
         Self { compute, ..self }
     }
 
@@ -124,8 +124,8 @@ impl AdamW {
         norm: f64,
         learning_rate: f64,
     ) -> M {
-        if let Some(held) = self.held.take() {
-            held.wait();
+        if let Some(throttle) = self.throttle.take() {
+            throttle.wait();
         }
         self.updates += 1;
         let clip = self.config.max_gradient_norm;
@@ -179,8 +179,8 @@ impl AdamW {
     }
 
     /// Makes the next update wait until snapshots in flight have freed enough memory.
-    pub fn wait_for(&mut self, held: Arc<Held>) {
-        self.held = Some(held);
+    pub(crate) fn throttle_on(&mut self, throttle: Arc<SnapshotThrottle>) {
+        self.throttle = Some(throttle);
     }
 
     /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first

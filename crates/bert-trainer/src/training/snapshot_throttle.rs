@@ -8,36 +8,37 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use bert_model::{OnRelease, Snapshot};
 
-/// Memory still held by snapshots that are being written.
+/// The memory of snapshots that are being written, in bytes.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct SnapshotThrottle {
     bytes: Mutex<u64>,
-    fell: Condvar,
-    most: u64,
+    released: Condvar,
+    max_bytes: u64,
 }
 
-impl Held {
-    /// Counts the bytes that these snapshots hold together.
-    pub fn by<const N: usize>(snapshots: [Snapshot; N]) -> (Arc<Self>, [Snapshot; N]) {
+impl SnapshotThrottle {
+    /// Returns a throttle over the given snapshots, and the snapshots, which now report what they release.
+    pub(crate) fn over<const N: usize>(snapshots: [Snapshot; N]) -> (Arc<Self>, [Snapshot; N]) {
         let bytes = snapshots.iter().map(Snapshot::bytes).sum();
-        let held = Arc::new(Self { bytes: Mutex::new(bytes), fell: Condvar::new(), most: bytes / 3 });
-        let counted = Arc::clone(&held);
-        let on_release: OnRelease = Arc::new(move |bytes| counted.release(bytes));
-        (held, snapshots.map(|snapshot| snapshot.with_on_release(&on_release)))
+        let throttle =
+            Arc::new(Self { bytes: Mutex::new(bytes), released: Condvar::new(), max_bytes: bytes / 3 });
+        let counter = Arc::clone(&throttle);
+        let on_release: OnRelease = Arc::new(move |bytes| counter.release(bytes));
+        (throttle, snapshots.map(|snapshot| snapshot.with_on_release(&on_release)))
     }
 
     fn release(&self, bytes: u64) {
         let mut held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         *held -= bytes;
-        if *held <= self.most {
-            self.fell.notify_all();
+        if *held <= self.max_bytes {
+            self.released.notify_all();
         }
     }
 
     /// Blocks until at most a third of the snapshots' memory is still held.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.fell.wait_while(held, |held| *held > self.most));
+        drop(self.released.wait_while(held, |held| *held > self.max_bytes));
     }
 }
 
@@ -66,36 +67,36 @@ mod tests {
     }
 
     #[test]
-    fn a_third_may_be_held_while_training_goes_on() {
+    fn training_continues_when_a_third_is_left() {
         let tensor = |name: &str| (name.to_string(), Tensor::<1>::ones([1000], &Device::flex()));
-        let (held, [snapshot]) = Held::by([Snapshot::of_tensors(["a", "b", "c"].map(tensor))]);
+        let (throttle, [snapshot]) = SnapshotThrottle::over([Snapshot::of_tensors(["a", "b", "c"].map(tensor))]);
         let (go, gone) = mpsc::channel();
         let (waits, waited) = mpsc::channel();
         std::thread::scope(|scope| {
             let writer = scope.spawn(move || snapshot.write(&mut Slow(gone)));
             scope.spawn(|| {
-                held.wait();
+                throttle.wait();
                 waits.send(()).unwrap();
             });
             assert!(waited.try_recv().is_err());
             go.send(()).unwrap();
-            while *held.bytes.lock().unwrap() > 8000 {
+            while *throttle.bytes.lock().unwrap() > 8000 {
                 std::thread::yield_now();
             }
             assert!(waited.try_recv().is_err(), "two thirds are too much");
             go.send(()).unwrap();
             waited.recv().unwrap();
-            assert_eq!(*held.bytes.lock().unwrap(), 4000, "the last is still held");
+            assert_eq!(*throttle.bytes.lock().unwrap(), 4000, "the last is still held");
             go.send(()).unwrap();
             writer.join().unwrap().unwrap();
         });
     }
 
     #[test]
-    fn what_is_dropped_is_not_waited_for() {
+    fn dropped_snapshots_do_not_block() {
         let tensor = ("a".to_string(), Tensor::<1>::ones([10], &Device::flex()));
-        let (held, snapshots) = Held::by([Snapshot::of_tensors([tensor])]);
+        let (throttle, snapshots) = SnapshotThrottle::over([Snapshot::of_tensors([tensor])]);
         drop(snapshots);
-        held.wait();
+        throttle.wait();
     }
 }

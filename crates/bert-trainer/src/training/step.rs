@@ -19,23 +19,27 @@ pub struct MicroBatchLoss {
     pub total: Tensor<1>,
     /// Additional values to sum and report, one element each.
     pub parts: Vec<Tensor<1>>,
-    below: Option<Below>,
+    deferred_backward: Option<DeferredBackward>,
 }
 
-/// Continues the backward pass below the point where it was cut (gradient checkpointing): maps the gradients of the
+/// The part of a backward pass below the point where gradient checkpointing cut the graph: maps the gradients of the
 /// loss to the remaining gradients.
-type Below = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
+type DeferredBackward = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
 
 impl MicroBatchLoss {
     /// Creates a loss whose backward pass reaches all parameters.
     pub fn new(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Self {
-        Self { total, parts, below: None }
+        Self { total, parts, deferred_backward: None }
     }
 
-    /// Adds `below`, which continues the backward pass.
+    /// Sets the part of the backward pass that runs after the gradients of the loss are known (gradient
+    /// checkpointing). It returns the remaining gradients.
     #[must_use]
-    pub fn with_below(self, below: impl FnOnce(&mut Gradients) -> Vec<Gradients> + 'static) -> Self {
-        Self { below: Some(Box::new(below)), ..self }
+    pub fn with_deferred_backward(
+        self,
+        backward: impl FnOnce(&mut Gradients) -> Vec<Gradients> + 'static,
+    ) -> Self {
+        Self { deferred_backward: Some(Box::new(backward)), ..self }
     }
 }
 
@@ -57,35 +61,44 @@ pub struct NotFinite {
     pub report: StepReport,
 }
 
+/// A step of a run. It determines the step's dropout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepId {
+    /// The run's seed.
+    pub seed: u64,
+    /// Number of steps before it.
+    pub step: u64,
+}
+
 /// Returns the dropout mode of a micro-batch: a pure function of run seed, step and micro-batch.
 ///
 /// The sequences of a micro-batch are numbered from `micro_batch * 2^32`, so each has its own masks. A loss whose
 /// micro-batches are rows of one padded batch gives them the masks of that batch with [`Mode::from_sequence`].
-pub fn dropout_mode(seed: u64, step: u64, micro_batch: u64) -> Mode {
-    let seed = Stream::new(seed, Domain::Dropout, &[step]).next_u64();
+fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
+    let seed = Stream::new(id.seed, Domain::Dropout, &[id.step]).next_u64();
     Mode::Train { seed, first_sequence: micro_batch << 32 }
 }
 
 /// Runs forward and backward passes over all micro-batches, then one update.
 ///
-/// `loss` computes a micro-batch's share of the global batch's loss; `seed` and `step` determine the dropout. The model
-/// is returned whether or not the step succeeded: after [`NotFinite`], parameters and moments are unchanged.
+/// `loss` computes a micro-batch's share of the global batch's loss. The model is returned whether or not the step
+/// succeeded: after [`NotFinite`], parameters and moments are unchanged.
 pub fn train_step<M: Module, B>(
     model: M,
     optimizer: &mut AdamW,
     micro_batches: &[B],
     loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
     learning_rate: f64,
-    (seed, step): (u64, u64),
+    id: StepId,
 ) -> (M, Result<StepReport, NotFinite>) {
     let mut gradients = GradientSum::default();
     let mut report = StepReport { loss: 0.0, parts: Vec::new(), gradient_norm: 0.0 };
     for (micro, batch) in micro_batches.iter().enumerate() {
-        let mode = dropout_mode(seed, step, micro as u64);
-        let MicroBatchLoss { total, parts, below } = loss(&model, batch, mode);
+        let mode = dropout_mode(id, micro as u64);
+        let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
         let mut loss_gradients = total.backward();
-        let of_rest = below.map(|below| below(&mut loss_gradients)).unwrap_or_default();
-        gradients.add(&model, std::iter::once(loss_gradients).chain(of_rest));
+        let remaining = deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
+        gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
         add_losses(&mut report, total, parts);
     }
     let gradients = gradients.total();

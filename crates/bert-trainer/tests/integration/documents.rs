@@ -3,7 +3,7 @@
 use std::fs;
 
 use bert_data::Layout;
-use bert_trainer::data_loader::{DataLoader, Place};
+use bert_trainer::data_loader::{DataLoader, LoaderPosition};
 
 use crate::runs::{World, files, run_to_end, run_until};
 
@@ -31,7 +31,7 @@ fn resumed_documents_run_is_bit_identical() {
         run_until(&config, true, 8);
         let state = fs::read_to_string(world.at(&parts).join("checkpoints/step-00000008/trainer_state.json"));
         let state: serde_json::Value = serde_json::from_str(&state.unwrap()).unwrap();
-        let place: Place = serde_json::from_value(state["place"].clone()).unwrap();
+        let place: LoaderPosition = serde_json::from_value(state["place"].clone()).unwrap();
         assert!(place.epoch >= 2 && place.first_sample < 8 * 32, "{place:?}");
         let rest = run_to_end(&config, true);
         assert_eq!(rest.last(), metrics.last());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
-use bert_trainer::training::step::{MicroBatchLoss, train_step};
+use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
@@ -63,7 +63,7 @@ fn linear_probe_matches_minbert() {
             let error: Tensor<2> = layer.forward(row(x)) - row(&[x[0] + x[1], -x[2]]);
             MicroBatchLoss::new(error.powi_scalar(2).sum(), vec![])
         };
-        let (updated, report) = train_step(layer, &mut optimizer, &[x], loss, 1e-3, (0, step));
+        let (updated, report) = train_step(layer, &mut optimizer, &[x], loss, 1e-3, StepId { seed: 0, step });
         report.unwrap();
         layer = updated;
     }

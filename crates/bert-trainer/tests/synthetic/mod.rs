@@ -14,7 +14,7 @@ use bert_trainer::data_loader::PretrainingBatch;
 use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
 use bert_trainer::pretrain::objective::pretraining_objective;
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
-use bert_trainer::training::step::{MicroBatchLoss, train_step};
+use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 
@@ -63,7 +63,7 @@ impl SyntheticRun {
             masked_lm_ids,
             next_sentence_labels: (0..batch as i32).map(|row| row % 2).collect(),
         };
-        let optimizer = AdamW::new(AdamWConfig::default(), &model).computing(config.compute);
+        let optimizer = AdamW::new(AdamWConfig::default(), &model).with_compute(config.compute);
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
@@ -75,7 +75,7 @@ impl SyntheticRun {
         let model = self.model.take().expect("put back by the step before");
         let loss = pretraining_objective(&self.batch, true, false, &self.device);
         let batches = std::slice::from_ref(&self.batch);
-        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, (1, self.step));
+        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, StepId { seed: 1, step: self.step });
         self.model = Some(model);
         self.step += 1;
         report.expect("the loss is finite").loss
@@ -120,7 +120,7 @@ impl SyntheticClassifier {
         let model = BertForSequenceClassification::new(config, 1, &device);
         let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
         Self {
-            optimizer: AdamW::new(AdamWConfig::default(), &model).computing(config.compute),
+            optimizer: AdamW::new(AdamWConfig::default(), &model).with_compute(config.compute),
             model: Some(model),
             input: padded_input(config, batch, seq, &device),
             labels: int_vector(&labels, &device),
@@ -142,7 +142,7 @@ impl SyntheticClassifier {
                 MicroBatchLoss::new(total, Vec::new())
             };
         let batches = [(self.input.clone(), self.labels.clone())];
-        let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, 2e-5, (1, self.step));
+        let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, 2e-5, StepId { seed: 1, step: self.step });
         report.expect("the loss is finite");
         self.model = Some(model);
         self.step += 1;

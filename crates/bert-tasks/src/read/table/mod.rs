@@ -1,8 +1,7 @@
 //! Creates a task from a custom table of texts and labels.
 //!
 //! The training file and the names of its columns define a [`Task`] like the published ones, with the classes or the
-//! range found in the file. A [`Task`] is a small value that refers to its specification, so the specification of each
-//! table description is kept until the process ends. The rest of the code treats a table like any other task.
+//! range found in the file. The rest of the code treats a table like any other task.
 
 mod csv;
 mod label_form;
@@ -12,9 +11,8 @@ mod rows;
 pub use csv::for_each_record;
 pub use csv::records_of;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use bert_storage::Locate;
 
@@ -22,9 +20,8 @@ use super::lines::exists;
 use crate::error::{TaskError, TaskProblem};
 use crate::read::glue_tsv::label_of;
 use crate::task::example::{Example, Split, SplitFile};
-use crate::task::metric::Metric;
-use crate::task::spec::{Columns, Kind, TaskSpec};
-use crate::task::{TableDescription, TableTask, Task, catalog};
+use crate::task::spec::Columns;
+use crate::task::{TableDescription, Task};
 use label_form::canonical;
 use rows::{FORMS, Row, read_rows};
 
@@ -38,60 +35,6 @@ pub enum Labels<'a> {
     Classes(&'a [String]),
     /// Scores.
     Scores,
-}
-
-impl TableTask {
-    /// Returns the task for a description.
-    ///
-    /// # Errors
-    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
-    pub fn new(description: &TableDescription) -> Result<Self, TaskError> {
-        static KNOWN: Mutex<BTreeMap<(String, bool), TableTask>> = Mutex::new(BTreeMap::new());
-        let distinct: BTreeSet<&String> = description.columns.iter().collect();
-        if !matches!(description.columns.len(), 0 | 2 | 3)
-            || distinct.len() != description.columns.len()
-            || description.columns.iter().any(String::is_empty)
-        {
-            return Err(TaskError::TableColumns(description.columns.clone()));
-        }
-        let text = serde_json::to_string(description).expect("text and numbers");
-        let key = (text, description.test_has_labels);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(*known.entry(key).or_insert_with(|| TableTask {
-            description: Box::leak(Box::new(description.clone())),
-            spec: Box::leak(Box::new(specification(description))),
-        }))
-    }
-}
-
-fn kept(text: &str) -> &'static str {
-    Box::leak(text.to_string().into_boxed_str())
-}
-
-fn specification(description: &TableDescription) -> TaskSpec {
-    let labels: Vec<&'static str> = description.labels.iter().map(|label| kept(label)).collect();
-    let labels: &'static [&'static str] = Box::leak(labels.into_boxed_slice());
-    let columns: Vec<&'static str> = description.columns.iter().map(|name| kept(name)).collect();
-    let columns = match columns[..] {
-        [text_a, label] => Some(Columns { text_a, text_b: None, label }),
-        [text_a, text_b, label] => Some(Columns { text_a, text_b: Some(text_b), label }),
-        _ => None,
-    };
-    let common = TaskSpec {
-        columns,
-        pair: columns.is_some_and(|columns| columns.text_b.is_some()),
-        test_has_labels: description.test_has_labels,
-        ..catalog::TABLE
-    };
-    match description.range {
-        Some((min, max)) => TaskSpec {
-            kind: Kind::Regression { min, max },
-            metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
-            primary: Metric::Pearson,
-            ..common
-        },
-        None => TaskSpec { kind: Kind::Classification { labels }, class_names: labels, ..common },
-    }
 }
 
 /// A table's task, and remarks on its labels for the user.
@@ -116,10 +59,8 @@ pub fn describe(
     test: Option<&Path>,
 ) -> Result<DescribedTable, TaskError> {
     let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
-    let unread = TableTask::new(&description)?;
-    let Some(names) = unread.spec.columns else {
-        return Err(TaskError::TableColumns(columns.to_vec()));
-    };
+    let unread = Task::table(description.clone())?;
+    let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(columns.to_vec()))?;
     if let Some(test) = test {
         let rows = read_rows(test, names, false)?;
         description.test_has_labels = rows.iter().all(|row| row.label.is_some());
@@ -141,11 +82,11 @@ pub fn describe(
     } else {
         description.range = Some(range(files, names)?);
     }
-    Ok(DescribedTable { task: Task::Table(TableTask::new(&description)?), notes })
+    Ok(DescribedTable { task: Task::table(description)?, notes })
 }
 
 /// Returns the minimum and maximum score in some files.
-fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f32, f32), TaskError> {
+fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns<'_>) -> Result<(f32, f32), TaskError> {
     let mut range = (f32::INFINITY, f32::NEG_INFINITY);
     for path in files {
         for row in read_rows(path, names, true)? {
@@ -157,10 +98,10 @@ fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns) -> Result<(f
 }
 
 /// Returns the distinct labels, sorted as numbers if possible, else as text.
-fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, TaskError> {
+fn classes(rows: Vec<Row>, path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
     let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
     if !(2..=MOST_CLASSES).contains(&found.len()) {
-        let (column, found, most) = (names.label, found.len(), MOST_CLASSES);
+        let (column, found, most) = (names.label.to_string(), found.len(), MOST_CLASSES);
         return Err(TaskProblem::Classes { column, found, most }.located(path).into());
     }
     let mut found: Vec<String> = found.into_iter().collect();
@@ -170,7 +111,7 @@ fn classes(rows: Vec<Row>, path: &Path, names: Columns) -> Result<Vec<String>, T
     Ok(found)
 }
 
-fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
+fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, TaskError> {
     let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
     score.filter(|score| score.is_finite()).ok_or_else(|| {
         let (column, found, expected) = (names.label.to_string(), "not a number", "a score");
@@ -180,8 +121,8 @@ fn score(row: &Row, path: &Path, names: Columns) -> Result<f32, TaskError> {
 
 /// Returns the examples of a table, like [`crate::read_file`].
 pub fn read_table(
-    task: Task,
-    columns: Columns,
+    task: &Task,
+    columns: Columns<'_>,
     path: &Path,
     has_labels: bool,
 ) -> Result<Vec<Example>, TaskError> {
@@ -196,7 +137,7 @@ pub fn read_table(
 }
 
 /// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
-pub fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+pub fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
     let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
     let mut found = Vec::new();
     for name in &tried {
@@ -205,7 +146,7 @@ pub fn find_table(task: Task, dir: &Path, split: Split) -> Result<SplitFile, Tas
         }
     }
     match &found[..] {
-        [] => Err(TaskProblem::MissingSplit { task, split, tried }.located(dir).into()),
+        [] => Err(TaskProblem::MissingSplit { task: task.clone(), split, tried }.located(dir).into()),
         [name] => Ok(SplitFile { path: dir.join(name), is_sample: false }),
         _ => Err(TaskProblem::SeveralTables { split, found }.located(dir).into()),
     }

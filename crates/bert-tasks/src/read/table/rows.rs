@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 /// Reads all rows of a file; with `labelled`, each must have a label.
-pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result<Vec<Row>, TaskError> {
+pub(super) fn read_rows(path: &Path, columns: Columns<'_>, labelled: bool) -> Result<Vec<Row>, TaskError> {
     let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
     let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match end.as_str() {
@@ -47,8 +47,8 @@ pub(super) fn read_rows(path: &Path, columns: Columns, labelled: bool) -> Result
     some(table.rows, path)
 }
 
-struct Table {
-    columns: Columns,
+struct Table<'a> {
+    columns: Columns<'a>,
     labelled: bool,
     /// Set by the header.
     positions: Option<Positions>,
@@ -56,7 +56,7 @@ struct Table {
 }
 
 /// Returns the positions of the columns in a header.
-fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
+fn find(columns: Columns<'_>, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
     let label = place(header, columns.label);
     Ok(Positions {
         columns: header.len(),
@@ -67,7 +67,7 @@ fn find(columns: Columns, labelled: bool, header: &[impl AsRef<str>]) -> Result<
     })
 }
 
-impl Table {
+impl Table<'_> {
     /// Reads the header, or a row below it.
     fn record(
         &mut self,
@@ -159,10 +159,10 @@ const LABEL: &str = "a label";
 mod tests {
     use super::*;
 
-    const PAIR: Columns = Columns { text_a: "text", text_b: Some("other"), label: "label" };
-    const SINGLE: Columns = Columns { text_b: None, ..PAIR };
+    const PAIR: Columns<'static> = Columns { text_a: "text", text_b: Some("other"), label: "label" };
+    const SINGLE: Columns<'static> = Columns { text_b: None, ..PAIR };
 
-    fn rows(name: &str, text: &str, columns: Columns, labelled: bool) -> Result<Vec<Row>, String> {
+    fn rows(name: &str, text: &str, columns: Columns<'_>, labelled: bool) -> Result<Vec<Row>, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();

@@ -78,7 +78,7 @@ pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
             "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
             shape.sequences,
             shape.length,
-            needed.beside(&limit)
+            needed.describe(&limit)
         )),
     }
 }
@@ -168,7 +168,7 @@ impl StepMemory {
     }
 
     /// Describes the memory needed for each part, and the limit.
-    pub fn beside(&self, limit: &MemoryLimit) -> String {
+    pub fn describe(&self, limit: &MemoryLimit) -> String {
         format!(
             "a step needs about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits \
              of the vocabulary, {} for program and data), but {limit}",

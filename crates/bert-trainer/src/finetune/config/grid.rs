@@ -131,7 +131,7 @@ impl fmt::Display for GridReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finetune::objectives::holdout::tests::config;
+    use crate::finetune::data::holdout::tests::config;
 
     #[test]
     fn one_value_or_several() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::device::KernelChoice;
 #[cfg(feature = "cli")]
-use crate::compute::device_name::{DEVICE_HELP, DeviceName};
+use crate::compute::device::{DEVICE_HELP, DeviceName};
 use crate::compute::precision::PrecisionChoice;
 use crate::finetune::config::flag_values::{Choices, Seeds};
 use crate::initialization::InitializationChoice;

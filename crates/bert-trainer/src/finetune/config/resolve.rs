@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bert_model::{AdapterConfig, BottleneckForm};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::flag_values::Choices;
 use crate::compute::precision::PrecisionChoice;
@@ -16,7 +16,7 @@ use bert_tasks::{Kind, Split, Task};
 const NEEDS_LABELS: &str = "works with tasks that classify or score a text or a pair";
 
 /// The configuration with the task's defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolved {
     /// Number of epochs.
     pub num_train_epochs: f64,
@@ -27,6 +27,7 @@ pub struct Resolved {
     /// Maximum sequence length.
     pub max_seq_length: usize,
     /// Precision of matrix products.
+    #[serde(default)]
     pub precision: PrecisionChoice,
     /// Hidden size divided by the bottleneck size of an adapter.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ use crate::inference::model_folder::{ENCODER, record_of_encoder};
 use crate::run_dir::json_file::exists;
 
 /// The number of trained parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainedParameters {
     /// Trained parameters.
     pub trained: usize,

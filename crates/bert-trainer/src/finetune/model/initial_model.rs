@@ -4,7 +4,7 @@ use bert_data::DataSet;
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
 
 use crate::data_loader::DataLoader;
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::events::FinetuneEvent;
@@ -18,7 +18,7 @@ const TUNED_HEADS: [&str; 3] = ["classifier.", "head.", "qa_outputs."];
 /// Creates the initial weights for `--random-init`.
 fn fresh_weights(
     config: &FinetuneConfig,
-    text: &Text,
+    text: &ModelTokenizer,
     model: &BertConfig,
     seed: u64,
 ) -> Result<Option<FreshWeights>, Error> {

@@ -56,7 +56,7 @@ impl FinetuneConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finetune::objectives::holdout::tests::config;
+    use crate::finetune::data::holdout::tests::config;
 
     #[test]
     fn layers_are_counted_from_the_top() {

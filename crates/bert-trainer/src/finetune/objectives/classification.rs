@@ -16,7 +16,7 @@ use super::{Objective, Part};
 use crate::compute::host_tensors::int_vector;
 use crate::encoding::classifier::{Classifier, EVAL_BATCH, decide, predict_unless_stopped};
 use crate::encoding::examples::{ClassificationBatch, Features};
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::finetune::model::adapters;
 use crate::finetune::model::adapters::FusionReport;
@@ -151,7 +151,7 @@ impl<'a, M: Classifier> Labels<'a, M> {
         let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
         let set = |examples: Vec<Example>| {
             let labels = labels_of(&examples).unwrap_or_default();
-            let Text { tokenizer, vocabulary, .. } = &setup.opened.text;
+            let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.opened.text;
             let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
             LabelledSplit { examples, labels, features }
         };

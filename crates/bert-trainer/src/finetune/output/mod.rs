@@ -8,9 +8,9 @@ use std::path::Path;
 use bert_model::{Architecture, BertConfig, save_pretrained};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
 
-use crate::encoding::model_tokenizer::Text;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
-use crate::run_dir::incomplete_output::{Contents, Unfinished, is_marked};
+use crate::run_dir::incomplete_output::{Contents, OutputGuard, is_marked};
 
 /// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
 pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
@@ -28,7 +28,7 @@ const CONTENTS: Contents = Contents {
 
 /// The locked output folder.
 pub(super) struct Output {
-    unfinished: Unfinished<'static>,
+    unfinished: OutputGuard<'static>,
     _lock: OutputLock,
 }
 
@@ -40,7 +40,7 @@ impl Output {
         if folder.has(CONTENTS.last)? {
             return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
         }
-        let unfinished = Unfinished::begin(folder, CONTENTS, "choose another --output")?;
+        let unfinished = OutputGuard::begin(folder, CONTENTS, "choose another --output")?;
         let lock = unfinished.folder.lock(LOCK)?;
         Ok(Self { unfinished, _lock: lock })
     }
@@ -95,7 +95,7 @@ impl Output {
         name: &str,
         model: &M,
         config: &BertConfig,
-        text: &Text,
+        text: &ModelTokenizer,
     ) -> Result<(), Error> {
         let vocabulary = text.files(config.max_position_embeddings);
         Ok(save_pretrained(&mut self.sink(name), model, config, Some(vocabulary))?)

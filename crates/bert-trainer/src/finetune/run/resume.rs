@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compute::environment::computed_by;
+use crate::compute::environment::environment;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::objectives::{Answered, Objective};
@@ -35,7 +35,7 @@ use crate::finetune::run::lossless_json::{exact, inexact};
 use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::json_file::exists;
-use crate::run_dir::retention::Keep;
+use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamW;
 use crate::training::stop_flag::StopFlag;
 
@@ -102,7 +102,7 @@ impl<'a> SavedRuns<'a> {
         }
         saved.remove()?;
         folder.create()?;
-        folder.write_checksummed(RUN, &json!({ "identity": identity, "computed_by": computed_by() }))?;
+        folder.write_checksummed(RUN, &json!({ "identity": identity, "environment": environment() }))?;
         Ok(saved)
     }
 
@@ -119,17 +119,17 @@ impl<'a> SavedRuns<'a> {
         if !folder.has(RUN)? {
             return Ok(false);
         }
-        let elsewhere = compare(folder.path(), identity).map_err(|error| match error {
+        let environment_changes = compare(folder.path(), identity).map_err(|error| match error {
             Error::RunDiffers { differences, .. } => {
                 FolderProblem::TuningDiffers(differences).located(output.path()).into()
             }
             other => other,
         })?;
-        if !elsewhere.is_empty() {
+        if !environment_changes.is_empty() {
             tell(FinetuneEvent::Warning(format!(
                 "this fine-tuning began on another machine or with another program: {}. It continues, but its result \
                  may differ in the last bits",
-                elsewhere.join("; ")
+                environment_changes.join("; ")
             )));
         }
         Ok(true)
@@ -236,7 +236,7 @@ impl SavedRun<'_> {
             let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
             weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
             let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
-            CheckpointFolder::on(&self.folder).write(checkpoint, Keep::newest(1))?;
+            CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?;
             self.last = Instant::now();
         }
         match signal {

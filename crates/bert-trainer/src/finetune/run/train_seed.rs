@@ -71,7 +71,7 @@ impl<'a> Training<'a> {
 
     /// Returns the optimizer for a model.
     pub(crate) fn optimizer<M: Module>(&self, model: &M, opened: &Opened) -> AdamW {
-        let optimizer = AdamW::new(self.config.optimizer(), model).computing(opened.compute);
+        let optimizer = AdamW::new(self.config.optimizer(), model).with_compute(opened.compute);
         self.config.with_layer_rates(optimizer, opened.model.num_hidden_layers)
     }
 
@@ -100,7 +100,7 @@ impl<'a> Training<'a> {
             MicroBatchLoss::new(loss(model, batch, targets, mode), vec![])
         };
         let (seed, rate) = (self.seed, self.schedule.learning_rate(done));
-        let (model, report) = train_step(model, optimizer, &batches, loss, rate, (seed, done));
+        let (model, report) = train_step(model, optimizer, &batches, loss, rate, StepId { seed, step: done });
         let step = done + 1;
         let StepReport { loss, .. } = report.map_err(|NotFinite { report }| {
             let StepReport { loss, gradient_norm, .. } = report;
@@ -149,11 +149,11 @@ pub(crate) fn run_seed<O: Objective>(
         step == steps || seen / items != (seen - batch_size) / items
     };
     // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
-    let mut evaluation_is_owed = !at.losses.is_empty() && ends_epoch(at.step);
+    let mut evaluation_pending = !at.losses.is_empty() && ends_epoch(at.step);
     let mut stopped_early = at.step < steps && patience_is_over(&at);
 
-    while evaluation_is_owed || (at.step < steps && !stopped_early) {
-        if !evaluation_is_owed {
+    while evaluation_pending || (at.step < steps && !stopped_early) {
+        if !evaluation_pending {
             let batch = order.batch(at.step * batch_size, batch_size as usize);
             let loss_of = |model: &O::Model, batch: &O::Batch, targets: usize, mode: Mode| {
                 objective.loss(model, frozen.as_ref(), batch, targets, mode)
@@ -164,7 +164,7 @@ pub(crate) fn run_seed<O: Objective>(
             at.step += 1;
             at.losses.push(loss);
         }
-        evaluation_is_owed = false;
+        evaluation_pending = false;
         let last = at.step == steps;
         let epoch_ends = ends_epoch(at.step);
         if epoch_ends {
