@@ -14,6 +14,7 @@ use bert_data::{
     inspect, read_shard, verify,
 };
 use bert_storage::checksummed_json::{checksummed_json, verify_checksum};
+use bert_tasks::{Labels, Task, describe_table, read_file};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -22,7 +23,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 pub(crate) type Check = (&'static str, fn(&[u8]));
 
 /// All targets of the data crates; `model_checks.rs` has the targets of the model crates.
-pub(crate) const CHECKS: [Check; 9] = [
+pub(crate) const CHECKS: [Check; 11] = [
     ("text", text),
     ("tokenizer", tokenizer),
     ("pairs", pairs),
@@ -32,6 +33,8 @@ pub(crate) const CHECKS: [Check; 9] = [
     ("shard", shard),
     ("tokenizer_json", tokenizer_json),
     ("jsonl", jsonl),
+    ("tsv", tsv),
+    ("table", table),
 ];
 
 /// Returns a folder of this process, in memory if the system has a memory file system.
@@ -427,5 +430,35 @@ pub(crate) fn jsonl(bytes: &[u8]) {
     ];
     for (name, json) in layouts {
         assert_eq!(json_texts(name, json.as_bytes()).as_ref(), Some(&texts), "{name}: {json}");
+    }
+}
+
+/// Checks a task file, for each of the tasks.
+pub(crate) fn tsv(bytes: &[u8]) {
+    let path = file("train.tsv", bytes);
+    for task in Task::ALL {
+        for has_labels in [true, false] {
+            if let Ok(examples) = read_file(task, &path, has_labels) {
+                assert!(!examples.is_empty(), "{task}: no examples is an error");
+            }
+        }
+    }
+}
+
+/// Checks a table of texts and labels, in each format, with classes and with scores: an accepted table has examples.
+pub(crate) fn table(bytes: &[u8]) {
+    let columns = ["text", "pair", "label"].map(String::from);
+    for name in ["table.csv", "table.tsv", "table.jsonl", "table.parquet"] {
+        let path = file(name, bytes);
+        for columns in [&columns[..], &[columns[0].clone(), columns[2].clone()]] {
+            for labels in [Labels::Classes(&columns[..2]), Labels::Scores] {
+                let Ok(described) = describe_table(columns, labels, &path, &path, None) else { continue };
+                for has_labels in [true, false] {
+                    if let Ok(examples) = read_file(described.task, &path, has_labels) {
+                        assert!(!examples.is_empty(), "{name}: no examples is an error");
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,11 +1,8 @@
-//! See `model_checks::table`.
+//! See `checks::table`.
 #![no_main]
 
 #[path = "../checks.rs"]
 #[expect(dead_code, reason = "the other targets' checks")]
 mod checks;
-#[path = "../model_checks.rs"]
-#[expect(dead_code, reason = "the other targets' checks")]
-mod model_checks;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| model_checks::table(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::table(bytes));

@@ -1,11 +1,8 @@
-//! See `model_checks::tsv`.
+//! See `checks::tsv`.
 #![no_main]
 
 #[path = "../checks.rs"]
 #[expect(dead_code, reason = "the other targets' checks")]
 mod checks;
-#[path = "../model_checks.rs"]
-#[expect(dead_code, reason = "the other targets' checks")]
-mod model_checks;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| model_checks::tsv(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::tsv(bytes));
