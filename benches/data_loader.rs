@@ -154,8 +154,8 @@ fn rate(data: &Path, args: &Args, buckets: usize) -> (f64, f64) {
         for batch in 0..batches {
             let first = batch * args.batch_size as u64;
             let batch = loader.batch(first, args.batch_size).expect("a batch");
-            cells += batch.input_mask.len();
-            real += batch.input_mask.iter().map(|&real| i64::from(real)).sum::<i64>();
+            cells += batch.padded.input_mask.len();
+            real += batch.padded.input_mask.iter().map(|&real| i64::from(real)).sum::<i64>();
         }
         padding = 1.0 - real as f64 / cells as f64;
         best = best.max((batches * args.batch_size as u64) as f64 / start.elapsed().as_secs_f64());

@@ -10,7 +10,7 @@ use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::export_fresh;
 use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, finetune};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice};
-use bert_trainer::training::stop_flag::StopFlag;
+use bert_trainer::StopFlag;
 
 const ROWS: &str = "text\tlabel\nthe sun is warm today\tgood\nthe rain is cold today\tbad\n\
                     a warm and sunny day\tgood\na cold and rainy day\tbad\n";
@@ -25,16 +25,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(at("train.tsv"), ROWS)?;
     std::fs::write(at("dev.tsv"), ROWS)?;
 
-    let config = FinetuneConfig {
-        columns: vec!["text".to_owned(), "label".to_owned()],
-        ..FinetuneConfig::new("table".parse()?, checkpoint, at("tuned"))
-    };
-    let config = config
+    let config = FinetuneConfig::new("table".parse()?, checkpoint, at("tuned"))
+        .with_columns(vec!["text".to_owned(), "label".to_owned()])
         .with_data(folder.path())
         .with_seeds(Seeds(vec![1, 2, 3]))
-        .with_num_train_epochs(Choices::One(20.0))
-        .with_train_batch_size(Choices::One(4))
-        .with_learning_rate(Choices::One(1e-3))
+        .with_num_train_epochs(Choices::Single(20.0))
+        .with_train_batch_size(Choices::Single(4))
+        .with_learning_rate(Choices::Single(1e-3))
         .with_max_seq_length(16);
     let report = finetune(&config, false, &StopFlag::default(), &mut |_| {})?;
     for metric in &report.dev.metrics {
@@ -54,8 +51,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
-    let (text, output) =
-        (ModelTokenizer::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?, folder.join("fresh"));
+    let (text, output) = (
+        ModelTokenizer::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?,
+        folder.join("fresh"),
+    );
     let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;
     export_fresh(&weights, &BertConfig::preset(Preset::Tiny, 17), 1, &text, &output)?;
     Ok(output)

@@ -10,7 +10,7 @@ use bert_trainer::DeviceName;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
 use bert_trainer::training::lr_schedule::{Schedule, ScheduleKind};
-use bert_trainer::training::step::{MicroBatchLoss, train_step};
+use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 
 const SEED: u64 = 1;
 const BATCH: usize = 16;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Losses are sums, divided once by the number of targets of the global batch, for any number of micro-batches.
         let normalizer = LossNormalizer {
             masked_lm: batch.num_predictions() as f64,
-            next_sentence: Some(batch.batch_size as f64),
+            next_sentence: Some(batch.batch_size() as f64),
         };
         let micro_batches = batch.split(2);
         let (trained, report) = train_step(
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
             },
             schedule.learning_rate(step),
-            (SEED, step),
+            StepId { seed: SEED, step },
         );
         model = trained;
         let report = report.map_err(|problem| format!("step {step} is not finite: {problem:?}"))?;

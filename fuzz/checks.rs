@@ -14,7 +14,7 @@ use bert_data::{
     inspect, read_shard, verify,
 };
 use bert_storage::checksummed_json::{checksummed_json, verify_checksum};
-use bert_tasks::{Labels, Task, describe_table, read_file};
+use bert_tasks::{TableLabels, Task, describe_table, read_file};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -438,7 +438,7 @@ pub(crate) fn tsv(bytes: &[u8]) {
     let path = file("train.tsv", bytes);
     for task in Task::ALL {
         for has_labels in [true, false] {
-            if let Ok(examples) = read_file(task, &path, has_labels) {
+            if let Ok(examples) = read_file(&task, &path, has_labels) {
                 assert!(!examples.is_empty(), "{task}: no examples is an error");
             }
         }
@@ -451,10 +451,10 @@ pub(crate) fn table(bytes: &[u8]) {
     for name in ["table.csv", "table.tsv", "table.jsonl", "table.parquet"] {
         let path = file(name, bytes);
         for columns in [&columns[..], &[columns[0].clone(), columns[2].clone()]] {
-            for labels in [Labels::Classes(&columns[..2]), Labels::Scores] {
+            for labels in [TableLabels::Classes(&columns[..2]), TableLabels::Scores] {
                 let Ok(described) = describe_table(columns, labels, &path, &path, None) else { continue };
                 for has_labels in [true, false] {
-                    if let Ok(examples) = read_file(described.task, &path, has_labels) {
+                    if let Ok(examples) = read_file(&described.task, &path, has_labels) {
                         assert!(!examples.is_empty(), "{name}: no examples is an error");
                     }
                 }

@@ -7,43 +7,43 @@ use std::time::{Duration, Instant};
 use crate::common::{Ended, Folder, articles, ended, entailment};
 
 /// How a command is run.
-enum Try {
-    /// Until it ends.
-    Whole(&'static str),
-    /// Until it ends, with a text on its standard input.
-    Piped(&'static str, &'static str),
-    /// Until a file exists; then the long-running command is stopped.
-    Until(&'static str, &'static str),
+enum RunMode {
+    /// UntilFile it ends.
+    ToEnd(&'static str),
+    /// UntilFile it ends, with a text on its standard input.
+    WithInput(&'static str, &'static str),
+    /// UntilFile a file exists; then the long-running command is stopped.
+    UntilFile(&'static str, &'static str),
 }
 
-use Try::{Piped, Until, Whole};
+use RunMode::{ToEnd, UntilFile, WithInput};
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [(&str, Try); 21] = [
-    ("export", Whole("bert export tiny-en exported")),
-    ("make-vocab", Whole("bert make-vocab --input train.txt --output vocab.txt")),
+const CASES: [(&str, RunMode); 21] = [
+    ("export", ToEnd("bert export tiny-en exported")),
+    ("make-vocab", ToEnd("bert make-vocab --input train.txt --output vocab.txt")),
     (
         "make-pretrain-data",
-        Whole("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
+        ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
     ),
-    ("inspect", Whole("bert inspect data")),
-    ("verify", Whole("bert verify data")),
-    ("evaluate", Whole("bert evaluate --data data")),
-    ("init", Whole("bert init --model tiny --vocab vocab.txt --output fresh")),
-    ("merge", Whole("bert merge parts")),
-    ("pretrain", Until("pretrain --data data --model tiny --output run --steps 1", "run/run.json")),
-    ("recipes", Whole("bert recipes")),
-    ("fill-mask", Whole("bert fill-mask 'The river is [MASK].'")),
-    ("attention", Whole("bert attention 'The river is long.'")),
-    ("features", Piped("bert features --input -", "The river is long.\n")),
-    ("probe", Whole("bert probe 'The river is [MASK].' --replace river=sea")),
-    ("finetune", Whole("finetune --task rte --data glue --output tuned")),
-    ("predict", Piped("bert predict --model tuned --input -", "")),
-    ("report", Whole("bert report tuned")),
-    ("scores", Whole("bert scores tuned")),
-    ("glue", Whole("bert glue --data glue --output all")),
-    ("multitask", Whole("bert multitask --data glue --tasks rte,sst-2 --output both")),
-    ("quickstart", Until("bert quickstart", "out/quickstart")),
+    ("inspect", ToEnd("bert inspect data")),
+    ("verify", ToEnd("bert verify data")),
+    ("evaluate", ToEnd("bert evaluate --data data")),
+    ("init", ToEnd("bert init --model tiny --vocab vocab.txt --output fresh")),
+    ("merge", ToEnd("bert merge parts")),
+    ("pretrain", UntilFile("pretrain --data data --model tiny --output run --steps 1", "run/run.json")),
+    ("recipes", ToEnd("bert recipes")),
+    ("fill-mask", ToEnd("bert fill-mask 'The river is [MASK].'")),
+    ("attention", ToEnd("bert attention 'The river is long.'")),
+    ("features", WithInput("bert features --input -", "The river is long.\n")),
+    ("probe", ToEnd("bert probe 'The river is [MASK].' --replace river=sea")),
+    ("finetune", ToEnd("finetune --task rte --data glue --output tuned")),
+    ("predict", WithInput("bert predict --model tuned --input -", "")),
+    ("report", ToEnd("bert report tuned")),
+    ("scores", ToEnd("bert scores tuned")),
+    ("glue", ToEnd("bert glue --data glue --output all")),
+    ("multitask", ToEnd("bert multitask --data glue --tasks rte,sst-2 --output both")),
+    ("quickstart", UntilFile("bert quickstart", "out/quickstart")),
 ];
 
 #[test]
@@ -53,14 +53,15 @@ fn every_command_starts_with_its_defaults() {
     nine_tasks(&folder);
     let help = folder.ok("bert --help").stdout;
     let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
-    let listed = commands.lines().take_while(|line| !line.is_empty());
+    // A name is indented by two columns, a further line of a description by more.
+    let listed = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
     let mut names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
     names.retain(|name| *name != "help");
     names.extend(["make-pretrain-data", "pretrain", "finetune"]);
-    let mut tried: Vec<&str> = CASES.iter().map(|(name, _)| *name).collect();
+    let mut tested: Vec<&str> = CASES.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
-    tried.sort_unstable();
-    assert_eq!(names, tried, "a command without a case, or a case without a command");
+    tested.sort_unstable();
+    assert_eq!(names, tested, "a command without a case, or a case without a command");
     for (name, case) in &CASES {
         if *name == "merge" {
             let data = "make-pretrain-data --input train.txt --vocab exported/vocab.txt --output parts";
@@ -69,9 +70,9 @@ fn every_command_starts_with_its_defaults() {
             }
         }
         let (ended, may_be_stopped) = match case {
-            Whole(line) => (folder.run(line), false),
-            Piped(line, text) => (piped(&folder, line, text), false),
-            Until(line, file) => (until(&folder, line, file), true),
+            ToEnd(line) => (folder.run(line), false),
+            WithInput(line, text) => (piped(&folder, line, text), false),
+            UntilFile(line, file) => (until(&folder, line, file), true),
         };
         let good = ended.code == Some(0) || (may_be_stopped && ended.code == Some(143));
         assert!(good, "{name}: {:?}\n{}", ended.code, ended.stderr);

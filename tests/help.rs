@@ -7,6 +7,9 @@ use crate::common::Folder;
 /// Width of the terminal in columns.
 const COLUMNS: usize = 80;
 
+/// Maximum number of lines of `-h`.
+const MAX_SHORT_HELP: usize = 100;
+
 /// Returns the programs and the commands of `bert`.
 fn commands(folder: &Folder) -> Vec<String> {
     let help = folder.ok("bert --help").stdout;
@@ -38,6 +41,27 @@ fn help_wraps_at_the_width_of_the_terminal() {
                 assert!(width <= COLUMNS, "{command} {flag}: {width} columns: {line}");
             }
         }
+    }
+}
+
+#[test]
+fn help_groups_flags_under_headings() {
+    let folder = Folder::new();
+    for (program, headings) in [
+        ("make-pretrain-data", ["Text:", "Tokenization:", "Instances:", "Masking:", "Shards:"]),
+        ("pretrain", ["Initial weights:", "Training:", "Optimizer:", "Evaluation:", "Compute:"]),
+        ("finetune", ["Training:", "Optimizer:", "Adapters:", "Custom table (--task table):", "Compute:"]),
+    ] {
+        let [short, long] = ["-h", "--help"].map(|flag| folder.ok(&format!("{program} {flag}")).stdout);
+        for heading in headings {
+            for help in [&short, &long] {
+                assert!(help.lines().any(|line| line == heading), "{program}: {heading}\n{help}");
+            }
+        }
+        assert!(short.contains("Examples:\n") && long.contains("Examples:\n"), "{program}");
+        assert!(long.contains("Exit codes:"), "{program}");
+        let lines = short.lines().count();
+        assert!(lines <= MAX_SHORT_HELP, "{program} -h has {lines} lines\n{short}");
     }
 }
 

@@ -85,7 +85,7 @@ fn config_file_rejects_unknown_keys_and_values() {
     folder.ok("make-pretrain-data --config options.json --output data");
     assert_eq!(folder.checksummed("data/manifest.json")["config"]["dupe_factor"], 2);
     for (name, text, named) in [
-        ("key.json", r#"{ "dupe_facto": 3 }"#, "unknown field `dupe_facto`"),
+        ("key.json", r#"{ "dupe_facto": 3 }"#, "unknown field `dupe_facto`; did you mean `dupe_factor`?"),
         ("value.json", r#"{ "nsp": "maybe" }"#, "unknown variant `maybe`"),
         ("text.json", "dupe_factor = 3", "expected value"),
         ("saved.json", r#"{ "config": { "dupe_facto": 3 } }"#, "unknown field `dupe_facto`"),
@@ -142,7 +142,8 @@ fn saved_configurations_repeat_their_runs() {
     let ended = folder.run("pretrain --config wrong.json --output x");
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("wrong.json") && ended.stderr.contains("unknown field `stepz`"),
+        ended.stderr.contains("wrong.json")
+            && ended.stderr.contains("unknown field `stepz`; did you mean `steps`?"),
         "{}",
         ended.stderr
     );

@@ -33,7 +33,7 @@ fn concurrent_parts_merge_to_the_whole_data_set() {
     let ended = folder.ok(&part(2).replace(FLAGS, &named));
     assert!(ended.stdout.contains("part 2 of 4: 1 shard, "), "{}", ended.stdout);
     let ended = folder.ok(&part(4));
-    assert!(ended.stderr.contains("finished before") && ended.stderr.contains("nothing to write"));
+    assert!(ended.stderr.contains("already complete"), "{}", ended.stderr);
     folder.ok("bert merge parts");
     folder.ok("bert verify parts");
     assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
@@ -71,7 +71,7 @@ fn parts_with_scratch_print_the_merge_command() {
     assert_eq!(again.stderr, "", "--quiet");
     folder.ok("bert merge parts --scratch fast");
     let again = folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
-    assert!(again.stderr.contains("finished before"), "{}", again.stderr);
+    assert!(again.stderr.contains("already complete"), "{}", again.stderr);
     let ended = folder.run("bert merge parts --scratch none");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
 }
@@ -101,7 +101,7 @@ fn full_stdout_is_reported() {
     let ended = command.stdout(full).output().expect("the program starts");
     let message = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{message}");
-    assert!(message.contains("the work is done") && message.contains("standard output"), "{message}");
+    assert!(message.contains("the work is complete") && message.contains("standard output"), "{message}");
     folder.ok("bert verify data");
 }
 

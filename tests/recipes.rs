@@ -63,9 +63,10 @@ fn invalid_recipes_are_rejected() {
         "{}",
         ended.stderr
     );
+    folder.refused(&format!("pretrain --recipe labtop {flags}"), 2, "did you mean `laptop`?");
     for (text, message) in [
         ("title = 1", "mine.toml: not a valid configuration"),
-        ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rat = 1", "learning_rat"),
+        ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rat = 1", "did you mean `learning_rate`?"),
         ("title = \"a\"\nabout = \"b\"\n[pretrain]\nlearning_rate = \"high\"", "learning"),
         ("title = \"a\"\nabout = \"b\"\n[tuning]\nlearning_rate = 1", "tuning"),
     ] {

@@ -82,11 +82,11 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 pub fn print_result<T: serde::Serialize>(
     json: bool,
     value: &T,
-    words: impl FnOnce(&T) -> String,
+    format: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
     match json {
         true => print_json(value),
-        false => print(words(value).trim_end()),
+        false => print(format(value).trim_end()),
     }
 }
 

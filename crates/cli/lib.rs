@@ -29,6 +29,7 @@ pub mod exit;
 pub mod progress;
 pub mod recipe;
 pub mod results;
+pub mod run_args;
 pub mod saved_config;
 pub mod signals;
 pub mod terminal;

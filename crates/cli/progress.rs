@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::terminal::visible;
 
 /// Interval between progress lines when stderr is not a terminal.
-const EVERY: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Progress display of a piece of work.
 pub struct Progress {
@@ -58,7 +58,7 @@ impl Progress {
                 // A resumed run does not begin at 0.
                 bar.reset_eta();
             }
-        } else if !self.quiet && self.last_line.elapsed() >= EVERY {
+        } else if !self.quiet && self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
             let of = if self.total == 0 { String::new() } else { format!("/{}", self.total) };
             let rate = done.saturating_sub(first) as f64 / begun.elapsed().as_secs_f64();
@@ -80,16 +80,16 @@ impl Progress {
     /// Prints a permanent line above the bar.
     pub fn line(&self, text: &str) {
         if !self.quiet {
-            self.above_the_bar(text);
+            self.print_above_bar(text);
         }
     }
 
     /// Prints a warning above the bar, even with `--quiet`.
     pub fn warn(&self, text: &str) {
-        self.above_the_bar(&format!("warning: {text}"));
+        self.print_above_bar(&format!("warning: {text}"));
     }
 
-    fn above_the_bar(&self, text: &str) {
+    fn print_above_bar(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(visible(text)),
             None => print_stderr(text),

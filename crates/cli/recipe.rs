@@ -6,13 +6,10 @@
 use std::path::Path;
 
 use bert_data::{Error, OptionError};
-use bert_storage::read_limited;
+use bert_storage::{did_you_mean, read_limited};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Map, Value};
-
-/// The clap id of `--recipe`.
-pub const RECIPE: &str = "recipe";
 
 /// Maximum size of a recipe file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -55,7 +52,8 @@ pub fn parse_name(name: &str) -> Result<String, String> {
     if names().any(|known| known == name) || Path::new(name).is_file() {
         return Ok(name.to_owned());
     }
-    Err(format!("not a recipe and not a file; the recipes are {}", names().collect::<Vec<_>>().join(", ")))
+    let known = names().collect::<Vec<_>>().join(", ");
+    Err(format!("not a recipe and not a file; the recipes are {known}{}", did_you_mean(name, names())))
 }
 
 /// Returns the text of a recipe, given by name or as a file.

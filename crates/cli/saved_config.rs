@@ -6,60 +6,116 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use bert_data::{Error, OptionError};
-use bert_storage::read_limited;
+use bert_storage::{did_you_mean, read_limited};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
 use crate::command_line;
-use crate::recipe::{RECIPE, Recipe};
+use crate::recipe::{Recipe, parse_name};
 
 /// The clap id of `--config`, whose value is a path.
-pub const CONFIG_FILE: &str = "config_file";
+const CONFIG_FILE: &str = "config_file";
+
+/// The clap id of `--recipe`.
+const RECIPE: &str = "recipe";
 
 /// Maximum size of a configuration file in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Parses the arguments of a program. Options of its configuration `C` that the command line does not give come from
-/// `--config`, which `read` reads, or from the section of `--recipe` that `part` selects and may adapt to the options of
-/// the command line. Exits the process on a usage error.
+/// `--config`, for programs that save their options.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ConfigArgs {
+    /// Read options from a JSON file or from an earlier output (its folder, run.json, report.json or manifest.json);
+    /// command-line flags override them.
+    #[arg(long = "config", id = CONFIG_FILE, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+}
+
+/// `--config` and `--recipe`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RecipeArgs {
+    /// The saved options.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+
+    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
+    #[arg(long, id = RECIPE, value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = CONFIG_FILE)]
+    pub recipe: Option<String>,
+}
+
+/// A program whose options are saved in its output, and read back with `--config`.
+pub trait Program: CommandFactory + FromArgMatches {
+    /// The saved options.
+    type Config: Serialize + DeserializeOwned;
+
+    /// Name of the file in the output folder that contains the options.
+    const SAVED_AS: &str;
+
+    /// Returns the options to fill in.
+    fn config(&mut self) -> &mut Self::Config;
+
+    /// Returns the options in a file or an output folder.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
+    fn read_saved(path: &Path) -> anyhow::Result<Map<String, Value>> {
+        let mut file = read(path, Self::SAVED_AS)?;
+        let Some(config) = file.remove("config") else { return Ok(file) };
+        Ok(serde_json::from_value(config).map_err(|source| invalid(path, source))?)
+    }
+
+    /// Returns the options of this program in a recipe, given the flags on the command line.
+    fn options_of(_recipe: Recipe, _given: &ArgMatches) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+/// Parses the arguments of a program. Options that the command line does not give come from `--config` or `--recipe`.
+/// Exits the process on a usage error.
 ///
 /// # Errors
-/// Returns the errors of `read`; [`OptionError::File`] for a key or value that `C` does not have.
-pub fn parse<A, C>(
-    read: impl Fn(&Path) -> anyhow::Result<Map<String, Value>>,
-    part: impl Fn(Recipe, &ArgMatches) -> Map<String, Value>,
-    config: impl Fn(&mut A) -> &mut C,
-) -> anyhow::Result<A>
-where
-    A: CommandFactory + FromArgMatches,
-    C: Serialize + DeserializeOwned,
-{
+/// Fails if the file cannot be read; [`OptionError::File`] for an unknown key or an invalid value.
+pub fn parse<A: Program>() -> anyhow::Result<A> {
     let (command, mut line): (_, Vec<OsString>) = (A::command(), command_line::arguments().collect());
     // Usage errors are reported below, when the whole command line is parsed.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();
     let recipe = given.try_get_one::<String>(RECIPE).ok().flatten();
     let (path, mut saved) = match (file, recipe) {
-        (Some(path), _) => (path.clone(), read(path)?),
-        (None, Some(name)) => (PathBuf::from(name), part(Recipe::read(name)?, &given)),
+        (Some(path), _) => (path.clone(), A::read_saved(path)?),
+        (None, Some(name)) => (PathBuf::from(name), A::options_of(Recipe::read(name)?, &given)),
         (None, None) => return Ok(arguments(command, line)),
     };
-    saved.retain(|key, _| !is_decided(&command, &given, key));
+    saved.retain(|key, _| !is_set_or_excluded(&command, &given, key));
     line.extend(saved.iter().filter_map(|(key, value)| flag(&command, key, value)));
     let mut arguments: A = arguments(command, line);
-    let config = config(&mut arguments);
     // Merge as JSON, not only as flags: this covers lists and switches, and keeps text unchanged (a path may contain a
     // comma).
-    let mut merged = serde_json::to_value(&*config)?;
+    let mut merged = serde_json::to_value(&*arguments.config())?;
+    check_keys(&path, &saved, &merged)?;
     for (key, value) in saved {
         merged[key] = value;
     }
-    let invalid = |source| Error::from(OptionError::File { path, source });
-    *config = serde_json::from_value(merged).map_err(invalid)?;
+    *arguments.config() = serde_json::from_value(merged).map_err(|source| invalid(&path, source))?;
     Ok(arguments)
+}
+
+/// Rejects the first key that `known`, a configuration as JSON, does not have.
+///
+/// # Errors
+/// [`OptionError::File`] naming the key, and the known key that is most like it.
+pub fn check_keys(path: &Path, saved: &Map<String, Value>, known: &Value) -> Result<(), Error> {
+    let Some(unknown) = saved.keys().find(|key| known.get(key).is_none()) else { return Ok(()) };
+    let keys = known.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let reason = format!("unknown field `{unknown}`{}", did_you_mean(unknown, keys));
+    Err(invalid(path, serde_json::Error::custom(reason)))
+}
+
+fn invalid(path: &Path, source: serde_json::Error) -> Error {
+    OptionError::File { path: path.to_owned(), source }.into()
 }
 
 fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> A {
@@ -67,8 +123,8 @@ fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> A {
 }
 
 /// Returns whether the command line gives an option, or another option that conflicts with it.
-fn is_decided(command: &Command, given: &ArgMatches, key: &str) -> bool {
-    let on_line = |id: &str| {
+fn is_set_or_excluded(command: &Command, given: &ArgMatches, key: &str) -> bool {
+    let is_on_line = |id: &str| {
         given.ids().any(|found| found.as_str() == id)
             && given.value_source(id) == Some(ValueSource::CommandLine)
     };
@@ -76,7 +132,7 @@ fn is_decided(command: &Command, given: &ArgMatches, key: &str) -> bool {
         command.get_arg_conflicts_with(a).iter().any(|other| other.get_id() == b.get_id())
     };
     let Some(option) = command.get_arguments().find(|arg| arg.get_id() == key) else { return false };
-    let mut others = command.get_arguments().filter(|arg| on_line(arg.get_id().as_str()));
+    let mut others = command.get_arguments().filter(|arg| is_on_line(arg.get_id().as_str()));
     others.any(|other| other.get_id() == key || conflicts(option, other) || conflicts(other, option))
 }
 
@@ -91,19 +147,14 @@ fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
     Some(format!("--{}={text}", option.get_long()?).into())
 }
 
-/// Returns the options in a JSON file, or in the `"config"` of the file `saved_as` in an output folder.
+/// Returns the JSON object in a file, or in the file `saved_as` of a folder.
 ///
 /// # Errors
 /// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
 pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
     let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
     let text = read_limited(&path, MAX_BYTES).map_err(bert_storage::Error::io("read", &path))?;
-    let invalid = |source| Error::from(OptionError::File { path: path.clone(), source });
-    let mut options: Map<String, Value> = serde_json::from_slice(&text).map_err(invalid)?;
-    match options.remove("config") {
-        None => Ok(options),
-        Some(config) => Ok(serde_json::from_value(config).map_err(invalid)?),
-    }
+    Ok(serde_json::from_slice(&text).map_err(|source| invalid(&path, source))?)
 }
 
 #[cfg(test)]

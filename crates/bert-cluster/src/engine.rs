@@ -96,8 +96,8 @@ impl Engine {
                     receipts = receipts => receipts,
                     () = scheduler.lost() => {
                         let seconds = scheduler.patience.as_secs();
-                        let said = format!("{} has had no executors for {seconds} s", scheduler.address);
-                        Err(DataFusionError::Execution(said))
+                        let message = format!("{} has had no executors for {seconds} s", scheduler.address);
+                        Err(DataFusionError::Execution(message))
                     }
                 }
             }
@@ -132,9 +132,9 @@ impl Engine {
     /// parts return their receipts at once.
     fn lost_receipts(&self, error: &DataFusionError) -> bool {
         let Self::Ballista(scheduler) = self else { return false };
-        let said = error.to_string();
-        let of_job = said.contains("Job ") && said.contains(" failed: ");
-        !of_job && !said.contains(&scheduler.address)
+        let message = error.to_string();
+        let job_failed = message.contains("Job ") && message.contains(" failed: ");
+        !job_failed && !message.contains(&scheduler.address)
     }
 }
 
@@ -160,7 +160,7 @@ fn one_of_each(engine: &Engine, mut receipts: Vec<Receipt>, parts: u32) -> Resul
     Ok(receipts)
 }
 
-/// Builds a data set in `parts` parts. Calls `told` with each stage as it begins.
+/// Builds a data set in `parts` parts. Calls `on_message` with the beginning and the result of each stage.
 ///
 /// # Errors
 /// Any [`Error`]; the output folder then contains no new data set, and the next attempt reuses the finished parts in
@@ -169,22 +169,22 @@ pub async fn build(
     engine: &Engine,
     config: &BuildConfig,
     parts: u32,
-    told: &mut dyn FnMut(&str),
+    on_message: &mut dyn FnMut(&str),
 ) -> Result<Manifest> {
     config.check()?;
     if config.overwrite {
         return Err(Error::Overwrite);
     }
     for stage in [Stage::Tokenize, Stage::Shards] {
-        told(&format!("{stage} in {parts} parts on {engine}"));
+        on_message(&format!("{stage} in {parts} parts on {engine}"));
         let receipts = engine.stage(Work::new(stage, config, parts)).await?;
         let seconds: f64 = receipts.iter().map(|receipt| receipt.seconds).sum();
         let longest = receipts.iter().map(|receipt| receipt.seconds).fold(0.0, f64::max);
         let count: u64 = receipts.iter().map(|receipt| receipt.count).sum();
         let what = if stage == Stage::Tokenize { "tokens" } else { "rows" };
-        told(&format!("{count} {what}; {seconds:.1} s of work, the longest part {longest:.1} s"));
+        on_message(&format!("{count} {what}; {seconds:.1} s of work, the longest part {longest:.1} s"));
     }
-    told("checking and committing");
+    on_message("checking and committing");
     let folder = config.output.clone().unwrap_or_default();
     let scratch = config.scratch.clone();
     let merged = move || merge_with_scratch(&folder, scratch.as_deref(), &mut |_| {});
@@ -208,10 +208,10 @@ mod tests {
         assert_eq!(parts_of(&once), Ok(vec![1, 2, 3]));
         let again = Receipt { seconds: 7.0, ..receipt(2, 20) };
         assert_eq!(parts_of(&[&once[..], &[again]].concat()), Ok(vec![1, 2, 3]));
-        let (said, code) = parts_of(&[&once[..], &[receipt(2, 21)]].concat()).unwrap_err();
-        assert!(said.contains("2 different receipts of part 2") && code == 3, "{said}");
-        let (said, code) = parts_of(&once[1..]).unwrap_err();
-        assert!(said.contains("0 different receipts of part 2") && code == 3, "{said}");
+        let (message, code) = parts_of(&[&once[..], &[receipt(2, 21)]].concat()).unwrap_err();
+        assert!(message.contains("2 different receipts of part 2") && code == 3, "{message}");
+        let (message, code) = parts_of(&once[1..]).unwrap_err();
+        assert!(message.contains("0 different receipts of part 2") && code == 3, "{message}");
         let failed = Receipt { failure: Some(("no input".to_owned(), 2)), ..receipt(1, 0) };
         assert_eq!(parts_of(&[&once[..], &[failed]].concat()), Err(("part 1: no input".to_owned(), 2)));
     }

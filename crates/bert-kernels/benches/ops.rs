@@ -11,7 +11,7 @@ use bert_kernels::embeddings::{Tables, embeddings};
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
-use bert_kernels::self_attention::self_attention;
+use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels, adamw};
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use rayon::prelude::*;
@@ -69,8 +69,11 @@ fn main() {
     let weights: [Tensor<1>; 3] =
         std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
     compare("projections + attention", |compute| {
-        let projections =
-            std::array::from_fn(|i| (weights[i].clone().reshape([hidden, hidden]), vectors[i].clone()));
+        let [query, key, value] = std::array::from_fn(|i| Projection {
+            weight: weights[i].clone().reshape([hidden, hidden]),
+            bias: vectors[i].clone(),
+        });
+        let projections = QkvProjections { query, key, value };
         backward(self_attention(compute, state(0), projections, bias.clone(), heads, 0.125, dropout));
     });
     let wide_weight = random(&[hidden, 4 * hidden]);

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use bert_kernels::masked_lm_loss::masked_lm_nll;
-use bert_kernels::self_attention::self_attention;
+use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Precision, dense, has_bf16_instructions};
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 
@@ -70,7 +70,8 @@ fn attention(batch: usize, hidden: usize, heads: usize) {
     let mask = Tensor::zeros([batch, 1, 1, seq], &Device::flex().autodiff());
     let flops = 3 * 2 * batch * seq * (3 * hidden * hidden + 2 * seq * hidden);
     compare(&format!("attention {batch} x {seq} x {hidden}"), flops, |compute| {
-        let projections = weights.clone().map(|weight| (weight, bias.clone()));
+        let [query, key, value] = weights.clone().map(|weight| Projection { weight, bias: bias.clone() });
+        let projections = QkvProjections { query, key, value };
         let dropout = Dropout::new(1, 0.1);
         self_attention(compute, x.clone(), projections, mask.clone(), heads, 0.125, dropout).sum().backward();
     });

@@ -19,7 +19,7 @@ use burn::backend::{
 use burn::tensor::{DType, Tensor};
 
 use crate::compute::{Compute, Kernels, Precision};
-use crate::matmul::support::has_bf16_instructions;
+use crate::matmul::has_bf16_instructions;
 
 /// `Flex` with autodiff.
 type Graph = Autodiff<Flex>;

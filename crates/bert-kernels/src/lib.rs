@@ -27,7 +27,7 @@
 //!   precision that matrix products round their factors to. Models carry it, so two models in one process may differ.
 //! - [`Dropout`] identifies a mask by its key. Operations with dropout take an `Option<Dropout>`; `None` disables it.
 //!
-//! Each operation has a module, which opens with its equation:
+//! Each operation has a module, which opens with its equation. In the order of a forward pass:
 //!
 //! | module | operation |
 //! |---|---|
@@ -35,21 +35,26 @@
 //! | [`self_attention`] | three projections, attention |
 //! | [`attention`] | scores, key mask, softmax, dropout, context, heads side by side |
 //! | [`dense`] | the matrix product of a dense layer |
-//! | [`feed_forward`] | two dense layers with GELU between them |
 //! | [`layer_norm`] | LayerNorm; bias + dropout + residual + LayerNorm |
+//! | [`feed_forward`] | two dense layers with GELU between them |
 //! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`dropout`] | masks from a counter, recomputed rather than stored |
 //! | [`masked_lm_loss`] | projection onto the vocabulary + bias + cross-entropy |
 //! | [`masked_lm_eval`] | the same projection, loss and accuracy, for evaluation |
+//! | [`ordered_sum`] | the sum of a tensor, in an order that depends on its length only |
 //! | [`adamw`] | the global norm and AdamW, in place |
 //!
-//! The other modules serve the operations and their callers:
+//! The folders of the source, each built on those before it:
 //!
-//! | module | what |
+//! | folder | contents |
 //! |---|---|
-//! | [`dropout`] | masks from a counter, recomputed rather than stored |
-//! | [`ordered_sum`] | the sum of a tensor, in an order that depends on its length only |
-//! | [`processor`] | properties of the processor that affect bits and speed |
-//! | [`math`] | exp, the normal distribution, GELU and its derivatives, on single numbers |
+//! | `cpu` | scalar functions ([`math`]), buffers, blocks of rows, dropout masks |
+//! | `matmul` | matrix products in f32 and bf16, packed weights, properties of the [`processor`] |
+//! | `fused_op` | the way from a burn tensor to a fused kernel and back, with autodiff |
+//! | `gpu` | kernels in CubeCL |
+//! | `ops` | the operations |
+//!
+//! `compute` and `types` have the arguments that several of them share.
 //!
 //! # When a fused kernel runs
 //!
@@ -86,8 +91,7 @@ pub use compute::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
 pub use cpu::math;
 pub use matmul::packed_weights::{KernelContext, PackedWeights};
-pub use matmul::processor;
-pub use matmul::support::has_bf16_instructions;
+pub use matmul::{has_bf16_instructions, processor};
 pub use ops::{
     adamw, attention, dense, dropout, embeddings, feed_forward, gelu, layer_norm, masked_lm_eval,
     masked_lm_loss, ordered_sum, self_attention,

@@ -40,3 +40,32 @@ pub enum Gelu {
     /// `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
     Tanh,
 }
+
+/// Weight and bias of a dense layer.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    /// `[d_input, d_output]`
+    pub weight: Tensor<2>,
+    /// `[d_output]`
+    pub bias: Tensor<1>,
+}
+
+/// The query, key and value projections of all heads, `[hidden, hidden]` and `[hidden]` each.
+#[derive(Clone, Debug)]
+pub struct QkvProjections {
+    /// The projection to queries.
+    pub query: Projection,
+    /// The projection to keys.
+    pub key: Projection,
+    /// The projection to values.
+    pub value: Projection,
+}
+
+/// The result of attention.
+#[derive(Clone, Debug)]
+pub struct AttentionOutput {
+    /// `[batch, seq, hidden]`: the sum of the values, weighted by the probabilities, with the heads side by side.
+    pub context: Tensor<3>,
+    /// `[batch, heads, seq, seq]`: the probabilities after dropout.
+    pub probabilities: Tensor<4>,
+}

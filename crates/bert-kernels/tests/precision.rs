@@ -8,7 +8,7 @@ use bert_kernels::dense;
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::Gelu;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
-use bert_kernels::self_attention::self_attention;
+use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{
     Compute, Dropout, KernelContext, Kernels, PackedWeights, Precision, has_bf16_instructions,
 };
@@ -108,11 +108,13 @@ fn attention() {
         inputs.push(numbers(5 + i, hidden));
     }
     let operation = |compute: Compute, x: Vec<Tensor<1>>| {
-        let projection =
-            |i: usize| (x[i].clone().reshape([hidden, hidden]), x[i + 1].clone().reshape([hidden]));
+        let [query, key, value] = [1, 3, 5].map(|i: usize| Projection {
+            weight: x[i].clone().reshape([hidden, hidden]),
+            bias: x[i + 1].clone().reshape([hidden]),
+        });
         let bias = Tensor::zeros([batch, 1, 1, seq], (&Device::flex().autodiff(), x[0].dtype()));
         let states = x[0].clone().reshape([batch, seq, hidden]);
-        let projections = [projection(1), projection(3), projection(5)];
+        let projections = QkvProjections { query, key, value };
         let dropout = Dropout::new(3, 0.1);
         let output = self_attention(compute, states, projections, bias, heads, 0.25, dropout);
         output.reshape([batch * seq * hidden])
@@ -132,7 +134,7 @@ fn feed_forward_networks() {
             scaled(4, wide * output, 1.0 / (wide as f64).sqrt()),
         ];
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
-            let first = (x[1].clone().reshape([input, wide]), x[2].clone());
+            let first = Projection { weight: x[1].clone().reshape([input, wide]), bias: x[2].clone() };
             let second = x[3].clone().reshape([wide, output]);
             let states = x[0].clone().reshape([rows, input]);
             feed_forward(compute, states, first, second, Gelu::Erf).reshape([rows * output])
@@ -184,11 +186,13 @@ fn cached_weights_do_not_change_bits() {
     };
     let forward = |ctx: KernelContext, weights: &[Tensor<2>], rows: usize| {
         let states = tensor(99, 2 * rows * hidden).reshape([2, rows, hidden]);
-        let projections = [0, 1, 2].map(|i: usize| (weights[i].clone(), tensor(50 + i as u64, hidden)));
+        let [query, key, value] = [0, 1, 2]
+            .map(|i: usize| Projection { weight: weights[i].clone(), bias: tensor(50 + i as u64, hidden) });
+        let projections = QkvProjections { query, key, value };
         let bias = Tensor::zeros([2, 1, 1, rows], &device);
         let x = self_attention(ctx, states, projections, bias, 3, 0.25, None);
         let x = dense::product(ctx, x, weights[3].clone());
-        let first = (weights[4].clone(), tensor(60, wide));
+        let first = Projection { weight: weights[4].clone(), bias: tensor(60, wide) };
         feed_forward(ctx, x, first, weights[5].clone(), Gelu::Erf).into_data()
     };
     for precision in [Precision::F32, Precision::Bf16] {

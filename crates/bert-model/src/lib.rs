@@ -32,35 +32,23 @@
 //!    [`Initialization`] selects the initial weights.
 //! 3. [`BertInput`] is a batch; [`Mode`] enables or disables dropout and selects the masks.
 //! 4. [`BertForPreTraining::loss`], [`classification_loss`] and the other losses are sums over rows, divided once by
-//! the number of real targets of the whole batch.
+//!    the number of real targets of the whole batch.
 //! 5. [`load_pretrained_weights`] and [`save_pretrained`] read and write a Hugging Face folder; [`LoadPolicy`]
 //!    selects the accepted differences between a checkpoint and a model, [`LoadReport`] lists the differences.
 //! 6. [`AdapterConfig`] adds an adapter or LoRA to a model whose encoder stays frozen.
 //!
-//! The modules, in the order of the data:
+//! The folders, in the order of the data. Each one imports only folders above it:
 //!
-//! | module | what |
+//! | folder | contents |
 //! |---|---|
-//! | [`config`] | the sizes: `config.json`, the released presets, parameter and FLOP counts |
-//! | [`mod@dropout`] | counter-based dropout, and the mode of a forward pass ([`Mode`]) |
-//! | [`embeddings`] | words + segments + positions |
-//! | [`attention`] | multi-head self-attention |
-//! | [`encoder`] | the layers |
-//! | [`architecture`] | building a model from a configuration |
-//! | [`model`] | embeddings, encoder and pooler: [`BertModel`] |
-//! | [`pretraining`] | the masked-LM and next-sentence heads: [`BertForPreTraining`] |
-//! | [`classification`] | classifiers for sequences, tokens, choices and several tasks |
-//! | [`feature_head`] | an MLP or a recurrent network on a frozen encoder: [`BertWithFeatureHead`] |
-//! | [`question_answering`] | start and end position of an answer: [`BertForQuestionAnswering`] |
-//! | [`adapter`] | adapters and LoRA: a few trained weights in a frozen encoder |
-//! | [`loss`] | the losses |
+//! | [`config`] | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
+//! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
 //! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
-//! | [`parameters`] | parameters by their published names |
-//! | [`loading`] | loading a checkpoint's tensors, with a report of the differences |
-//! | [`weights`] | the safetensors format |
-//! | [`pretrained`] | reading and writing a Hugging Face folder |
-//! | [`tokenizer_files`] | the tokenizer files of such a folder |
-//! | [`error`] | errors in a configuration, a checkpoint or its files |
+//! | `checkpoint` | parameter names, safetensors, and Hugging Face's folders |
+//! | [`models`] | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
+//! | [`adapters`] | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
+//!
+//! [`error`] has the errors of all folders. The types that a caller needs are re-exported here.
 //!
 //! # Promises
 //!
@@ -73,7 +61,7 @@
 //!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
 
 pub mod adapters;
-pub mod checkpoint;
+mod checkpoint;
 pub mod config;
 pub mod error;
 pub mod init;
@@ -84,13 +72,15 @@ pub use crate::adapters::{
     AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_folder, is_adapter_parameter, is_fusion_folder,
     is_fusion_parameter, read_adapter, read_fusion, save_adapter, save_fusion,
 };
-pub use crate::checkpoint::foreign_weights::refuse_other_weights;
+pub use crate::checkpoint::foreign_weights::reject_other_weights;
 pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
 pub use crate::checkpoint::load_report::LoadReport;
-pub use crate::checkpoint::parameter_names::{NamedTensors, hf_name, map_parameters, named_parameters};
+pub use crate::checkpoint::parameter_names::{
+    NamedTensors, hf_name, is_transposed, map_parameters, named_parameters,
+};
 pub use crate::checkpoint::pretrained::{
     Sink, WEIGHTS, files_except_weights, folder_sink, load_pretrained, load_pretrained_weights,
-    read_pretrained_config, read_pretrained_tensors, refuse_adapter, refuse_weights_file, save_pretrained,
+    read_pretrained_config, read_pretrained_tensors, reject_adapter, reject_weights_file, save_pretrained,
 };
 pub use crate::checkpoint::safetensors::{
     named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,

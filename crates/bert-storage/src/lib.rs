@@ -8,6 +8,7 @@
 //! | store JSON with a checksum of its own | [`checksummed_json`] |
 //! | report an error with its location in a file | [`Located`] |
 //! | print text from a file safely on a terminal | [`visible`](fn@visible) |
+//! | suggest a known name for an unknown one | [`did_you_mean`] |
 //! | write scratch data with a digest | [`scratch`] |
 //! | read a file or an object of a store | [`open_stream`], [`open_file`], [`size`] |
 //! | access objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
@@ -40,6 +41,7 @@ pub mod objects;
 pub mod scratch;
 mod source;
 mod staged;
+mod suggestion;
 mod system;
 mod url;
 mod visible;
@@ -49,6 +51,7 @@ pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
+pub use suggestion::did_you_mean;
 pub use system::{Disk, Durable, FileSystem};
 pub use url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
 pub use visible::visible;

@@ -175,7 +175,7 @@ mod tests {
         let path = folder.path().join(".lock");
         for _ in 0..2 {
             let mut file = Disk.open_lock(&path).unwrap();
-            // NFS refuses a shared lock on a file that is not open for reading.
+            // NFS rejects a shared lock on a file that is not open for reading.
             assert_eq!(io::Read::read(&mut file, &mut [0; 1]).unwrap(), 0);
             assert_eq!(file.write(&[]).unwrap(), 0);
             file.set_len(0).unwrap();

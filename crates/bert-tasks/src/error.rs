@@ -1,7 +1,7 @@
 //! Defines the errors for task names, folders and files. Errors in a file are a [`TaskProblem`] with a location; lines
 //! count from 1, as in editors.
 
-use bert_storage::Located;
+use bert_storage::{Located, did_you_mean};
 
 use super::task::Task;
 use crate::task::example::Split;
@@ -11,7 +11,8 @@ use crate::task::example::Split;
 #[non_exhaustive]
 pub enum TaskError {
     /// No task has the given name.
-    #[error("unknown task \"{0}\"; the tasks are {names}", names = Task::names())]
+    #[error("unknown task \"{0}\"; the tasks are {names}{similar}", names = Task::names(),
+        similar = did_you_mean(.0, Task::names().split(", ")))]
     UnknownTask(String),
 
     /// The task has no such split.
@@ -102,7 +103,7 @@ pub enum TaskProblem {
 
     /// The header repeats the name of a required column.
     #[error("two columns are named \"{0}\"; rename one of them")]
-    ColumnTwice(String),
+    DuplicateColumn(String),
 
     /// A line of tagged words has a different number of columns than the first one.
     #[error("{found} columns, but the first word of the file has {expected}")]
@@ -118,7 +119,7 @@ pub enum TaskProblem {
         "the first column numbers the words, as in CoNLL-U; expected the word in the first column and its tag in the \
          last"
     )]
-    CountedWords,
+    NumberedWords,
 
     /// The tag belongs to no supported scheme, so it defines no entities.
     #[error(
@@ -146,15 +147,15 @@ pub enum TaskProblem {
 
     /// A quoted field of a CSV file is not closed.
     #[error("the quote that begins a field here is never closed")]
-    OpenQuote,
+    UnclosedQuote,
 
     /// The file extension does not match a supported table format.
     #[error("the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet")]
-    UnknownForm,
+    UnknownTableFormat,
 
     /// The labels of a training file cannot be classes.
     #[error(
-        "{found} different labels in column \"{column}\"; a classification has 2 to {most} (name them with --labels, \
+        "{found} different labels in column \"{column}\"; a classification has 2 to {max} (name them with --labels, \
          or use --regression for numbers)"
     )]
     Classes {
@@ -163,7 +164,7 @@ pub enum TaskProblem {
         /// Number of different labels.
         found: usize,
         /// Maximum number of classes.
-        most: usize,
+        max: usize,
     },
 
     /// A line in minBERT's format lacks the separator.
@@ -259,7 +260,7 @@ impl TaskError {
         match self {
             Self::File(error) => match error.problem {
                 TaskProblem::MissingSplit { .. } | TaskProblem::Io(_) => 1,
-                TaskProblem::UnknownForm | TaskProblem::SeveralTables { .. } => 2,
+                TaskProblem::UnknownTableFormat | TaskProblem::SeveralTables { .. } => 2,
                 _ => 3,
             },
             Self::Parquet(error) => error.exit_code(),

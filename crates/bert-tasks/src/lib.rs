@@ -1,52 +1,51 @@
-//! Reads and scores the tasks of `finetune`: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
-//! The modules [`bert_trainer::question_answering`] and [`bert_trainer::token_classification`] read the files of SQuAD and CoNLL.
+//! Reads and scores the tasks of fine-tuning: GLUE, SST-5, CFIMDB, SICK, SNLI, SQuAD, CoNLL, SWAG, and custom tables.
 //!
-//! The module converts a task's published files into [`Example`]s, and predictions into the official [`Scores`] and
-//! into prediction files for GLUE's server (or minBERT's grader). It works on plain text and numbers, without tensors
-//! or a tokenizer. It behaves as the reference's `run_classifier.py` for its tasks, and follows the official GLUE files
-//! and metrics for the others.
+//! The crate converts published files into [`Example`]s, [`Question`](read::squad::Question)s and
+//! [`Sentence`](read::conll::Sentence)s, and a model's outputs into official [`Scores`] and prediction files. It works
+//! on text and numbers, without tensors. It behaves as the reference's `run_classifier.py` and `run_squad.py` for their
+//! tasks, and follows the official files and metrics for the others.
 //!
-//! | step | function | file |
+//! | folder | step | start with |
 //! |---|---|---|
-//! | task names | [`Task`], [`TableTask`] | `task.rs`, `task_names.rs` |
-//! | labels, files and defaults of a task | [`TaskSpec`] | `spec.rs`, `catalog.rs` |
-//! | splits and examples | [`Split`], [`Example`] | `example.rs` |
-//! | file -> examples | [`find_split`], [`read_file`] | `examples.rs`, `lines.rs`, `tsv.rs`, `swag.rs` |
-//! | custom table -> task, examples | [`describe_table`] | `table/` |
-//! | token ids -> model input | [`encode_pair`] | `pair.rs` |
-//! | predictions -> scores | [`score`] | `metrics.rs`, `scores.rs` |
-//! | baseline and sampling error of a score | [`majority_baseline`], [`binomial_standard_error`] | `baseline.rs` |
-//! | predictions -> files | [`write_predictions`] | `predictions.rs` |
-//! | errors in files | [`TaskError`], [`TaskProblem`] | `error.rs` |
+//! | `task/` | the tasks: labels, files, metrics, default settings | [`Task`], [`TaskSpec`], [`Split`] |
+//! | `read/` | file -> examples | [`find_split`], [`read_file`], [`describe_table`], [`read`] |
+//! | `encode/` | token ids -> model input | [`encode_pair`], [`encode::windows`] |
+//! | `decode/` | model outputs -> answers, entities, prediction files | [`decode`], [`write_predictions`] |
+//! | `score/` | predictions and labels -> scores | [`score()`], [`majority_baseline`], [`score::squad_metrics`] |
+//! | `statistics/` | scores over seeds -> intervals and tests | [`statistics`] |
+//! | `error.rs` | errors in names and files | [`TaskError`], [`TaskProblem`] |
+//!
+//! ```
+//! use bert_tasks::{Label, Metric, Task, score};
+//!
+//! let task: Task = "mrpc".parse()?;
+//! let (predictions, labels) = ([1, 1, 0].map(Label::Class), [1, 0, 0].map(Label::Class));
+//! let scores = score(&task, &predictions, &labels);
+//! assert_eq!(scores.get(Metric::F1), Some(2.0 / 3.0));
+//! # Ok::<(), bert_tasks::TaskError>(())
+//! ```
 
 mod error;
 mod task;
 
 pub mod decode;
 pub mod encode;
-#[cfg(test)]
-mod format_tests;
 pub mod read;
-#[cfg(test)]
-pub(crate) mod real_data_tests;
 pub mod score;
 pub mod statistics;
 
 pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
-pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair, truncate_seq_pair};
-pub use crate::read::glue_tsv::{Positions, official_places, place, same_columns};
-pub use crate::read::lines::{for_each_line, lines_of, open_file, some};
-pub use crate::read::table::records_of;
-pub use crate::read::table::{DescribedTable, Labels, describe as describe_table};
+pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
+pub use crate::error::{TaskError, TaskProblem, json_type};
+pub use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index, official_columns};
+pub use crate::read::lines::for_each_line_in;
+pub use crate::read::table::{DescribedTable, TableLabels, describe as describe_table, for_each_record_in};
 pub use crate::read::{find_split, labels_of, read_file};
 pub use crate::score::majority_baseline::{binomial_standard_error, is_degenerate, majority_baseline};
-pub use crate::score::metrics::Weighted;
 pub use crate::score::metrics::{confusion, score};
 pub use crate::task::example::{Example, Label, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};
-pub use error::json_type;
-pub use error::{TaskError, TaskProblem};
-pub use task::{TableDescription, TableTask, Task};
+pub use crate::task::{TableDescription, TableTask, Task};

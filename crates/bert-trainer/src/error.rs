@@ -94,7 +94,7 @@ pub enum Error {
     /// The loss or gradient was NaN or infinite for more consecutive steps than may be skipped.
     #[error(
         "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, like the {} steps before it \
-         (--max-skipped-steps {most}); use a lower --learning-rate or more warm-up; the last checkpoint is intact",
+         (--max-skipped-steps {max}); use a lower --learning-rate or more warm-up; the last checkpoint is intact",
         skipped - 1
     )]
     TooManySkippedSteps {
@@ -107,7 +107,7 @@ pub enum Error {
         /// Consecutive skipped steps, including this one.
         skipped: u64,
         /// Maximum number of consecutive skipped steps.
-        most: u64,
+        max: u64,
     },
     /// The loss or gradient was NaN or infinite.
     #[error(
@@ -155,7 +155,7 @@ pub enum FolderProblem {
         "the disk is full: the checkpoint needs about {needed} bytes, {free} are free; all committed checkpoints are \
          intact; free space, then continue with --resume"
     )]
-    CheckpointNeedsRoom {
+    CheckpointDiskFull {
         /// Size of the checkpoint's files in bytes.
         needed: u64,
         /// Free bytes on the disk.
@@ -293,7 +293,7 @@ impl FolderProblem {
             | Self::CheckpointCorrupt(_)
             | Self::RunCorrupt(_)
             | Self::NoGoodCheckpoint { .. } => 4,
-            Self::CheckpointNeedsRoom { .. }
+            Self::CheckpointDiskFull { .. }
             | Self::OutputExists { .. }
             | Self::NothingToResume
             | Self::NothingToReport

@@ -2,7 +2,7 @@
 //! reports.
 //!
 //! The models come from `bert-model`. This crate provides the data loader, the optimizer, the training loops,
-//! checkpoints, the tasks with their metrics, and inference.
+//! checkpoints and inference.
 //!
 //! ```
 //! use bert_trainer::PretrainConfig;
@@ -28,58 +28,53 @@
 //!    set.
 //! 2. [`DeviceName`] opens the device, and [`FreshWeights`](initialization::FreshWeights) holds the initial weights of
 //!    a new model.
-//! 3. [`RunFolder`](run_folder::RunFolder) is the locked folder of the run. Its `run.json` records the settings that
-//!    determine the results.
-//! 4. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
+//! 3. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
 //!    [`Prefetcher`](data_loader::Prefetcher), and provides a [`PretrainingBatch`](data_loader::PretrainingBatch) for
 //!    each step.
-//! 5. [`train_step`](train_step::train_step) sums the gradients of a batch, and [`AdamW`](optimizer::AdamW) updates the
-//!    model at the learning rate of a [`Schedule`](schedule::Schedule).
-//! 6. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
-//! 7. [`CheckpointFolder`](checkpoint::CheckpointFolder) writes checkpoints and finds the newest valid one.
-//! 8. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and names
-//!    a [`Task`](tasks::Task). [`finetune::finetune`] trains one model per seed and returns a
-//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](significance::SeedSummary) has the scores
-//!    over all seeds.
-//! 9. [`Predictor`](inference::Predictor) runs the tuned model on new texts, and [`report::report`] builds an HTML page
+//! 4. [`train_step`](training::step::train_step) sums the gradients of a batch, and [`AdamW`](training::adamw::AdamW)
+//!    updates the model at the learning rate of a [`Schedule`](training::lr_schedule::Schedule).
+//! 5. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
+//! 6. [`CheckpointFolder`](run_dir::checkpoint::CheckpointFolder) finds the newest valid checkpoint of a run.
+//! 7. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and names
+//!    a [`Task`](bert_tasks::Task). [`finetune::finetune`] trains one model per seed and returns a
+//!    [`FinetuneReport`](finetune::FinetuneReport), whose [`SeedSummary`](bert_tasks::statistics::SeedSummary) has the
+//!    scores over all seeds.
+//! 8. [`Predictor`](inference::Predictor) runs the tuned model on new texts, and [`report::report`] builds an HTML page
 //!    of a run or a fine-tuning.
 //!
-//! The modules by purpose:
+//! The modules, in the order of a run:
 //!
-//! | purpose | module |
+//! | module | content |
 //! |---|---|
-//! | shards to batches | [`data_loader`] |
-//! | one optimizer step on a batch | [`train_step`], [`optimizer`], [`schedule`] |
-//! | initial weights | [`initialization`], [`log_bilinear`] |
-//! | a pre-training run | [`pretrain`], [`config`], [`run_folder`], [`computer`], [`metrics_log`], [`stop`] |
-//! | checkpoints | [`checkpoint`] |
-//! | device, kernels and precision | [`device`], [`precision`] |
-//! | evaluation on held-out data | [`evaluation`], [`baselines`] |
-//! | detection of divergence, memory estimate | [`divergence`], [`memory`] |
-//! | task files, metrics and predictions | [`tasks`] |
-//! | fine-tuning and its scores | [`finetune`] |
-//! | question answering: exact match and F1 | [`question_answering`] |
-//! | token classification: entities, precision, recall and F1 | [`token_classification`] |
-//! | statistical significance of scores | [`significance`] |
-//! | comparison of fine-tunings | [`scores`], [`glue`] |
-//! | HTML report of a run or a fine-tuning | [`report`] |
-//! | inference: answers, features, probes for flipped predictions | [`inference`], [`text`] |
-//! | masked-word predictions, attention pages | [`fill_mask`], [`mod@attention`] |
-//! | export as a Hugging Face folder | [`export`] |
-//! | errors | [`error`] |
+//! | [`compute`] | device, precision of matrix products, memory estimate, stop requests |
+//! | [`encoding`] | texts, questions and sentences to padded batches |
+//! | [`data_loader`] | shards to batches |
+//! | [`initialization`] | initial weights: shape, bigram counts, log-bilinear model |
+//! | [`training`] | one optimizer step: gradient sum, AdamW, learning-rate schedule, detection of divergence |
+//! | [`run_dir`] | files of a run: checkpoints, logs, model folders |
+//! | [`evaluation`] | losses and accuracies on held-out data, n-gram baselines |
+//! | [`pretrain`] | a pre-training run: configuration, training loop, events |
+//! | [`finetune`] | fine-tuning on tasks, grid search, several tasks at once |
+//! | [`inference`] | answers, features, masked words, probes for flipped predictions |
+//! | [`report`] | HTML pages of a run, a fine-tuning, or attention |
+//! | [`compare`] | comparison of fine-tunings, the GLUE table and submission |
+//! | [`export`] | export as a Hugging Face folder |
+//! | [`error`] | errors and exit codes |
+//!
+//! The crate `bert-tasks` reads the tasks' files and computes their metrics.
 //!
 //! # Guarantees
 //!
 //! - **A resumed run equals the uninterrupted run.** Sample order, masks and dropout are pure functions of the seed and
 //!   a position in the run, so a checkpoint needs no random state. The bits are the same with the same program and
-//!   processor; otherwise the run continues and reports the difference ([`computer`]).
+//!   processor; otherwise the run continues and prints a warning with the difference.
 //! - **Micro-batches equal one batch.** A loss is a sum, divided once by the number of real targets in the whole global
 //!   batch, so k micro-batches give the gradient of one batch.
 //! - **A damaged checkpoint is never used.** Every file has a digest in a marker that is written last. A run continues
 //!   only if its data and the settings that determine its results are unchanged.
 //! - **Compute settings are explicit values.** A [`Compute`](bert_kernels::Compute) in
 //!   [`BertConfig::compute`](bert_model::BertConfig::compute) and in the optimizer selects kernels and precision, so
-//!   two models in one process may differ. Only [`device`] selects the backend.
+//!   two models in one process may differ. Only [`compute::device`] selects the backend.
 //! - **Unsupported input is rejected.** Errors name the file and line, or the flag.
 //! - **The library prints nothing and never exits the process.** It calls closures and returns an [`Error`], which
 //!   provides the exit code for a program.
@@ -109,7 +104,7 @@ pub mod run_dir;
 pub mod training;
 
 pub use crate::compute::device::{DEVICE_HELP, DeviceName};
+pub use crate::compute::stop_flag::StopFlag;
 pub use crate::pretrain::config::PretrainConfig;
-pub use crate::training::stop_flag::StopFlag;
 pub use error::{Error, FolderProblem};
 pub use initialization::InitializationChoice;

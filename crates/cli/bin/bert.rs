@@ -14,9 +14,16 @@ static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
 /// The main programs, which are not commands of `bert`.
 const PROGRAMS: [&str; 3] = ["make-pretrain-data", "pretrain", "finetune"];
 
+const EXAMPLES: &str = "Examples:
+  bert quickstart
+  bert make-vocab --input corpus/ --output vocab.txt
+  bert fill-mask --checkpoint run 'The river flows into the [MASK].'
+  bert report run";
+
 /// BERT from raw text to a scored task: the tools that complement make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]
-#[command(name = "bert", version, after_help = commands::EXIT_CODES)]
+#[command(name = "bert", version, after_help = EXAMPLES)]
+#[command(after_long_help = commands::examples_and_exit_codes(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,

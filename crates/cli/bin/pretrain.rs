@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use bert_allocator::ExitOnOom;
-use bert_cli::{commands, exit, threads};
+use bert_cli::{commands, exit, saved_config, threads};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
@@ -11,5 +11,5 @@ static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
 
 fn main() -> ExitCode {
     threads::compute_on_this_thread();
-    exit::finish(commands::pretrain::Args::read().and_then(commands::pretrain::run))
+    exit::finish(saved_config::parse().and_then(commands::pretrain::run))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use bert_trainer::inference::fill_mask::{Filled, MaskFiller};
+use bert_trainer::inference::fill_mask::{FilledMask, MaskFiller};
 use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
@@ -55,10 +55,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 #[derive(Serialize)]
 struct Masks {
-    masks: Vec<Filled>,
+    masks: Vec<FilledMask>,
 }
 
-fn show(filled: &Filled) -> String {
+fn show(filled: &FilledMask) -> String {
     let words = filled.words.iter().map(|(word, probability)| format!("  {probability:.4}  {word}"));
     format!("[MASK] at position {}\n{}", filled.position, words.collect::<Vec<_>>().join("\n"))
 }

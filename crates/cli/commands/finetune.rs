@@ -1,55 +1,47 @@
 //! `finetune` trains a checkpoint on a task and evaluates it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use bert_tasks::Metric;
 use bert_trainer::StopFlag;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
 use clap::Parser;
 
+use crate::commands::examples_and_exit_codes;
 use crate::exit::print_result;
 use crate::progress::Progress;
-use crate::saved_config;
+use crate::run_args::RunArgs;
+use crate::saved_config::{ConfigArgs, Program};
 use crate::signals::stop_on_signals;
+
+const EXAMPLES: &str = "Examples:
+  finetune --task sst-2 --data glue --checkpoint run --output sst-2 --seeds 1-5
+  finetune --task table --data reviews --columns text,label --output reviews-out
+  finetune --task rte --data glue --learning-rate 1e-4,3e-4 --output grid";
 
 /// Fine-tune a checkpoint on a task, once per seed, and evaluate it.
 #[derive(Parser, Debug)]
-#[command(name = "finetune", version, after_help = crate::commands::EXIT_CODES)]
+#[command(name = "finetune", version)]
+#[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     config: FinetuneConfig,
 
-    /// Read options from a JSON file or from an earlier output (its folder or report.json); command-line flags override
-    /// them.
-    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
+    /// Where the remaining options come from.
+    #[command(flatten)]
+    pub saved: ConfigArgs,
 
-    /// Resume the stopped or killed fine-tuning in --output, bit for bit; finished runs are not repeated.
-    #[arg(long)]
-    resume: bool,
-
-    /// Print the report as one JSON object.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
-impl Args {
-    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
-    /// error.
-    ///
-    /// # Errors
-    /// Fails if the file of `--config` is invalid.
-    pub fn read() -> anyhow::Result<Self> {
-        saved_config::parse(
-            |path| saved_config::read(path, "report.json"),
-            |_, _| unreachable!("finetune has no --recipe"),
-            |args: &mut Self| &mut args.config,
-        )
+impl Program for Args {
+    type Config = FinetuneConfig;
+
+    const SAVED_AS: &str = "report.json";
+
+    fn config(&mut self) -> &mut FinetuneConfig {
+        &mut self.config
     }
 }
 
@@ -59,8 +51,8 @@ impl Args {
 /// Returns the error of the fine-tuning.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let report = tune(&args.config, args.resume, args.quiet, &stop)?;
-    print_result(args.json, &report, summary)
+    let report = tune(&args.config, args.run.resume, args.run.print.quiet, &stop)?;
+    print_result(args.run.print.json, &report, summary)
 }
 
 /// Runs a fine-tuning and draws its progress.

@@ -8,19 +8,20 @@ use bert_tasks::{Split, Task, find_split};
 use bert_trainer::DeviceName;
 use bert_trainer::compare::glue_submission::{Submission, write_submission};
 use bert_trainer::compare::glue_table::{GlueTable, TASKS};
-use bert_trainer::finetune::{FinetuneConfig, check_finished};
+use bert_trainer::finetune::{Choices, FinetuneConfig, check_finished};
 use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::finetune::tune;
-use crate::commands::{model_folder, tuning_of};
+use crate::commands::{FinetuneFlags, model_folder};
 use crate::exit::{print, print_json};
 use crate::progress::{print_note, print_stderr};
+use crate::run_args::RunArgs;
 use crate::signals::stop_on_signals;
 
 /// Minimum hidden size at which the paper's settings are used.
-const LARGE: usize = 768;
+const BASE_HIDDEN_SIZE: usize = 768;
 
 /// Tasks that `--from-mnli` starts from the model fine-tuned on MNLI.
 const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
@@ -57,18 +58,8 @@ pub struct Args {
     #[arg(long, value_name = "N,N-N,...", default_value = "1")]
     seeds: String,
 
-    /// Resume in --output: tasks finished with the same flags, weights and data are not run again, and a stopped task
-    /// continues where it stopped.
-    #[arg(long)]
-    resume: bool,
-
-    /// Print the table as one JSON object.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
 
     /// Flags of finetune, applied to every task.
     #[arg(last = true, value_name = "FINETUNE FLAGS")]
@@ -101,16 +92,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = "needs mnli in --tasks".to_string();
         return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
     }
+    let flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     let folder = model_folder(&args.checkpoint)?;
     let model = read_pretrained_config(&folder)?;
     // Validate every configuration before the first of many hours is spent.
-    let configs = tasks.iter().map(|&task| {
+    let configs = tasks.iter().map(|task| {
         find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
         find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
-        config(args, task, model.hidden_size < LARGE)
+        config(args, &flags, task, model.hidden_size < BASE_HIDDEN_SIZE)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
-    if !args.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
+    if !args.run.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
         let (what, hint) = ("other files", "choose another --output, or continue with --resume");
         return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
@@ -120,22 +112,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (task, config) in in_order {
         if config.output.join("report.json").exists() {
             check_finished(config)?;
-            if !args.quiet {
+            if !args.run.print.quiet {
                 print_note(format!("{task} is already complete"));
             }
             continue;
         }
-        if !args.quiet {
+        if !args.run.print.quiet {
             print_stderr(&format!("{task}: {}", config.output.display()));
         }
-        tune(config, args.resume && config.output.exists(), args.quiet, &stop)?;
+        tune(config, args.run.resume && config.output.exists(), args.run.print.quiet, &stop)?;
     }
     let table = GlueTable::read(&args.output, &tasks, &model)?;
-    let device = configs.first().map_or(DeviceName::Flex, |config| config.device);
+    let device = configs.first().map_or(DeviceName::Flex, |config| config.compute.device);
     let submission = write_submission(&args.output, &args.data, &tasks, device)?;
     let results = Results { checkpoint: folder, table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
-    if args.json {
+    if args.run.print.json {
         return print_json(&results);
     }
     let archive = args.output.join("submission.zip");
@@ -150,21 +142,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Returns the fine-tuning configuration of a task.
-fn config(args: &Args, task: Task, small: bool) -> anyhow::Result<FinetuneConfig> {
-    let given = |flag: &str| args.flags.iter().any(|of| of == flag || of.starts_with(&format!("{flag}=")));
+fn config(args: &Args, flags: &FinetuneFlags, task: &Task, small: bool) -> anyhow::Result<FinetuneConfig> {
     let mnli = args.output.join(Task::Mnli.spec().name);
-    let from_mnli = args.from_mnli && FROM_MNLI.contains(&task);
+    let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
     let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
-    let mut own = vec!["--seeds", args.seeds.as_str()];
-    if small && !given("--num-train-epochs") {
-        own.extend(["--num-train-epochs", "4"]);
+    let mut config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
+    if small && !flags.is_given("num_train_epochs") {
+        config.num_train_epochs = Some(Choices::Single(4.0));
     }
-    let other_rates = ["--learning-rate", "--freeze-encoder", "--adapter", "--fusion"];
-    if small && !other_rates.into_iter().any(given) {
-        own.extend(["--learning-rate", "3e-4"]);
+    let other_rates = ["learning_rate", "freeze_encoder", "adapter", "fusion"];
+    if small && !other_rates.into_iter().any(|name| flags.is_given(name)) {
+        config.learning_rate = Some(Choices::Single(3e-4));
     }
-    let places = (args.data.as_path(), checkpoint.as_path(), args.output.as_path());
-    let config = tuning_of(task, places, &own, &args.flags)?;
     bert_trainer::finetune::check(&config)?;
     Ok(config)
 }

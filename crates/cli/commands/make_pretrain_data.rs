@@ -1,46 +1,44 @@
 //! `make-pretrain-data` builds Parquet shards of masked sentence pairs from text.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bert_data::input::{skipped_names_note, skipped_tables_warning};
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
-use serde_json::Value;
+use clap::{Arg, ArgMatches, CommandFactory, Parser};
+use serde_json::{Map, Value};
 
-use crate::commands::engine;
+use crate::commands::{engine, examples_and_exit_codes};
 use crate::exit::{print, print_json};
 use crate::progress::{Progress, print_note, print_warning};
-use crate::recipe;
-use crate::saved_config;
+use crate::recipe::Recipe;
+use crate::run_args::PrintArgs;
+use crate::saved_config::{self, Program, RecipeArgs};
 use crate::signals::ignore_checkpoint_requests;
 
 /// Message of a command whose output is already complete.
 const FINISHED: &str = "this data set is already complete, with the same options and text";
 
+const EXAMPLES: &str = "Examples:
+  make-pretrain-data --input corpus/ --vocab vocab.txt --output data
+  make-pretrain-data --recipe laptop --input corpus/ --vocab vocab.txt \\
+      --output data
+  make-pretrain-data --config data --random-seed 2 --output other";
+
 /// Build BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
-#[command(name = "make-pretrain-data", version, after_help = crate::commands::EXIT_CODES)]
+#[command(name = "make-pretrain-data", version, mut_args(with_heading))]
+#[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     config: BuildConfig,
 
-    /// Read options from a JSON file or from an earlier data set (its folder or manifest.json); command-line flags
-    /// override them.
-    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
+    /// Where the remaining options come from.
+    #[command(flatten)]
+    pub saved: RecipeArgs,
 
-    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
-    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::parse_name, conflicts_with = saved_config::CONFIG_FILE)]
-    pub recipe: Option<String>,
-
-    /// Print the manifest as one JSON object instead of the report.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
 
     /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, without writing anything.
     #[arg(long, conflicts_with = "preview")]
@@ -62,18 +60,46 @@ pub struct Args {
     tasks: Option<u32>,
 }
 
-impl Args {
-    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
-    /// error.
-    ///
-    /// # Errors
-    /// Fails if the file of `--config` is invalid.
-    pub fn read() -> anyhow::Result<Self> {
-        let read = |path: &Path| match serde_json::to_value(BuildConfig::read(path)?)? {
-            Value::Object(options) => Ok(options),
-            other => unreachable!("a configuration is an object, not {other}"),
-        };
-        saved_config::parse(read, |recipe, _| recipe.data, |args: &mut Self| &mut args.config)
+/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+fn with_heading(flag: Arg) -> Arg {
+    let (heading, is_rare) = match flag.get_id().as_str() {
+        "split_sentences" | "text_column" => ("Text", false),
+        "language" | "strict_utf8" | "lossy_utf8" | "strict_rows" => ("Text", true),
+        "do_lower_case" => ("Tokenization", false),
+        "strip_accents" | "tokenize_chinese_chars" => ("Tokenization", true),
+        "nsp" | "max_seq_length" | "dupe_factor" | "random_seed" => ("Instances", false),
+        "short_seq_prob" | "random" => ("Instances", true),
+        "do_whole_word_mask" | "masked_lm_prob" => ("Masking", false),
+        "segmenter" | "masking" | "max_ngram" | "random_word_skip_special" => ("Masking", true),
+        "max_predictions_per_seq" => ("Masking", true),
+        "layout" | "overwrite" | "preview" => ("Shards", false),
+        "columns" | "num_shards" => ("Shards", true),
+        "threads" | "memory_budget" | "scratch" => ("Resources", true),
+        "part" | "parts" | "tokenize_only" | "engine" | "tasks" => ("Several machines", true),
+        _ => return flag,
+    };
+    flag.help_heading(heading).hide_short_help(is_rare)
+}
+
+impl Program for Args {
+    type Config = BuildConfig;
+
+    const SAVED_AS: &str = "manifest.json";
+
+    fn config(&mut self) -> &mut BuildConfig {
+        &mut self.config
+    }
+
+    fn read_saved(path: &Path) -> anyhow::Result<Map<String, Value>> {
+        let file = saved_config::read(path, Self::SAVED_AS)?;
+        if !file.contains_key("config") {
+            saved_config::check_keys(path, &file, &serde_json::to_value(BuildConfig::default())?)?;
+        }
+        Ok(serde_json::from_value(serde_json::to_value(BuildConfig::read(path)?)?)?)
+    }
+
+    fn options_of(recipe: Recipe, _: &ArgMatches) -> Map<String, Value> {
+        recipe.data
     }
 }
 
@@ -104,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
-        return match args.json {
+        return match args.print.json {
             true => {
                 warn_all(&estimate.warnings);
                 print_json(&estimate)
@@ -114,8 +140,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     if args.engine != engine::LOCAL {
         let tasks = args.tasks.unwrap_or(engine::TASKS);
-        let manifest = engine::build(&args.engine, tasks, &args.config, args.quiet)?;
-        return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.json);
+        let manifest = engine::build(&args.engine, tasks, &args.config, args.print.quiet)?;
+        return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.print.json);
     }
     if let Some(note) = vocabulary_note(&args.config)? {
         print_note(note);
@@ -126,11 +152,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.config.part.is_some() {
         return run_part(&args);
     }
-    let outcome = with_progress(args.quiet, |tell| build(&args.config, tell))?;
-    if !args.json {
+    let outcome = with_progress(args.print.quiet, |tell| build(&args.config, tell))?;
+    if !args.print.json {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
-    show(&outcome.manifest, &outcome.output, args.json)
+    show(&outcome.manifest, &outcome.output, args.print.json)
 }
 
 /// Returns a note that names the vocabulary file, unless that is a plain file with one token per line.
@@ -168,11 +194,11 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
         let bert_data::PartText { documents, tokens, was_finished, .. } =
-            with_progress(args.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
-        if was_finished && !args.quiet {
+            with_progress(args.print.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
+        if was_finished && !args.print.quiet {
             print_note(FINISHED);
         }
-        return match args.json {
+        return match args.print.json {
             true => {
                 let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
                 print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
@@ -183,17 +209,17 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
             )),
         };
     }
-    let outcome = with_progress(args.quiet, |tell| bert_data::build_part(&args.config, tell))?;
-    if args.json {
+    let outcome = with_progress(args.print.quiet, |tell| bert_data::build_part(&args.config, tell))?;
+    if args.print.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(
             &serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }),
         );
     }
-    if outcome.was_finished && !args.quiet {
+    if outcome.was_finished && !args.print.quiet {
         print_note("this part is already complete");
     }
-    if outcome.shards == 0 && !args.quiet {
+    if outcome.shards == 0 && !args.print.quiet {
         print_note("there are more parts than shards, so this part has none");
     }
     let scratch = args.config.scratch.as_ref().map(|folder| format!(" --scratch {}", folder.display()));

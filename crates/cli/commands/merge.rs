@@ -6,6 +6,7 @@ use clap::Parser;
 
 use super::make_pretrain_data::show;
 use crate::progress::Progress;
+use crate::run_args::PrintArgs;
 
 /// Check the parts made by `make-pretrain-data --part` and commit them as one data set.
 #[derive(Parser, Debug)]
@@ -17,13 +18,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Print the manifest as one JSON object instead of the report.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
 }
 
 /// Runs the command.
@@ -31,9 +27,9 @@ pub struct Args {
 /// # Errors
 /// Returns the errors of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut progress = Progress::new("merge", 0, args.quiet);
+    let mut progress = Progress::new("merge", 0, args.print.quiet);
     let scratch = args.scratch.as_deref();
     let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
     drop(progress);
-    show(&manifest, &args.data, args.json)
+    show(&manifest, &args.data, args.print.json)
 }

@@ -32,6 +32,8 @@ use bert_trainer::finetune::FinetuneConfig;
 use bert_trainer::run_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 
 use crate::progress::print_warning;
 
@@ -50,39 +52,49 @@ fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_tuned_folder(path, &mut |error| print_warning(error))?)
 }
 
-/// Parses a configuration from flags that one command passes to another.
-fn parse_flags<C: clap::Args + clap::FromArgMatches>(
-    flags: impl IntoIterator<Item: Into<std::ffi::OsString> + Clone>,
-) -> anyhow::Result<C> {
-    let command = C::augment_args(clap::Command::new("flags").no_binary_name(true));
-    Ok(C::from_arg_matches(&command.try_get_matches_from(flags)?)?)
+/// The flags of `finetune` after `--`.
+struct FinetuneFlags {
+    config: FinetuneConfig,
+    matches: ArgMatches,
 }
 
-/// Returns a path as UTF-8 text, for a flag's value.
-fn unicode(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{}: the path is not valid Unicode", path.display()))
-}
+impl FinetuneFlags {
+    /// Parses the flags. `own` are flags that the command sets itself, each with its value.
+    fn parse(own: &[(&str, &str)], flags: &[String]) -> anyhow::Result<Self> {
+        let is_flag = |given: &str, flag: &str| given.split('=').next() == Some(flag);
+        let of_each_task =
+            ["--task", "--data", "--checkpoint", "--output"].map(|flag| (flag, "the one of each task"));
+        for (flag, value) in of_each_task.iter().chain(own) {
+            if flags.iter().any(|given| is_flag(given, flag)) {
+                let text =
+                    format!("{flag} cannot be given after `--`: this command sets it, here to {value}\n");
+                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
+            }
+        }
+        // Required flags, which `of_task` sets.
+        let required = ["--task=rte", "--data=.", "--output=."].map(String::from);
+        let own = own.iter().map(|(flag, value)| format!("{flag}={value}"));
+        let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
+        let line = required.into_iter().chain(own).chain(flags.iter().cloned());
+        let matches = command.try_get_matches_from(line)?;
+        Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)?, matches })
+    }
 
-/// Returns the `finetune` configuration of a task with output folder `output/TASK`. `own` are the flags set by the
-/// command, each with its value; `flags` are the user's.
-fn tuning_of(
-    task: Task,
-    (data, checkpoint, output): (&Path, &Path, &Path),
-    own: &[&str],
-    flags: &[String],
-) -> anyhow::Result<FinetuneConfig> {
-    let name = task.spec().name;
-    let output = output.join(name);
-    let places = ["--task", name, "--data", unicode(data)?, "--checkpoint", unicode(checkpoint)?];
-    let set = [&places[..], &["--output", unicode(&output)?], own].concat();
-    for pair in set.chunks_exact(2) {
-        let (flag, value) = (pair[0], pair[1]);
-        if flags.iter().any(|given| given == flag || given.starts_with(&format!("{flag}="))) {
-            let text = format!("{flag} cannot be given after `--`: this command sets it, here to {value}\n");
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
+    /// Returns whether a flag is given, by its name in [`FinetuneConfig`].
+    fn is_given(&self, name: &str) -> bool {
+        self.matches.value_source(name) == Some(ValueSource::CommandLine)
+    }
+
+    /// Returns the configuration of a task, with output folder `output/TASK`.
+    fn of_task(&self, task: Task, data: &Path, checkpoint: &Path, output: &Path) -> FinetuneConfig {
+        FinetuneConfig {
+            data: Some(data.to_owned()),
+            checkpoint: checkpoint.to_owned(),
+            output: output.join(task.spec().name),
+            task,
+            ..self.config.clone()
         }
     }
-    parse_flags(set.into_iter().chain(flags.iter().map(String::as_str)))
 }
 
 /// Creates the parent folders of a file named by the user.
@@ -108,6 +120,11 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Documented exit codes, for `--help`.
-pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 3 bad or corrupt data, 4 checkpoint invalid or of \
     another shape, 5 numerical failure, 6 output in use by another process, 7 not enough memory, 75 retry later (other \
     parts are not tokenized yet, or a store is unavailable), 130/143 stopped by SIGINT/SIGTERM";
+
+/// Returns the end of `--help`: the examples and the exit codes.
+pub fn examples_and_exit_codes(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_CODES}")
+}

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use bert_tasks::Task;
-use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, multitask};
+use bert_trainer::finetune::{MultitaskConfig, Sampling, multitask};
 use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
+use crate::commands::FinetuneFlags;
 use crate::commands::finetune::View;
-use crate::commands::tuning_of;
 use crate::exit::print_result;
+use crate::run_args::RunArgs;
 use crate::signals::stop_on_signals;
 
 /// Fine-tune one encoder on several tasks at once, with one classifier per task; each task's folder in --output has the
@@ -51,17 +52,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Resume the stopped or killed run of the same command in --output; the result is bit for bit the same.
-    #[arg(long)]
-    resume: bool,
-
-    /// Print the table as one JSON object.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
 
     /// Flags of finetune, applied to all tasks.
     #[arg(last = true, value_name = "FINETUNE FLAGS")]
@@ -74,7 +66,10 @@ pub struct Args {
 /// Fails if the files of a task are missing, a flag is invalid, or training fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let tasks = args.tasks.iter().map(|&task| of_task(args, task)).collect::<anyhow::Result<Vec<_>>>()?;
+    let flags =
+        FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
+    let of_task = |task: &Task| flags.of_task(task.clone(), &args.data, &args.checkpoint, &args.output);
+    let tasks = args.tasks.iter().map(of_task).collect();
     let Args { sampling, temperature, .. } = *args;
     let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
     config.check()?;
@@ -82,15 +77,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (what, hint) = ("a finished multitask run", "choose another --output");
         return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
     }
-    let mut view = View::new(&config.tasks[0], args.quiet);
-    let report = multitask(&config, args.resume, &stop, &mut |event| view.show(&event));
+    let mut view = View::new(&config.tasks[0], args.run.print.quiet);
+    let report = multitask(&config, args.run.resume, &stop, &mut |event| view.show(&event));
     drop(view);
-    print_result(args.json, &report?, ToString::to_string)
-}
-
-/// Returns the `finetune` configuration of a task.
-fn of_task(args: &Args, task: Task) -> anyhow::Result<FinetuneConfig> {
-    let seed = args.seed.to_string();
-    let places = (args.data.as_path(), args.checkpoint.as_path(), args.output.as_path());
-    tuning_of(task, places, &["--seeds", &seed, "--select", "last"], &args.flags)
+    print_result(args.run.print.json, &report?, ToString::to_string)
 }

@@ -1,7 +1,7 @@
 //! `pretrain` trains a model on a data folder with masked LM and next-sentence prediction.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use bert_trainer::PretrainConfig;
@@ -12,70 +12,63 @@ use bert_trainer::report::run_findings;
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
 
+use crate::commands::examples_and_exit_codes;
 use crate::commands::report::print_findings;
 use crate::exit::print_result;
 use crate::progress::{Progress, print_note};
-use crate::recipe::{self, Recipe};
-use crate::saved_config;
+use crate::recipe::Recipe;
+use crate::run_args::RunArgs;
+use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::stop_on_signals;
+
+const EXAMPLES: &str = "Examples:
+  pretrain --data data --model tiny --steps 10000 --output run
+  pretrain --recipe laptop --data data --eval-data held-out --output run
+  pretrain --data data --init-checkpoint run --budget 2h --output continued";
 
 /// Pre-train BERT (masked LM and next-sentence prediction) on a folder made by make-pretrain-data.
 #[derive(Parser, Debug)]
-#[command(name = "pretrain", version, after_help = crate::commands::EXIT_CODES)]
+#[command(name = "pretrain", version)]
+#[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]
     config: PretrainConfig,
 
-    /// Read options from a JSON file or from an earlier run (its folder or run.json); command-line flags override them.
-    #[arg(long = "config", id = saved_config::CONFIG_FILE, value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
+    /// Where the remaining options come from.
+    #[command(flatten)]
+    pub saved: RecipeArgs,
 
-    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
-    #[arg(long = "recipe", id = recipe::RECIPE, value_name = "NAME|FILE", value_parser = recipe::parse_name, conflicts_with = saved_config::CONFIG_FILE)]
-    pub recipe: Option<String>,
-
-    /// Resume the run in --output from its newest valid checkpoint, bit for bit.
-    #[arg(long)]
-    resume: bool,
-
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
-
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
-impl Args {
-    /// Returns the command-line arguments, with the options of `--config` as defaults. Exits the process on a usage
-    /// error.
-    ///
-    /// # Errors
-    /// Fails if the file of `--config` is invalid.
-    pub fn read() -> anyhow::Result<Self> {
-        let read = |path: &_| saved_config::read(path, "run.json");
-        saved_config::parse(read, recipe_options, |args: &mut Self| &mut args.config)
-    }
-}
+impl Program for Args {
+    type Config = PretrainConfig;
 
-/// Returns the options of a recipe. Its warm-up is reduced to a tenth of the `--steps` of the command line if it is
-/// longer than these.
-fn recipe_options(recipe: Recipe, given: &ArgMatches) -> Map<String, Value> {
-    let mut options = recipe.pretrain;
-    let steps = given.try_get_one::<u64>("steps").ok().flatten();
-    let is_explicit = given.try_get_one::<u64>("warmup_steps").ok().flatten().is_some();
-    let warmup = options.get("warmup_steps").and_then(Value::as_u64);
-    if let (Some(&steps), Some(warmup), false) = (steps, warmup, is_explicit)
-        && warmup > steps
-    {
-        let reduced = steps / 10;
-        print_note(format!(
-            "--warmup-steps is {reduced}, a tenth of --steps {steps}, instead of the {warmup} of the recipe"
-        ));
-        options.insert("warmup_steps".to_string(), reduced.into());
+    const SAVED_AS: &str = "run.json";
+
+    fn config(&mut self) -> &mut PretrainConfig {
+        &mut self.config
     }
-    options
+
+    /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is
+    /// longer than these.
+    fn options_of(recipe: Recipe, given: &ArgMatches) -> Map<String, Value> {
+        let mut options = recipe.pretrain;
+        let steps = given.try_get_one::<u64>("steps").ok().flatten();
+        let is_explicit = given.try_get_one::<u64>("warmup_steps").ok().flatten().is_some();
+        let warmup = options.get("warmup_steps").and_then(Value::as_u64);
+        if let (Some(&steps), Some(warmup), false) = (steps, warmup, is_explicit)
+            && warmup > steps
+        {
+            let reduced = steps / 10;
+            print_note(format!(
+                "--warmup-steps is {reduced}, a tenth of --steps {steps}, instead of the {warmup} of the recipe"
+            ));
+            options.insert("warmup_steps".to_string(), reduced.into());
+        }
+        options
+    }
 }
 
 /// Runs the command.
@@ -84,14 +77,14 @@ fn recipe_options(recipe: Recipe, given: &ArgMatches) -> Map<String, Value> {
 /// Returns the error of the pre-training.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let mut view = View::new(args.config.steps.unwrap_or(0), args.quiet);
-    let outcome = pretrain(&args.config, args.resume, &stop, &mut |event| view.show(event));
+    let mut view = View::new(args.config.steps.unwrap_or(0), args.run.print.quiet);
+    let outcome = pretrain(&args.config, args.run.resume, &stop, &mut |event| view.show(event));
     drop(view);
     let outcome = outcome?;
-    if !args.quiet {
+    if !args.run.print.quiet {
         print_findings(&run_findings(&args.config.output)?);
     }
-    print_result(args.json, &outcome, |outcome| summary(outcome, &args.config.output))
+    print_result(args.run.print.json, &outcome, |outcome| summary(outcome, &args.config.output))
 }
 
 /// Progress display of a pre-training run.

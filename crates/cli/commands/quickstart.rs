@@ -219,16 +219,13 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
 /// Returns the fine-tuning configuration, with pre-trained or with random weights.
 fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
-    let config = FinetuneConfig {
-        columns: vec!["text".to_owned(), "label".to_owned()],
-        ..FinetuneConfig::new("table".parse()?, at("pretrain"), at(folder))
-    };
-    let config = config
+    let config = FinetuneConfig::new("table".parse()?, at("pretrain"), at(folder))
+        .with_columns(vec!["text".to_owned(), "label".to_owned()])
         .with_data(at("topics"))
         .with_seeds(Seeds(args.seeds.to_vec()))
-        .with_num_train_epochs(Choices::One(10.0))
-        .with_train_batch_size(Choices::One(16))
-        .with_learning_rate(Choices::One(1e-3))
+        .with_num_train_epochs(Choices::Single(10.0))
+        .with_train_batch_size(Choices::Single(16))
+        .with_learning_rate(Choices::Single(1e-3))
         .with_select(Selection::Last)
         .with_random_init(random_init);
     // Check now, not after minutes of pre-training.

@@ -45,6 +45,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Prints each finding as a line on stderr.
 pub fn print_findings(findings: &[Finding]) {
     for finding in findings {
-        print_stderr(&format!("{}: {}", finding.weight.word(), finding.text));
+        print_stderr(&format!("{}: {}", finding.severity.word(), finding.text));
     }
 }

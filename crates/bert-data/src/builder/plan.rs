@@ -81,13 +81,13 @@ pub struct PlanFigures {
     /// Number of buckets in all passes. A bucket is an independent unit of work.
     pub buckets: u64,
     /// Number of documents per bucket.
-    pub documents_of_bucket: u64,
+    pub documents_per_bucket: u64,
     /// Number of Parquet files.
     pub shards: u64,
     /// Approximate number of row groups per shard.
-    pub row_groups_of_shard: u64,
+    pub row_groups_per_shard: u64,
     /// Reads from the text for one shard: one per document, and one for its offset if the index is not in memory.
-    pub reads_of_shard: u64,
+    pub reads_per_shard: u64,
     /// Number of files open at the same time, including standard input, output and error.
     pub open_files: u64,
     /// Bytes of the packed rows of a bucket; a thread needs a few times as much.
@@ -144,11 +144,11 @@ impl Plan {
 
     /// Returns the maximum number of row groups of a piece, so that a shard stays within the limit of a Parquet file.
     fn max_groups_per_piece(&self) -> u64 {
-        (MAX_ROW_GROUPS / self.pieces_of_shard()).max(1)
+        (MAX_ROW_GROUPS / self.pieces_per_shard()).max(1)
     }
 
     /// Returns the maximum number of units that lie in a shard, entirely or in part.
-    fn pieces_of_shard(&self) -> u64 {
+    fn pieces_per_shard(&self) -> u64 {
         let (units, shards) = (self.units(), self.shards as u64);
         units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards))
     }
@@ -192,15 +192,15 @@ impl Plan {
     pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
         let (shards, units) = (self.shards as u64, self.units());
         let documents_per_bucket = self.documents.div_ceil(self.buckets);
-        let rows_of_unit = rows / units as f64;
+        let rows_per_unit = rows / units as f64;
         PlanFigures {
             passes: self.passes,
             buckets: units,
-            documents_of_bucket: documents_per_bucket,
+            documents_per_bucket,
             shards,
-            row_groups_of_shard: (rows_of_unit as u64 / GROUP_ROWS).clamp(1, self.max_groups_per_piece())
+            row_groups_per_shard: (rows_per_unit as u64 / GROUP_ROWS).clamp(1, self.max_groups_per_piece())
                 * units.div_ceil(shards),
-            reads_of_shard: 2 * documents_per_bucket * self.pieces_of_shard(),
+            reads_per_shard: 2 * documents_per_bucket * self.pieces_per_shard(),
             // Per thread: the text and its index. In addition: the shard being written, one being finished, two locks,
             // the folder.
             open_files: 3 + 2 * threads as u64 + 5,
@@ -291,9 +291,9 @@ mod tests {
             let figures = plan.figures(rows, 16);
             assert!(figures.shards <= MAX_SHARDS && figures.buckets > 100 * 512, "{figures:?}");
             assert!(figures.open_files <= 64, "{figures:?}");
-            let of_shard = 10 * documents / figures.shards;
+            let documents_per_shard = 10 * documents / figures.shards;
             assert!(
-                figures.reads_of_shard <= 5 * of_shard / 2 && figures.row_groups_of_shard <= 400,
+                figures.reads_per_shard <= 5 * documents_per_shard / 2 && figures.row_groups_per_shard <= 400,
                 "{figures:?}"
             );
             // Memory of one thread, and of sixteen with the default budget's share.

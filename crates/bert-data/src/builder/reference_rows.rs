@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use std::sync::atomic::AtomicBool;
 
-use crate::builder::output::work_folder::Work;
+use crate::builder::output::work_folder::WorkFolder;
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Store;
@@ -43,7 +43,7 @@ pub(crate) fn generate_reference_rows(
     prepared: &PreparedBuild<'_>,
     store: &Store,
     width: Width,
-    work: &Work<'_>,
+    work: &WorkFolder<'_>,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<ReferenceRows> {
     let config = prepared.config;

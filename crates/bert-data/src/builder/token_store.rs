@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::builder::output::Output;
-use crate::builder::output::work_folder::{TEXT_FILES, Work};
+use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::config::RandomMode;
@@ -110,7 +110,7 @@ impl Division {
     fn cached(
         &self,
         files: &[PathBuf],
-        work: &Work<'_>,
+        work: &WorkFolder<'_>,
         segment: usize,
         stop: &AtomicBool,
     ) -> Result<CachedSegment> {
@@ -138,7 +138,7 @@ impl Division {
     fn all_cached(
         &self,
         prepared: &PreparedBuild<'_>,
-        work: &Work<'_>,
+        work: &WorkFolder<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Vec<(usize, CachedSegment)>> {
         let own: Vec<usize> = self.own().collect();
@@ -154,7 +154,7 @@ impl Division {
     pub(crate) fn is_changed(
         &self,
         prepared: &PreparedBuild<'_>,
-        work: &Work<'_>,
+        work: &WorkFolder<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<bool> {
         let segments = self.all_cached(prepared, work, progress)?;
@@ -165,7 +165,7 @@ impl Division {
     pub(crate) fn tokenize(
         &self,
         prepared: &PreparedBuild<'_>,
-        work: &Work<'_>,
+        work: &WorkFolder<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Counts> {
         let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
@@ -220,7 +220,7 @@ impl Division {
     fn tokenize_segment(
         &self,
         prepared: &PreparedBuild<'_>,
-        work: &Work<'_>,
+        work: &WorkFolder<'_>,
         reader: &mut TextReader<'_>,
         segment: usize,
         on_progress: &mut dyn FnMut(u64),

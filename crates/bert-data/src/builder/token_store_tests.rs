@@ -104,10 +104,10 @@ fn the_text_may_be_on_another_disk() {
         names.sort();
         names
     };
-    let of = |name: &str| folder_in(&scratch, &folder.path().join(name)).unwrap();
+    let scratch_of = |name: &str| folder_in(&scratch, &folder.path().join(name)).unwrap();
     let stopped = Faulty::new(Fault::Full, 60);
     build(&stopped, &to("other"), 300).unwrap_err();
-    assert!(names(&of("other").join(".build")).contains(&"documents-00000".to_owned()));
+    assert!(names(&scratch_of("other").join(".build")).contains(&"documents-00000".to_owned()));
     assert!(!names(&folder.path().join("other/.build")).contains(&"documents-00000".to_owned()));
     let events = build(&Disk, &to("other"), 300).unwrap();
     assert_eq!(events[0].stage, BuildStage::ReusedText);
@@ -117,10 +117,10 @@ fn the_text_may_be_on_another_disk() {
     assert_eq!(build(&Disk, &part(1), 300).unwrap_err().exit_code(), 75);
     build(&Disk, &part(2), 300).unwrap();
     build(&Disk, &part(1), 300).unwrap();
-    std::fs::write(of("parts").join("notes.txt"), "mine").unwrap();
+    std::fs::write(scratch_of("parts").join("notes.txt"), "mine").unwrap();
     merge_with_scratch(&folder.path().join("parts"), Some(&scratch), &mut |_| {}).unwrap();
     assert!(content(&folder.path().join("parts")) == whole);
-    assert_eq!(names(&of("parts")), ["notes.txt"]);
+    assert_eq!(names(&scratch_of("parts")), ["notes.txt"]);
 }
 
 /// Builds that share a scratch folder neither use nor remove each other's text.

@@ -211,7 +211,7 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartShards> {
     let mut sum = PartStats::new(job.prepared.config.max_seq_length, job.tokens);
-    let (mut shards, missing) = cached_shards(job, &mut sum, progress)?;
+    let CachedShards { mut shards, missing } = cached_shards(job, &mut sum, progress)?;
     let mut wanted = vec![false; job.plan.shards];
     missing.iter().for_each(|&shard| wanted[shard] = true);
     let items = items(&wanted);
@@ -293,12 +293,18 @@ impl<'a> PieceWriter<'a, '_> {
     }
 }
 
-/// Returns the shards of this part that an earlier run finished, and the indices of the missing ones.
+/// The shards of this part that an earlier run finished, and the indices of the missing ones.
+struct CachedShards {
+    shards: Vec<WrittenShard>,
+    missing: Vec<usize>,
+}
+
+/// Finds the shards of this part that an earlier run finished.
 fn cached_shards(
     job: &ShardJob<'_>,
     sum: &mut PartStats,
     progress: &mut dyn FnMut(BuildProgress),
-) -> Result<(Vec<WrittenShard>, Vec<usize>)> {
+) -> Result<CachedShards> {
     let (mut shards, mut missing) = (Vec::new(), Vec::new());
     for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
         match cached_shard(job.output, job.build, shard, job.plan.shards)? {
@@ -313,7 +319,7 @@ fn cached_shards(
         let (done, total) = (shards.len() as u64, (shards.len() + missing.len()) as u64);
         progress(BuildProgress { stage: BuildStage::ReusedShards, done, total });
     }
-    Ok((shards, missing))
+    Ok(CachedShards { shards, missing })
 }
 
 /// A shard whose row groups are all written.

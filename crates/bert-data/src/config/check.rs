@@ -25,8 +25,8 @@ pub(crate) fn conflict<T>(option: &'static str, with: &'static str, reason: &'st
 }
 
 /// Returns the error for the first of these options that is set: each has the option that it excludes, and the reason.
-fn exclude<const N: usize>(refused: [(bool, &'static str, &'static str, &'static str); N]) -> Result<()> {
-    let first = refused.into_iter().find(|(is_given, ..)| *is_given);
+fn exclude<const N: usize>(conflicts: [(bool, &'static str, &'static str, &'static str); N]) -> Result<()> {
+    let first = conflicts.into_iter().find(|(is_given, ..)| *is_given);
     first.map_or(Ok(()), |(_, option, with, reason)| conflict(option, with, reason))
 }
 

@@ -114,8 +114,8 @@ impl ResolvedConfig {
     /// [`ManifestProblem::Options`], and [`ManifestProblem::Contradiction`] for options that the loader decides.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         let options = self.options().map_err(|source| ManifestProblem::Invalid(source).located(path))?;
-        let refused = |problem| ManifestProblem::Options(Box::new(problem)).located(path);
-        options.check_options().map_err(refused)?;
+        let rejected = |problem| ManifestProblem::Options(Box::new(problem)).located(path);
+        options.check_options().map_err(rejected)?;
         if self.layout == Layout::Documents && (self.masking, self.dupe_factor) != (Masking::Dynamic, 1) {
             return Err(ManifestProblem::Contradiction("masking or dupe_factor").located(path).into());
         }

@@ -26,14 +26,14 @@ use serde::{Deserialize, Serialize};
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Masking, Segmenter};
 use crate::dataset::invariants::Invariants;
-use crate::dataset::report::DataReport;
+use crate::dataset::report::{DataReport, omitted_fraction};
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
 use crate::input::InputEntry;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::tokenization::vocabulary::Vocabulary;
 use crate::tokenization::word_marks::IdSpace;
 use bert_storage::checksummed_json::{MAX_BYTES, checksummed_json, verify_checksum};
-use bert_storage::{StagedFolder, digest_file, is_url, objects, read_limited, size};
+use bert_storage::{StagedFolder, digest_bytes, digest_file, is_url, objects, read_limited, size};
 
 /// The file name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -142,6 +142,12 @@ impl Manifest {
         folder.join(&self.vocabulary.file)
     }
 
+    /// Returns the BLAKE3 digest of the digests of all shards, in hexadecimal; it identifies the rows of the data set.
+    #[must_use]
+    pub fn shards_digest(&self) -> String {
+        digest_bytes(self.shards.iter().map(|shard| shard.blake3.as_str()).collect::<String>().as_bytes())
+    }
+
     /// Returns the number of the first row of each shard, counted across all shards.
     #[must_use]
     pub fn first_rows(&self) -> Vec<u64> {
@@ -201,8 +207,11 @@ impl Manifest {
             let (found, expected) = (version.format_version, FORMAT_VERSION);
             return Err(ManifestProblem::Version { found, expected }.located(path).into());
         }
-        let manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
+        let mut manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
         manifest.check(path)?;
+        // `serde_json` may read a fraction with another last bit.
+        let Invariants { tokens, covered_tokens, .. } = manifest.invariants;
+        manifest.report.omitted_fraction = omitted_fraction(tokens, covered_tokens);
         Ok(manifest)
     }
 

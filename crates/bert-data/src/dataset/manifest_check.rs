@@ -137,7 +137,7 @@ impl Manifest {
         if config.nsp == Nsp::Off {
             equal("the number of rows with label 1", report.random_next, 0)?;
         }
-        let replaced = [report.shown_as_mask, report.shown_unchanged, report.shown_as_random];
+        let replaced = [report.replaced_by_mask, report.left_unchanged, report.replaced_by_random];
         let replaced = replaced.into_iter().fold(0, u64::saturating_add);
         equal("the sum of the masked tokens by replacement", replaced, report.masked_tokens)?;
         check_consistent(path, "omitted_fraction", (0.0..=1.0).contains(&report.omitted_fraction))?;

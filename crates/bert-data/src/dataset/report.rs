@@ -19,6 +19,10 @@ use crate::instance::coverage::Uncovered;
 use crate::instance::pairs::Instance;
 use crate::tokenization::vocabulary::TokenId;
 
+/// Fraction of uncovered tokens from which the report warns if there are several passes.
+const MAX_UNCOVERED: f64 = 0.01;
+/// The same for one pass, as in evaluation data: a pass always omits some tokens.
+const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
 /// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;
 
@@ -151,11 +155,14 @@ pub struct DataReport {
     /// Number of masked tokens in all rows; 0 if the loader masks stored instances.
     pub masked_tokens: u64,
     /// Number of masked tokens replaced by `[MASK]`.
-    pub shown_as_mask: u64,
+    #[serde(alias = "shown_as_mask")]
+    pub replaced_by_mask: u64,
     /// Number of masked tokens left unchanged.
-    pub shown_unchanged: u64,
+    #[serde(alias = "shown_unchanged")]
+    pub left_unchanged: u64,
     /// Number of masked tokens replaced by another token.
-    pub shown_as_random: u64,
+    #[serde(alias = "shown_as_random")]
+    pub replaced_by_random: u64,
     /// Maximum length of a row.
     pub max_seq_length: usize,
     /// Histogram of the row lengths.
@@ -164,8 +171,13 @@ pub struct DataReport {
     pub warnings: Vec<String>,
 }
 
-fn share(part: u64, whole: u64) -> f64 {
+fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Returns the fraction of the tokens of all passes that are in no instance of their own document.
+pub(crate) fn omitted_fraction(tokens: u64, covered: u64) -> f64 {
+    fraction(tokens.saturating_sub(covered), tokens)
 }
 
 impl DataReport {
@@ -190,16 +202,16 @@ impl DataReport {
             invalid_utf8_lines: read.invalid_utf8_lines,
             null_rows: read.null_rows,
             cut_sentences: read.cut_sentences,
-            omitted_fraction: share(all_passes.saturating_sub(counters.own_tokens), all_passes),
+            omitted_fraction: omitted_fraction(all_passes, counters.own_tokens),
             sampled_tokens: uncovered.sampled,
             uncovered_tokens: uncovered.tokens,
             instances: counters.instances,
             instance_tokens: counters.tokens,
             random_next: counters.random_next,
             masked_tokens: counters.masked,
-            shown_as_mask: counters.mask_tokens,
-            shown_unchanged: counters.unchanged,
-            shown_as_random: counters
+            replaced_by_mask: counters.mask_tokens,
+            left_unchanged: counters.unchanged,
+            replaced_by_random: counters
                 .masked
                 .saturating_sub(counters.mask_tokens)
                 .saturating_sub(counters.unchanged),
@@ -210,8 +222,11 @@ impl DataReport {
         // Rows of tables are always split into sentences; a language is set only if lines were split.
         let split = config.split_sentences || config.language.is_some();
         report.warnings = read.warnings().into_iter().chain(report.find_warnings(split, config)).collect();
-        let (length, share) = (config.max_seq_length, config.masked_lm_prob);
-        report.warnings.extend(warn_of_cap(length, share, config.max_predictions_per_seq));
+        report.warnings.extend(warn_of_cap(
+            config.max_seq_length,
+            config.masked_lm_prob,
+            config.max_predictions_per_seq,
+        ));
         report
     }
 
@@ -222,8 +237,8 @@ impl DataReport {
             ("the number of tokens in the shards", counters.tokens, self.instance_tokens),
             ("the number of rows with label 1", counters.random_next, self.random_next),
             ("the number of masked tokens in the shards", counters.masked, self.masked_tokens),
-            ("the number of tokens replaced by [MASK]", counters.mask_tokens, self.shown_as_mask),
-            ("the number of unchanged masked tokens", counters.unchanged, self.shown_unchanged),
+            ("the number of tokens replaced by [MASK]", counters.mask_tokens, self.replaced_by_mask),
+            ("the number of unchanged masked tokens", counters.unchanged, self.left_unchanged),
         ];
         sums.into_iter()
             .try_for_each(|(what, found, expected)| check_invariant(what, None, found, expected))?;
@@ -247,14 +262,14 @@ impl DataReport {
 
     /// Returns the fraction of the text's tokens that are `[UNK]`.
     #[must_use]
-    pub fn unknown_share(&self) -> f64 {
-        share(self.unknown_tokens, self.tokens)
+    pub fn unknown_fraction(&self) -> f64 {
+        fraction(self.unknown_tokens, self.tokens)
     }
 
     /// Returns the fraction of the text's tokens that occur in no instance of any pass.
     #[must_use]
     pub fn uncovered_fraction(&self) -> f64 {
-        share(self.uncovered_tokens, self.sampled_tokens)
+        fraction(self.uncovered_tokens, self.sampled_tokens)
     }
 
     /// Returns whether the tokens in no instance were counted in a sample of the text only.
@@ -265,21 +280,21 @@ impl DataReport {
 
     /// Returns the fraction of the rows with label 1: segment B is random, or the segments are swapped.
     #[must_use]
-    pub fn random_next_share(&self) -> f64 {
-        share(self.random_next, self.instances)
+    pub fn random_next_fraction(&self) -> f64 {
+        fraction(self.random_next, self.instances)
     }
 
     /// Returns the number of masked tokens divided by the number of all tokens in the rows.
     #[must_use]
-    pub fn masked_share(&self) -> f64 {
-        share(self.masked_tokens, self.instance_tokens)
+    pub fn masked_fraction(&self) -> f64 {
+        fraction(self.masked_tokens, self.instance_tokens)
     }
 
     /// Returns the fraction of padding if every row were padded to `max_seq_length`.
     #[must_use]
-    pub fn padding_share(&self) -> f64 {
+    pub fn padding_fraction(&self) -> f64 {
         let padded = self.instances.saturating_mul(self.max_seq_length as u64);
-        share(padded.saturating_sub(self.instance_tokens), padded)
+        fraction(padded.saturating_sub(self.instance_tokens), padded)
     }
 
     /// Returns names, figures and remarks; names of subordinate figures are indented by two spaces.
@@ -292,7 +307,7 @@ impl DataReport {
         add("  with one sentence", count(self.one_sentence_documents), "");
         add("sentences", count(self.sentences), "");
         add("tokens", count(self.tokens), "");
-        add("  [UNK]", percent(self.unknown_share()), "");
+        add("  [UNK]", percent(self.unknown_fraction()), "");
         add("lines not UTF-8", count(self.invalid_utf8_lines), "");
         if self.null_rows > 0 {
             add("rows that are null", count(self.null_rows), "");
@@ -310,20 +325,20 @@ impl DataReport {
         };
         add("instances", count(self.instances), of_pass);
         match self.nsp {
-            Nsp::On => add("  random next sentence", percent(self.random_next_share()), ""),
-            Nsp::Sop => add("  swapped sentences", percent(self.random_next_share()), "50 % by rule"),
+            Nsp::On => add("  random next sentence", percent(self.random_next_fraction()), ""),
+            Nsp::Sop => add("  swapped sentences", percent(self.random_next_fraction()), "50 % by rule"),
             Nsp::Off => {}
         }
         if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
             add("  masked tokens", "none".to_owned(), "the loader draws new masks in every epoch");
         } else {
-            let of_masked = |count| percent(share(count, self.masked_tokens));
-            add("  masked tokens", percent(self.masked_share()), "of all tokens");
-            add("    replaced by [MASK]", of_masked(self.shown_as_mask), "80 % by rule");
-            add("    unchanged", of_masked(self.shown_unchanged), "10 % by rule");
-            add("    another token", of_masked(self.shown_as_random), "10 % by rule");
+            let of_masked = |count| percent(fraction(count, self.masked_tokens));
+            add("  masked tokens", percent(self.masked_fraction()), "of all tokens");
+            add("    replaced by [MASK]", of_masked(self.replaced_by_mask), "80 % by rule");
+            add("    unchanged", of_masked(self.left_unchanged), "10 % by rule");
+            add("    another token", of_masked(self.replaced_by_random), "10 % by rule");
         }
-        add("  padding if padded", percent(self.padding_share()), &format!("to {}", self.max_seq_length));
+        add("  padding if padded", percent(self.padding_fraction()), &format!("to {}", self.max_seq_length));
         figures
     }
 
@@ -348,7 +363,7 @@ impl DataReport {
                 self.one_sentence_documents, self.documents
             ));
         }
-        let random = self.random_next_share();
+        let random = self.random_next_fraction();
         if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
             let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
             let cause = match self.layout {
@@ -367,16 +382,16 @@ impl DataReport {
                 100.0 * part
             ));
         }
-        // One pass always omits some tokens, and evaluation data has one pass.
         let one_pass = config.dupe_factor == 1 && config.layout == Layout::Instances;
-        if self.uncovered_fraction() >= if one_pass { 0.2 } else { 0.01 } {
+        let limit = if one_pass { MAX_UNCOVERED_ONE_PASS } else { MAX_UNCOVERED };
+        if self.uncovered_fraction() >= limit {
             warn(self.why_uncovered(config));
         }
-        if self.unknown_share() > 0.05 {
+        if self.unknown_fraction() > 0.05 {
             warn(format!(
                 "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
                  fit the vocabulary.",
-                100.0 * self.unknown_share()
+                100.0 * self.unknown_fraction()
             ));
         }
         if self.invalid_utf8_lines > 0 {
@@ -388,15 +403,15 @@ impl DataReport {
         warnings
     }
 
-    /// Explains why tokens occur in no instance, and what to do about it.
+    /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
+    /// passes omit mostly different tokens.
     fn why_uncovered(&self, config: &ResolvedConfig) -> String {
         let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
-        // Expected fraction if every pass omitted tokens independently.
-        let by_chance = omitted.powi(config.dupe_factor as i32);
-        let why = if uncovered < 2.0 * by_chance
-            && config.layout == Layout::Instances
-            && config.dupe_factor > 1
-        {
+        // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
+        let independent = omitted.powi(config.dupe_factor as i32);
+        let mostly_independent = uncovered < 2.0 * independent && 2.0 * uncovered < independent + omitted;
+        let several_passes = config.dupe_factor > 1 && config.layout == Layout::Instances;
+        let why = if several_passes && mostly_independent {
             format!(
                 "each pass omits {:.1} %, mostly different ones; a larger --dupe-factor covers more",
                 100.0 * omitted
@@ -410,8 +425,8 @@ impl DataReport {
                  --max-seq-length{keyed}"
             )
         };
-        let of = if self.is_sampled() { " of a sample" } else { "" };
-        format!("{:.1} % of the tokens{of} occur in no instance: {why}.", 100.0 * uncovered)
+        let sample = if self.is_sampled() { " of a sample" } else { "" };
+        format!("{:.1} % of the tokens{sample} occur in no instance: {why}.", 100.0 * uncovered)
     }
 }
 

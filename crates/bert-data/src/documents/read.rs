@@ -129,7 +129,6 @@ struct TokenizedBlock {
     events: Vec<Event>,
     cut_sentences: u64,
     lines: LineCheck,
-    null_rows: u64,
     file: usize,
     ends_file: bool,
 }
@@ -277,12 +276,12 @@ fn tokenize_block(
         }),
         None => encode_sentence(line, encoder, max_tokens, done),
     };
-    let (lines, null_rows) = each_text(block, path, config.text_rules(), |text, is_row| match text {
+    let lines = each_text(block, path, config.text_rules(), |text, is_row| match text {
         row if is_row => add_row(row, &mut done, &mut sentences),
         "" => done.events.push(Event::Break),
         line => sentences(line, &mut done),
     })?;
-    Ok(TokenizedBlock { lines, null_rows, ..done })
+    Ok(TokenizedBlock { lines, ..done })
 }
 
 /// Adds one row of a table as a document; its lines are paragraphs.
@@ -340,7 +339,7 @@ impl<'a> Joiner<'a> {
         self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
         self.report.cut_sentences += block.cut_sentences;
         self.report.invalid_utf8_lines += block.lines.bad;
-        self.report.null_rows += block.null_rows;
+        self.report.null_rows += block.lines.null_rows;
         self.file = block.file;
         let path = &self.files[block.file];
         let mut remarks = self.lines.add_block(block.lines, path, block.ends_file, self.rules.bad_lines)?;

@@ -83,7 +83,7 @@ impl BlockReader {
     /// whether compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
-        known_format::refuse(path, &source.head, source.compression)?;
+        known_format::reject_known_format(path, &source.head, source.compression)?;
         Ok(Self::new(path, file, format, source))
     }
 

@@ -324,7 +324,7 @@ fn is_of_memory(error: &str) -> bool {
     let error = error.to_lowercase();
     ["too much memory", "not enough memory", "memory limit", "allocate memory"]
         .iter()
-        .any(|said| error.contains(said))
+        .any(|message| error.contains(message))
 }
 
 /// Returns the window size in bytes, if the first bytes of a file contain it.

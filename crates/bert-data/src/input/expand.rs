@@ -18,7 +18,7 @@ use crate::input::pattern::{self, begins_alike, is_pattern};
 use crate::input::recognize::has_table_name;
 use crate::input::table::InputReader;
 use crate::input::walk::{
-    Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, refuse_files_of_tables, table,
+    Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, reject_files_of_tables, table,
 };
 
 /// Size in bytes of a file's entry in a manifest, excluding its name.
@@ -74,9 +74,10 @@ impl InputFiles {
         let mut all = Self::default();
         for walk in find(inputs)? {
             let may_skip = walk.is_folder && text_column == TEXT_COLUMN;
-            let is_table: Vec<bool> = match may_skip && walk.found.iter().any(|file| has_table_name(file)) {
-                true => each_file(&walk.found, is_table_without_text)?,
-                false => vec![false; walk.found.len()],
+            let is_table = if may_skip && walk.found.iter().any(|file| has_table_name(file)) {
+                each_file(&walk.found, is_table_without_text)?
+            } else {
+                vec![false; walk.found.len()]
             };
             let has_others = is_table.contains(&false);
             for (file, is_table) in walk.found.into_iter().zip(is_table) {
@@ -107,7 +108,7 @@ pub(crate) fn files_to_read(inputs: &[PathBuf], text_column: &str) -> Result<Vec
 
 /// Returns a warning about skipped tables: the CSV and TSV files, by name, in an input folder that do not have the
 /// default text column. A table that is named directly or by a pattern is never skipped, nor is a folder of such tables
-/// only; both are refused when they are read. With another `text_column` than the default, no table is skipped.
+/// only; both are rejected when they are read. With another `text_column` than the default, no table is skipped.
 ///
 /// # Errors
 /// The same errors as [`expand`]; the errors of opening a table.
@@ -194,10 +195,7 @@ pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
 /// # Errors
 /// [`InputProblem::OutputInside`].
 pub fn reject_output_inside(inputs: &[PathBuf], output: &Path) -> Result<()> {
-    let real = |path: &Path| match is_url(path) {
-        true => with_lower_scheme(path),
-        false => real_path(&on_disk(path)),
-    };
+    let real = |path: &Path| if is_url(path) { with_lower_scheme(path) } else { real_path(&on_disk(path)) };
     let output_is = real(output);
     for input in split_lists(inputs) {
         let rest = output_is.strip_prefix(real(&input)).ok();
@@ -235,7 +233,7 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
     let input = &*on_disk(input);
     match (kind(input), input.to_str()) {
         (Ok(Kind::Folder), _) => {
-            refuse_files_of_tables(&[input.join("any")])?;
+            reject_files_of_tables(&[input.join("any")])?;
             walk.is_folder = true;
             walk.collect(input)?;
             if walk.found.is_empty() {
@@ -245,12 +243,12 @@ fn expand_one(input: &Path, walk: &mut Walk) -> Result<()> {
         }
         (Ok(Kind::File), _) => {
             walk.found.push(input.to_owned());
-            refuse_files_of_tables(&walk.found)
+            reject_files_of_tables(&walk.found)
         }
         (Err(Error::InputFile(error)), Some(text)) if matches!(error.problem, InputProblem::Missing) => {
             if is_pattern(text) {
                 pattern::collect(text, walk)?;
-                return refuse_files_of_tables(&walk.found);
+                return reject_files_of_tables(&walk.found);
             }
             let problem = if text.starts_with('~') { InputProblem::Home } else { error.problem };
             Err(problem.located(input).into())
@@ -298,7 +296,7 @@ fn expand_url(url: &Path, walk: &mut Walk) -> Result<()> {
             None => walk.found.push(name.clone()),
         }
     }
-    refuse_tables_of_store(&objects, &walk.found)?;
+    reject_tables_of_store(&objects, &walk.found)?;
     let problem = if pattern.is_some() { InputProblem::PatternMatchesNothing } else { InputProblem::Missing };
     if walk.found.is_empty() { Err(problem.located(url).into()) } else { Ok(()) }
 }
@@ -312,8 +310,8 @@ fn is_marker(name: &Path) -> Result<bool> {
     }
 }
 
-/// Applies [`crate::input::walk::refuse_table`] to the folders of an object store.
-fn refuse_tables_of_store(objects: &[(PathBuf, u64)], found: &[PathBuf]) -> Result<()> {
+/// Applies [`crate::input::walk::reject_table`] to the folders of an object store.
+fn reject_tables_of_store(objects: &[(PathBuf, u64)], found: &[PathBuf]) -> Result<()> {
     for (name, _) in objects {
         let part = |of: &str| name.ancestors().find(|path| path.file_name().is_some_and(|part| part == of));
         let is_iceberg = || is_iceberg_metadata(&name.file_name().unwrap_or_default().to_string_lossy());
@@ -353,9 +351,9 @@ mod tests {
             inputs: Vec<InputEntry>,
         }
         let path = "text/0000001.txt";
-        let of =
+        let json_bytes =
             |files| serde_json::to_string_pretty(&Inputs { inputs: vec![entry(path); files] }).unwrap().len();
-        let each = (of(1001) - of(1)) as u64 / 1000;
+        let each = (json_bytes(1001) - json_bytes(1)) as u64 / 1000;
         assert!((ENTRY - 30..=ENTRY).contains(&(each - path.len() as u64)), "{each} bytes an entry");
         let most = ((MAX_BYTES - REST) / (ENTRY + path.len() as u64)) as usize;
         assert!(most > 900_000, "{most}");

@@ -305,20 +305,20 @@ mod tests {
 
     #[test]
     fn missing_keys_list_those_that_exist() {
-        let said = |json: &str| read(json).unwrap_err().to_string();
+        let message = |json: &str| read(json).unwrap_err().to_string();
         assert_eq!(
-            said(r#"{"id": 1, "body\u001b": {"text": "x"}}"#),
+            message(r#"{"id": 1, "body\u001b": {"text": "x"}}"#),
             "a.jsonl:3: \"text\" is missing (keys: id, body\\u{1b}) (see --text-column)"
         );
-        assert!(said("{}").contains("is missing (keys: )"));
+        assert!(message("{}").contains("is missing (keys: )"));
         assert!(
-            said(r#"{"n": NaN, "data": [{"text": "x"}]}"#)
+            message(r#"{"n": NaN, "data": [{"text": "x"}]}"#)
                 .contains("(keys: n, data; one object on each line")
         );
-        assert!(said(r#"{"data": [{"text": "x"}]}"#).contains("jq -c '.data[]'"));
-        assert!(said(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("jq -c '.doc'"));
+        assert!(message(r#"{"data": [{"text": "x"}]}"#).contains("jq -c '.data[]'"));
+        assert!(message(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("jq -c '.doc'"));
         let many: String = (0..40).map(|n| format!("\"k{n}\": {n}, ")).collect();
-        assert!(said(&format!("{{{many}\"z\": 0}}")).contains("k15, and 25 more"));
+        assert!(message(&format!("{{{many}\"z\": 0}}")).contains("k15, and 25 more"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Recognizes non-text files by their first bytes.
 //!
 //! If a build read an archive, an image or an HTML page as text, it would silently produce garbage training data.
-//! [`refuse`] rejects such a file with the name of its format and advice. A signature of printable characters counts
+//! [`reject_known_format`] rejects such a file with the name of its format and advice. A signature of printable characters counts
 //! only where prose cannot begin like that: as a separate line, or before bytes that do not occur in text.
 
 use std::path::Path;
@@ -142,7 +142,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
 ///
 /// # Errors
 /// [`InputProblem::KnownFormat`].
-pub(crate) fn refuse(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
+pub(crate) fn reject_known_format(path: &Path, head: &[u8], compression: Option<&'static str>) -> Result<()> {
     match known(path, head, compression) {
         Some((format, advice)) => Err(InputProblem::KnownFormat { format, advice }.located(path).into()),
         None => Ok(()),
@@ -150,9 +150,9 @@ pub(crate) fn refuse(path: &Path, head: &[u8], compression: Option<&'static str>
 }
 
 fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'static str, &'static str)> {
-    let fits = |at: usize, bytes: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(bytes));
-    let of = |table: &[Signature]| {
-        table.iter().find(|(at, bytes, ..)| fits(*at, bytes)).map(|&(_, _, format, advice)| (format, advice))
+    let signature = |table: &[Signature]| {
+        let fits = |(at, bytes, ..): &&Signature| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes));
+        table.iter().find(fits).map(|&(_, _, format, advice)| (format, advice))
     };
     if compression.is_some() && head.starts_with(b"PAR1") {
         return Some(("Parquet inside compressed data", "decompress it; Parquet is compressed within"));
@@ -160,12 +160,13 @@ fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'stati
     if compression.is_some() && compression_of(head).is_some() {
         return Some(("data that was compressed twice", "decompress it once"));
     }
-    let found = of(BINARY).or_else(|| is_tar(head).then_some(("a tar archive", UNPACK)));
-    let found = found.or_else(|| of_text(path, &String::from_utf8_lossy(head)));
-    found.or_else(|| match head.iter().any(|&byte| is_control(byte)) {
-        true => of(PRINTABLE).or_else(|| of_structure(path, head)),
-        false => None,
-    })
+    let found = signature(BINARY)
+        .or_else(|| is_tar(head).then_some(("a tar archive", UNPACK)))
+        .or_else(|| of_text(path, &String::from_utf8_lossy(head)));
+    if found.is_some() || !head.iter().any(|&byte| is_control(byte)) {
+        return found;
+    }
+    signature(PRINTABLE).or_else(|| of_structure(path, head))
 }
 
 /// Returns whether a byte is a control character that does not occur in text of any encoding.
@@ -269,18 +270,18 @@ fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)
 fn is_tar(head: &[u8]) -> bool {
     let Some(header) = head.get(..512) else { return false };
     let field = header[148..156].split(|byte| *byte == 0 || *byte == b' ').find(|part| !part.is_empty());
-    let said = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+    let stored = field.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
     // The checksum field itself counts as blanks.
-    said == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
+    stored == Some(sum(&header[..148]) + 8 * u32::from(b' ') + sum(&header[156..]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(head: &[u8]) -> Option<String> {
-        refuse(Path::new("it"), head, None).err().map(|error| error.to_string())
+    fn rejection(head: &[u8]) -> Option<String> {
+        reject_known_format(Path::new("it"), head, None).err().map(|error| error.to_string())
     }
 
     #[test]
@@ -288,15 +289,18 @@ mod tests {
         for (table, behind) in [(BINARY, &b"and so on"[..]), (PRINTABLE, b"\0\x01\xff")] {
             for (at, bytes, format, advice) in table {
                 let head = [&vec![b'a'; *at], *bytes, behind].concat();
-                let said = refused(&head).unwrap_or_default();
+                let message = rejection(&head).unwrap_or_default();
                 let kind = |name: &str| name.split(' ').take(2).collect::<Vec<_>>().join(" ");
-                assert!(said.starts_with(&format!("it: this is {}", kind(format))), "{bytes:?}: {said}");
-                assert!(said.ends_with(advice), "{bytes:?}: {said}");
+                assert!(
+                    message.starts_with(&format!("it: this is {}", kind(format))),
+                    "{bytes:?}: {message}"
+                );
+                assert!(message.ends_with(advice), "{bytes:?}: {message}");
             }
         }
         for (begins, format, advice) in BEGINNINGS.iter().chain(FIRST_LINES) {
-            let said = refused(format!("\u{feff}{begins}\r\nand more\n").as_bytes());
-            assert_eq!(said, Some(format!("it: this is {format}: {advice}")), "{begins}");
+            let message = rejection(format!("\u{feff}{begins}\r\nand more\n").as_bytes());
+            assert_eq!(message, Some(format!("it: this is {format}: {advice}")), "{begins}");
         }
     }
 
@@ -308,10 +312,10 @@ mod tests {
         }
         for (at, bytes, ..) in PRINTABLE {
             let text = [&vec![b'a'; *at], *bytes, b" is how such files begin.\n"].concat();
-            assert_eq!(refused(&text), None, "{bytes:?}");
+            assert_eq!(rejection(&text), None, "{bytes:?}");
         }
         for (line, ..) in FIRST_LINES {
-            assert_eq!(refused(format!("{line} is how such files begin.\n").as_bytes()), None, "{line}");
+            assert_eq!(rejection(format!("{line} is how such files begin.\n").as_bytes()), None, "{line}");
         }
     }
 
@@ -325,7 +329,7 @@ mod tests {
             ("<?xml version=\"1.0\"?>\n<!DOCTYPE html>\n<html>", "a page of HTML"),
             ("<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code></Error>", "an XML document"),
         ] {
-            assert!(refused(head.as_bytes()).unwrap_or_default().contains(format), "{head}");
+            assert!(rejection(head.as_bytes()).unwrap_or_default().contains(format), "{head}");
         }
     }
 
@@ -333,16 +337,16 @@ mod tests {
     fn files_of_tokens_are_named() {
         for head in ["[PAD]\n[unused0]\n", "[PAD]\n[UNK]\nthe\n", "<unk>\t0\n<s>\t0\n</s>\t0\n▁the\t-3.1\n"]
         {
-            assert!(refused(head.as_bytes()).unwrap_or_default().contains("a vocabulary"), "{head}");
+            assert!(rejection(head.as_bytes()).unwrap_or_default().contains("a vocabulary"), "{head}");
         }
         let json = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [";
-        assert!(refused(json.as_bytes()).unwrap().contains("tokenizer.json"));
+        assert!(rejection(json.as_bytes()).unwrap().contains("tokenizer.json"));
         let pieces = b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x03<s>";
-        assert!(refused(pieces).unwrap().contains("SentencePiece"));
+        assert!(rejection(pieces).unwrap().contains("SentencePiece"));
     }
 
     #[test]
-    fn text_is_not_refused() {
+    fn text_is_not_rejected() {
         let custard = format!("{}custard, mustard and ustar \n", "x".repeat(251));
         for text in [
             "",
@@ -361,7 +365,7 @@ mod tests {
             "\u{feff}a",
             "[MASK] is a token of BERT\n[SEP] is another\n",
         ] {
-            assert_eq!(refused(text.as_bytes()), None, "{text}");
+            assert_eq!(rejection(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -21,7 +21,7 @@ const TEXTS_PER_TAG: u64 = 4;
 /// Policy for lines that are not text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadLines {
-    /// Repair and count them; refuse a file with many of them.
+    /// Repair and count them; reject a file with many of them.
     #[default]
     Few,
     /// Refuse the first one (`--strict-utf8`).
@@ -61,6 +61,8 @@ pub(crate) struct LineCheck {
     tags: u64,
     /// Number of JSON rows with half of a surrogate pair.
     half_pairs: u64,
+    /// Number of rows of tables that are null.
+    pub(crate) null_rows: u64,
 }
 
 impl LineCheck {
@@ -127,6 +129,7 @@ impl LineCheck {
         self.returns += next.returns;
         self.tags += next.tags;
         self.half_pairs += next.half_pairs;
+        self.null_rows += next.null_rows;
     }
 
     /// Adds the counts of the next block, and rejects a file with too many bad lines. After the last block of a file
@@ -156,9 +159,10 @@ impl LineCheck {
     /// in twenty at the end of the file, and half of the lines before it. A single bad line is accepted unless it
     /// contains a NUL, which occurs only in UTF-16 and UTF-32.
     fn check(&self, path: &Path, at_end: bool, bad_lines: BadLines) -> Result<()> {
-        let many = match at_end {
-            true => self.bad * GOOD_PER_BAD > self.lines,
-            false => self.lines >= ENOUGH && self.bad * 2 > self.lines,
+        let many = if at_end {
+            self.bad * GOOD_PER_BAD > self.lines
+        } else {
+            self.lines >= ENOUGH && self.bad * 2 > self.lines
         };
         if at_end && self.returns * 2 > self.lines {
             let (returns, lines) = (self.returns, self.lines);
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_in_twenty_is_refused() {
+    fn more_than_one_in_twenty_is_rejected() {
         let latin: &[&[u8]] = &[b"Caf\xe9", b"na\xefve"];
         assert_eq!(checked(38, latin, true, BadLines::Few).unwrap().bad, 2, "exactly one in twenty");
         let error = checked(37, latin, true, BadLines::Few).unwrap_err();
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_end_more_than_half_is_refused() {
+    fn before_the_end_more_than_half_is_rejected() {
         let garbage = [&b"\xff\xfe\xfd"[..]; 11];
         checked(9, &garbage, false, BadLines::Few).unwrap_err();
         checked(11, &garbage, false, BadLines::Few).unwrap();
@@ -210,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn strict_refuses_the_first() {
-        for (line, said) in [(&b"Caf\xe9"[..], "it:4: invalid UTF-8"), (b"a\0", "it:4: a NUL byte")] {
+    fn strict_rejects_the_first() {
+        for (line, expected) in [(&b"Caf\xe9"[..], "it:4: invalid UTF-8"), (b"a\0", "it:4: a NUL byte")] {
             let error = checked(3, &[line], true, BadLines::None).unwrap_err();
-            assert!(error.to_string().starts_with(said), "{error}");
+            assert!(error.to_string().starts_with(expected), "{error}");
         }
     }
 

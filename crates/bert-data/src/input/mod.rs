@@ -116,7 +116,7 @@ impl OpenInput {
         if source.raw_head.starts_with(b"PAR1") {
             return Ok(Self::Parquet);
         }
-        known_format::refuse(path, &source.head, source.compression)?;
+        known_format::reject_known_format(path, &source.head, source.compression)?;
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
             return Err(InputProblem::NotParquet.located(path).into());
         }

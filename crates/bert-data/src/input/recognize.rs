@@ -185,7 +185,7 @@ fn rows_agree(head: &Head<'_>, separator: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn of(name: &str, text: &str) -> Layout {
+    fn recognize(name: &str, text: &str) -> Layout {
         layout(Path::new(name), &Head::new(text, true))
     }
 
@@ -197,15 +197,19 @@ mod tests {
     fn json_is_known_by_what_it_holds() {
         let row = "{\"id\": NaN, \"text\": \"a b\"}";
         let rows = format!("\u{feff}{row}\n\n{row}\r\n");
-        assert_eq!(of("wiki_00", &rows), Layout::JsonLines);
-        assert_eq!(of("wiki_00", row), Layout::JsonLines);
+        assert_eq!(recognize("wiki_00", &rows), Layout::JsonLines);
+        assert_eq!(recognize("wiki_00", row), Layout::JsonLines);
         assert_eq!(cut("wiki_00", &format!("{row}\n{}", &row[..9])), Layout::JsonLines);
         assert_eq!(
             cut("wiki_00", &row[..18]),
             Layout::JsonLines,
             "a first line that is longer than the head"
         );
-        assert_eq!(of("wiki_00", &format!("{row}\nbroken\n{row}\n")), Layout::JsonLines, "one bad line");
+        assert_eq!(
+            recognize("wiki_00", &format!("{row}\nbroken\n{row}\n")),
+            Layout::JsonLines,
+            "one bad line"
+        );
         for values in [
             format!("[{row}, {row}]"),
             format!("[\n  {row},\n  {row}\n]\n"),
@@ -214,22 +218,25 @@ mod tests {
             format!("{row}\r{row}\r"),
             "[\"a\", \"b\"]".to_owned(),
         ] {
-            assert_eq!(of("data", &values), Layout::JsonValues, "{values}");
+            assert_eq!(recognize("data", &values), Layout::JsonValues, "{values}");
             assert_eq!(cut("data.json", &values[..values.len() - 1]), Layout::JsonValues, "{values}");
         }
-        assert_eq!(of("a.jsonl.zst", "no JSON"), Layout::JsonLines);
+        assert_eq!(recognize("a.jsonl.zst", "no JSON"), Layout::JsonLines);
     }
 
     #[test]
     fn tables_are_known_by_name_or_beyond_doubt() {
         let semicolons = "id;text\n1;\"a; b\"\n2;c\n";
-        assert_eq!(of("a.csv", semicolons), Layout::Separated(b';'));
-        assert_eq!(of("a", semicolons), Layout::Separated(b';'));
-        assert_eq!(of("A.CSV.gz", "text\none\n"), Layout::Separated(b','));
-        assert_eq!(of("a.tsv", "text\none\n"), Layout::Separated(b'\t'));
-        assert_eq!(of("a.txt", "id,text\n1,\"a,\n\nb\"\n2,c\n"), Layout::Separated(b','));
+        assert_eq!(recognize("a.csv", semicolons), Layout::Separated(b';'));
+        assert_eq!(recognize("a", semicolons), Layout::Separated(b';'));
+        assert_eq!(recognize("A.CSV.gz", "text\none\n"), Layout::Separated(b','));
+        assert_eq!(recognize("a.tsv", "text\none\n"), Layout::Separated(b'\t'));
+        assert_eq!(recognize("a.txt", "id,text\n1,\"a,\n\nb\"\n2,c\n"), Layout::Separated(b','));
         assert_eq!(cut("a.txt", "id,text\n1,\"a,\nb\"\n2,c\n3,\"d\ne"), Layout::Separated(b','));
-        assert_eq!(of("a.txt", "1\tone sentence\n2\tanother\n3\tthe last\n"), Layout::Separated(b'\t'));
+        assert_eq!(
+            recognize("a.txt", "1\tone sentence\n2\tanother\n3\tthe last\n"),
+            Layout::Separated(b'\t')
+        );
     }
 
     #[test]
@@ -248,7 +255,7 @@ mod tests {
             "{{Infobox}}\nA mill.\n",
             "{\nreturn 0;\n}\n",
         ] {
-            assert_eq!(of("a.txt", text), Layout::Lines, "{text}");
+            assert_eq!(recognize("a.txt", text), Layout::Lines, "{text}");
         }
     }
 }

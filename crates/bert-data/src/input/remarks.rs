@@ -84,27 +84,29 @@ impl Remarks {
 
 fn sentence(remark: Remark, Occurrences { files, count, first }: &Occurrences) -> String {
     let first = first.escape_debug();
-    let of = match files {
+    let origin = match files {
         1 => format!("of {first}"),
         _ => format!("of {files} files, {first} the first,"),
     };
     match remark {
         Remark::NoText => format!("{files} input file(s) gave no text, {first} the first: not one token."),
         Remark::IgnoredBytes => {
-            format!("{count} byte(s) {of} follow the compressed data and were ignored, as gzip and bzip2 do.")
+            format!(
+                "{count} byte(s) {origin} follow the compressed data and were ignored, as gzip and bzip2 do."
+            )
         }
         Remark::CarriageReturns => format!(
-            "{count} line(s) {of} hold carriage returns (\\r) that end no line and were read as blanks; if they end lines, \
+            "{count} line(s) {origin} hold carriage returns (\\r) that end no line and were read as blanks; if they end lines, \
              convert them (tr '\\r' '\\n')."
         ),
         Remark::HalfSurrogates => format!(
-            "{count} row(s) {of} held half of a surrogate pair (as \"\\ud83d\"), which was replaced by U+FFFD."
+            "{count} row(s) {origin} held half of a surrogate pair (as \"\\ud83d\"), which was replaced by U+FFFD."
         ),
         Remark::Tags => format!(
-            "{count} line(s) {of} begin with a tag of markup (as <p>), and the tags are text here; extract the text first."
+            "{count} line(s) {origin} begin with a tag of markup (as <p>), and the tags are text here; extract the text first."
         ),
         Remark::Table => format!(
-            "{count} row(s) {of} were read as a CSV or TSV table, by its column \"text\"; --text-column names another one."
+            "{count} row(s) {origin} were read as a CSV or TSV table, by its column \"text\"; --text-column names another one."
         ),
     }
 }

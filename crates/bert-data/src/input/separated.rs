@@ -115,7 +115,7 @@ impl SeparatedReader {
                 Err(error) => return Err(self.failed(error)),
             }
             if self.done {
-                self.refuse_open_quote()?;
+                self.reject_open_quote()?;
                 break;
             }
             let text = record.get(self.column).unwrap_or_default();
@@ -148,13 +148,18 @@ impl SeparatedReader {
         self.source.bytes_read()
     }
 
-    /// Returns the number of ignored bytes after compressed data, and the number of rows read.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.source.ignored(), self.rows_read)
+    /// Returns the number of ignored bytes after compressed data.
+    pub(super) fn ignored(&self) -> u64 {
+        self.source.ignored()
+    }
+
+    /// Returns the number of rows read.
+    pub(super) fn rows_read(&self) -> u64 {
+        self.rows_read
     }
 
     /// Rejects a file that ends within a quoted field, which then usually spans most of the file.
-    fn refuse_open_quote(&self) -> Result<()> {
+    fn reject_open_quote(&self) -> Result<()> {
         match self.many_lines {
             Some(line) if self.knows_quotes && self.limits.quotes.load(Relaxed) % 2 == 1 => {
                 Err(InputProblem::OpenQuote.at_line(&self.path, line).into())
@@ -184,9 +189,10 @@ fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
     let inside = field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or_default();
     let inside = String::from_utf8_lossy(inside);
     let single = inside.replace("\"\"", "\"");
-    match inside.len() > single.len() && !inside.replace("\"\"", "").contains('"') {
-        true => single.into_bytes().into(),
-        false => field.into(),
+    if inside.len() > single.len() && !inside.replace("\"\"", "").contains('"') {
+        single.into_bytes().into()
+    } else {
+        field.into()
     }
 }
 
@@ -234,11 +240,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_doubled_quotes_are_taken_off_where_quotes_mean_nothing() {
-        let of = |field: &str| String::from_utf8(unquoted(field.as_bytes()).into_owned()).unwrap();
-        assert_eq!(of("\"He said \"\"no\"\"\""), "He said \"no\"");
+    fn tsv_fields_lose_only_doubled_quotes() {
+        let unquoted = |field: &str| String::from_utf8(unquoted(field.as_bytes()).into_owned()).unwrap();
+        assert_eq!(unquoted("\"He said \"\"no\"\"\""), "He said \"no\"");
         for field in ["", "\"", "\"\"", "\"Hello\"", "5\" disk", "\"a\"\"b\" c\"", "\"No", "no\""] {
-            assert_eq!(of(field), field);
+            assert_eq!(unquoted(field), field);
         }
     }
 }

@@ -100,14 +100,16 @@ impl InputReader {
     /// Returns the remarks on the file, once the last block is read; `text_column` is the requested column.
     pub(crate) fn remarks(&self, path: &Path, text_column: &str) -> Remarks {
         let mut remarks = Remarks::default();
-        let (ignored, rows) = match self {
-            Self::Lines(reader) => (reader.ignored(), 0),
-            Self::Rows(_) => (0, 0),
-            Self::Separated(reader) => reader.counts(),
-        };
-        remarks.add_count(Remark::IgnoredBytes, path, ignored);
-        // A user who names a column knows that the file is a table.
-        remarks.add_count(Remark::Table, path, if text_column == TEXT_COLUMN { rows } else { 0 });
+        match self {
+            Self::Lines(reader) => remarks.add_count(Remark::IgnoredBytes, path, reader.ignored()),
+            Self::Rows(_) => {}
+            Self::Separated(reader) => {
+                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                // A user who names a column knows that the file is a table.
+                let rows = if text_column == TEXT_COLUMN { reader.rows_read() } else { 0 };
+                remarks.add_count(Remark::Table, path, rows);
+            }
+        }
         remarks
     }
 }

@@ -19,20 +19,20 @@ pub(crate) struct TextRules<'a> {
     pub(crate) text_column: &'a str,
 }
 
-/// Calls `see` with the text of each line or row of a block that is not null, and whether it is a row. Returns the line
-/// counts and the number of null rows. Empty lines in JSON, such as the last one, do not count as rows.
+/// Calls `see` with the text of each line or row of a block that is not null, and whether it is a row. Returns the
+/// counts of lines and rows. Empty lines in JSON, such as the last one, do not count as rows.
 pub(crate) fn each_text(
     block: &Block,
     path: &Path,
     rules: TextRules<'_>,
     mut see: impl FnMut(&str, bool),
-) -> Result<(LineCheck, u64)> {
-    let (mut lines, mut null_rows) = (LineCheck::default(), 0);
+) -> Result<LineCheck> {
+    let mut lines = LineCheck::default();
     let mut see_row = |row: Option<&str>, number: u64, lines: &mut LineCheck| {
         if rules.strict_rows {
-            refuse_empty(row, (path, number), rules.text_column)?;
+            reject_empty(row, (path, number), rules.text_column)?;
         }
-        null_rows += u64::from(row.is_none());
+        lines.null_rows += u64::from(row.is_none());
         if let Some(row) = row {
             lines.texts += u64::from(!python_strip(row).is_empty());
             see(row, true);
@@ -48,7 +48,7 @@ pub(crate) fn each_text(
             };
             see_row(row.as_deref(), number, &mut lines)?;
         }
-        return Ok((lines, null_rows));
+        return Ok(lines);
     }
     if block.format == Format::Jsonl {
         for (number, raw) in block.lines() {
@@ -60,7 +60,7 @@ pub(crate) fn each_text(
                 see_row(row.text.as_deref(), number, &mut lines)?;
             }
         }
-        return Ok((lines, null_rows));
+        return Ok(lines);
     }
     for (number, raw) in block.lines() {
         let raw = tidy(raw, rules.reference);
@@ -70,7 +70,7 @@ pub(crate) fn each_text(
         lines.texts += u64::from(!line.is_empty());
         see(line, false);
     }
-    Ok((lines, null_rows))
+    Ok(lines)
 }
 
 /// The byte-order mark, which some programs write at the start of a file. After joining such files, it occurs at the
@@ -92,7 +92,7 @@ fn tidy(raw: &[u8], reference: bool) -> Cow<'_, [u8]> {
 }
 
 /// Rejects a row that is null or blank.
-fn refuse_empty(text: Option<&str>, (path, row): (&Path, u64), column: &str) -> Result<()> {
+fn reject_empty(text: Option<&str>, (path, row): (&Path, u64), column: &str) -> Result<()> {
     let problem = match text {
         None => TextProblem::Null,
         Some(text) if python_strip(text).is_empty() => TextProblem::Empty,

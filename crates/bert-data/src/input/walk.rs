@@ -31,7 +31,7 @@ impl Walk {
     /// # Errors
     /// [`InputProblem::KnownFormat`] for a table; the errors of [`Walk::inside`].
     pub(crate) fn collect(&mut self, folder: &Path) -> Result<()> {
-        refuse_table(folder)?;
+        reject_table(folder)?;
         self.inside(folder, |walk, name, path| {
             if is_skipped(name) {
                 walk.leave_out(name, path);
@@ -122,7 +122,7 @@ pub(super) fn is_skipped(name: &OsStr) -> bool {
 ///
 /// # Errors
 /// [`InputProblem::KnownFormat`].
-pub(super) fn refuse_table(folder: &Path) -> Result<()> {
+pub(super) fn reject_table(folder: &Path) -> Result<()> {
     let is_folder = |name: &str| folder.join(name).is_dir();
     let is_iceberg = || {
         let entries = fs::read_dir(folder.join("metadata")).into_iter().flatten().flatten();
@@ -157,7 +157,7 @@ pub(super) fn table(format: &'static str, folder: &Path) -> Error {
 ///
 /// # Errors
 /// [`InputProblem::KnownFormat`].
-pub(super) fn refuse_files_of_tables(files: &[PathBuf]) -> Result<()> {
+pub(super) fn reject_files_of_tables(files: &[PathBuf]) -> Result<()> {
     let mut folders: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     folders.dedup();
     for folder in folders {
@@ -165,10 +165,10 @@ pub(super) fn refuse_files_of_tables(files: &[PathBuf]) -> Result<()> {
         let is_partition =
             |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().contains('='));
         let above = folder.ancestors().find(|folder| !is_partition(folder)).unwrap_or(folder);
-        refuse_table(above)?;
+        reject_table(above)?;
         // Iceberg keeps its files in `data`.
         if above.file_name().is_some_and(|name| name == "data") {
-            refuse_table(above.parent().unwrap_or(above))?;
+            reject_table(above.parent().unwrap_or(above))?;
         }
     }
     Ok(())

@@ -113,12 +113,9 @@ mod tests {
 
     #[test]
     fn an_instance_is_masked_without_the_others() {
-        let tokens: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-            .map(String::from)
-            .into_iter()
-            .chain((0..100).map(|word| format!("word{word}")))
-            .collect();
-        let vocabulary = Vocabulary::from_bytes(tokens.join("\n").into(), "vocab.txt".as_ref()).unwrap();
+        let words: String = (0..100).map(|word| format!("word{word}\n")).collect();
+        let tokens = format!("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{words}");
+        let vocabulary = Vocabulary::from_bytes(tokens.into(), "vocab.txt".as_ref()).unwrap();
         let mut builder = DocumentsBuilder::new(vocabulary.len());
         for document in 0..3 {
             for sentence in 0..12 {

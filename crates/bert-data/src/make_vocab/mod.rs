@@ -76,7 +76,7 @@ pub fn train_vocabulary(
     let mut trained = train(counts, config, read)?;
     let report = &mut trained.report;
     if report.dropped_words > 0 {
-        (report.text_tokens, report.unknown_tokens) = text.count_tokens(&trained.tokens, progress)?;
+        text.count_tokens(&trained.tokens, report, progress)?;
     }
     Ok(trained)
 }
@@ -93,7 +93,7 @@ impl TrainingText<'_> {
     /// Returns the number of lines, and a report of repaired lines and null rows.
     fn each_block<R: Send>(
         &self,
-        work: impl Fn(&Block, &Path) -> Result<(R, (LineCheck, u64))> + Sync,
+        work: impl Fn(&Block, &Path) -> Result<(R, LineCheck)> + Sync,
         mut consume: impl FnMut(R) + Send,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(u64, VocabReport)> {
@@ -112,7 +112,7 @@ impl TrainingText<'_> {
                 let (result, lines) = work(&block, &files[block.file])?;
                 Ok((result, lines, (block.file, block.ends_file), done))
             },
-            |(result, (lines, nulls), (file, ends_file), done)| {
+            |(result, lines, (file, ends_file), done)| {
                 read.remarks.add(file_lines.add_block(
                     lines,
                     &files[file],
@@ -120,7 +120,7 @@ impl TrainingText<'_> {
                     config.text_rules().bad_lines,
                 )?);
                 read.invalid_utf8_lines += lines.bad;
-                read.null_rows += nulls;
+                read.null_rows += lines.null_rows;
                 consume(result);
                 Ok(Some(done))
             },
@@ -130,11 +130,16 @@ impl TrainingText<'_> {
         Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
     }
 
-    /// Returns the number of tokens of the text under a vocabulary, and how many of them are `[UNK]`.
-    fn count_tokens(&self, tokens: &[String], progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64)> {
+    /// Counts the tokens of the text under a vocabulary, and the `[UNK]` among them, in the report.
+    fn count_tokens(
+        &self,
+        tokens: &[String],
+        report: &mut VocabReport,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
         let vocabulary = vocabulary_of(tokens)?;
         let tokenizer = Tokenizer::new(&vocabulary, self.config.tokenizer_settings());
-        let mut sums = (0, 0);
+        (report.text_tokens, report.unknown_tokens) = (0, 0);
         self.each_block(
             |block, path| {
                 let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
@@ -144,10 +149,13 @@ impl TrainingText<'_> {
                 let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
                 Ok(((ids.len() as u64, unknown as u64), lines))
             },
-            |(all, unknown)| sums = (sums.0 + all, sums.1 + unknown),
+            |(all, unknown)| {
+                report.text_tokens += all;
+                report.unknown_tokens += unknown;
+            },
             progress,
         )?;
-        Ok(sums)
+        Ok(())
     }
 }
 

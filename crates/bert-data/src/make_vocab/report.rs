@@ -39,7 +39,7 @@ pub struct VocabReport {
 impl VocabReport {
     /// Returns the fraction of the text's tokens that are `[UNK]`.
     #[must_use]
-    pub fn unknown_share(&self) -> f64 {
+    pub fn unknown_fraction(&self) -> f64 {
         self.unknown_tokens as f64 / self.text_tokens.max(1) as f64
     }
 }
@@ -49,7 +49,7 @@ impl fmt::Display for VocabReport {
         write!(
             f,
             "[UNK] is {:.4} % of this text: {} of {} tokens; {} of {} characters are not in the vocabulary",
-            100.0 * self.unknown_share(),
+            100.0 * self.unknown_fraction(),
             self.unknown_tokens,
             self.text_tokens,
             self.dropped_characters,

@@ -187,10 +187,8 @@ mod tests {
         let length = stored.len() + if second { 3 } else { 0 };
         let zigzag = [(2 * length) as u8 & 0x7f | 0x80, (length >> 6) as u8];
         let sizes = [&[0x25, 0x80, 1, 0x15][..], &zigzag].concat();
-        match second {
-            true => [&sizes[..], &[0x5c, 0x15, 2, 0x45, 6, 0x15, 0, 0, 0, 1, 2, 3], stored].concat(),
-            false => [&sizes[..], &[0], stored].concat(),
-        }
+        let levels: &[u8] = if second { &[0x5c, 0x15, 2, 0x45, 6, 0x15, 0, 0, 0, 1, 2, 3] } else { &[0] };
+        [&sizes[..], levels, stored].concat()
     }
 
     #[test]

@@ -307,6 +307,10 @@ mod tests {
         );
         assert_eq!(message(&[0x1c; 100]), "structs or lists are nested too deeply");
         assert_eq!(message(&[0x19; 100]), "structs or lists are nested too deeply");
+    }
+
+    #[test]
+    fn other_types_are_rejected() {
         let mut compact = Compact::new(&[0x18, 0][..], 2);
         let message =
             compact.fields(|compact, field| compact.number(field).map(drop)).unwrap_err().to_string();

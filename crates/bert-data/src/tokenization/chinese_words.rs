@@ -33,7 +33,7 @@ impl ChineseSegmenter {
             continues.extend(token.word.chars().enumerate().map(|(at, _)| at > 0));
         }
         #[cfg(not(feature = "chinese"))]
-        unreachable!("a configuration that asks for Chinese words is refused: {run}");
+        unreachable!("a configuration that asks for Chinese words is rejected: {run}");
     }
 }
 

@@ -186,14 +186,11 @@ mod tests {
                 .chars()
                 .collect();
         let mut stream = Stream::new(1, Domain::Test, &[]);
-        let of = |do_lower_case, strip_accents, tokenize_chinese_chars| TokenizerSettings {
-            do_lower_case,
-            strip_accents,
-            tokenize_chinese_chars,
-        };
         let all = [true, false].map(|lower| [None, Some(true), Some(false)].map(|strip| (lower, strip)));
-        for (lower, strip) in all.into_iter().flatten() {
-            let tokenizer = tokenizer(of(lower, strip, strip.is_none()));
+        for (do_lower_case, strip_accents) in all.into_iter().flatten() {
+            let tokenize_chinese_chars = strip_accents.is_none();
+            let tokenizer =
+                tokenizer(TokenizerSettings { do_lower_case, strip_accents, tokenize_chinese_chars });
             for _ in 0..20_000 {
                 let length = stream.below(12);
                 let text: String = (0..length).map(|_| alphabet[stream.below(alphabet.len())]).collect();

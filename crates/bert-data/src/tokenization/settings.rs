@@ -41,10 +41,9 @@ impl TokenizerSettings {
     /// Returns whether both settings give the same tokens for every text.
     #[must_use]
     pub fn same_tokens(self, other: Self) -> bool {
-        let of = |settings: Self| {
-            (settings.do_lower_case, settings.strips_accents(), settings.tokenize_chinese_chars)
-        };
-        of(self) == of(other)
+        self.do_lower_case == other.do_lower_case
+            && self.strips_accents() == other.strips_accents()
+            && self.tokenize_chinese_chars == other.tokenize_chinese_chars
     }
 }
 

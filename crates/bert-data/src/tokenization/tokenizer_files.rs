@@ -225,7 +225,7 @@ mod tests {
         })
     }
 
-    fn refusal(files: &[(&str, Value)]) -> String {
+    fn rejection(files: &[(&str, Value)]) -> String {
         let error = TokenizerFiles::read(folder(files).path()).unwrap_err();
         assert_eq!(error.exit_code(), 4, "{error}");
         error.to_string()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tokenizers_are_refused_by_key() {
+    fn other_tokenizers_are_rejected_by_key() {
         let of_bert = || json!({"type": "BertNormalizer", "lowercase": true});
         let changed = |place: &str, value: Value| {
             let mut tokenizer = tokenizer(of_bert());
@@ -277,8 +277,8 @@ mod tests {
             (changed("/pre_tokenizer/type", json!("Whitespace")), "`pre_tokenizer`"),
             (changed("/pre_tokenizer", json!(null)), "`pre_tokenizer`"),
         ] {
-            let said = refusal(&[("tokenizer.json", tokenizer)]);
-            assert!(said.contains(named), "{said}");
+            let message = rejection(&[("tokenizer.json", tokenizer)]);
+            assert!(message.contains(named), "{message}");
         }
         for (config, named) in [
             (json!({"tokenizer_class": "BertJapaneseTokenizer"}), "BertJapaneseTokenizer"),
@@ -286,13 +286,13 @@ mod tests {
             (json!({"unk_token": {"content": "<unk>"}}), "`unk_token`"),
         ] {
             let files = [("vocab.txt", Value::from(WORDS.join("\n"))), ("tokenizer_config.json", config)];
-            let said = refusal(&files);
-            assert!(said.contains(named) && said.contains("tokenizer_config.json"), "{said}");
+            let message = rejection(&files);
+            assert!(message.contains(named) && message.contains("tokenizer_config.json"), "{message}");
         }
     }
 
     #[test]
-    fn added_words_are_refused_and_special_ones_kept() {
+    fn added_words_are_rejected_and_special_ones_kept() {
         let added = |special: bool| {
             let mut tokenizer = tokenizer(json!({"type": "BertNormalizer"}));
             tokenizer["added_tokens"] = json!([{"id": 9, "content": "<new>", "special": special}]);
@@ -300,10 +300,10 @@ mod tests {
         };
         let read = TokenizerFiles::read(folder(&[("tokenizer.json", added(true))]).path()).unwrap();
         assert_eq!((read.vocabulary.len(), read.vocabulary.id("<new>")), (10, Some(9)));
-        assert!(refusal(&[("tokenizer.json", added(false))]).contains("<new>"));
+        assert!(rejection(&[("tokenizer.json", added(false))]).contains("<new>"));
         let words = Value::from(WORDS.join("\n"));
         let older = [("vocab.txt", words), ("added_tokens.json", json!({"neologism": 7}))];
-        assert!(refusal(&older).contains("neologism"));
+        assert!(rejection(&older).contains("neologism"));
     }
 
     #[test]

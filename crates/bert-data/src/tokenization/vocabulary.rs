@@ -263,8 +263,8 @@ mod tests {
         let vocabulary = Vocabulary::from_bytes(file.into(), Path::new("v.txt")).unwrap();
         assert_eq!((vocabulary.len(), vocabulary.id("quay"), vocabulary.id("")), (9, Some(8), None));
         let twice = file.replace("quay", "quay\n\nquay");
-        let refused = Vocabulary::from_bytes(twice.into(), Path::new("v.txt")).unwrap_err();
-        assert!(refused.to_string().contains("already on line 9"), "{refused}");
+        let error = Vocabulary::from_bytes(twice.into(), Path::new("v.txt")).unwrap_err();
+        assert!(error.to_string().contains("already on line 9"), "{error}");
     }
 
     #[test]

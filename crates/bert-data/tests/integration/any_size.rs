@@ -158,25 +158,25 @@ fn power_cut_loses_no_data() {
     assert!(cuts > 20, "{cuts} cuts only");
 }
 
+/// Stops a build late: shards exist, and no file has its final name. Returns its configuration.
+fn stopped(world: &World, name: &str) -> BuildConfig {
+    let config = BuildConfig { threads: 1, ..world.to(name) };
+    let counting = Faulty::new(Fault::Full, u64::MAX);
+    build_on(&counting, &config, &mut |_| {}).unwrap();
+    fs::remove_dir_all(world.folder.path().join(name)).unwrap();
+    let files = Faulty::new(Fault::Full, counting.operations() - 30);
+    assert!(build_on(&files, &config, &mut |_| {}).is_err());
+    config
+}
+
 #[test]
-fn leftovers_are_verified_and_compared() {
+fn other_options_are_rejected_on_resume() {
     let world = world(&small_text(40));
     run(&world.config).unwrap();
-    let whole = content(&world.folder.path().join("whole"));
-    let stopped = |name: &str| {
-        let config = BuildConfig { threads: 1, ..world.to(name) };
-        let counting = Faulty::new(Fault::Full, u64::MAX);
-        build_on(&counting, &config, &mut |_| {}).unwrap();
-        fs::remove_dir_all(world.folder.path().join(name)).unwrap();
-        // Fails late: shards exist, and no file has its final name.
-        let files = Faulty::new(Fault::Full, counting.operations() - 30);
-        assert!(build_on(&files, &config, &mut |_| {}).is_err());
-        config
-    };
-    // A different command is rejected with an error that names the difference.
-    let config = stopped("other");
+    let path = |name: &str| world.folder.path().join(name);
+    let config = stopped(&world, "other");
     let other = BuildConfig { dupe_factor: 4, ..config.clone() };
-    let before = content(&world.folder.path().join("other/.build"));
+    let before = content(&path("other/.build"));
     let error = run(&other).unwrap_err();
     assert!(
         matches!(error, Error::Output(Located { problem: OutputProblem::Unfinished { .. }, .. }))
@@ -185,18 +185,24 @@ fn leftovers_are_verified_and_compared() {
     let text = error.to_string();
     assert!(text.contains("--dupe-factor is 3, not 4") && text.contains("--overwrite"), "{text}");
     // An option that follows from another one is listed after it.
-    let text = run(&BuildConfig { max_seq_length: 64, max_predictions_per_seq: None, ..config.clone() })
+    let text = run(&BuildConfig { max_seq_length: 64, max_predictions_per_seq: None, ..config })
         .unwrap_err()
         .to_string();
     let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
     assert!(at("--max-seq-length is ") < at("--max-predictions-per-seq is "), "{text}");
-    assert!(before == content(&world.folder.path().join("other/.build")), "something changed");
+    assert!(before == content(&path("other/.build")), "something changed");
     run(&BuildConfig { overwrite: true, ..other }).unwrap();
-    assert!(content(&world.folder.path().join("other")) != whole);
+    assert!(content(&path("other")) != content(&path("whole")));
+}
 
-    // Damage is detected and repaired; threads and memory may differ.
+/// Threads and memory may differ.
+#[test]
+fn damaged_work_is_built_again() {
+    let world = world(&small_text(40));
+    run(&world.config).unwrap();
+    let whole = content(&world.folder.path().join("whole"));
     for damaged in ["documents-00000", "train-00000-of-00005.parquet", "text-00000.json", "identity.json"] {
-        let config = stopped(damaged);
+        let config = stopped(&world, damaged);
         let path = world.folder.path().join(damaged).join(".build").join(damaged);
         let mut bytes = fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
@@ -205,15 +211,15 @@ fn leftovers_are_verified_and_compared() {
         build_again(&BuildConfig { threads: 3, memory_budget: Some(ByteSize(1 << 30)), ..config });
         assert!(content(&world.folder.path().join(damaged)) == whole, "{damaged}");
     }
+}
 
-    // Different text under the same name: everything is built again.
-    let config = stopped("text");
-    let path = world.folder.path().join("text.txt");
-    let text = fs::read(&path).unwrap();
-    fs::write(&path, small_text(30)).unwrap();
+#[test]
+fn changed_text_is_built_again() {
+    let world = world(&small_text(40));
+    let config = stopped(&world, "text");
+    fs::write(world.folder.path().join("text.txt"), small_text(30)).unwrap();
     assert!(build_again(&config).is_empty());
     assert_eq!(Manifest::read(&world.folder.path().join("text")).unwrap().report.documents, 30);
-    fs::write(&path, text).unwrap();
 }
 
 /// If a build stops while files get their final names, the renamed shards are found there.
@@ -354,16 +360,20 @@ fn damaged_part_files_are_rebuilt() {
     assert!(content(&folder) == whole);
 }
 
+/// Returns the configuration of one of two parts of the data set `parts`.
+fn half(world: &World, index: usize) -> BuildConfig {
+    BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") }
+}
+
 #[test]
-fn mismatched_parts_are_rejected() {
+fn missing_parts_are_named() {
     let world = world(&small_text(60));
     let folder = world.folder.path().join("parts");
-    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..world.to("parts") };
     assert!(matches!(
         merge(&folder, &mut |_| {}).unwrap_err(),
         Error::Manifest(Located { problem: ManifestProblem::NoParts, .. })
     ));
-    tokenize_part(&part(2), &mut |_| {}).unwrap();
+    tokenize_part(&half(&world, 2), &mut |_| {}).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Part(PartError::Missing { found: 0, missing: 1, .. })), "{error}");
     let text = &world.config.input[0];
@@ -371,6 +381,12 @@ fn mismatched_parts_are_rejected() {
         matches!(merge(text, &mut |_| {}).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
         "a file is no folder"
     );
+}
+
+#[test]
+fn wrong_options_of_parts_are_rejected() {
+    let world = world(&small_text(60));
+    let part = |index| half(&world, index);
     build_part(&part(1), &mut |_| {}).unwrap();
     for (wrong, named) in [
         (BuildConfig { parts: Some(3), ..part(2) }, "--parts is 2, not 3"),
@@ -385,26 +401,41 @@ fn mismatched_parts_are_rejected() {
         assert!(error.to_string().contains(named), "{error}");
         assert_eq!(error.exit_code(), 2);
     }
+    for wrong in [
+        BuildConfig { parts: None, ..part(1) },
+        BuildConfig { part: None, ..part(1) },
+        BuildConfig { part: Some(0), ..part(1) },
+        BuildConfig { part: Some(3), ..part(1) },
+        BuildConfig { overwrite: true, ..part(1) },
+        reference(BuildConfig { num_shards: None, ..part(1) }),
+    ] {
+        let error = build_part(&wrong, &mut |_| {}).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+    }
+}
+
+#[test]
+fn mismatched_parts_are_rejected() {
+    let world = world(&small_text(60));
+    let folder = world.folder.path().join("parts");
+    tokenize_part(&half(&world, 2), &mut |_| {}).unwrap();
+    build_part(&half(&world, 1), &mut |_| {}).unwrap();
     // A foreign part: made with another seed elsewhere.
-    let elsewhere = BuildConfig { random_seed: 1, output: world.to("elsewhere").output, ..part(2) };
+    let elsewhere = BuildConfig { random_seed: 1, output: world.to("elsewhere").output, ..half(&world, 2) };
     tokenize_part(&BuildConfig { part: Some(1), ..elsewhere.clone() }, &mut |_| {}).unwrap();
     build_part(&elsewhere, &mut |_| {}).unwrap();
-    for name in ["train-00001-of-00005.parquet", "train-00003-of-00005.parquet", ".part-00002-of-00002.json"]
-    {
+    let receipt = ".part-00002-of-00002.json";
+    for name in ["train-00001-of-00005.parquet", "train-00003-of-00005.parquet", receipt] {
         fs::copy(world.folder.path().join("elsewhere").join(name), folder.join(name)).unwrap();
     }
-    let error = merge(&folder, &mut |_| {}).unwrap_err();
-    assert!(
-        error.to_string().contains("part 2 does not match the other parts: it has other options"),
-        "{error}"
-    );
+    let error = merge(&folder, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("part 2 does not match the other parts: it has other options"), "{error}");
     // The receipt of the first part under the name of the second.
-    fs::copy(folder.join(".part-00001-of-00002.json"), folder.join(".part-00002-of-00002.json")).unwrap();
-    let error = merge(&folder, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("other number"), "{error}");
-    fs::remove_file(folder.join(".part-00002-of-00002.json")).unwrap();
-    build_part(&part(2), &mut |_| {}).unwrap();
-    // A damaged shard.
+    fs::copy(folder.join(".part-00001-of-00002.json"), folder.join(receipt)).unwrap();
+    let error = merge(&folder, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("other number"), "{error}");
+    fs::remove_file(folder.join(receipt)).unwrap();
+    build_part(&half(&world, 2), &mut |_| {}).unwrap();
     let shard = folder.join("train-00003-of-00005.parquet");
     let good = fs::read(&shard).unwrap();
     fs::write(&shard, &good[1..]).unwrap();
@@ -417,17 +448,6 @@ fn mismatched_parts_are_rejected() {
     assert!(!Manifest::path(&folder).exists());
     fs::write(&shard, good).unwrap();
     merge(&folder, &mut |_| {}).unwrap();
-    for wrong in [
-        BuildConfig { parts: None, ..part(1) },
-        BuildConfig { part: None, ..part(1) },
-        BuildConfig { part: Some(0), ..part(1) },
-        BuildConfig { part: Some(3), ..part(1) },
-        BuildConfig { overwrite: true, ..part(1) },
-        reference(BuildConfig { num_shards: None, ..part(1) }),
-    ] {
-        let error = build_part(&wrong, &mut |_| {}).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{error}");
-    }
 }
 
 /// A corpus of one document is split when it fills a bucket, and its rows are the same for any number of threads.

@@ -150,7 +150,7 @@ fn the_default_cap_follows_from_the_length() {
     };
     let free = made("free", &|config| config);
     assert_eq!(free.config.max_predictions_per_seq, 77);
-    assert!((0.145..0.155).contains(&free.report.masked_share()), "{}", free.report.masked_share());
+    assert!((0.145..0.155).contains(&free.report.masked_fraction()), "{}", free.report.masked_fraction());
     assert!(free.report.warnings.iter().all(|text| !text.contains("--max-predictions-per-seq")));
     let dynamic = made("dynamic", &|config| BuildConfig { masking: Masking::Dynamic, ..config });
     assert_eq!(dynamic.config.max_predictions_per_seq, 77);
@@ -160,7 +160,7 @@ fn the_default_cap_follows_from_the_length() {
         ("reference", made("reference", &reference)),
     ] {
         assert_eq!(capped.config.max_predictions_per_seq, 20, "{name}");
-        assert!(capped.report.masked_share() < 0.1, "{name}: {}", capped.report.masked_share());
+        assert!(capped.report.masked_fraction() < 0.1, "{name}: {}", capped.report.masked_fraction());
         let warnings = capped.report.warnings.join("\n");
         assert!(warnings.contains("At most 20 tokens") && warnings.contains("3.9 %"), "{name}: {warnings}");
         let card = std::fs::read_to_string(folder.path().join(name).join("README.md")).unwrap();
@@ -182,7 +182,10 @@ fn manifest_describes_the_files() {
     let report = &manifest.report;
     assert_eq!(report.documents, 50);
     assert_eq!(report.length_histogram.iter().map(|range| range.instances).sum::<u64>(), manifest.instances);
-    assert_eq!(report.shown_as_mask + report.shown_as_random + report.shown_unchanged, report.masked_tokens);
+    assert_eq!(
+        report.replaced_by_mask + report.replaced_by_random + report.left_unchanged,
+        report.masked_tokens
+    );
     assert!(report.to_string().contains("replaced by [MASK]"));
     let vocabulary = std::fs::read(manifest.vocabulary_path(folder)).unwrap();
     assert_eq!(vocabulary, std::fs::read(world.config.vocab.as_ref().unwrap()).unwrap());
@@ -195,7 +198,20 @@ fn manifest_describes_the_files() {
     let inspection = inspect(folder, 3).unwrap();
     assert_eq!(inspection.instances[..2], outcome.preview);
     assert!(inspection.to_string().contains("frequent tokens"));
-    let read = Vocabulary::read(&manifest.vocabulary_path(folder)).unwrap();
+    let verified = verify(folder, true).unwrap().to_string();
+    assert!(verified.starts_with("good  vocab.txt\ngood  train-00000-of-00003.parquet ("), "{verified}");
+    assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
+    // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
+    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3 + 4, "{left:?}");
+}
+
+#[test]
+fn report_counts_match_the_rows() {
+    let world = world(50);
+    let outcome = run(&world.config).unwrap();
+    let (manifest, report) = (&outcome.manifest, &outcome.manifest.report);
+    let read = Vocabulary::read(&manifest.vocabulary_path(&outcome.output)).unwrap();
     let mut counts = vec![0; read.len()];
     let (mut masked, mut random_next) = (0, 0);
     for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
@@ -208,19 +224,14 @@ fn manifest_describes_the_files() {
         ids.iter().for_each(|&id| counts[id as usize] += 1);
     }
     let (instances, tokens) = (manifest.instances as f64, counts.iter().sum::<u64>() as f64);
-    assert_eq!(report.random_next_share(), random_next as f64 / instances);
-    assert_eq!(report.masked_share(), masked as f64 / tokens);
-    assert!((report.padding_share() - (1.0 - tokens / (32.0 * instances))).abs() < 1e-12);
+    assert_eq!(report.random_next_fraction(), random_next as f64 / instances);
+    assert_eq!(report.masked_fraction(), masked as f64 / tokens);
+    assert!((report.padding_fraction() - (1.0 - tokens / (32.0 * instances))).abs() < 1e-12);
+    let inspection = inspect(&outcome.output, 1).unwrap();
     assert_eq!(inspection.frequent_tokens.len(), 20);
     for (token, count) in &inspection.frequent_tokens {
         assert_eq!(counts[read.id(token).unwrap() as usize], *count, "{token}");
     }
-    let verified = verify(folder, true).unwrap().to_string();
-    assert!(verified.starts_with("good  vocab.txt\ngood  train-00000-of-00003.parquet ("), "{verified}");
-    assert_eq!(bert_data::inspect::instance(folder, 1).unwrap(), outcome.preview[1]);
-    // Only the committed files and the lock are left: shards, manifest, vocabulary, data card.
-    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 3 + 4, "{left:?}");
 }
 
 #[test]

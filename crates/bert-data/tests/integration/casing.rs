@@ -42,12 +42,11 @@ fn casing_mismatch_is_reported_with_its_percentage() {
         (&uncased, &lower, false, None),
         (&uncased, &upper, false, Some(words)),
     ] {
-        let output = folder.path().join("data");
         let config = BuildConfig {
             do_lower_case: Some(do_lower_case),
             dupe_factor: 1,
             overwrite: true,
-            ..config(&[text], vocab, &output)
+            ..config(&[text], vocab, &folder.path().join("data"))
         };
         let warning = casing_warning(&config).unwrap();
         assert_eq!(warning.is_some(), message.is_some(), "{warning:?}");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, Vocabulary, read_shard, verify};
+use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, RandomMode, Vocabulary, read_shard, verify};
 use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
 
 use crate::support::{config, reference, run, shards};
@@ -91,19 +91,35 @@ fn uncovered_tokens_are_counted_and_reported() {
     let base = config(&[&text], &vocab, &folder.path().join("data"));
     let base = BuildConfig { overwrite: true, dupe_factor: 3, ..base };
     assert!(uncovered_tokens(&reference(base.clone())) > 600, "the reference cuts long lines at both ends");
-    let warning = |config: &BuildConfig| run(config).unwrap().manifest.report.warnings.join(" ");
-    assert!(warning(&reference(base.clone())).contains("lose both ends in every pass"));
-    // One pass omits tokens; more passes do not help evaluation data.
-    let once = BuildConfig { dupe_factor: 1, ..base.clone() };
-    assert!(uncovered_tokens(&once) > 0);
-    assert!(!warning(&once).contains("--dupe-factor"), "{}", warning(&once));
-    let twice = BuildConfig { dupe_factor: 2, ..base.clone() };
-    assert!(warning(&twice).contains("a larger --dupe-factor covers more"), "{}", warning(&twice));
     let sop = BuildConfig { nsp: Nsp::Sop, ..base.clone() };
     assert!(uncovered_tokens(&sop) >= 12, "a document of one sentence gives no pair");
     uncovered_tokens(&BuildConfig { max_seq_length: 32, dupe_factor: 1, ..base.clone() });
     assert_eq!(uncovered_tokens(&BuildConfig { nsp: Nsp::Off, dupe_factor: 1, ..base.clone() }), 0);
     uncovered_tokens(&BuildConfig { masking: Masking::Dynamic, ..base });
+}
+
+#[test]
+fn coverage_warning_names_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let warning = |documents: &[&[usize]], random, dupe_factor| {
+        let (text, vocab) = unique_words(folder.path(), documents);
+        let base = config(&[&text], &vocab, &folder.path().join("data"));
+        let config = BuildConfig { overwrite: true, random, dupe_factor, ..base };
+        uncovered_tokens(&config);
+        let warnings = run(&config).unwrap().manifest.report.warnings;
+        warnings.into_iter().find(|warning| warning.contains("occur in no instance")).unwrap_or_default()
+    };
+    let (long_lines, medium_lines): ([&[usize]; 2], [&[usize]; 3]) = ([&[300; 6], &[40; 5]], [&[60; 20]; 3]);
+    for dupe_factor in [1, 2, 3] {
+        let warning = warning(&long_lines, RandomMode::Reference, dupe_factor);
+        assert!(warning.contains("lose both ends in every pass"), "{dupe_factor}: {warning}");
+    }
+    assert_eq!(warning(&long_lines, RandomMode::Keyed, 3), "");
+    let twice = warning(&medium_lines, RandomMode::Keyed, 2);
+    assert!(twice.contains("a larger --dupe-factor covers more"), "{twice}");
+    // Evaluation data has one pass.
+    let once = warning(&medium_lines, RandomMode::Keyed, 1);
+    assert!(!once.contains("--dupe-factor"), "{once}");
 }
 
 #[test]
@@ -139,6 +155,9 @@ fn manifests_with_old_keys_are_read() {
         ("left_out_share", "omitted_fraction"),
         ("looked_for_tokens", "sampled_tokens"),
         ("never_shown_tokens", "uncovered_tokens"),
+        ("shown_as_mask", "replaced_by_mask"),
+        ("shown_unchanged", "left_unchanged"),
+        ("shown_as_random", "replaced_by_random"),
     ] {
         let key = format!("\"{new}\":");
         assert_eq!(json.matches(&key).count(), 1, "{key}");
@@ -156,6 +175,17 @@ fn forge(folder: &Path, forge: impl FnOnce(&mut Manifest)) {
     std::fs::write(Manifest::path(folder), checksummed_json(&manifest)).unwrap();
 }
 
+#[test]
+fn omitted_fraction_follows_from_the_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, vocab) = unique_words(folder.path(), &[&[60; 20], &[60; 20]]);
+    let outcome = run(&config(&[&text], &vocab, &folder.path().join("data"))).unwrap();
+    forge(&outcome.output, |manifest| {
+        manifest.report.omitted_fraction = manifest.report.omitted_fraction.next_up();
+    });
+    assert_eq!(Manifest::read(&outcome.output).unwrap(), outcome.manifest);
+}
+
 fn problem(folder: &Path) -> String {
     let verification = verify(folder, true).unwrap();
     let text = verification.to_string();
@@ -165,17 +195,33 @@ fn problem(folder: &Path) -> String {
     problem.to_string()
 }
 
-#[test]
-fn invariants_are_recounted_from_the_shards() {
-    let folder = tempfile::tempdir().unwrap();
-    let (text, vocab) = unique_words(folder.path(), &[&[30; 40], &[20; 60], &[10; 90], &[70; 5]]);
-    let data = folder.path().join("data");
-    let instances = BuildConfig { num_shards: Some(2), overwrite: true, ..config(&[&text], &vocab, &data) };
-    let good = || verify(&data, true).unwrap().to_string();
+/// Returns the configuration of a data set in two shards.
+fn two_shards(folder: &Path) -> BuildConfig {
+    let (text, vocab) = unique_words(folder, &[&[30; 40], &[20; 60], &[10; 90], &[70; 5]]);
+    BuildConfig { num_shards: Some(2), overwrite: true, ..config(&[&text], &vocab, &folder.join("data")) }
+}
 
-    // A shard in place of another, with digests and counts that agree.
-    let manifest = run(&instances).unwrap().manifest;
-    assert!(good().contains("good  invariants"), "{}", good());
+type Change = fn(&mut Manifest);
+
+/// Builds once for each change, changes the manifest, and checks that `verify` names the invariant.
+fn assert_found<const N: usize>(config: &BuildConfig, changes: [(&str, Change); N]) {
+    let data = config.output.as_deref().unwrap();
+    for (name, change) in changes {
+        run(config).unwrap();
+        let good = verify(data, true).unwrap().to_string();
+        assert!(good.contains("good  invariants"), "{good}");
+        forge(data, change);
+        assert!(problem(data).contains(name), "{name}: {}", problem(data));
+    }
+}
+
+/// A shard in place of another, with digests and counts that agree.
+#[test]
+fn a_duplicated_shard_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = two_shards(folder.path());
+    let data = folder.path().join("data");
+    let manifest = run(&config).unwrap().manifest;
     std::fs::copy(manifest.shard_path(&data, 0), manifest.shard_path(&data, 1)).unwrap();
     forge(&data, |manifest| {
         let rows = manifest.shards[0].rows;
@@ -193,60 +239,54 @@ fn invariants_are_recounted_from_the_shards() {
         report.instance_tokens = report.instance_tokens.min(report.instances * report.max_seq_length as u64);
     });
     assert!(problem(&data).contains("the fingerprint of the rows in the shards"), "{}", problem(&data));
+}
 
-    for (named, change) in [
-        (
-            "the number of masked tokens in the shards",
-            &(|manifest: &mut Manifest| {
-                manifest.report.masked_tokens += 1;
-                manifest.report.shown_as_random += 1;
-            }) as &dyn Fn(&mut Manifest),
-        ),
-        ("the number of tokens in the shards", &|manifest| manifest.report.instance_tokens -= 1),
-        ("the number of rows with label 1", &|manifest| manifest.report.random_next += 1),
-        ("the number of rows of a range of lengths", &|manifest| {
+#[test]
+fn instance_counts_are_recounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let changes: [(&str, Change); 5] = [
+        ("the number of masked tokens in the shards", |manifest| {
+            manifest.report.masked_tokens += 1;
+            manifest.report.replaced_by_random += 1;
+        }),
+        ("the number of tokens in the shards", |manifest| manifest.report.instance_tokens -= 1),
+        ("the number of rows with label 1", |manifest| manifest.report.random_next += 1),
+        ("the number of rows of a range of lengths", |manifest| {
             let ranges = &mut manifest.report.length_histogram;
             let most = (0..ranges.len()).max_by_key(|&range| ranges[range].instances).unwrap();
             ranges[most].instances -= 1;
             ranges[(most + 1) % 2].instances += 1;
         }),
-        ("the fingerprint of the rows", &|manifest| {
+        ("the fingerprint of the rows", |manifest| {
             manifest.invariants.row_fingerprint = format!("{:016x}", 7);
         }),
-    ] {
-        run(&instances).unwrap();
-        forge(&data, change);
-        assert!(problem(&data).contains(named), "{named}: {}", problem(&data));
-    }
+    ];
+    assert_found(&two_shards(folder.path()), changes);
+}
 
-    let documents = BuildConfig { layout: Layout::Documents, ..instances };
-    for (named, change) in [
-        (
-            "the number of tokens in the shards",
-            &(|manifest: &mut Manifest| {
-                manifest.report.tokens += 1;
-                manifest.invariants.tokens += 1;
-            }) as &dyn Fn(&mut Manifest),
-        ),
-        ("the number of sentences in the shards", &|manifest| manifest.report.sentences += 1),
-        ("the fingerprint of the documents in the shards", &|manifest| {
+#[test]
+fn document_counts_are_recounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let changes: [(&str, Change); 6] = [
+        ("the number of tokens in the shards", |manifest| {
+            manifest.report.tokens += 1;
+            manifest.invariants.tokens += 1;
+        }),
+        ("the number of sentences in the shards", |manifest| manifest.report.sentences += 1),
+        ("the fingerprint of the documents in the shards", |manifest| {
             manifest.invariants.document_fingerprint = format!("{:016x}", 7);
         }),
-        ("the number of rows with label 1", &|manifest| manifest.report.random_next ^= 1),
-        ("the number of instances in the shards", &|manifest| {
+        ("the number of rows with label 1", |manifest| manifest.report.random_next ^= 1),
+        ("the number of instances in the shards", |manifest| {
             manifest.instances += 1;
             manifest.report.instances += 1;
             manifest.report.length_histogram[0].instances += 1;
         }),
-        ("the number of tokens in documents without an instance", &|manifest| {
+        ("the number of tokens in documents without an instance", |manifest| {
             manifest.report.uncovered_tokens += 1;
         }),
-    ] {
-        run(&documents).unwrap();
-        assert!(good().contains("good  invariants"), "{}", good());
-        forge(&data, change);
-        assert!(problem(&data).contains(named), "{named}: {}", problem(&data));
-    }
+    ];
+    assert_found(&BuildConfig { layout: Layout::Documents, ..two_shards(folder.path()) }, changes);
 }
 
 /// Whole words of several pieces stay in one piece of a long line.

@@ -7,9 +7,9 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, ListArray, RecordBatch};
 use bert_data::shard::documents::DOCUMENT_COLUMNS;
 use bert_data::{
-    BuildConfig, DataSet, DocumentGroups, DocumentPasses, Error, Layout, Located, Manifest, ManifestProblem,
-    Masking, Nsp, OptionError, RandomMode, RowProblem, ShardProblem, ShardRows, StoredRows, Tokenizer,
-    Vocabulary, build_on, inspect, read_all_documents, verify,
+    BuildConfig, DataSet, DocumentGroups, Error, Layout, Located, Manifest, ManifestProblem, Masking, Nsp,
+    OptionError, RandomMode, RowProblem, ShardProblem, StoredRows, Tokenizer, Vocabulary, build_on, inspect,
+    read_all_documents, verify,
 };
 use bert_storage::checksummed_json::checksummed_json;
 use bert_storage::faults::{Fault, Faulty};
@@ -17,7 +17,9 @@ use bert_storage::{Disk, digest_bytes};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::support::{canonical, config, documents_of, run, shards, small_text, small_vocabulary};
+use crate::support::{
+    canonical, config, documents_of, loader_rows, run, small_text, small_vocabulary, sorted_rows,
+};
 
 struct World {
     folder: tempfile::TempDir,
@@ -86,13 +88,18 @@ fn documents_store_every_sentence_once() {
     assert_eq!(rows, [30, 30, 30]);
     let numbers: Vec<u64> = (0..90).map(|place| documents.number(place)).collect();
     assert!(numbers.into_iter().eq(0..90));
-    // A shard is a sample of the text.
+    assert!(verify(&outcome.output, true).unwrap().is_good());
+}
+
+#[test]
+fn a_shard_is_a_sample_of_the_text() {
+    let world = world();
+    let outcome = run(&world.config).unwrap();
     let mut groups = DocumentGroups::new(&outcome.data_set().unwrap());
     assert_eq!(groups.len(), 3);
     let first = groups.read([0]).unwrap();
     let below = |limit| (0..first.len()).filter(|&place| first.number(place) < limit).count();
     assert!((4..=16).contains(&below(30)) && (10..=20).contains(&below(45)), "{}", below(30));
-    assert!(verify(&outcome.output, true).unwrap().is_good());
 }
 
 #[test]
@@ -177,7 +184,6 @@ fn more_shards_than_documents_are_empty_and_read() {
 #[test]
 fn loader_passes_match_the_builder() {
     let world = world();
-    let vocabulary = world.vocabulary();
     const PASSES: u64 = 3;
     for (name, nsp, do_whole_word_mask, max_ngram) in [
         ("on", Nsp::On, false, 1),
@@ -200,24 +206,8 @@ fn loader_passes_match_the_builder() {
             output: Some(world.at(&format!("{name}-instances"))),
             ..documents.clone()
         };
-        let stored = run(&instances).unwrap();
-        let mut expected: Vec<String> =
-            shards(&stored).iter().flat_map(ShardRows::iter).map(canonical).collect();
-        let outcome = run(&documents).unwrap();
-        let text = read_all_documents(&outcome.data_set().unwrap()).unwrap();
-        let mut passes = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
-        let mut made = Vec::new();
-        for (pass, document) in (0..PASSES).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
-            let mut pairs = ShardRows::default();
-            passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
-            // In any order, each row independently.
-            for number in (0..pairs.len()).rev() {
-                made.push(canonical(passes.mask(pairs.row(number), pass, document as u64, number as u64)));
-            }
-        }
-        expected.sort_unstable();
-        made.sort_unstable();
-        assert!(made == expected, "{name}");
+        let expected = sorted_rows(&run(&instances).unwrap());
+        assert!(loader_rows(&run(&documents).unwrap(), seed, PASSES) == expected, "{name}");
     }
 }
 
@@ -300,15 +290,15 @@ fn inspect_shows_the_first_pass() {
 }
 
 #[test]
-fn options_for_stored_instances_are_refused() {
+fn options_for_stored_instances_are_rejected() {
     let world = world();
     type Change = fn(&mut BuildConfig);
-    let refused: [(&str, Change); 3] = [
+    let rejected: [(&str, Change); 3] = [
         ("dupe-factor", |config| config.dupe_factor = 5),
         ("masking", |config| config.masking = Masking::Dynamic),
         ("random", |config| config.random = RandomMode::Reference),
     ];
-    for (flag, change) in refused {
+    for (flag, change) in rejected {
         let mut config = BuildConfig { num_shards: None, ..world.config.clone() };
         change(&mut config);
         let error = run(&config).unwrap_err();
@@ -330,6 +320,10 @@ fn write_plain(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
+fn lists(rows: &[&[i32]]) -> Lists {
+    rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
+}
+
 /// Returns the error for a shard of documents with other content.
 fn foreign(manifest: &Manifest, path: &Path, columns: Vec<(&str, Lists)>) -> Error {
     let columns = columns.into_iter().map(|(name, rows)| {
@@ -345,9 +339,6 @@ fn foreign_shards_name_the_column_or_row() {
     let world = world();
     let manifest = &run(&world.config).unwrap().manifest;
     let path = world.at("foreign.parquet");
-    let lists = |rows: &[&[i32]]| -> Lists {
-        rows.iter().map(|row| Some(row.iter().copied().map(Some).collect())).collect()
-    };
     let error = foreign(manifest, &path, vec![("input_ids", lists(&[&[7]]))]);
     assert!(error.to_string().contains("\"sentence_lengths\"") && error.exit_code() == 3, "{error}");
     let problem = |ids: &[&[i32]], lengths: &[&[i32]]| match foreign(
@@ -374,10 +365,15 @@ fn foreign_shards_name_the_column_or_row() {
     );
     assert_eq!(problem(&[good, good], &[&[3], &[1, 1]]), (1, RowProblem::SentenceSum { sum: 2, tokens: 3 }));
     assert_eq!(problem(&[good], &[&[]]), (0, RowProblem::SentenceSum { sum: 0, tokens: 3 }));
-    let mut lengths = lists(&[&[3], &[3]]);
-    lengths[1] = Some(vec![Some(3), None]);
-    let error =
-        foreign(manifest, &path, vec![("input_ids", lists(&[good, good])), ("sentence_lengths", lengths)]);
+}
+
+#[test]
+fn null_sentence_lengths_are_rejected() {
+    let world = world();
+    let manifest = &run(&world.config).unwrap().manifest;
+    let lengths = vec![Some(vec![Some(3)]), Some(vec![Some(3), None])];
+    let columns = vec![("input_ids", lists(&[&[7, 8, 9], &[7, 8, 9]])), ("sentence_lengths", lengths)];
+    let error = foreign(manifest, &world.at("foreign.parquet"), columns);
     assert!(
         matches!(
             error,
@@ -483,7 +479,7 @@ fn inspect_of_damaged_shards_does_not_panic() {
     let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     write_plain(&path, &batches.next().unwrap().unwrap());
     let bytes = std::fs::read(&path).unwrap();
-    let (mut shown, mut refused) = (0, 0);
+    let (mut shown, mut rejected) = (0, 0);
     for place in 4..bytes.len() - 8 {
         let mut damaged = bytes.clone();
         damaged[place] ^= 1 << (place % 8);
@@ -496,9 +492,9 @@ fn inspect_of_damaged_shards_does_not_panic() {
             Ok(_) => shown += 1,
             Err(error) => {
                 assert_eq!(error.exit_code(), 3, "{error}");
-                refused += 1;
+                rejected += 1;
             }
         }
     }
-    assert!(shown > 100 && refused > 100, "{shown} shown, {refused} refused");
+    assert!(shown > 100 && rejected > 100, "{shown} shown, {rejected} rejected");
 }

@@ -67,7 +67,7 @@ fn dynamic_rows_equal_static_rows_without_masks() {
 }
 
 #[test]
-fn stored_masks_are_refused() {
+fn stored_masks_are_rejected() {
     let world = world();
     let fixed = BuildConfig { masking: Masking::Static, ..world.config.clone() };
     let outcome = run(&fixed).unwrap();
@@ -149,8 +149,8 @@ fn dynamic_masks_have_static_statistics() {
             fixed_pieces += row.masked_lm_ids.iter().filter(is_piece).count() as u64;
         }
         for (what, a, b) in [
-            ("[MASK]", shown, report.shown_as_mask),
-            ("kept", kept, report.shown_unchanged),
+            ("[MASK]", shown, report.replaced_by_mask),
+            ("kept", kept, report.left_unchanged),
             ("##", pieces, fixed_pieces),
         ] {
             let (a, b) = (a as f64 / n, b as f64 / n);

@@ -83,6 +83,12 @@ fn wrong_values_name_the_flag() {
         let error = world.fails(&config, 2, &[&format!("--{flag}")]);
         assert!(matches!(error, Error::Option(OptionError::Invalid { .. })));
     }
+}
+
+#[test]
+fn conflicting_or_missing_options_are_rejected() {
+    let world = World::new();
+    let base = || world.config.clone();
     for config in [
         reference(BuildConfig { split_sentences: true, ..base() }),
         reference(BuildConfig { num_shards: Some(2), ..base() }),
@@ -252,7 +258,7 @@ fn foreign_outputs_are_not_changed() {
 }
 
 #[test]
-fn a_folder_in_use_is_refused() {
+fn a_folder_in_use_is_rejected() {
     let world = World::new();
     let data = world.data();
     std::fs::create_dir(&data).unwrap();
@@ -325,10 +331,19 @@ fn damaged_folders_are_found() {
         std::fs::remove_file(&shard).unwrap();
     }
     std::fs::write(&shard, &bytes).unwrap();
+    std::fs::write(manifest.vocabulary_path(&data), "[UNK]\n").unwrap();
+    assert_says(&problem(), 3, &["vocab.txt", "BLAKE3"]);
+    assert!(verify(&data, true).unwrap().to_string().contains("bad   "));
+}
+
+#[test]
+fn manifests_that_contradict_their_files_are_found() {
+    let world = World::new();
+    let manifest = run(&world.config).unwrap().manifest;
     let forged = |forge: &dyn Fn(&mut bert_data::Manifest)| {
         let mut forged = manifest.clone();
         forge(&mut forged);
-        DataSet::of(&data, forged).and_then(|forged| forged.read_rows(0)).unwrap_err()
+        DataSet::of(&world.data(), forged).and_then(|forged| forged.read_rows(0)).unwrap_err()
     };
     assert_says(
         &forged(&|manifest| manifest.vocabulary.size += 1),
@@ -337,10 +352,6 @@ fn damaged_folders_are_found() {
     );
     assert_says(&forged(&|manifest| manifest.shards[0].rows -= 1), 3, &["train-00000", "the shard's rows"]);
     assert_says(&forged(&|manifest| manifest.config.max_seq_length = 5), 3, &["train-00000", "tokens"]);
-    let vocabulary = manifest.vocabulary_path(&data);
-    std::fs::write(&vocabulary, "[UNK]\n").unwrap();
-    assert_says(&problem(), 3, &["vocab.txt", "BLAKE3"]);
-    assert!(verify(&data, true).unwrap().to_string().contains("bad   "));
 }
 
 /// A flipped bit or a cut in a shard read without a manifest is an error or other rows, never a panic.
@@ -397,8 +408,16 @@ fn columns(
     ]
 }
 
+/// Two rows without fault.
+const IDS: &[&[i32]] = &[&[2, 7, 3, 8, 3], &[2, 7, 3, 8, 3]];
+const SEGMENTS: &[&[i8]] = &[&[0, 0, 0, 1, 1], &[0, 0, 0, 1, 1]];
+
+fn masks() -> Lists {
+    int32(&[&[1], &[1]])
+}
+
 #[test]
-fn foreign_shards_name_the_column_or_row() {
+fn foreign_columns_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foreign.parquet");
     let one: ArrayRef = Arc::new(Int32Array::from(vec![1]));
@@ -408,51 +427,53 @@ fn foreign_shards_name_the_column_or_row() {
         &["foreign.parquet", "\"input_ids\"", "missing"],
     );
     assert_says(&foreign(&path, vec![("input_ids", one.clone())]), 3, &["int32", "list<int32>"]);
-    let good: &[&[i32]] = &[&[2, 7, 3, 8, 3], &[2, 7, 3, 8, 3]];
-    let segments: &[&[i8]] = &[&[0, 0, 0, 1, 1], &[0, 0, 0, 1, 1]];
-    let masks = || int32(&[&[1], &[1]]);
     let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 1]));
     let mut flags = ListBuilder::new(BooleanBuilder::new());
     (0..2).for_each(|_| flags.append_value([Some(true); 5]));
     let flags: ArrayRef = Arc::new(flags.finish());
     // Only the column of word marks may follow, with its name and its type.
     for (name, values) in [("weight", &numbers), ("continues_word", &numbers), ("flags", &flags)] {
-        let mut extra = columns(int32(good), segments, masks(), masks(), &[0, 1]);
+        let mut extra = columns(int32(IDS), SEGMENTS, masks(), masks(), &[0, 1]);
         extra.push((name, values.clone()));
         assert_says(&foreign(&path, extra), 3, &[&format!("{name:?}"), "no further column"]);
     }
-    let row = |columns| match foreign(&path, columns) {
+}
+
+#[test]
+fn wrong_rows_of_foreign_shards_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |columns| match foreign(&folder.path().join("foreign.parquet"), columns) {
         Error::Shard(Located { problem: ShardProblem::Row { row, problem, .. }, .. }) => (row, problem),
         other => panic!("{other}"),
     };
-    let bad_ids = |ids: &[&[i32]]| columns(int32(ids), segments, masks(), masks(), &[0, 1]);
+    let bad_ids = |ids: &[&[i32]]| columns(int32(ids), SEGMENTS, masks(), masks(), &[0, 1]);
     assert_eq!(
-        row(bad_ids(&[good[0], &[2, 7, 3]])),
+        row(bad_ids(&[IDS[0], &[2, 7, 3]])),
         (1, RowProblem::Length { column: "segment_ids", found: 5, of: "input_ids", expected: 3 })
     );
-    assert_eq!(row(bad_ids(&[good[0], &[]])), (1, RowProblem::Empty));
+    assert_eq!(row(bad_ids(&[IDS[0], &[]])), (1, RowProblem::Empty));
     let negative = RowProblem::TokenId { id: -7, vocabulary: i32::MAX as usize };
-    assert_eq!(row(bad_ids(&[good[0], &[2, -7, 3, 8, 3]])), (1, negative));
-    let bad_segments = columns(int32(good), &[segments[0], &[0, 0, 0, 2, 1]], masks(), masks(), &[0, 1]);
+    assert_eq!(row(bad_ids(&[IDS[0], &[2, -7, 3, 8, 3]])), (1, negative));
+    let bad_segments = columns(int32(IDS), &[SEGMENTS[0], &[0, 0, 0, 2, 1]], masks(), masks(), &[0, 1]);
     assert_eq!(row(bad_segments), (1, RowProblem::Value { column: "segment_ids", value: 2 }));
-    let bad_label = columns(int32(good), segments, masks(), masks(), &[0, 5]);
+    let bad_label = columns(int32(IDS), SEGMENTS, masks(), masks(), &[0, 5]);
     assert_eq!(row(bad_label), (1, RowProblem::Value { column: "next_sentence_label", value: 5 }));
-    let bad_count = columns(int32(good), segments, masks(), int32(&[&[1], &[1, 2]]), &[0, 1]);
+    let bad_count = columns(int32(IDS), SEGMENTS, masks(), int32(&[&[1], &[1, 2]]), &[0, 1]);
     let two =
         RowProblem::Length { column: "masked_lm_ids", found: 2, of: "masked_lm_positions", expected: 1 };
     assert_eq!(row(bad_count), (1, two));
     for position in [5, -1] {
-        let outside = columns(int32(good), segments, int32(&[&[position], &[1]]), masks(), &[0, 1]);
+        let outside = columns(int32(IDS), SEGMENTS, int32(&[&[position], &[1]]), masks(), &[0, 1]);
         assert_eq!(row(outside), (0, RowProblem::Position { position, tokens: 5 }));
     }
-    let twice = columns(int32(good), segments, int32(&[&[1], &[1, 1]]), int32(&[&[1], &[1, 1]]), &[0, 1]);
+    let twice = columns(int32(IDS), SEGMENTS, int32(&[&[1], &[1, 1]]), int32(&[&[1], &[1, 1]]), &[0, 1]);
     assert_eq!(row(twice), (1, RowProblem::Position { position: 1, tokens: 5 }));
-    let mut ids = int32(good);
+    let mut ids = int32(IDS);
     ids[1] = None;
-    assert_eq!(row(columns(ids, segments, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
-    let mut ids = int32(good);
+    assert_eq!(row(columns(ids, SEGMENTS, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
+    let mut ids = int32(IDS);
     ids[1] = Some(vec![None; 5]);
-    assert_eq!(row(columns(ids, segments, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
+    assert_eq!(row(columns(ids, SEGMENTS, masks(), masks(), &[0, 1])), (1, RowProblem::Null("input_ids")));
 }
 
 #[test]

@@ -284,23 +284,22 @@ fn lossy(config: BuildConfig) -> BuildConfig {
 /// One file of several blocks, with 6 % of the lines in Latin-1, is rejected at its end for any number of threads; it
 /// is rejected earlier if more than half are, and a good file next to it is never rejected.
 #[test]
-fn text_in_another_encoding_is_refused() {
-    let line = |number: usize, share: usize| match number % 100 < share {
-        true => &b"the caf\xe9 \xff is far away from the mat and the dog\n"[..],
-        false => b"the cat sat on the mat. the dog ran far away from it\n",
-    };
+fn text_in_another_encoding_is_rejected() {
+    let latin = b"the caf\xe9 \xff is far away from the mat and the dog\n";
+    let good = b"the cat sat on the mat. the dog ran far away from it\n";
+    let line = |number: usize, share: usize| if number % 100 < share { &latin[..] } else { good };
     let text = |share| (0..20_000).map(|number| line(number, share)).collect::<Vec<_>>().concat();
     let good = text(0);
-    for (share, refused) in [(5, None), (6, Some((1200, 20_000))), (60, Some((60, 100)))] {
+    for (share, rejected) in [(5, None), (6, Some((1200, 20_000))), (60, Some((60, 100)))] {
         for threads in [1, 2, 4] {
             let few = |config| BuildConfig { dupe_factor: 1, threads, ..config };
             let tried = |config| {
                 let config = few(config);
-                assert_eq!(dry_run(&config).is_err(), refused.is_some(), "a dry run says the same");
+                assert_eq!(dry_run(&config).is_err(), rejected.is_some(), "a dry run says the same");
                 config
             };
             let built = build_of(&[&good, &text(share)], tried);
-            match (built, refused) {
+            match (built, rejected) {
                 (Ok(report), None) => assert_eq!(report.invalid_utf8_lines, 1000),
                 (
                     Err(Error::InputFile(Located {
@@ -323,7 +322,7 @@ fn text_in_another_encoding_is_refused() {
 }
 
 #[test]
-fn known_formats_are_refused_also_when_compressed() {
+fn known_formats_are_rejected_also_when_compressed() {
     let tar = [b"notes.txt".to_vec(), vec![0; 248], b"ustar\x0000".to_vec(), vec![0; 300]].concat();
     let dump = b"<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\" xml:lang=\"en\">\n  <page>\n";
     for (content, format) in [

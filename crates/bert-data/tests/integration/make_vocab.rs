@@ -197,10 +197,10 @@ fn a_chinese_alphabet_fits() {
     let text = ideographs(7000);
     let config = VocabConfig { vocab_size: 21_128, ..VocabConfig::default() };
     let trained = train_text(&text, &config);
-    assert!(trained.report.unknown_share() <= 1e-4, "{}", trained.report);
+    assert!(trained.report.unknown_fraction() <= 1e-4, "{}", trained.report);
     assert!(trained.tokens.len() > 6900, "{}", trained.tokens.len());
     let limited = train_text(&text, &VocabConfig { limit_alphabet: Some(1000), ..config.clone() });
-    assert!(limited.report.unknown_share() > 0.02, "{}", limited.report);
+    assert!(limited.report.unknown_fraction() > 0.02, "{}", limited.report);
     assert_eq!(limited.report.dropped_characters, 6002, "of 7000 ideographs and two characters more");
     // There is nothing to merge, so a small vocabulary is full of characters.
     let small = train_text(&text, &VocabConfig { vocab_size: 4000, ..config });

@@ -242,8 +242,10 @@ fn sop_pairs_are_consecutive_and_half_swapped() {
     for row in shards(&outcome).iter().flat_map(|rows| rows.iter()) {
         let ids = original(row);
         let letters = |segment: i8| -> Vec<u8> {
-            let of = ids.iter().zip(row.segment_ids).filter(|(_, found)| **found == segment);
-            of.map(|(&id, _)| world.vocabulary.token(id))
+            let pairs = ids.iter().zip(row.segment_ids);
+            pairs
+                .filter(|(_, found)| **found == segment)
+                .map(|(&id, _)| world.vocabulary.token(id))
                 .filter(|token| token.len() == 1)
                 .map(|token| token.as_bytes()[0])
                 .collect()

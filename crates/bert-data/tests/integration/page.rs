@@ -92,13 +92,7 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     }
     assert!(html.contains("random next") && html.contains("actual next"));
     let report = &outcome.manifest.report;
-    let vocabulary = Vocabulary::read(world.config.vocab.as_ref().unwrap()).unwrap();
-    let mut ids = Vec::new();
-    Tokenizer::new(&vocabulary, true)
-        .encode(&std::fs::read_to_string(&world.config.input[0]).unwrap(), &mut ids);
-    let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
-    assert_eq!(report.unknown_share(), unknown as f64 / ids.len() as f64);
-    let share = 100.0 * report.random_next_share();
+    let share = 100.0 * report.random_next_fraction();
     let next = format!(
         "<td>random next</td><td class=\"n\">{}</td><td class=\"n\">{share:.1} %</td>",
         grouped(report.random_next)
@@ -123,6 +117,18 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
     assert!(html.contains("<td>the</td>") && html.contains("25 to 26"));
     let few = page(&outcome.output, 2).unwrap();
     assert!(few.contains("<b>#1</b>") && !few.contains("<b>#2</b>"));
+}
+
+#[test]
+fn unknown_tokens_are_counted() {
+    let world = world();
+    let vocabulary = Vocabulary::read(world.config.vocab.as_ref().unwrap()).unwrap();
+    let mut ids = Vec::new();
+    Tokenizer::new(&vocabulary, true)
+        .encode(&std::fs::read_to_string(&world.config.input[0]).unwrap(), &mut ids);
+    let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
+    let report = run(&world.config).unwrap().manifest.report;
+    assert_eq!(report.unknown_fraction(), unknown as f64 / ids.len() as f64);
 }
 
 #[test]

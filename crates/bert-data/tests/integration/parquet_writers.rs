@@ -90,7 +90,7 @@ fn all_types_of_text_are_read() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_refused() {
+fn bytes_that_are_not_utf8_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let array = BinaryArray::from_vec(vec![b"the cat", b"caf\xe9"]);

@@ -8,12 +8,11 @@ use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch};
 use bert_data::config::predictions::number_to_predict;
 use bert_data::tokenization::chinese_words::ChineseSegmenter;
 use bert_data::{
-    BuildConfig, DataSet, DocumentPasses, Error, IdSpace, Layout, Located, Manifest, Masking, OptionError,
-    RandomMode, Row, RowMasker, RowProblem, Segmenter, ShardProblem, ShardRows, Tokenizer, Vocabulary,
-    read_all_documents, read_shard, verify,
+    BuildConfig, DataSet, Error, IdSpace, Layout, Located, Manifest, Masking, OptionError, RandomMode, Row,
+    RowMasker, RowProblem, Segmenter, ShardProblem, ShardRows, Tokenizer, Vocabulary, read_shard, verify,
 };
 
-use crate::support::{canonical, config, documents_of, golden, run, shards, shared};
+use crate::support::{config, documents_of, golden, loader_rows, run, shards, shared, sorted_rows};
 
 const SENTENCES: [&str; 8] = [
     "我们在南京市长江大桥看见一只小鸟。",
@@ -226,7 +225,6 @@ fn words_are_masked_whole_and_within_the_budget() {
 #[test]
 fn layouts_give_the_same_masks() {
     let world = world();
-    let vocabulary = world.vocabulary();
     let fixed = run(&world.with("static", |_| {})).unwrap();
     let dynamic = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
     let without = run(&world.with("without", |config| {
@@ -257,22 +255,7 @@ fn layouts_give_the_same_masks() {
     for outcome in [&fixed, &dynamic, &without, &documents] {
         assert!(verify(&outcome.output, true).unwrap().is_good());
     }
-    let text = read_all_documents(&documents.data_set().unwrap()).unwrap();
-    let seed = world.config.random_seed;
-    let mut passes = DocumentPasses::new(&documents.manifest, &vocabulary, seed).unwrap();
-    let mut made = Vec::new();
-    for (pass, document) in (0..2).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
-        let mut pairs = ShardRows::default();
-        passes.append_pairs(&text, pass, document, &mut pairs).unwrap();
-        assert!(pairs.has_marks());
-        for (number, row) in pairs.iter().enumerate() {
-            made.push(canonical(passes.mask(row, pass, document as u64, number as u64)));
-        }
-    }
-    let mut stored: Vec<String> = shards(&fixed).iter().flat_map(ShardRows::iter).map(canonical).collect();
-    made.sort_unstable();
-    stored.sort_unstable();
-    assert!(made == stored);
+    assert!(loader_rows(&documents, world.config.random_seed, 2) == sorted_rows(&fixed));
     let card = |outcome: &bert_data::BuildOutcome| {
         std::fs::read_to_string(outcome.output.join("README.md")).unwrap().contains("`continues_word`")
     };
@@ -282,12 +265,12 @@ fn layouts_give_the_same_masks() {
 #[test]
 fn segmenter_requires_whole_word_masking() {
     let world = world();
-    let refused = |change: &dyn Fn(&mut BuildConfig)| {
-        let error = run(&world.with("refused", change)).unwrap_err();
+    let rejected = |change: &dyn Fn(&mut BuildConfig)| {
+        let error = run(&world.with("rejected", change)).unwrap_err();
         assert!(matches!(error, Error::Option(OptionError::Conflict { option: "segmenter", .. })), "{error}");
     };
-    refused(&|config| config.do_whole_word_mask = false);
-    refused(&|config| config.random = RandomMode::Reference);
+    rejected(&|config| config.do_whole_word_mask = false);
+    rejected(&|config| config.random = RandomMode::Reference);
     // Spans consist of whole words.
     run(&world.with("spans", |config| {
         config.do_whole_word_mask = false;
@@ -321,13 +304,13 @@ fn write_rows(path: &Path, ids: &[&[i32]], marks: Vec<Option<Vec<Option<bool>>>>
 fn invalid_word_boundaries_are_found() {
     let world = world();
     let path = world.at("foreign.parquet");
-    let of = |name, segmenter| {
+    let manifest = |name, segmenter| {
         let documents = world.with(name, |config| {
             (config.segmenter, config.layout, config.dupe_factor) = (segmenter, Layout::Documents, 10);
         });
         run(&documents).unwrap().manifest
     };
-    let (with, without) = (of("with", Segmenter::Chinese), of("without", Segmenter::None));
+    let (with, without) = (manifest("with", Segmenter::Chinese), manifest("without", Segmenter::None));
     let read = |marks| documents_of(if marks { &with } else { &without }, &path, 100);
     let some = |row: &[bool]| Some(row.iter().copied().map(Some).collect::<Vec<_>>());
     write_rows(&path, &[&[7, 8], &[9]], vec![some(&[false, true]), some(&[false])]);
@@ -346,8 +329,12 @@ fn invalid_word_boundaries_are_found() {
     assert!(
         matches!(read(true).unwrap_err(), Error::Shard(Located { problem: ShardProblem::Row { row: 1, problem: p, .. }, .. }) if p == problem)
     );
+}
 
-    // Shards of a data set without a segmenter in place of those with one, and vice versa.
+/// Shards of a data set without a segmenter in place of shards with one, and vice versa.
+#[test]
+fn shards_of_another_segmenter_are_rejected() {
+    let world = world();
     let marked = run(&world.with("dynamic", |config| config.masking = Masking::Dynamic)).unwrap();
     let plain = run(&world.with("plain", |config| {
         config.masking = Masking::Dynamic;

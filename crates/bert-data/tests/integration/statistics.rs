@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::support::{Corpus, canonical, config, long_text, reference, run, sha256, shards, shared};
+use crate::support::{Corpus, canonical, long_text, reference, run, sha256, shards, shared};
 use bert_data::{
     BuildConfig, DocumentPasses, Layout, Masking, Row, ShardRows, Tokenizer, Vocabulary, read_all_documents,
 };
@@ -40,25 +40,31 @@ impl Bench {
     }
 
     fn config(&self, setting: &str, seed: u64, output: &Path) -> BuildConfig {
-        let of = &self.statistics[setting]["config"];
-        let number = |key: &str| of[key].as_u64().unwrap() as usize;
+        let options = &self.statistics[setting]["config"];
+        let number = |key: &str| options[key].as_u64().unwrap() as usize;
         BuildConfig {
             max_seq_length: number("max_seq_length"),
             max_predictions_per_seq: Some(number("max_predictions_per_seq")),
             dupe_factor: number("dupe_factor"),
-            do_whole_word_mask: of["do_whole_word_mask"].as_bool().unwrap(),
+            do_whole_word_mask: options["do_whole_word_mask"].as_bool().unwrap(),
             random_seed: seed,
             ..self.corpus.config(output)
         }
     }
 
     fn oracle(&self, setting: &str) -> Oracle {
-        let of = &self.statistics[setting];
+        let measured = &self.statistics[setting];
         let pair = |value: &Value| (value["mean"].as_f64().unwrap(), value["sd"].as_f64().unwrap());
-        let histogram = |name: &str| of["histograms"][name].as_array().unwrap().iter().map(pair).collect();
+        let histogram =
+            |name: &str| measured["histograms"][name].as_array().unwrap().iter().map(pair).collect();
         Oracle {
-            n: of["config"]["seeds"].as_array().unwrap().len() as f64,
-            scalars: of["scalars"].as_object().unwrap().iter().map(|(k, v)| (k.clone(), pair(v))).collect(),
+            n: measured["config"]["seeds"].as_array().unwrap().len() as f64,
+            scalars: measured["scalars"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(k, v)| (k.clone(), pair(v)))
+                .collect(),
             lengths: histogram("seq_len_hist"),
             masks: histogram("masked_per_seq_hist"),
         }
@@ -440,23 +446,28 @@ fn keyed_mode_matches_at_512() {
     assert_keyed_agrees("bench_512_d5", 1..7);
 }
 
+/// Writes twelve documents, each with a different word, and their vocabulary.
+fn one_word_documents(folder: &Path) -> Corpus {
+    let corpus = Corpus { text: folder.join("text.txt"), vocab: folder.join("vocab.txt") };
+    let word = |document: usize| format!("w{}", (b'a' + document as u8) as char);
+    let words = (0..12).map(|document| word(document) + "\n").collect::<String>();
+    std::fs::write(&corpus.vocab, format!("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{words}")).unwrap();
+    let document = |document| format!("{}\n", format!("{} ", word(document)).repeat(7)).repeat(6) + "\n";
+    std::fs::write(&corpus.text, (0..12).map(document).collect::<String>()).unwrap();
+    corpus
+}
+
 /// Twelve documents, each with a different word, are assigned to two buckets in each of many passes: every other
 /// document is equally likely as the random next one, and the rows of each occur everywhere in the shards.
 #[test]
 fn bucket_count_does_not_change_statistics() {
     let folder = tempfile::tempdir().unwrap();
-    let (text, vocab) = (folder.path().join("text.txt"), folder.path().join("vocab.txt"));
-    let word = |document: usize| format!("w{}", (b'a' + document as u8) as char);
-    let words = (0..12).map(|document| word(document) + "\n").collect::<String>();
-    std::fs::write(&vocab, format!("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{words}")).unwrap();
-    let document = |document| format!("{}\n", format!("{} ", word(document)).repeat(7)).repeat(6) + "\n";
-    std::fs::write(&text, (0..12).map(document).collect::<String>()).unwrap();
     let config = BuildConfig {
         max_seq_length: 24,
         masking: Masking::Dynamic,
         dupe_factor: 2001,
         num_shards: Some(2),
-        ..config(&[&text], &vocab, &folder.path().join("data"))
+        ..one_word_documents(folder.path()).config(&folder.path().join("data"))
     };
     let made = run(&config).unwrap();
     let mut pairs = [[0f64; 12]; 12];

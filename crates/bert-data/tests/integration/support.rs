@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, BuildOutcome, Error, Manifest, RandomMode, Row, ShardRows, build, read_shard};
+use bert_data::{
+    BuildConfig, BuildOutcome, DocumentPasses, Error, Manifest, RandomMode, Row, ShardRows, Vocabulary,
+    build, read_all_documents, read_shard,
+};
 
 /// Returns the folder of the reference material: `BERT_SHARED`, else `../shared` next to the workspace. Tests that need
 /// it are ignored with the reason "needs ../shared".
@@ -134,6 +137,32 @@ pub(crate) fn canonical(row: Row<'_>) -> String {
         join(row.masked_lm_ids),
         row.next_sentence_label
     )
+}
+
+/// Returns the rows that the loader generates from stored documents in the passes of a seed, in canonical form, sorted.
+pub(crate) fn loader_rows(outcome: &BuildOutcome, seed: u64, passes: u64) -> Vec<String> {
+    let data = outcome.data_set().unwrap();
+    let text = read_all_documents(&data).unwrap();
+    let vocabulary = Vocabulary::read(&outcome.manifest.vocabulary_path(&outcome.output)).unwrap();
+    let mut generator = DocumentPasses::new(&outcome.manifest, &vocabulary, seed).unwrap();
+    let mut rows = Vec::new();
+    for (pass, document) in (0..passes).flat_map(|pass| (0..text.len()).map(move |at| (pass, at))) {
+        let mut pairs = ShardRows::default();
+        generator.append_pairs(&text, pass, document, &mut pairs).unwrap();
+        // In any order, each row independently.
+        for number in (0..pairs.len()).rev() {
+            rows.push(canonical(generator.mask(pairs.row(number), pass, document as u64, number as u64)));
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// Returns all rows of an outcome in canonical form, sorted.
+pub(crate) fn sorted_rows(outcome: &BuildOutcome) -> Vec<String> {
+    let mut rows: Vec<String> = shards(outcome).iter().flat_map(ShardRows::iter).map(canonical).collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// Returns the SHA-256 digest (FIPS 180-4), because the reference digests use it.

@@ -20,10 +20,17 @@ fn texts(count: usize) -> (Vec<String>, String) {
     let sentences = ["The cat sat on the mat.", "The dog ran far away!", "Is the sun \"hot\"?", "Far, hot."];
     let (mut rows, mut lines) = (Vec::new(), String::new());
     for document in 0..count {
-        let of = |n: usize| sentences[(document * 7 + n * 3) % sentences.len()];
-        rows.push(format!("{} {}\n\n{} {}\r\n{}", of(0), of(1), of(2), of(3), of(document)));
+        let sentence = |n: usize| sentences[(document * 7 + n * 3) % sentences.len()];
+        rows.push(format!(
+            "{} {}\n\n{} {}\r\n{}",
+            sentence(0),
+            sentence(1),
+            sentence(2),
+            sentence(3),
+            sentence(document)
+        ));
         for n in [0, 1, 2, 3, document] {
-            lines += &format!("{}\n", of(n));
+            lines += &format!("{}\n", sentence(n));
         }
         lines.push('\n');
     }
@@ -53,6 +60,12 @@ fn write_parquet(path: &Path, column: &str, texts: Vec<Option<&str>>, compressio
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
 }
 
 fn some(rows: &[String]) -> Vec<Option<&str>> {
@@ -107,9 +120,7 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
     world.file("lines.txt", lines.as_bytes());
     world.file("a.jsonl", json.as_bytes());
     world.file("b.NDJSON.zst", &zstd::encode_all(json.as_bytes(), 1).unwrap());
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(json.as_bytes()).unwrap();
-    world.file("c.json.gz", &gzip.finish().unwrap());
+    world.file("c.json.gz", &gzip(json.as_bytes()));
     let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
     bzip2.write_all(json.as_bytes()).unwrap();
     world.file("g.jsonl.bz2", &bzip2.finish().unwrap());
@@ -124,16 +135,10 @@ fn rows_give_the_same_instances_as_their_sentences_in_lines() {
     let (plain, expected) = world.build("lines.txt");
     assert_eq!(plain.manifest.config.text_column, None);
     assert_eq!(plain.manifest.inputs[0].format, Format::Text);
-    for (name, format) in [
-        ("a.jsonl", Format::Jsonl),
-        ("b.NDJSON.zst", Format::Jsonl),
-        ("c.json.gz", Format::Jsonl),
-        ("g.jsonl.bz2", Format::Jsonl),
-        ("h.jsonl.xz", Format::Jsonl),
-        ("d.parquet", Format::Parquet),
-        ("e.data", Format::Parquet),
-        ("f.parquet", Format::Parquet),
-    ] {
+    let json = ["a.jsonl", "b.NDJSON.zst", "c.json.gz", "g.jsonl.bz2", "h.jsonl.xz"];
+    let parquet = ["d.parquet", "e.data", "f.parquet"];
+    let formats = json.map(|name| (name, Format::Jsonl)).into_iter();
+    for (name, format) in formats.chain(parquet.map(|name| (name, Format::Parquet))) {
         let (outcome, found) = world.build(name);
         assert!(found == expected, "{name}");
         let (manifest, input) = (&outcome.manifest, &outcome.manifest.inputs[0]);
@@ -210,7 +215,7 @@ fn rows_without_text_are_named() {
     assert_eq!((report.documents, report.empty_documents), (2, 2));
 }
 
-/// Null or empty rows change only the counts, and are rejected under `--strict-rows`.
+/// Null or empty rows change only the counts.
 #[test]
 fn rows_without_text_are_skipped_and_counted() {
     let world = World::new();
@@ -234,7 +239,19 @@ fn rows_without_text_are_skipped_and_counted() {
         assert_eq!((report.null_rows, report.empty_documents), (4, 1), "{name}");
         assert!(report.warnings.iter().any(|warning| warning.contains("4 row(s) were null")), "{report}");
         assert!(report.to_string().contains("rows that are null"), "{report}");
-        let strict = BuildConfig { strict_rows: true, overwrite: true, ..world.config(name) };
+        let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
+        let vocabulary = train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap();
+        assert_eq!(vocabulary.report.null_rows, 4);
+    }
+}
+
+#[test]
+fn strict_rows_rejects_null_and_empty_rows() {
+    let world = World::new();
+    write_parquet(&world.at("null.parquet"), "text", vec![None, Some("the cat.")], Compression::SNAPPY);
+    world.file("null.jsonl", b"{\"text\": null}\n{\"text\": \"the cat.\"}\n");
+    for name in ["null.parquet", "null.jsonl"] {
+        let strict = BuildConfig { strict_rows: true, ..world.config(name) };
         let error = world.fails(&strict, &[&format!("{name}:1:"), "is null, which --strict-rows rejects"]);
         assert!(matches!(
             error,
@@ -245,19 +262,22 @@ fn rows_without_text_are_skipped_and_counted() {
             })
         ));
         assert_eq!(error.exit_code(), 3);
-        let vocab = VocabConfig { vocab_size: 60, ..VocabConfig::default() };
-        let train = |config: &VocabConfig| train_vocabulary(&[world.at(name)], config, &mut |_, _| {});
-        assert_eq!(train(&vocab).unwrap().report.null_rows, 4);
-        train(&VocabConfig { strict_rows: true, ..vocab }).unwrap_err();
+        let vocab = VocabConfig { vocab_size: 60, strict_rows: true, ..VocabConfig::default() };
+        train_vocabulary(&[world.at(name)], &vocab, &mut |_, _| {}).unwrap_err();
     }
     world.file("empty.jsonl", b"{\"text\": \"the cat. the dog.\"}\n\n{\"text\": \" \"}\n");
     let strict = BuildConfig { strict_rows: true, ..world.config("empty.jsonl") };
     world.fails(&strict, &["empty.jsonl:3", "is empty, which --strict-rows rejects"]);
+}
+
+#[test]
+fn blocks_of_null_rows_are_bounded() {
+    let world = World::new();
     let nulls = vec![None; 200_000];
     write_parquet(&world.at("nulls.parquet"), "text", nulls, Compression::SNAPPY);
     let mut reader = InputReader::open(&world.at("nulls.parquet"), 0, "text").unwrap();
     while let Some(block) = reader.next_block().unwrap() {
-        assert!(block.null_rows.len() < 70_000, "blocks of nulls are bounded");
+        assert!(block.null_rows.len() < 70_000);
     }
     world.fails(&world.config("nulls.parquet"), &["the input has no text: 1 file(s), 200000 line(s)"]);
 }
@@ -275,11 +295,7 @@ fn separated_values_are_read_by_their_column() {
         format!("id{by}{column}{by}\"the end\"\r\n") + &rows.iter().enumerate().map(row).collect::<String>()
     };
     world.file("a.csv", table("text", ',').as_bytes());
-    world.file("b.csv.gz", &{
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(format!("\u{feff}{}", table("text", ';')).as_bytes()).unwrap();
-        gzip.finish().unwrap()
-    });
+    world.file("b.csv.gz", &gzip(format!("\u{feff}{}", table("text", ';')).as_bytes()));
     world.file("c", table("text", ',').as_bytes());
     for (name, format) in [("a.csv", Format::Csv), ("b.csv.gz", Format::Csv), ("c", Format::Csv)] {
         let (outcome, found) = world.build(name);
@@ -411,7 +427,7 @@ fn blocks_of_rows_are_bounded_and_numbered() {
 }
 
 #[test]
-fn tables_are_refused_where_they_cannot_be_used() {
+fn tables_are_rejected_where_they_cannot_be_used() {
     let world = World::new();
     world.file("a.jsonl", b"{\"text\": \"The cat sat. The dog ran.\"}\n");
     let error = world.fails(&reference(world.config("a.jsonl")), &["--input", "--random reference"]);

@@ -89,7 +89,7 @@ fn almanac_words_are_masked_whole() {
         .sum();
     assert!(long > 5_000, "{long} words of several pieces masked");
     // 80/10/10 by words: 5 sigma of a binomial, widened by 1.6 for words of several pieces.
-    let share = report.shown_as_mask as f64 / report.masked_tokens as f64;
+    let share = report.replaced_by_mask as f64 / report.masked_tokens as f64;
     assert!((share - 0.8).abs() < 5.0 * 1.6 * (0.16 / report.masked_tokens as f64).sqrt(), "{share}");
 }
 

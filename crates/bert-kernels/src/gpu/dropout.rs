@@ -1,5 +1,5 @@
-//! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::cpu::dropout_mask`], the same as on the CPU bit for
-//! bit.
+//! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::cpu::dropout_mask`], the same as on the CPU bit
+//! for bit.
 //!
 //! Each unit computes the factor of one element where it is used, and again in the backward pass. SplitMix64 is
 //! computed in pairs of 32-bit words, because not every runtime has 64-bit integers.

@@ -1,5 +1,5 @@
-//! The arguments of a matrix product: [`Matrix`], a strided view of a slice, its [`Side`] in the product, and
-//! [`Threads`], the threads to use.
+//! The arguments of a matrix product: its sizes ([`Gemm`]), strided views of slices ([`Matrix`], [`MatrixMut`]), the
+//! [`Side`] of a factor, and the [`Threads`] to use.
 
 /// The threads that compute one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,14 @@ pub(crate) enum Side {
     Left,
     /// b, which has the columns of c.
     Right,
+}
+
+/// The sizes of a product `c = a b`: a is `[m, k]`, b `[k, n]` and c `[m, n]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gemm {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
 }
 
 /// A matrix inside a slice: element `(i, j)` is at `i * row + j * column`.
@@ -39,5 +47,22 @@ impl<'a> Matrix<'a> {
 
     pub(crate) fn holds(self, rows: usize, columns: usize) -> bool {
         rows == 0 || columns == 0 || (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+    }
+}
+
+/// A matrix inside a slice to be written: element `(i, j)` is at `i * row_stride + j`.
+pub(crate) struct MatrixMut<'a> {
+    pub(crate) data: &'a mut [f32],
+    pub(crate) row_stride: usize,
+}
+
+impl<'a> MatrixMut<'a> {
+    pub(crate) fn new(data: &'a mut [f32], row_stride: usize) -> Self {
+        Self { data, row_stride }
+    }
+
+    /// Returns the matrix that begins at element `first` of the slice.
+    pub(crate) fn starting_at(&mut self, first: usize) -> MatrixMut<'_> {
+        MatrixMut { data: &mut self.data[first..], row_stride: self.row_stride }
     }
 }

@@ -1,27 +1,37 @@
-//! Matrix products on strided slices, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by
-//! `crate::matmul::bf16`.
+//! Matrix products on strided slices, `c = a b` and `c = c + a b`: in f32 by the `gemm` crate, in bf16 by [`bf16`].
+//!
+//! | module | what |
+//! |---|---|
+//! | [`matrix_view`] | sizes, strided matrices and threads: the arguments of a product |
+//! | [`bf16`] | products in bf16, by AMX tiles or AVX-512 BF16; without them on other targets |
+//! | [`packed_weights`] | packed weights, cached across batches |
+//! | [`processor`] | the processor's properties that affect bits and speed |
 //!
 //! The order in which the terms of one element are added depends on the precision, the sizes and the processor
-//! ([`crate::matmul::processor`]), not on the threads.
+//! ([`processor`]), not on the threads.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "bf16_missing.rs")]
 pub(crate) mod bf16;
 pub(crate) mod matrix_view;
 pub(crate) mod packed_weights;
 pub mod processor;
-pub(crate) mod support;
 
-#[cfg(target_arch = "x86_64")]
 use std::sync::Arc;
 
 use burn::backend::flex::FlexTensor;
 
 use crate::compute::Precision;
 use crate::cpu::flex_slices::{slice, width};
-#[cfg(target_arch = "x86_64")]
-use crate::matmul::bf16::Packed;
-use crate::matmul::matrix_view::{Matrix, Side, Threads};
+use crate::matmul::bf16::{Operand, Packed};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::PackedWeights;
+
+/// Returns whether this processor has the instructions of the fused kernels' bf16 products (AVX-512 BF16; AMX tiles are
+/// used as well if there are any). On other processors, [`Precision::Bf16`] runs burn's own operations, which are slow
+/// on a CPU.
+pub fn has_bf16_instructions() -> bool {
+    bf16::supported()
+}
 
 /// Runs two independent functions that mostly compute products. On exactly two threads, both run in parallel with one
 /// thread each, which avoids the overhead of splitting each product. Otherwise they run in sequence on all threads.
@@ -45,23 +55,22 @@ impl MatmulContext {
     pub(crate) fn new(precision: Precision, threads: Threads) -> Self {
         Self { precision, threads }
     }
-}
 
-/// A factor of a product: a matrix, and its packed form for bf16 if several products share it.
-#[derive(Clone, Copy)]
-pub(crate) struct Operand<'a> {
-    matrix: Matrix<'a>,
-    #[cfg(target_arch = "x86_64")]
-    packed: Option<&'a Packed>,
+    /// Returns the context of products in bf16.
+    pub(crate) fn bf16(threads: Threads) -> Self {
+        Self { precision: Precision::Bf16, threads }
+    }
 }
 
 impl<'a> From<Matrix<'a>> for Operand<'a> {
     fn from(matrix: Matrix<'a>) -> Self {
-        Self {
-            matrix,
-            #[cfg(target_arch = "x86_64")]
-            packed: None,
-        }
+        Self::Plain(matrix)
+    }
+}
+
+impl<'a> From<&'a Packed> for Operand<'a> {
+    fn from(packed: &'a Packed) -> Self {
+        Self::Packed(packed)
     }
 }
 
@@ -69,23 +78,15 @@ impl<'a> From<Matrix<'a>> for Operand<'a> {
 /// once.
 pub(crate) struct SharedOperand<'a> {
     matrix: Matrix<'a>,
-    #[cfg(target_arch = "x86_64")]
     packed: Option<Arc<[Packed]>>,
 }
 
 impl<'a> SharedOperand<'a> {
     /// Creates a left factor `[lanes, k]` or a right factor `[k, lanes]`.
     pub(crate) fn new(ctx: MatmulContext, side: Side, matrix: Matrix<'a>, lanes: usize, k: usize) -> Self {
-        #[cfg(target_arch = "x86_64")]
         let packed = (ctx.precision == Precision::Bf16)
             .then(|| [Packed::whole(ctx.threads, side, matrix, lanes, k)].into());
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (ctx, lanes, k, side);
-        Self {
-            matrix,
-            #[cfg(target_arch = "x86_64")]
-            packed,
-        }
+        Self { matrix, packed }
     }
 
     /// Creates the right factor of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
@@ -93,72 +94,67 @@ impl<'a> SharedOperand<'a> {
     pub(crate) fn weight(ctx: MatmulContext, cache: Option<&PackedWeights>, weight: &'a FlexTensor) -> Self {
         let (values, n) = (slice(weight), width(weight));
         let matrix = Matrix::rows(values, n);
-        #[cfg(target_arch = "x86_64")]
         let packed = cache.filter(|_| ctx.precision == Precision::Bf16).map(|cache| {
             let whole = || vec![Packed::whole(ctx.threads, Side::Right, matrix, n, values.len() / n)];
-            crate::matmul::packed_weights::packed(Some(cache), weight, whole)
+            packed_weights::packed(Some(cache), weight, whole)
         });
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (ctx, cache);
-        Self {
-            matrix,
-            #[cfg(target_arch = "x86_64")]
-            packed,
-        }
+        Self { matrix, packed }
     }
 
     /// Returns the columns from `first` on, unpacked.
-    pub(crate) fn columns_from(&self, first: usize) -> Operand<'_> {
-        Matrix { data: &self.matrix.data[first * self.matrix.column..], ..self.matrix }.into()
+    pub(crate) fn columns_from(&self, first: usize) -> Matrix<'_> {
+        Matrix { data: &self.matrix.data[first * self.matrix.column..], ..self.matrix }
     }
 
     /// Returns the whole factor, packed if there is a packed form.
     pub(crate) fn operand(&self) -> Operand<'_> {
-        Operand {
-            matrix: self.matrix,
-            #[cfg(target_arch = "x86_64")]
-            packed: self.packed.as_ref().map(|parts| &parts[0]),
+        match &self.packed {
+            Some(parts) => Operand::Packed(&parts[0]),
+            None => Operand::Plain(self.matrix),
         }
     }
 }
 
 /// Computes `c = a b`, or `c = c + a b` with `add`.
 ///
-/// # Shapes
-///
-/// - a: `[m, k]`; b: `[k, n]`
-/// - c: `[m, n]`, with rows that are `c_row` elements apart
-///
 /// # Panics
 ///
-/// If a matrix does not fit in its slice, or for bf16 on a processor without AVX-512 BF16.
+/// If a matrix does not fit in its slice, if a packed factor was packed for other sizes, or for bf16 on a processor
+/// without AVX-512 BF16.
 pub(crate) fn multiply<'a>(
     MatmulContext { precision, threads }: MatmulContext,
-    (m, n, k): (usize, usize, usize),
-    (c, c_row): (&mut [f32], usize),
+    sizes: Gemm,
+    c: MatrixMut,
     add: bool,
     a: impl Into<Operand<'a>>,
     b: impl Into<Operand<'a>>,
 ) {
     let (a, b) = (a.into(), b.into());
-    assert!(n <= c_row && Matrix::rows(c, c_row).holds(m, n), "the slice of the product is too small");
-    assert!(a.matrix.holds(m, k) && b.matrix.holds(k, n), "the slice of a factor is too small");
-    #[cfg(target_arch = "x86_64")]
-    if precision == Precision::Bf16 {
-        let factor = |factor: Operand<'a>| match factor.packed {
-            Some(packed) => bf16::Factor::Packed(packed),
-            None => bf16::Factor::Plain(factor.matrix),
-        };
-        return bf16::multiply(threads, (m, n, k), (c, c_row), add, factor(a), factor(b));
+    let Gemm { m, n, k } = sizes;
+    let holds = n <= c.row_stride && Matrix::rows(c.data, c.row_stride).holds(m, n);
+    assert!(holds, "the slice of the product is too small");
+    for (factor, rows, columns) in [(a, m, k), (b, k, n)] {
+        if let Operand::Plain(matrix) = factor {
+            assert!(matrix.holds(rows, columns), "the slice of a factor is too small");
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    assert_eq!(precision, Precision::F32, "bf16 products need an x86-64 processor with AVX-512 BF16");
+    match (precision, a, b) {
+        (Precision::Bf16, ..) => bf16::multiply(threads, sizes, c, add, a, b),
+        (Precision::F32, Operand::Plain(a), Operand::Plain(b)) => multiply_f32(threads, sizes, c, add, a, b),
+        (Precision::F32, ..) => unreachable!("factors are packed for bf16 only"),
+    }
+}
+
+/// Computes [`multiply`] in f32; the matrices hold the sizes.
+fn multiply_f32(threads: Threads, Gemm { m, n, k }: Gemm, c: MatrixMut, add: bool, a: Matrix, b: Matrix) {
     let parallelism = match threads {
         Threads::One => gemm::Parallelism::None,
         Threads::All => gemm::Parallelism::Rayon(0),
     };
-    let (a, b) = (a.matrix, b.matrix);
-    #[expect(unsafe_code, reason = "gemm takes pointers; the assertions above keep all accesses inside")]
+    #[expect(
+        unsafe_code,
+        reason = "gemm takes pointers; the assertions in `multiply` keep all accesses inside"
+    )]
     // SAFETY: every element that gemm reads or writes lies inside its slice, and `c` is borrowed mutably,
     // so it overlaps with neither factor.
     unsafe {
@@ -166,9 +162,9 @@ pub(crate) fn multiply<'a>(
             m,
             n,
             k,
-            c.as_mut_ptr(),
+            c.data.as_mut_ptr(),
             1,
-            c_row as isize,
+            c.row_stride as isize,
             add,
             a.data.as_ptr(),
             a.column as isize,

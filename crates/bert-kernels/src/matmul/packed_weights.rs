@@ -9,24 +9,19 @@
 //! entry. Holding a weight would force an optimizer to copy it, so operations that record a graph cache nothing.
 
 use std::fmt::{self, Debug, Formatter};
-#[cfg(target_arch = "x86_64")]
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-#[cfg(target_arch = "x86_64")]
 use burn::backend::flex::FlexTensor;
 
 use crate::compute::Compute;
-#[cfg(target_arch = "x86_64")]
 use crate::matmul::bf16::Packed;
 
 /// The packed forms of a layer's weights: half the size of the weights, in bf16 and without autodiff. A clone is empty.
 #[derive(Default)]
 pub struct PackedWeights {
-    #[cfg(target_arch = "x86_64")]
     entries: Mutex<Vec<CacheEntry>>,
 }
 
-#[cfg(target_arch = "x86_64")]
 struct CacheEntry {
     weight: FlexTensor,
     parts: Arc<[Packed]>,
@@ -45,7 +40,6 @@ impl Debug for PackedWeights {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 impl PackedWeights {
     /// Returns the packed parts of a contiguous weight, cached or made by `pack`. A weight is always packed the same
     /// way.
@@ -70,7 +64,6 @@ impl PackedWeights {
 }
 
 /// Returns the packed parts of a contiguous weight: from `cache` if given, else newly packed.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn packed(
     cache: Option<&PackedWeights>,
     weight: &FlexTensor,
@@ -104,7 +97,7 @@ impl Compute {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use burn::tensor::{Device, Distribution, Tensor};
 

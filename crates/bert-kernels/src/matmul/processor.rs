@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use gemm_common::cache::CACHE_INFO;
 
 use crate::compute::Precision;
-use crate::matmul::matrix_view::{Matrix, Threads};
-use crate::matmul::support::has_bf16_instructions;
-use crate::matmul::{MatmulContext, multiply};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
+use crate::matmul::{MatmulContext, has_bf16_instructions, multiply};
 
 /// Returns the vector instructions of this processor that products and sums use, in one line.
 pub fn instruction_set() -> String {
@@ -78,15 +77,8 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
     Some(fastest(|precision| {
         let started = Instant::now();
-        let factors = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-        multiply(
-            MatmulContext::new(precision, Threads::All),
-            (m, n, k),
-            (&mut c, n),
-            false,
-            factors.0,
-            factors.1,
-        );
+        let (ctx, c) = (MatmulContext::new(precision, Threads::All), MatrixMut::new(&mut c, n));
+        multiply(ctx, Gemm { m, n, k }, c, false, Matrix::rows(&a, k), Matrix::rows(&b, n));
         started.elapsed()
     }))
 }

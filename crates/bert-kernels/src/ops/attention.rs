@@ -21,9 +21,10 @@ use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor};
 use crate::cpu::math::{dot, exp_to_88, map_sum, vectorized, zip_max};
 use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
-use crate::matmul::matrix_view::{Matrix, Threads};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::plain::matmul;
+pub use crate::types::AttentionOutput;
 
 /// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
 ///
@@ -54,15 +55,16 @@ pub fn attention(
                 Attention { bias, heads, scale: scale as f32, dropout, precision: compute.precision };
             apply(operation, path, [query.into(), key.into(), value.into()])
         }
-        None => plain(compute, [query, key, value], bias, heads, scale, dropout),
+        None => plain(compute, [query, key, value], bias, heads, scale, dropout).context,
     }
 }
 
-/// Computes [`attention()`] with burn's own operations.
+/// Computes [`attention()`] with burn's own operations. Returns the probabilities as well.
 ///
 /// # Shapes
 ///
-/// - same as [`attention()`]
+/// - inputs: same as [`attention()`]
+/// - output: see [`AttentionOutput`]
 pub fn plain(
     compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
@@ -70,7 +72,7 @@ pub fn plain(
     heads: usize,
     scale: f64,
     dropout: Option<Dropout>,
-) -> Tensor<3> {
+) -> AttentionOutput {
     let [batch, seq, hidden] = query.dims();
     let split = |x: Tensor<3>| {
         x.reshape([batch, seq, heads, hidden / heads]) // [batch, seq, heads, head_dim]
@@ -79,9 +81,10 @@ pub fn plain(
     let (query, key, value) = (split(query), split(key), split(value));
     let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, seq, seq]
     let probabilities = probabilities(compute.kernels, scores, bias, scale, dropout);
-    matmul(compute.precision, probabilities, value) // [batch, heads, seq, head_dim]
+    let context = matmul(compute.precision, probabilities.clone(), value) // [batch, heads, seq, head_dim]
         .swap_dims(1, 2) // [batch, seq, heads, head_dim]
-        .reshape([batch, seq, hidden]) // [batch, seq, hidden]
+        .reshape([batch, seq, hidden]); // [batch, seq, hidden]
+    AttentionOutput { context, probabilities }
 }
 
 /// Returns `dropout(softmax(scores scale + bias))`, by burn's operations or by the GPU kernels.
@@ -120,20 +123,55 @@ pub(crate) struct Attention {
 pub(crate) struct Sizes {
     pub(crate) seq: usize,
     pub(crate) hidden: usize,
-    head: usize,
+    head_dim: usize,
+}
+
+impl Sizes {
+    /// Returns one head of `[seq, hidden]`.
+    fn head(self, x: &[f32], head: usize) -> Matrix<'_> {
+        Matrix::rows(&x[head * self.head_dim..], self.hidden)
+    }
+}
+
+/// One row of the batch: its number, and its queries, keys and values, `[seq, hidden]` each.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchRow<'a> {
+    pub(crate) batch: usize,
+    pub(crate) sizes: Sizes,
+    pub(crate) qkv: [&'a [f32]; 3],
+}
+
+/// Values of one row of scores that the forward pass saves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SoftmaxStatistics {
+    max: f32,
+    /// The inverse of the sum of exponentials.
+    inverse_sum: f32,
 }
 
 impl Attention {
     pub(crate) fn sizes(&self, seq: usize, hidden: usize) -> Sizes {
-        Sizes { seq, hidden, head: hidden / self.heads }
+        Sizes { seq, hidden, head_dim: hidden / self.heads }
+    }
+
+    /// Returns the statistics of every row of scores, to be written by [`Self::row_forward`].
+    pub(crate) fn statistics(&self, batch: usize, seq: usize) -> Vec<SoftmaxStatistics> {
+        vec![SoftmaxStatistics::default(); batch * self.heads * seq]
+    }
+
+    /// Returns the biases of a row's keys.
+    fn bias(&self, row: BatchRow) -> &[f32] {
+        let seq = row.sizes.seq;
+        &slice(&self.bias)[row.batch * seq..(row.batch + 1) * seq]
     }
 
     /// Computes `q k'` of one head.
-    fn scores(&self, sizes: Sizes, query: &[f32], key: &[f32], scores: &mut [f32]) {
-        let Sizes { seq, hidden, head } = sizes;
+    fn scores(&self, row: BatchRow, head: usize, scores: &mut [f32]) {
+        let Sizes { seq, head_dim, .. } = row.sizes;
         let ctx = MatmulContext::new(self.precision, Threads::One);
-        let (query, key) = (Matrix::rows(query, hidden), Matrix::rows(key, hidden).transposed());
-        multiply(ctx, (seq, seq, head), (scores, seq), false, query, key);
+        let [query, key, _] = row.qkv.map(|x| row.sizes.head(x, head));
+        let sizes = Gemm { m: seq, n: seq, k: head_dim };
+        multiply(ctx, sizes, MatrixMut::new(scores, seq), false, query, key.transposed());
     }
 
     /// Returns whether there are more threads than rows of the batch.
@@ -142,35 +180,39 @@ impl Attention {
     }
 
     /// Returns the index of the first element of a head's probabilities, for the dropout mask.
-    fn first(&self, seq: usize, batch: usize, head: usize) -> usize {
-        (batch * self.heads + head) * seq * seq
+    fn first(&self, row: BatchRow, head: usize) -> usize {
+        (row.batch * self.heads + head) * row.sizes.seq * row.sizes.seq
     }
 }
 
 impl Fused<3> for Attention {
-    /// Queries, keys, values, and the maximum and the inverse sum of each row of scores.
-    type Saved = ([FlexTensor; 3], Vec<[f32; 2]>);
+    /// Queries, keys, values, and the statistics of each row of scores.
+    type Saved = ([FlexTensor; 3], Vec<SoftmaxStatistics>);
 
     fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Self::Saved) {
         let inputs = inputs.map(contiguous);
         let shape = inputs[0].layout().shape().clone();
         let sizes @ Sizes { seq, hidden, .. } = self.sizes(shape[1], shape[2]);
         let mut context = buffer(shape.num_elements());
-        let mut rows = vec![[0.0; 2]; shape[0] * self.heads * seq];
+        let mut statistics = self.statistics(shape[0], seq);
         let chunk = seq * hidden;
-        context.par_chunks_mut(chunk).zip(rows.par_chunks_mut(self.heads * seq)).enumerate().for_each_init(
-            || RowScratch::new(seq),
-            |scratch, (batch, (context, rows))| {
-                let inputs = inputs.each_ref().map(|x| &slice(x)[batch * chunk..(batch + 1) * chunk]);
-                self.row_forward(sizes, batch, inputs, rows, context, scratch);
-            },
-        );
-        (tensor(context, shape), (inputs, rows))
+        context
+            .par_chunks_mut(chunk)
+            .zip(statistics.par_chunks_mut(self.heads * seq))
+            .enumerate()
+            .for_each_init(
+                || RowScratch::new(seq),
+                |scratch, (batch, (context, statistics))| {
+                    let qkv = inputs.each_ref().map(|x| &slice(x)[batch * chunk..(batch + 1) * chunk]);
+                    self.row_forward(BatchRow { batch, sizes, qkv }, statistics, context, scratch);
+                },
+            );
+        (tensor(context, shape), (inputs, statistics))
     }
 
     fn backward(
         self,
-        (inputs, rows): Self::Saved,
+        (inputs, statistics): Self::Saved,
         gradient: FlexTensor,
         _: [bool; 3],
     ) -> [Option<FlexTensor>; 3] {
@@ -178,32 +220,27 @@ impl Fused<3> for Attention {
         let shape = inputs[0].layout().shape().clone();
         let sizes @ Sizes { seq, hidden, .. } = self.sizes(shape[1], shape[2]);
         let mut outputs: [Vec<f32>; 3] = std::array::from_fn(|_| buffer(shape.num_elements()));
-        let [query, key, value] = &mut outputs;
         let chunk = seq * hidden;
-        query
-            .par_chunks_mut(chunk)
-            .zip(key.par_chunks_mut(chunk))
-            .zip(value.par_chunks_mut(chunk))
-            .zip(rows.par_chunks(self.heads * seq))
-            .enumerate()
-            .for_each_init(
-                || RowScratch::new(seq),
-                |scratch, (batch, (((query, key), value), rows))| {
-                    let part = batch * chunk..(batch + 1) * chunk;
-                    let inputs = inputs.each_ref().map(|x| &slice(x)[part.clone()]);
-                    let gradient = &slice(&gradient)[part];
-                    self.row_backward(sizes, batch, inputs, rows, gradient, [query, key, value], scratch);
-                },
-            );
+        let [query, key, value] = outputs.each_mut().map(|output| output.par_chunks_mut(chunk));
+        query.zip(key).zip(value).zip(statistics.par_chunks(self.heads * seq)).enumerate().for_each_init(
+            || RowScratch::new(seq),
+            |scratch, (batch, (((query, key), value), statistics))| {
+                let part = batch * chunk..(batch + 1) * chunk;
+                let qkv = inputs.each_ref().map(|x| &slice(x)[part.clone()]);
+                let gradient = &slice(&gradient)[part];
+                let row = BatchRow { batch, sizes, qkv };
+                self.row_backward(row, statistics, gradient, [query, key, value], scratch);
+            },
+        );
         outputs.map(|values| Some(tensor(values, shape.clone())))
     }
 }
 
-/// Copies heads stored one after the other, `[heads, seq, head]`, side by side into `[seq, hidden]`.
-fn concatenate_heads(Sizes { seq, hidden, head }: Sizes, heads: &[f32], all: &mut [f32]) {
-    for (index, part) in heads.chunks_exact(seq * head).enumerate() {
-        for (row, all) in part.chunks_exact(head).zip(all.chunks_exact_mut(hidden)) {
-            all[index * head..(index + 1) * head].copy_from_slice(row);
+/// Copies heads stored one after the other, `[heads, seq, head_dim]`, side by side into `[seq, hidden]`.
+fn concatenate_heads(Sizes { seq, hidden, head_dim }: Sizes, heads: &[f32], all: &mut [f32]) {
+    for (head, part) in heads.chunks_exact(seq * head_dim).enumerate() {
+        for (row, all) in part.chunks_exact(head_dim).zip(all.chunks_exact_mut(hidden)) {
+            all[head * head_dim..(head + 1) * head_dim].copy_from_slice(row);
         }
     }
 }
@@ -224,117 +261,110 @@ impl RowScratch {
 }
 
 impl Attention {
-    /// Computes one row of the batch; all slices belong to that row. Writes the maximum and the inverse sum for each
-    /// head and query to `rows`.
+    /// Computes the context of one row of the batch, and the statistics of each head and query.
     pub(crate) fn row_forward(
         &self,
-        sizes: Sizes,
-        batch: usize,
-        inputs: [&[f32]; 3],
-        rows: &mut [[f32; 2]],
+        row: BatchRow,
+        statistics: &mut [SoftmaxStatistics],
         context: &mut [f32],
         scratch: &mut RowScratch,
     ) {
-        let Sizes { seq, head, .. } = sizes;
+        let Sizes { seq, hidden, head_dim } = row.sizes;
         if self.threads_to_spare(seq) {
             let mut parts = buffer_pool::scratch(context.len());
-            rows.par_chunks_exact_mut(seq)
-                .zip(parts.par_chunks_exact_mut(seq * head))
+            statistics
+                .par_chunks_exact_mut(seq)
+                .zip(parts.par_chunks_exact_mut(seq * head_dim))
                 .enumerate()
                 .for_each_init(
                     || RowScratch::new(seq),
-                    |scratch, (index, (rows, part))| {
-                        self.head_forward(sizes, (batch, index), inputs, rows, (part, head), scratch);
+                    |scratch, (head, (statistics, part))| {
+                        self.head_forward(row, head, statistics, MatrixMut::new(part, head_dim), scratch);
                     },
                 );
-            concatenate_heads(sizes, &parts, context);
+            concatenate_heads(row.sizes, &parts, context);
             return;
         }
-        for (index, rows) in rows.chunks_exact_mut(seq).enumerate() {
-            let context = (&mut context[index * head..], sizes.hidden);
-            self.head_forward(sizes, (batch, index), inputs, rows, context, scratch);
+        for (head, statistics) in statistics.chunks_exact_mut(seq).enumerate() {
+            let context = MatrixMut::new(&mut context[head * head_dim..], hidden);
+            self.head_forward(row, head, statistics, context, scratch);
         }
     }
 
-    /// Computes one head of [`Self::row_forward`]. `context` begins with the head's first element, and is strided.
+    /// Computes one head of [`Self::row_forward`].
     fn head_forward(
         &self,
-        sizes: Sizes,
-        (batch, index): (usize, usize),
-        [query, key, value]: [&[f32]; 3],
-        rows: &mut [[f32; 2]],
-        context: (&mut [f32], usize),
+        row: BatchRow,
+        head: usize,
+        statistics: &mut [SoftmaxStatistics],
+        context: MatrixMut,
         scratch: &mut RowScratch,
     ) {
-        let Sizes { seq, hidden, head } = sizes;
-        let at = index * head;
+        let Sizes { seq, head_dim, .. } = row.sizes;
         let RowScratch { probabilities: scores, words, .. } = scratch;
-        let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
-        self.scores(sizes, &query[at..], &key[at..], scores);
-        softmax_rows(scores, self.scale, bias, rows);
+        self.scores(row, head, scores);
+        softmax_rows(scores, self.scale, self.bias(row), statistics);
         if let Some(dropout) = self.dropout {
-            dropout.apply(scores, self.first(seq, batch, index), words);
+            dropout.apply(scores, self.first(row, head), words);
         }
         let ctx = MatmulContext::new(self.precision, Threads::One);
-        let (scores, value) = (Matrix::rows(scores, seq), Matrix::rows(&value[at..], hidden));
-        multiply(ctx, (seq, head, seq), context, false, scores, value);
+        let (scores, value) = (Matrix::rows(scores, seq), row.sizes.head(row.qkv[2], head));
+        multiply(ctx, Gemm { m: seq, n: head_dim, k: seq }, context, false, scores, value);
     }
 
-    /// Computes the gradients of [`Self::row_forward`].
-    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and the saved values")]
+    /// Computes the gradients of the row's queries, keys and values; `gradient` belongs to its context.
     pub(crate) fn row_backward(
         &self,
-        sizes: Sizes,
-        batch: usize,
-        inputs: [&[f32]; 3],
-        rows: &[[f32; 2]],
+        row: BatchRow,
+        statistics: &[SoftmaxStatistics],
         gradient: &[f32],
-        [d_query, d_key, d_value]: [&mut [f32]; 3],
+        outputs: [&mut [f32]; 3],
         scratch: &mut RowScratch,
     ) {
-        let Sizes { seq, hidden, head } = sizes;
+        let Sizes { seq, hidden, head_dim } = row.sizes;
         if self.threads_to_spare(seq) {
             let mut parts: [_; 3] = std::array::from_fn(|_| buffer_pool::scratch(seq * hidden));
-            let [query, key, value] = parts.each_mut().map(|part| part.par_chunks_exact_mut(seq * head));
-            rows.par_chunks_exact(seq).zip(query.zip(key).zip(value)).enumerate().for_each_init(
+            let [query, key, value] = parts.each_mut().map(|part| part.par_chunks_exact_mut(seq * head_dim));
+            statistics.par_chunks_exact(seq).zip(query.zip(key).zip(value)).enumerate().for_each_init(
                 || RowScratch::new(seq),
-                |scratch, (index, (rows, ((query, key), value)))| {
-                    let outputs = ([query, key, value], head);
-                    self.head_backward(sizes, (batch, index), inputs, rows, gradient, outputs, scratch);
+                |scratch, (head, (statistics, ((query, key), value)))| {
+                    let outputs = [query, key, value].map(|d| MatrixMut::new(d, head_dim));
+                    self.head_backward(row, head, statistics, gradient, outputs, scratch);
                 },
             );
-            for (parts, whole) in parts.iter().zip([d_query, d_key, d_value]) {
-                concatenate_heads(sizes, parts, whole);
+            for (parts, whole) in parts.iter().zip(outputs) {
+                concatenate_heads(row.sizes, parts, whole);
             }
             return;
         }
-        for (index, rows) in rows.chunks_exact(seq).enumerate() {
-            let outputs = [&mut *d_query, &mut *d_key, &mut *d_value].map(|d| &mut d[index * head..]);
-            self.head_backward(sizes, (batch, index), inputs, rows, gradient, (outputs, hidden), scratch);
+        let mut outputs = outputs.map(|d| MatrixMut::new(d, hidden));
+        for (head, statistics) in statistics.chunks_exact(seq).enumerate() {
+            let outputs = outputs.each_mut().map(|d| d.starting_at(head * head_dim));
+            self.head_backward(row, head, statistics, gradient, outputs, scratch);
         }
     }
 
-    /// Computes one head of [`Self::row_backward`]. The outputs begin with the head's first element, and are strided.
-    #[expect(clippy::too_many_arguments, reason = "three inputs, their gradients and the saved values")]
+    /// Computes one head of [`Self::row_backward`].
     fn head_backward(
         &self,
-        sizes: Sizes,
-        (batch, index): (usize, usize),
-        [query, key, value]: [&[f32]; 3],
-        rows: &[[f32; 2]],
+        row: BatchRow,
+        head: usize,
+        statistics: &[SoftmaxStatistics],
         gradient: &[f32],
-        ([d_query, d_key, d_value], stride): ([&mut [f32]; 3], usize),
+        [d_query, d_key, d_value]: [MatrixMut; 3],
         scratch: &mut RowScratch,
     ) {
-        let Sizes { seq, hidden, head } = sizes;
-        let at = index * head;
-        let (ctx, part) = (MatmulContext::new(self.precision, Threads::One), |x| Matrix::rows(x, hidden));
+        let Sizes { seq, head_dim, .. } = row.sizes;
+        let ([query, key, value], context) =
+            (row.qkv.map(|x| row.sizes.head(x, head)), row.sizes.head(gradient, head));
+        let ctx = MatmulContext::new(self.precision, Threads::One);
+        let (scores_sizes, sizes) =
+            (Gemm { m: seq, n: seq, k: head_dim }, Gemm { m: seq, n: head_dim, k: seq });
         let RowScratch { probabilities, dropped, gradient: d_scores, words } = scratch;
-        self.scores(sizes, &query[at..], &key[at..], probabilities);
-        let bias = &slice(&self.bias)[batch * seq..(batch + 1) * seq];
-        probabilities_rows(probabilities, self.scale, bias, rows);
+        self.scores(row, head, probabilities);
+        probabilities_rows(probabilities, self.scale, self.bias(row), statistics);
 
-        let first = self.first(seq, batch, index);
+        let first = self.first(row, head);
         let used: &[f32] = match self.dropout {
             Some(dropout) => {
                 dropped.copy_from_slice(probabilities);
@@ -343,12 +373,10 @@ impl Attention {
             }
             None => probabilities,
         };
-        let used = Matrix::rows(used, seq);
-        let context = part(&gradient[at..]);
-        multiply(ctx, (seq, head, seq), (d_value, stride), false, used.transposed(), context);
+        multiply(ctx, sizes, d_value, false, Matrix::rows(used, seq).transposed(), context);
 
-        let value = part(&value[at..]).transposed();
-        multiply(ctx, (seq, seq, head), (&mut *d_scores, seq), false, context, value);
+        let scores = MatrixMut::new(d_scores, seq);
+        multiply(ctx, scores_sizes, scores, false, context, value.transposed());
         if let Some(dropout) = self.dropout {
             // The mask words of the probabilities apply here too.
             dropout.apply_words(d_scores, first, words);
@@ -356,32 +384,31 @@ impl Attention {
         softmax_backward_rows(probabilities, d_scores, self.scale, seq);
 
         let d_scores = Matrix::rows(d_scores, seq);
-        let (query, key) = (part(&query[at..]), part(&key[at..]));
-        multiply(ctx, (seq, head, seq), (d_query, stride), false, d_scores, key);
-        multiply(ctx, (seq, head, seq), (d_key, stride), false, d_scores.transposed(), query);
+        multiply(ctx, sizes, d_query, false, d_scores, key);
+        multiply(ctx, sizes, d_key, false, d_scores.transposed(), query);
     }
 }
 
 vectorized! {
-    /// Computes the softmax of each row of `scores scale + bias`; writes the maximum and the inverse sum to `rows`.
-    fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &mut [[f32; 2]]) {
-        for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(rows) {
+    /// Computes the softmax of each row of `scores scale + bias`, and its statistics.
+    fn softmax_rows(scores: &mut [f32], scale: f32, bias: &[f32], statistics: &mut [SoftmaxStatistics]) {
+        for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(statistics) {
             let max = zip_max(scores, bias, |score, bias| score.mul_add(scale, bias));
-            let inverse = 1.0 / map_sum(scores, |score| exp_to_88(score - max));
+            let inverse_sum = 1.0 / map_sum(scores, |score| exp_to_88(score - max));
             for score in scores.iter_mut() {
-                *score *= inverse;
+                *score *= inverse_sum;
             }
-            *row = [max, inverse];
+            *row = SoftmaxStatistics { max, inverse_sum };
         }
     }
 }
 
 vectorized! {
-    /// Recomputes the result of [`softmax_rows`] from the saved maximum and inverse sum.
-    fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], rows: &[[f32; 2]]) {
-        for (scores, [max, inverse]) in scores.chunks_exact_mut(bias.len()).zip(rows) {
+    /// Recomputes the result of [`softmax_rows`] from its statistics.
+    fn probabilities_rows(scores: &mut [f32], scale: f32, bias: &[f32], statistics: &[SoftmaxStatistics]) {
+        for (scores, row) in scores.chunks_exact_mut(bias.len()).zip(statistics) {
             for (score, bias) in scores.iter_mut().zip(bias) {
-                *score = exp_to_88(score.mul_add(scale, *bias) - max) * inverse;
+                *score = exp_to_88(score.mul_add(scale, *bias) - row.max) * row.inverse_sum;
             }
         }
     }

@@ -9,7 +9,7 @@ use burn::tensor::{Tensor, assert_shape};
 use crate::compute::Precision;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::fused_op::{Fused, apply_or, fused_path, tensor_backend};
-use crate::matmul::matrix_view::{Matrix, Side, Threads};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::{KernelContext, PackedWeights};
 use crate::matmul::{MatmulContext, SharedOperand, multiply, run_both};
 use crate::ops::plain::linear;
@@ -71,25 +71,14 @@ impl Fused<2> for Dense {
         run_both(
             |threads| {
                 if let Some(d_x) = &mut d_x {
-                    backward_x(
-                        MatmulContext::new(self.0, threads),
-                        slice(&weight),
-                        output,
-                        slice(&gradient),
-                        d_x,
-                        false,
-                    );
+                    let ctx = MatmulContext::new(self.0, threads);
+                    backward_x(ctx, slice(&weight), output, slice(&gradient), d_x, false);
                 }
             },
             |threads| {
                 if let Some(d_weight) = &mut d_weight {
-                    backward_weight(
-                        MatmulContext::new(self.0, threads),
-                        slice(&x),
-                        output,
-                        slice(&gradient),
-                        d_weight,
-                    );
+                    let ctx = MatmulContext::new(self.0, threads);
+                    backward_weight(ctx, slice(&x), output, slice(&gradient), d_weight);
                 }
             },
         );
@@ -112,7 +101,8 @@ pub(crate) fn forward(
     let output = width(weight);
     let (input, rows) = (slice(weight).len() / output, y.len() / output);
     let weight = SharedOperand::weight(ctx, cache, weight);
-    multiply(ctx, (rows, output, input), (y, output), false, Matrix::rows(x, input), weight.operand());
+    let sizes = Gemm { m: rows, n: output, k: input };
+    multiply(ctx, sizes, MatrixMut::new(y, output), false, Matrix::rows(x, input), weight.operand());
 }
 
 /// Computes `dx = dy W'`, or adds it to the given buffer.
@@ -126,7 +116,8 @@ pub(crate) fn backward_x(
 ) {
     let (input, rows) = (weight.len() / output, gradient.len() / output);
     let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
-    multiply(ctx, (rows, input, output), (d_x, input), add, gradient, weight);
+    let sizes = Gemm { m: rows, n: input, k: output };
+    multiply(ctx, sizes, MatrixMut::new(d_x, input), add, gradient, weight);
 }
 
 /// Computes `dW = x' dy`.
@@ -139,7 +130,8 @@ pub(crate) fn backward_weight(
 ) {
     let (input, rows) = (d_weight.len() / output, gradient.len() / output);
     let gradient = SharedOperand::new(ctx, Side::Right, Matrix::rows(gradient, output), output, rows);
-    transposed_product(ctx, (input, output, rows), d_weight, Matrix::rows(x, input), &gradient);
+    let sizes = Gemm { m: input, n: output, k: rows };
+    transposed_product(ctx, sizes, d_weight, Matrix::rows(x, input), &gradient);
 }
 
 /// Maximum columns of an f32 product for which gemm reads a transposed left factor without packing. For more columns it
@@ -151,16 +143,18 @@ const STRIPS: usize = 4;
 /// Computes `c = a' b` for a of `k` rows and `m` columns, b of `k` rows and `n` columns; rows of c are adjacent.
 pub(crate) fn transposed_product(
     ctx: MatmulContext,
-    (m, n, k): (usize, usize, usize),
+    sizes: Gemm,
     c: &mut [f32],
     a: Matrix,
     b: &SharedOperand,
 ) {
+    let n = sizes.n;
+    let mut c = MatrixMut::new(c, n);
     if ctx.precision == Precision::Bf16 || n > STRIPS * STRIP {
-        return multiply(ctx, (m, n, k), (c, n), false, a.transposed(), b.operand());
+        return multiply(ctx, sizes, c, false, a.transposed(), b.operand());
     }
     for first in (0..n).step_by(STRIP) {
-        let columns = STRIP.min(n - first);
-        multiply(ctx, (m, columns, k), (&mut c[first..], n), false, a.transposed(), b.columns_from(first));
+        let strip = Gemm { n: STRIP.min(n - first), ..sizes };
+        multiply(ctx, strip, c.starting_at(first), false, a.transposed(), b.columns_from(first));
     }
 }

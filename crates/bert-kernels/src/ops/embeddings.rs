@@ -1,7 +1,7 @@
 //! Embeddings: `y = dropout(LayerNorm(word[id] + token_type[segment] + position[place]))`.
 //!
 //! Ports `embedding_lookup` and `embedding_postprocessor` of the reference's `modeling.py`. The backward pass turns the
-//! gradient of the output in place into the gradient of the sum, `dh` of [`mod@crate::ops::layer_norm`]. It then adds the
+//! gradient of the output in place into the gradient of the sum, `dh` of [`mod@super::layer_norm`]. It then adds the
 //! rows of `dh` to the gradients of the tables in the order of the tokens: `dword[v] = sum of dh_t over the tokens t
 //! with id_t = v`, and so on. The masked-LM head uses the word table too; the backward pass adds to its gradient in
 //! place, without a copy.

@@ -154,7 +154,6 @@ vectorized! {
 
 vectorized! {
     /// [`forward_rows`] of z and [`backward_rows`] of its gradient in one pass.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for products in bf16"))]
     pub(crate) fn value_and_gradient_rows(
         form: Gelu,
         bias: &[f32],

@@ -1,9 +1,10 @@
 //! The masked-LM scores of an evaluation: `nll_i = log(sum_v exp(z_iv)) - z_i,label_i` and
 //! `correct_i = [argmax_v z_iv = label_i]`, `z = h E' + b`; ties go to the first.
 //!
-//! The inputs and the blocks of vocabulary columns are the same as in [`mod@crate::ops::masked_lm_loss`]. The kernel discards a
-//! block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size `[n,
-//! vocab]`. It runs without autodiff and has no backward pass: for training see [`crate::ops::masked_lm_loss::masked_lm_nll`].
+//! The inputs and the blocks of vocabulary columns are the same as in [`mod@super::masked_lm_loss`]. The kernel
+//! discards a block's logits after computing their maximum and their sum of exponentials, so it stores nothing of size
+//! `[n, vocab]`. It runs without autodiff and has no backward pass: for training see
+//! [`crate::ops::masked_lm_loss::masked_lm_nll`].
 
 use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};

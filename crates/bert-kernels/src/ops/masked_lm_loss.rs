@@ -22,8 +22,9 @@ use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, tensor, width}
 use crate::cpu::math::{exp_to_88, map_sum, max, vectorized};
 use crate::cpu::row_blocks::{add, add_bias, add_rows};
 use crate::fused_op::{Fused, apply, fused_path, tensor_backend};
-use crate::matmul::matrix_view::{Matrix, Side, Threads};
-use crate::matmul::{MatmulContext, Operand, SharedOperand, multiply};
+use crate::matmul::bf16::{self, Operand};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
+use crate::matmul::{MatmulContext, SharedOperand, multiply};
 use crate::ops::dense::transposed_product;
 use crate::ops::plain::matmul;
 
@@ -124,7 +125,8 @@ fn logits(
     let (rows, columns) = (block.len() / bias.len(), bias.len());
     let table = Matrix::rows(table, hidden).transposed();
     let ctx = MatmulContext::new(precision, Threads::One);
-    multiply(ctx, (rows, columns, hidden), (&mut *block, columns), false, transformed, table);
+    let sizes = Gemm { m: rows, n: columns, k: hidden };
+    multiply(ctx, sizes, MatrixMut::new(block, columns), false, transformed, table);
     add_bias(block, bias);
 }
 
@@ -193,10 +195,7 @@ impl Fused<3> for MaskedLm {
         let inputs = inputs.map(contiguous);
         let values = inputs.each_ref().map(slice);
         let (n, vocab) = (self.labels.len(), values[2].len());
-        #[cfg(target_arch = "x86_64")]
-        let recomputes = self.precision == Precision::Bf16 && crate::matmul::bf16::on_tiles();
-        #[cfg(not(target_arch = "x86_64"))]
-        let recomputes = false;
+        let recomputes = self.precision == Precision::Bf16 && bf16::on_tiles();
         let mut exponentials = (!recomputes).then(|| buffer(n * vocab));
         let kept = exponentials.as_deref_mut();
         let (parts, label_logits) =
@@ -214,82 +213,34 @@ impl Fused<3> for MaskedLm {
         wanted: [bool; 3],
     ) -> [Option<FlexTensor>; 3] {
         let gradient = contiguous(gradient);
-        let (gradient, exponentials) = (slice(&gradient), exponentials.as_ref().map(slice));
         let [transformed, table, bias] = inputs.each_ref().map(slice);
         let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
-        let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
         let all = MatmulContext::new(self.precision, Threads::All);
-        let left = SharedOperand::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
-        let right = SharedOperand::new(all, Side::Right, Matrix::rows(transformed, hidden), hidden, n);
-        // Computes the share of dh of a group of blocks, and the gradients of the table rows and biases of the group.
-        let group_backward =
-            |first: usize, d_table: &mut [f32], d_bias: &mut [f32], d_transformed: &mut [f32]| {
-                let mut scratch = scratch(n * COLUMNS);
-                let blocks = d_table.chunks_mut(COLUMNS * hidden).zip(d_bias.chunks_mut(COLUMNS));
-                for (i, (d_table, d_bias)) in blocks.enumerate() {
-                    let first = first + i * COLUMNS;
-                    let columns = d_bias.len();
-                    let table = &table[first * hidden..(first + columns) * hidden];
-                    let block = &mut scratch[..n * columns];
-                    match exponentials {
-                        Some(all) => {
-                            let stored = &all[first * n..first * n + n * columns];
-                            let parts = &parts[first / COLUMNS * n..];
-                            from_exponentials(stored, columns, parts, &log_sums, gradient, block);
-                        }
-                        None => {
-                            let bias = &bias[first..first + columns];
-                            logits(self.precision, left.operand(), table, bias, hidden, block);
-                            from_logits(columns, &log_sums, gradient, block);
-                        }
-                    }
-                    let labels = self.labels.iter().zip(gradient);
-                    for ((label, gradient), row) in labels.zip(block.chunks_exact_mut(columns)) {
-                        if let Some(column) = label.checked_sub(first)
-                            && column < columns
-                        {
-                            row[column] -= gradient;
-                        }
-                    }
-                    d_bias.fill(0.0);
-                    add_rows(block, d_bias);
-                    let block = Matrix::rows(block, columns);
-                    let ctx = MatmulContext::new(self.precision, Threads::One);
-                    transposed_product(ctx, (columns, hidden, n), d_table, block, &right);
-                    let (sizes, sum) = ((n, hidden, columns), (&mut *d_transformed, hidden));
-                    multiply(ctx, sizes, sum, i > 0, block, Matrix::rows(table, hidden));
-                }
-            };
+        let transformed = Matrix::rows(transformed, hidden);
+        let pass = BackwardPass {
+            precision: self.precision,
+            labels: &self.labels,
+            hidden,
+            table,
+            bias,
+            exponentials: exponentials.as_ref().map(slice),
+            parts: &parts,
+            log_sums: &log_sums,
+            gradient: slice(&gradient),
+            left: SharedOperand::new(all, Side::Left, transformed, n, hidden),
+            right: SharedOperand::new(all, Side::Right, transformed, hidden, n),
+        };
+        let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
         // A group is a number of whole blocks, and a part a number of whole groups; both depend on the vocabulary only.
         let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS * GROUPS) * COLUMNS;
         let groups = vocab.div_ceil(group).div_ceil(GROUPS) * group;
-        let few_threads = rayon::current_num_threads() <= GROUPS;
         let mut sums = scratch(vocab.div_ceil(groups) * n * hidden);
         sums.par_chunks_mut(n * hidden)
             .zip(d_table.par_chunks_mut(groups * hidden))
             .zip(d_bias.par_chunks_mut(groups))
             .enumerate()
             .for_each(|(index, ((sum, d_table), d_bias))| {
-                let first = index * groups;
-                let (table, bias) = (d_table.chunks_mut(group * hidden), d_bias.chunks_mut(group));
-                let each = table.zip(bias).zip((first..).step_by(group));
-                if few_threads {
-                    let mut part = scratch(n * hidden);
-                    each.enumerate().for_each(|(i, ((d_table, d_bias), first))| match i {
-                        0 => group_backward(first, d_table, d_bias, sum),
-                        _ => {
-                            group_backward(first, d_table, d_bias, &mut part);
-                            add(sum, &part);
-                        }
-                    });
-                } else {
-                    let each: Vec<_> = each.collect();
-                    let mut parts = scratch(each.len() * n * hidden);
-                    each.into_par_iter().zip(parts.par_chunks_mut(n * hidden)).for_each(
-                        |(((d_table, d_bias), first), part)| group_backward(first, d_table, d_bias, part),
-                    );
-                    add_up(&parts, sum);
-                }
+                pass.groups(group, Words { first: index * groups, d_table, d_bias }, sum);
             });
         let mut d_transformed = buffer(n * hidden);
         add_up(&sums, &mut d_transformed);
@@ -298,6 +249,114 @@ impl Fused<3> for MaskedLm {
             wanted[1].then(|| tensor(d_table, [vocab, hidden])),
             wanted[2].then(|| tensor(d_bias, [vocab])),
         ]
+    }
+}
+
+/// The inputs of the backward pass.
+struct BackwardPass<'a> {
+    precision: Precision,
+    labels: &'a [usize],
+    hidden: usize,
+    table: &'a [f32],
+    bias: &'a [f32],
+    /// See [`Saved`]; without them the logits are recomputed.
+    exponentials: Option<&'a [f32]>,
+    parts: &'a [[f32; 2]],
+    log_sums: &'a [f32],
+    gradient: &'a [f32],
+    /// h as the left factor of the logits.
+    left: SharedOperand<'a>,
+    /// h as the right factor of the table's gradient.
+    right: SharedOperand<'a>,
+}
+
+/// Gradients of consecutive table rows and biases, to be written.
+struct Words<'a> {
+    /// The first word.
+    first: usize,
+    d_table: &'a mut [f32],
+    d_bias: &'a mut [f32],
+}
+
+impl<'a> Words<'a> {
+    /// Splits the words into chunks of `len`.
+    fn chunks(self, len: usize, hidden: usize) -> impl Iterator<Item = Words<'a>> {
+        let chunks = self.d_table.chunks_mut(len * hidden).zip(self.d_bias.chunks_mut(len));
+        let firsts = (self.first..).step_by(len);
+        chunks.zip(firsts).map(|((d_table, d_bias), first)| Words { first, d_table, d_bias })
+    }
+}
+
+impl BackwardPass<'_> {
+    /// Computes the gradients of several groups of `group` words each, and their share of dh, `sum`.
+    fn groups(&self, group: usize, words: Words, sum: &mut [f32]) {
+        let groups = words.chunks(group, self.hidden);
+        if rayon::current_num_threads() <= GROUPS {
+            let mut part = scratch(sum.len());
+            for (i, words) in groups.enumerate() {
+                if i == 0 {
+                    self.group(words, sum);
+                } else {
+                    self.group(words, &mut part);
+                    add(sum, &part);
+                }
+            }
+        } else {
+            let groups: Vec<_> = groups.collect();
+            let mut parts = scratch(groups.len() * sum.len());
+            let each = groups.into_par_iter().zip(parts.par_chunks_mut(sum.len()));
+            each.for_each(|(words, part)| self.group(words, part));
+            add_up(&parts, sum);
+        }
+    }
+
+    /// Computes the gradients of a group of blocks, and its share of dh.
+    fn group(&self, words: Words, d_transformed: &mut [f32]) {
+        let (n, hidden) = (self.labels.len(), self.hidden);
+        let mut scratch = scratch(n * COLUMNS);
+        for (i, Words { first, d_table, d_bias }) in words.chunks(COLUMNS, hidden).enumerate() {
+            let columns = d_bias.len();
+            let block = &mut scratch[..n * columns];
+            self.d_logits(first, columns, block);
+            d_bias.fill(0.0);
+            add_rows(block, d_bias);
+            let block = Matrix::rows(block, columns);
+            let ctx = MatmulContext::new(self.precision, Threads::One);
+            let sizes = Gemm { m: columns, n: hidden, k: n };
+            transposed_product(ctx, sizes, d_table, block, &self.right);
+            let (sizes, sum) = (Gemm { m: n, n: hidden, k: columns }, MatrixMut::new(d_transformed, hidden));
+            multiply(ctx, sizes, sum, i > 0, block, Matrix::rows(self.table(first, columns), hidden));
+        }
+    }
+
+    /// Computes dz of the block of words that begins at `first`.
+    fn d_logits(&self, first: usize, columns: usize, block: &mut [f32]) {
+        let n = self.labels.len();
+        match self.exponentials {
+            Some(all) => {
+                let stored = &all[first * n..first * n + n * columns];
+                let parts = &self.parts[first / COLUMNS * n..];
+                from_exponentials(stored, columns, parts, self.log_sums, self.gradient, block);
+            }
+            None => {
+                let (table, bias) = (self.table(first, columns), &self.bias[first..first + columns]);
+                logits(self.precision, self.left.operand(), table, bias, self.hidden, block);
+                from_logits(columns, self.log_sums, self.gradient, block);
+            }
+        }
+        let labels = self.labels.iter().zip(self.gradient);
+        for ((label, gradient), row) in labels.zip(block.chunks_exact_mut(columns)) {
+            if let Some(column) = label.checked_sub(first)
+                && column < columns
+            {
+                row[column] -= gradient;
+            }
+        }
+    }
+
+    /// Returns rows of the table.
+    fn table(&self, first: usize, rows: usize) -> &[f32] {
+        &self.table[first * self.hidden..(first + rows) * self.hidden]
     }
 }
 

@@ -1,4 +1,8 @@
-//! Operations of BERT: one file for each, with its fused forward and backward pass and its composition of burn operations.
+//! The operations of BERT, one file or folder each.
+//!
+//! A file opens with its equation. It has the public function, which chooses between the fused kernel and the
+//! composition, the composition of burn's operations (`plain`), and the fused forward and backward pass, an
+//! implementation of `fused_op::Fused`.
 
 pub mod adamw;
 pub mod attention;

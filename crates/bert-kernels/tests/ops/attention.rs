@@ -3,7 +3,7 @@
 use bert_kernels::Dropout;
 use bert_kernels::attention::{self, attention};
 use bert_kernels::dense::{self};
-use bert_kernels::self_attention::self_attention;
+use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use burn::tensor::{DType, Tensor};
 
 use crate::common::{FUSED, check, check_differences, close, leaf, numbers, run};
@@ -31,11 +31,10 @@ fn attention_of_all_heads() {
             let (want, want_gradients) = run(&op, &inputs, DType::F64);
             let (plain, plain_gradients) = {
                 let plain = |x: Vec<Tensor<1>>| {
-                    let [query, key, value] =
-                        std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
+                    let qkv = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
                     let bias = leaf(&mask, DType::F32).detach().reshape([batch, 1, 1, seq]);
                     let scale = 1.0 / (head as f64).sqrt();
-                    attention::plain(FUSED, [query, key, value], bias, heads, scale, dropout).reshape([-1])
+                    attention::plain(FUSED, qkv, bias, heads, scale, dropout).context.reshape([-1])
                 };
                 run(&plain, &inputs, DType::F32)
             };
@@ -95,8 +94,11 @@ fn self_attention_with_its_projections() {
                 (0..batch * seq).map(|i| if i % seq > seq / 2 { -10_000.0 } else { 0.0 }).collect();
             let op = |x: Vec<Tensor<1>>| {
                 let bias = leaf(&mask, x[0].dtype()).detach().reshape([batch, 1, 1, seq]);
-                let projections =
-                    std::array::from_fn(|i| (x[1 + i].clone().reshape([hidden, hidden]), x[4 + i].clone()));
+                let [query, key, value] = std::array::from_fn(|i| Projection {
+                    weight: x[1 + i].clone().reshape([hidden, hidden]),
+                    bias: x[4 + i].clone(),
+                });
+                let projections = QkvProjections { query, key, value };
                 let hidden = x[0].clone().reshape([batch, seq, hidden]);
                 self_attention(FUSED, hidden, projections, bias, heads, 0.25, dropout).reshape([-1])
             };

@@ -36,6 +36,21 @@ pub fn is_fusion_parameter(name: &str) -> bool {
     name.contains(".fusion.") && !name.contains(".fusion.adapters.")
 }
 
+/// Returns the reduction factor of an adapter that can be fused in a model of this hidden size.
+fn reduction(adapter: &AdapterFolder, hidden: usize) -> Result<f64, Error> {
+    adapter.check_width(hidden)?;
+    match adapter.adapter {
+        AdapterConfig::Bottleneck { form: BottleneckForm::Pfeiffer, reduction_factor } => {
+            Ok(reduction_factor)
+        }
+        other => {
+            let name = adapter.name.as_deref().unwrap_or("lora");
+            let reason = format!("of {name} is {}; only seq_bn (pfeiffer) can be fused", other.name());
+            Err(adapter_config_error("config", reason))
+        }
+    }
+}
+
 impl BertModel {
     /// Returns the model with these adapters and a newly initialized attention in every layer. Only the attention has
     /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
@@ -53,21 +68,8 @@ impl BertModel {
         let mut model = self.no_grad();
         let dense = &model.pooler.dense.weight;
         let (hidden, device) = (dense.lazy_shape()[0], dense.lazy_device());
-        let mut reductions = Vec::new();
-        for adapter in adapters {
-            adapter.check_width(hidden)?;
-            match adapter.adapter {
-                AdapterConfig::Bottleneck { form: BottleneckForm::Pfeiffer, reduction_factor } => {
-                    reductions.push(reduction_factor);
-                }
-                other => {
-                    let name = adapter.name.as_deref().unwrap_or("lora");
-                    let reason =
-                        format!("of {name} is {}; only seq_bn (pfeiffer) can be fused", other.name());
-                    return Err(adapter_config_error("config", reason));
-                }
-            }
-        }
+        let reductions =
+            adapters.iter().map(|adapter| reduction(adapter, hidden)).collect::<Result<Vec<_>, _>>()?;
         for layer in &mut model.encoder.layer {
             layer.attention.self_attention.lora = None;
             (layer.attention.output.adapter, layer.output.adapter) = (None, None);
@@ -101,12 +103,11 @@ impl BertModel {
                 _ => Some(normal(&canonical(name), len, STANDARD_DEVIATION, seed)),
             }
         });
-        let report =
-            LoadReport { missing, unexpected: weights.into_keys().collect(), ..LoadReport::default() };
-        match report == LoadReport::default() {
-            true => Ok(model),
-            false => Err(Error::TensorMismatch(report)),
+        if missing.is_empty() && weights.is_empty() {
+            return Ok(model);
         }
+        let unexpected = weights.into_keys().collect();
+        Err(Error::TensorMismatch(LoadReport { missing, unexpected, ..LoadReport::default() }))
     }
 
     /// Returns the sum over layers of the squared distance of V from the identity, `[1]`; `None` without fusion.

@@ -10,13 +10,15 @@
 //! `h` is the output of the last projection of the attention or feed-forward block, after dropout; `input` is the
 //! residual. The layer's own residual and LayerNorm follow the sum. The first three forms are placed as in the
 //! `adapters` library (Pfeiffer et al. 2020, Houlsby et al. 2019, He et al. 2021), LoRA as in PEFT (Hu et al. 2021).
-//! [`folder`] reads and writes their files. [`fusion`] mixes several adapters; [`fusion_folder`] reads and writes its
-//! files.
+//!
+//! The layers are in [`crate::layers`]. This folder attaches them to a model: [`BertModel::with_adapter`] adds one
+//! adapter, `attach_fusion` mixes several. `folder` and `fusion_folder` read and write their files,
+//! `adapters_library_format` and `peft_format` have the names and keys of the two libraries.
 
 pub(crate) mod adapters_library_format;
-pub mod attach_fusion;
-pub mod folder;
-pub mod fusion_folder;
+pub(crate) mod attach_fusion;
+pub(crate) mod folder;
+pub(crate) mod fusion_folder;
 pub(crate) mod peft_format;
 
 use std::path::Path;

@@ -43,20 +43,20 @@ pub(crate) fn config(rank: usize, alpha: f64, base: &str) -> Value {
 /// [`Error::AdapterConfig`] with the key.
 pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, Error> {
     let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
-    let refuse = |key: &str, expected: &str| {
+    let reject = |key: &str, expected: &str| {
         Err(adapter_config_error(key, format!("is {}; {expected} is read", get(key))))
     };
     if get("peft_type") != "LORA" {
-        return refuse("peft_type", "LORA");
+        return reject("peft_type", "LORA");
     }
     let mut targets: Vec<&str> =
         get("target_modules").as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     targets.sort_unstable();
     if targets != ["query", "value"] {
-        return refuse("target_modules", "[\"query\", \"value\"]");
+        return reject("target_modules", "[\"query\", \"value\"]");
     }
     if !matches!(get("bias").as_str(), None | Some("none")) {
-        return refuse("bias", "none");
+        return reject("bias", "none");
     }
     let off = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -77,10 +77,10 @@ pub(crate) fn read_config(config: &Map<String, Value>) -> Result<AdapterConfig, 
         "trainable_token_indices",
     ];
     if let Some(key) = switches.into_iter().find(|key| !off(get(key))) {
-        return refuse(key, "a LoRA without it");
+        return reject(key, "a LoRA without it");
     }
-    let Some(rank) = get("r").as_u64() else { return refuse("r", "a whole number") };
-    let Some(alpha) = get("lora_alpha").as_f64() else { return refuse("lora_alpha", "a number") };
+    let Some(rank) = get("r").as_u64() else { return reject("r", "a whole number") };
+    let Some(alpha) = get("lora_alpha").as_f64() else { return reject("lora_alpha", "a number") };
     Ok(AdapterConfig::Lora { rank: rank as usize, alpha })
 }
 

@@ -47,7 +47,7 @@ const FRAMEWORKS: [Framework; 4] = [
 /// # Errors
 ///
 /// [`Error::ForeignWeights`].
-pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
+pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let ours = |framework: &&Framework| framework.ends.iter().any(|end| name.ends_with(end));
     match FRAMEWORKS.iter().find(ours) {
@@ -64,7 +64,7 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::ShardedWeights`], [`Error::PickledWeights`], [`Error::ForeignWeights`].
-pub fn refuse_other_weights(path: &Path) -> Result<(), Error> {
+pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
     let index = path.join("model.safetensors.index.json");
     if index.is_file() {
         return Err(Error::ShardedWeights(index));
@@ -77,7 +77,7 @@ pub fn refuse_other_weights(path: &Path) -> Result<(), Error> {
     prefix.push(".index");
     let prefix = PathBuf::from(prefix);
     if prefix.is_file() {
-        refuse_foreign(&prefix)?;
+        reject_foreign(&prefix)?;
     }
     let mut files: Vec<PathBuf> = [path.to_path_buf(), path.join("onnx")]
         .iter()
@@ -86,5 +86,5 @@ pub fn refuse_other_weights(path: &Path) -> Result<(), Error> {
         .collect();
     // Sorted, so that the error names the same file every time.
     files.sort();
-    files.iter().try_for_each(|file| refuse_foreign(file))
+    files.iter().try_for_each(|file| reject_foreign(file))
 }

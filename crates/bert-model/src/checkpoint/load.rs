@@ -59,13 +59,13 @@ pub fn load_named_tensors<M: Module>(
     let mut tensors = align_prefix(current_names(tensors)?, &parameters);
 
     let report = LoadReport::new(&parameters, &tensors);
-    let refused = LoadReport {
+    let rejected = LoadReport {
         missing: rejected(&report.missing, policy),
         unexpected: rejected(&report.unexpected, policy),
         misshapen: report.misshapen.clone(),
     };
-    if refused != LoadReport::default() {
-        return Err(Error::TensorMismatch(refused));
+    if rejected != LoadReport::default() {
+        return Err(Error::TensorMismatch(rejected));
     }
     let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
     Ok((model, report))

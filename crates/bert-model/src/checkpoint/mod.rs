@@ -1,10 +1,15 @@
-//! Checkpoints in Hugging Face's format: parameter names, safetensors, folders, and the files of the tokenizer.
+//! Checkpoints in Hugging Face's format.
+//!
+//! `parameter_names` maps a module's parameters to published names, and `safetensors` reads and writes such tensors.
+//! `load` puts them into a model and lists the differences in a [`LoadReport`](crate::LoadReport). `pretrained` reads
+//! and writes whole folders, `tokenizer_files` the tokenizer in them. `snapshot` holds parameters while a file is
+//! written. `foreign_weights` recognizes pickles and TensorFlow checkpoints and says how to convert them.
 
 pub(crate) mod foreign_weights;
-pub mod load;
+pub(crate) mod load;
 pub(crate) mod load_report;
-pub mod parameter_names;
-pub mod pretrained;
-pub mod safetensors;
-pub mod snapshot;
-pub mod tokenizer_files;
+pub(crate) mod parameter_names;
+pub(crate) mod pretrained;
+pub(crate) mod safetensors;
+pub(crate) mod snapshot;
+pub(crate) mod tokenizer_files;

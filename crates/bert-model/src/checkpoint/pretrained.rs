@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::tensor::Device;
 
-use crate::checkpoint::foreign_weights::{refuse_foreign, refuse_other_weights};
+use crate::checkpoint::foreign_weights::{reject_foreign, reject_other_weights};
 use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
 use crate::checkpoint::load_report::LoadReport;
 use crate::checkpoint::parameter_names::NamedTensors;
@@ -115,8 +115,8 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
     if path.is_file() {
         return read_safetensors(&path);
     }
-    refuse_other_weights(dir)?;
-    refuse_adapter(dir)?;
+    reject_other_weights(dir)?;
+    reject_adapter(dir)?;
     Err(Error::MissingFile { path: dir.into(), file: WEIGHTS })
 }
 
@@ -125,7 +125,7 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// # Errors
 ///
 /// [`Error::AdapterWithoutEncoder`].
-pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
+pub fn reject_adapter(dir: &Path) -> Result<(), Error> {
     match crate::adapters::is_adapter_folder(dir) {
         true => Err(Error::AdapterWithoutEncoder(dir.into())),
         false => Ok(()),
@@ -139,11 +139,11 @@ pub fn refuse_adapter(dir: &Path) -> Result<(), Error> {
 ///
 /// [`Error::PickledWeights`], [`Error::ForeignWeights`], [`Error::NotAFolder`]; [`Error::Io`] if the file cannot be
 /// read.
-pub fn refuse_weights_file(path: &Path) -> Result<(), Error> {
+pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
     if !path.is_file() {
         return Ok(());
     }
-    refuse_foreign(path)?;
+    reject_foreign(path)?;
     let path = path.to_path_buf();
     let by_name =
         path.extension().is_some_and(|end| ["bin", "pt", "pth", "pkl", "ckpt"].iter().any(|x| end == *x));

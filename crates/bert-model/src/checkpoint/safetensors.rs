@@ -109,7 +109,7 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
         return Err(corrupt(format!("its header has {header} bytes, more than {MAX_HEADER_BYTES}")));
     }
     let file = SafeTensors::deserialize(bytes).map_err(|e| corrupt(e.to_string()))?;
-    refuse_repeated_names(bytes).map_err(|e| corrupt(e.to_string()))?;
+    reject_repeated_names(bytes).map_err(|e| corrupt(e.to_string()))?;
     let mut tensors = NamedTensors::new();
     for (name, view) in file.iter() {
         // An integer buffer of older versions of `transformers`, not a parameter.
@@ -129,7 +129,7 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
 }
 
 /// Rejects duplicate tensor names. The safetensors crate would silently use the last of them.
-fn refuse_repeated_names(bytes: &[u8]) -> Result<(), serde_json::Error> {
+fn reject_repeated_names(bytes: &[u8]) -> Result<(), serde_json::Error> {
     let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
     let header = rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or_default();
     serde_json::Deserializer::from_slice(header).deserialize_map(UniqueKeys)

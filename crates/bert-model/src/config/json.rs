@@ -45,7 +45,7 @@ impl BertConfig {
     ///
     /// [`Error::Config`] with the key.
     pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
-        refuse_other_models(&json)?;
+        reject_other_models(&json)?;
         let json = &mut json;
         let mut config = Self::preset(Preset::Base, required(json, "vocab_size")?);
         config.hidden_size = required(json, "hidden_size")?;
@@ -138,18 +138,18 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Rejects configurations that describe a different model under the same names.
-fn refuse_other_models(json: &Map<String, Value>) -> Result<(), Error> {
-    let refuse = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
+fn reject_other_models(json: &Map<String, Value>) -> Result<(), Error> {
+    let reject = |key: &str, fine: &dyn Fn(&Value) -> bool, supported: &str| match json.get(key) {
         Some(value) if !value.is_null() && !fine(value) => {
             Err(config_error(key, format!("is {value}; only {supported} is supported")))
         }
         _ => Ok(()),
     };
-    refuse("model_type", &|v| v == "bert", "\"bert\"")?;
-    refuse("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
-    refuse("is_decoder", &|v| v == false, "false")?;
-    refuse("add_cross_attention", &|v| v == false, "false")?;
-    refuse("tie_word_embeddings", &|v| v == true, "true")
+    reject("model_type", &|v| v == "bert", "\"bert\"")?;
+    reject("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
+    reject("is_decoder", &|v| v == false, "false")?;
+    reject("add_cross_attention", &|v| v == false, "false")?;
+    reject("tie_word_embeddings", &|v| v == true, "true")
 }
 
 /// Removes a key from the object and returns its value; `null` counts as absent.

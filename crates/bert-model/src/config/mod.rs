@@ -185,10 +185,8 @@ impl BertConfig {
             ("type_vocab_size", self.type_vocab_size),
             ("num_labels", self.num_labels),
         ];
-        for (key, size) in sizes {
-            if size == 0 {
-                return Err(config_error(key, "is 0, but must be at least 1"));
-            }
+        if let Some((key, _)) = sizes.into_iter().find(|&(_, size)| size == 0) {
+            return Err(config_error(key, "is 0, but must be at least 1"));
         }
         // Checked before any multiplication or allocation.
         if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size > MAX_SIZE) {
@@ -203,18 +201,20 @@ impl BertConfig {
             return Err(config_error("num_hidden_layers", reason));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
-            let heads = self.num_attention_heads;
-            return Err(config_error(
-                "hidden_size",
-                format!("is {}, not a multiple of the {heads} attention heads", self.hidden_size),
-            ));
+            let (hidden, heads) = (self.hidden_size, self.num_attention_heads);
+            let reason = format!("is {hidden}, not a multiple of the {heads} attention heads");
+            return Err(config_error("hidden_size", reason));
         }
         if self.pad_token_id >= self.vocab_size {
-            return Err(config_error(
-                "pad_token_id",
-                format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size),
-            ));
+            let reason = format!("is {}, outside the vocabulary of {}", self.pad_token_id, self.vocab_size);
+            return Err(config_error("pad_token_id", reason));
         }
+        self.validate_values()?;
+        self.validate_labels()
+    }
+
+    /// Checks probabilities and positive numbers.
+    fn validate_values(&self) -> Result<(), Error> {
         let probabilities = [
             ("hidden_dropout_prob", self.hidden_dropout_prob),
             ("attention_probs_dropout_prob", self.attention_probs_dropout_prob),
@@ -232,6 +232,10 @@ impl BertConfig {
                 return Err(config_error(key, format!("is {value}, but must be above 0")));
             }
         }
+        Ok(())
+    }
+
+    fn validate_labels(&self) -> Result<(), Error> {
         match &self.id2label {
             Some(names) if names.len() != self.num_labels => Err(config_error(
                 "id2label",

@@ -1,6 +1,6 @@
 //! Bigram initialization: initial values from a log-bilinear model of neighbouring tokens (bigram counts).
 //!
-//! The model has the previous-next heads of [`crate::init::previous_next`]. Its word embeddings are initialized to the table of
+//! The model has the previous-next heads of `previous_next`. Its word embeddings are initialized to the table of
 //! the log-bilinear model, the value and output weights of those heads to its matrices, and the path to the logits
 //! close to the identity. So an untrained model predicts a masked token from its neighbours.
 //!

@@ -3,6 +3,10 @@
 //! [`Initialization`] selects the method; [`initialize`] fills a module. Every parameter is a pure function of (seed,
 //! published name, initialization), with random numbers from `bert_random`. It does not depend on the order of
 //! creation, the number of threads or burn's random state, and parameters of the same name are equal in all models.
+//!
+//! `truncated_normal` has the reference's values. `previous_next` sets heads of the first layer to the neighbours of a
+//! token; `bigram` and `log_bilinear` add statistics of a corpus to the tables, `segment_comparison` a comparison of
+//! the two segments.
 
 pub(crate) mod bigram;
 pub(crate) mod log_bilinear;

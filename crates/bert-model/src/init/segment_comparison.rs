@@ -107,6 +107,13 @@ impl Comparison {
                 }
             }
             "bert.encoder.layer.1.output.dense.weight" => values.fill(0.0),
+            _ => self.change_outputs(name, values),
+        }
+    }
+
+    /// Changes the values of the pooler or the next-sentence classifier.
+    fn change_outputs(&self, name: &str, values: &mut [f32]) {
+        match name {
             "bert.pooler.dense.weight" => {
                 let (units, directions) = (self.units(), self.sums.iter().zip(&self.differences));
                 for (at, (sum, difference)) in directions.take(units).enumerate() {

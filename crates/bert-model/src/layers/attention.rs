@@ -4,12 +4,12 @@
 //! of the reference's `modeling.py` and the `attention/output` scope of `transformer_model`. Causal masks and cross
 //! attention are not supported.
 
+use bert_kernels::attention::AttentionOutput;
 use bert_kernels::layer_norm::residual_layer_norm;
-use bert_kernels::self_attention::self_attention;
-use bert_kernels::{Compute, PackedWeights, dense};
+use bert_kernels::self_attention::{self, QkvProjections, self_attention};
+use bert_kernels::{Compute, Kernels, PackedWeights, Precision, dense};
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
-use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
@@ -17,7 +17,7 @@ use crate::layers::adapter_fusion::AdapterFusion;
 use crate::layers::bottleneck_adapter::Bottleneck;
 use crate::layers::dropout::{Mode, Site, dropout};
 use crate::layers::layer_norm::{affine, layer_norm};
-use crate::layers::linear::{linear, weight_and_bias};
+use crate::layers::linear::{linear, projection};
 use crate::layers::lora::SelfAttentionLora;
 
 /// The reference's penalty for a masked key. It is added to the score instead of minus infinity, so that a row without
@@ -72,64 +72,47 @@ impl BertSelfAttention {
         }
     }
 
-    /// Returns the context of every token. Appends the attention probabilities before dropout to `attentions`, if
-    /// given.
+    /// Returns the context of every token.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
+        let [_, seq, hidden_size] = hidden.dims();
+        let heads = self.num_attention_heads;
+        let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
+        let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
+        let ctx = self.compute.with_packed_weights(&self.packed);
+        self_attention(ctx, hidden, self.projections(), bias, heads, self.scale(hidden_size), dropout)
+    }
+
+    /// Returns the context and the attention probabilities of every token, without dropout. It runs burn's own
+    /// operations in f32.
     ///
     /// # Shapes
     ///
     /// - hidden: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
-    /// - output: `[batch, seq, hidden]`
-    /// - appended probabilities: `[batch, heads, seq, seq]`
-    pub fn forward(
-        &self,
-        hidden: Tensor<3>,
-        bias: Tensor<4>,
-        mode: Mode,
-        layer: usize,
-        attentions: Option<&mut Vec<Tensor<4>>>,
-    ) -> Tensor<3> {
-        let [batch, seq, hidden_size] = hidden.dims();
-        assert_shape!(bias, [batch, 1, 1, seq]);
-        let heads = self.num_attention_heads;
-        let head_dim = hidden_size / heads;
-        let scale = 1.0 / (head_dim as f64).sqrt();
-        let key_of_masks = mode.site(Site::AttentionProbabilities(layer));
-        let Some(attentions) = attentions else {
-            let projections = self.projections();
-            let dropout = key_of_masks.dropout(self.attention_probs_dropout_prob, heads * seq * seq);
-            let ctx = self.compute.with_packed_weights(&self.packed);
-            return self_attention(ctx, hidden, projections, bias, heads, scale, dropout);
-        };
-        let split = |x: Tensor<3>| {
-            x.reshape([batch, seq, heads, head_dim]) // [batch, seq, heads, head_dim]
-                .swap_dims(1, 2) // [batch, heads, seq, head_dim]
-        };
-
-        let [query, key, value] = self
-            .projections()
-            .map(|(weight, bias)| split(burn::tensor::module::linear(hidden.clone(), weight, Some(bias))));
-
-        let scores = query.matmul(key.transpose()).mul_scalar(scale) + bias; // [batch, heads, seq, seq]
-        let probabilities = softmax(scores, 3);
-        attentions.push(probabilities.clone());
-        let probabilities = dropout(probabilities, self.attention_probs_dropout_prob, key_of_masks);
-
-        let context = probabilities.matmul(value); // [batch, heads, seq, head_dim]
-        context
-            .swap_dims(1, 2) // [batch, seq, heads, head_dim]
-            .reshape([batch, seq, hidden_size]) // [batch, seq, hidden]
+    /// - output: see [`AttentionOutput`]
+    pub fn forward_with_attention(&self, hidden: Tensor<3>, bias: Tensor<4>) -> AttentionOutput {
+        let compute = Compute { kernels: Kernels::Plain, precision: Precision::F32 };
+        let (heads, scale) = (self.num_attention_heads, self.scale(hidden.dims()[2]));
+        self_attention::plain(compute, hidden, self.projections(), bias, heads, scale, None)
     }
 
-    /// Returns weight and bias of the query, key and value projections.
-    fn projections(&self) -> [(Tensor<2>, Tensor<1>); 3] {
-        let mut projections = [&self.query, &self.key, &self.value].map(weight_and_bias);
+    /// Returns the factor of the scores, `1 / sqrt(d)`.
+    fn scale(&self, hidden_size: usize) -> f64 {
+        1.0 / ((hidden_size / self.num_attention_heads) as f64).sqrt()
+    }
+
+    fn projections(&self) -> QkvProjections {
+        let [mut query, key, mut value] = [&self.query, &self.key, &self.value].map(projection);
         if let Some(lora) = &self.lora {
-            let [(query, _), _, (value, _)] = &mut projections;
-            *query = lora.query.add_to(query.clone());
-            *value = lora.value.add_to(value.clone());
+            query.weight = lora.query.add_to(query.weight);
+            value.weight = lora.value.add_to(value.weight);
         }
-        projections
+        QkvProjections { query, key, value }
     }
 }
 
@@ -195,7 +178,7 @@ impl BertResidualOutput {
     ) -> (Tensor<3>, Option<Tensor<3>>) {
         let [batch, seq, hidden] = residual.dims();
         assert_shape!(x, [batch, seq, hidden]);
-        let (_, bias) = weight_and_bias(&self.dense);
+        let bias = projection(&self.dense).bias;
         let key = mode.site(site);
         let norm = affine(&self.layer_norm);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
@@ -231,23 +214,32 @@ impl BertAttention {
         }
     }
 
-    /// Returns the hidden states after the block. Appends the attention probabilities before dropout to `attentions`,
-    /// if given.
+    /// Returns the hidden states after the block.
     ///
     /// # Shapes
     ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
-    /// - appended probabilities: `[batch, heads, seq, seq]`
-    pub fn forward(
+    pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
+        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
+        self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
+    }
+
+    /// Returns the hidden states after the block and the attention probabilities, without dropout.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - probabilities: `[batch, heads, seq, seq]`
+    pub fn forward_with_attention(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
-        mode: Mode,
         layer: usize,
-        attentions: Option<&mut Vec<Tensor<4>>>,
-    ) -> Tensor<3> {
-        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer, attentions);
-        self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
+    ) -> (Tensor<3>, Tensor<4>) {
+        let AttentionOutput { context, probabilities } =
+            self.self_attention.forward_with_attention(hidden.clone(), bias);
+        (self.output.forward(context, hidden, Mode::Eval, Site::AttentionOutput(layer)), probabilities)
     }
 }

@@ -13,7 +13,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use crate::config::BertConfig;
 use crate::layers::attention::{BertAttention, BertResidualOutput};
 use crate::layers::dropout::{Mode, Site};
-use crate::layers::linear::{linear, weight_and_bias};
+use crate::layers::linear::{linear, projection};
 
 /// The first feed-forward projection and its activation.
 #[derive(Module, Debug)]
@@ -54,27 +54,45 @@ impl BertLayer {
         }
     }
 
-    /// Returns the hidden states, and the attention weights of fused adapters, if there are any. Appends the attention
-    /// probabilities before dropout to `attentions`, if given.
+    /// Returns the hidden states, and the attention weights of fused adapters, if there are any.
     ///
     /// # Shapes
     ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - attention weights of fused adapters: `[batch, seq, adapters]`
-    /// - appended probabilities: `[batch, heads, seq, seq]`
     pub fn forward(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
         mode: Mode,
         layer: usize,
-        attentions: Option<&mut Vec<Tensor<4>>>,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
-        let attended = self.attention.forward(hidden, bias, mode, layer, attentions);
+        self.feed_forward(self.attention.forward(hidden, bias, mode, layer), mode, layer)
+    }
+
+    /// Returns the hidden states and the attention probabilities, without dropout.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden and output: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - probabilities: `[batch, heads, seq, seq]`
+    pub fn forward_with_attention(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        layer: usize,
+    ) -> (Tensor<3>, Tensor<4>) {
+        let (attended, probabilities) = self.attention.forward_with_attention(hidden, bias, layer);
+        (self.feed_forward(attended, Mode::Eval, layer).0, probabilities)
+    }
+
+    /// Computes the feed-forward block.
+    fn feed_forward(&self, attended: Tensor<3>, mode: Mode, layer: usize) -> (Tensor<3>, Option<Tensor<3>>) {
         let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
         let (ctx, second) = (compute.with_packed_weights(packed), self.output.dense.weight.val());
-        let narrow = feed_forward(ctx, attended.clone(), weight_and_bias(dense), second, *hidden_act);
+        let narrow = feed_forward(ctx, attended.clone(), projection(dense), second, *hidden_act);
         self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer))
     }
 }
@@ -104,7 +122,7 @@ impl BertEncoder {
         self.layer
             .iter()
             .enumerate()
-            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index, None).0)
+            .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index).0)
     }
 
     /// Returns the attention weights of the fused adapters without dropout, `[batch, seq, adapters]` for each layer.
@@ -112,32 +130,45 @@ impl BertEncoder {
     pub(crate) fn fusion_shares(&self, mut hidden: Tensor<3>, bias: Tensor<4>) -> Vec<Tensor<3>> {
         let mut all = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
-            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index, None);
+            let (next, shares) = layer.forward(hidden, bias.clone(), Mode::Eval, index);
             all.extend(shares);
             hidden = next;
         }
         all
     }
 
-    /// Returns the input and the hidden states of every layer. Appends the attention probabilities before dropout of
-    /// every layer to `attentions`, if given.
+    /// Returns the input and the hidden states of every layer.
     ///
     /// # Shapes
     ///
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
-    /// - output: `layers + 1` times `[batch, seq, hidden]`; attentions: `layers` times `[batch, heads, seq, seq]`
-    pub fn states(
+    /// - output: `layers + 1` times `[batch, seq, hidden]`
+    pub fn states(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode) -> Vec<Tensor<3>> {
+        let mut states = vec![hidden];
+        for (index, layer) in self.layer.iter().enumerate() {
+            states.push(layer.forward(states[index].clone(), bias.clone(), mode, index).0);
+        }
+        states
+    }
+
+    /// Returns the input and the hidden states of every layer, and the attention probabilities of every layer, without
+    /// dropout.
+    ///
+    /// # Shapes
+    ///
+    /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
+    /// - states: `layers + 1` times `[batch, seq, hidden]`; probabilities: `layers` times `[batch, heads, seq, seq]`
+    pub fn states_with_attention(
         &self,
         hidden: Tensor<3>,
         bias: Tensor<4>,
-        mode: Mode,
-        mut attentions: Option<&mut Vec<Tensor<4>>>,
-    ) -> Vec<Tensor<3>> {
-        let mut states = vec![hidden];
+    ) -> (Vec<Tensor<3>>, Vec<Tensor<4>>) {
+        let (mut states, mut attentions) = (vec![hidden], Vec::new());
         for (index, layer) in self.layer.iter().enumerate() {
-            let (hidden, attentions) = (states[index].clone(), attentions.as_deref_mut());
-            states.push(layer.forward(hidden, bias.clone(), mode, index, attentions).0);
+            let (state, attention) = layer.forward_with_attention(states[index].clone(), bias.clone(), index);
+            states.push(state);
+            attentions.push(attention);
         }
-        states
+        (states, attentions)
     }
 }

@@ -1,5 +1,6 @@
 //! Dense layers and matrix products of a model.
 
+use bert_kernels::self_attention::Projection;
 use bert_kernels::{Compute, dense};
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
@@ -15,11 +16,12 @@ pub(crate) fn product<const D: usize>(
     layer: &Linear,
     x: Tensor<D>,
 ) -> (Tensor<D>, Tensor<1>) {
-    let (weight, bias) = weight_and_bias(layer);
+    let Projection { weight, bias } = projection(layer);
     (dense::product(compute, x, weight), bias)
 }
 
-pub(crate) fn weight_and_bias(layer: &Linear) -> (Tensor<2>, Tensor<1>) {
+/// Returns weight and bias of a dense layer.
+pub(crate) fn projection(layer: &Linear) -> Projection {
     let bias = layer.bias.as_ref().expect("BERT's dense layers have biases");
-    (layer.weight.val(), bias.val())
+    Projection { weight: layer.weight.val(), bias: bias.val() }
 }

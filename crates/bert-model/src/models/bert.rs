@@ -128,8 +128,7 @@ impl BertModel {
     /// - output: see [`BertStates`]
     pub fn forward_with_states(&self, input: BertInput) -> BertStates {
         let (hidden, bias) = self.embed(input, Mode::Eval);
-        let mut attentions = Vec::new();
-        let hidden_states = self.encoder.states(hidden, bias, Mode::Eval, Some(&mut attentions));
+        let (hidden_states, attentions) = self.encoder.states_with_attention(hidden, bias);
         let sequence_output = hidden_states[hidden_states.len() - 1].clone();
         let pooled_output = self.pooler.forward(sequence_output.clone());
         BertStates { output: BertOutput { sequence_output, pooled_output }, hidden_states, attentions }
@@ -154,7 +153,7 @@ impl BertModel {
     /// - output: `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer
     pub fn hidden_states(&self, input: BertInput) -> Vec<Tensor<3>> {
         let (hidden, bias) = self.embed(input, Mode::Eval);
-        self.encoder.states(hidden, bias, Mode::Eval, None)
+        self.encoder.states(hidden, bias, Mode::Eval)
     }
 
     /// Returns the embeddings and the attention bias.

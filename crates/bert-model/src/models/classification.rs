@@ -14,30 +14,61 @@ use crate::models::architecture::Architecture;
 use crate::models::bert::{BertInput, BertModel};
 use crate::models::loss::cross_entropy_sum;
 
-/// BERT with a classifier on the pooled output.
-#[derive(Module, Debug)]
-pub struct BertForSequenceClassification {
-    /// The encoder.
-    pub bert: BertModel,
-    /// `hidden -> labels`.
-    pub classifier: Linear,
-    classifier_dropout_prob: f64,
+/// Defines a model with one classifier: the struct, and its [`Architecture`] with the number of outputs.
+macro_rules! with_classifier {
+    ($(#[$doc:meta])* $model:ident, $outputs:expr) => {
+        $(#[$doc])*
+        #[derive(Module, Debug)]
+        pub struct $model {
+            /// The encoder.
+            pub bert: BertModel,
+            /// `hidden -> labels`; 1 output for multiple choice.
+            pub classifier: Linear,
+            classifier_dropout_prob: f64,
+        }
+
+        impl Architecture for $model {
+            const NAME: &'static str = stringify!($model);
+
+            fn zeroed(config: &BertConfig, device: &Device) -> Self {
+                let outputs: fn(&BertConfig) -> usize = $outputs;
+                Self {
+                    bert: BertModel::zeroed(config, device),
+                    classifier: linear(config.hidden_size, outputs(config), device),
+                    classifier_dropout_prob: config.classifier_dropout_prob(),
+                }
+            }
+
+            fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
+                Self { bert: f(self.bert), ..self }
+            }
+        }
+
+        impl $model {
+            /// Applies dropout and the classifier.
+            fn logits<const D: usize>(&self, states: Tensor<D>, mode: Mode) -> Tensor<D> {
+                let key = mode.site(Site::Classifier);
+                self.classifier.forward(dropout(states, self.classifier_dropout_prob, key))
+            }
+        }
+    };
 }
 
-impl Architecture for BertForSequenceClassification {
-    const NAME: &'static str = "BertForSequenceClassification";
+with_classifier! {
+    /// BERT with a classifier on the pooled output.
+    BertForSequenceClassification, |config| config.num_labels
+}
 
-    fn zeroed(config: &BertConfig, device: &Device) -> Self {
-        Self {
-            bert: BertModel::zeroed(config, device),
-            classifier: linear(config.hidden_size, config.num_labels, device),
-            classifier_dropout_prob: config.classifier_dropout_prob(),
-        }
-    }
+with_classifier! {
+    /// BERT with one score for each choice, as in SWAG: selects the ending that belongs to a beginning.
+    ///
+    /// Every choice is a separate sequence, and the scores of a question's choices go through one softmax.
+    BertForMultipleChoice, |_| 1
+}
 
-    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
-        Self { bert: f(self.bert), ..self }
-    }
+with_classifier! {
+    /// BERT with a classifier on every token, as in named-entity recognition.
+    BertForTokenClassification, |config| config.num_labels
 }
 
 impl BertForSequenceClassification {
@@ -48,8 +79,7 @@ impl BertForSequenceClassification {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<2> {
-        let pooled = self.bert.forward(input, mode).pooled_output;
-        self.classify(pooled, mode)
+        self.classify(self.bert.forward(input, mode).pooled_output, mode)
     }
 
     /// Applies the head to pooled outputs and returns the logits.
@@ -59,8 +89,7 @@ impl BertForSequenceClassification {
     /// - pooled: `[batch, hidden]`
     /// - output: `[batch, labels]`
     pub fn classify(&self, pooled: Tensor<2>, mode: Mode) -> Tensor<2> {
-        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
-        self.classifier.forward(pooled)
+        self.logits(pooled, mode)
     }
 
     /// Returns the logits with the encoder frozen: it receives no gradient and applies no dropout, while the head
@@ -119,34 +148,6 @@ impl BertForSeveralTasks {
     }
 }
 
-/// BERT with one score for each choice, as in SWAG: selects the ending that belongs to a beginning.
-///
-/// Every choice is a separate sequence, and the scores of a question's choices go through one softmax.
-#[derive(Module, Debug)]
-pub struct BertForMultipleChoice {
-    /// The encoder.
-    pub bert: BertModel,
-    /// `hidden -> 1`.
-    pub classifier: Linear,
-    classifier_dropout_prob: f64,
-}
-
-impl Architecture for BertForMultipleChoice {
-    const NAME: &'static str = "BertForMultipleChoice";
-
-    fn zeroed(config: &BertConfig, device: &Device) -> Self {
-        Self {
-            bert: BertModel::zeroed(config, device),
-            classifier: linear(config.hidden_size, 1, device),
-            classifier_dropout_prob: config.classifier_dropout_prob(),
-        }
-    }
-
-    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
-        Self { bert: f(self.bert), ..self }
-    }
-}
-
 impl BertForMultipleChoice {
     /// Returns the logits of a batch of questions with `choices` choices each. The choices of a question are
     /// consecutive rows.
@@ -167,34 +168,7 @@ impl BertForMultipleChoice {
     /// - output: `[batch, choices]`
     pub fn choose(&self, pooled: Tensor<2>, choices: usize, mode: Mode) -> Tensor<2> {
         let [rows, _] = pooled.dims();
-        let pooled = dropout(pooled, self.classifier_dropout_prob, mode.site(Site::Classifier));
-        self.classifier.forward(pooled).reshape([rows / choices, choices])
-    }
-}
-
-/// BERT with a classifier on every token, as in named-entity recognition.
-#[derive(Module, Debug)]
-pub struct BertForTokenClassification {
-    /// The encoder.
-    pub bert: BertModel,
-    /// `hidden -> labels`.
-    pub classifier: Linear,
-    classifier_dropout_prob: f64,
-}
-
-impl Architecture for BertForTokenClassification {
-    const NAME: &'static str = "BertForTokenClassification";
-
-    fn zeroed(config: &BertConfig, device: &Device) -> Self {
-        Self {
-            bert: BertModel::zeroed(config, device),
-            classifier: linear(config.hidden_size, config.num_labels, device),
-            classifier_dropout_prob: config.classifier_dropout_prob(),
-        }
-    }
-
-    fn map_encoder(self, f: impl FnOnce(BertModel) -> BertModel) -> Self {
-        Self { bert: f(self.bert), ..self }
+        self.logits(pooled, mode).reshape([rows / choices, choices])
     }
 }
 
@@ -206,17 +180,12 @@ impl BertForTokenClassification {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<3> {
-        self.tag(self.bert.sequence_output(input, mode), mode)
+        self.logits(self.bert.sequence_output(input, mode), mode)
     }
 
     /// Same as [`Self::forward`] with the encoder frozen: it receives no gradient and applies no dropout.
     pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<3> {
-        self.tag(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
-    }
-
-    fn tag(&self, sequence: Tensor<3>, mode: Mode) -> Tensor<3> {
-        let sequence = dropout(sequence, self.classifier_dropout_prob, mode.site(Site::Classifier));
-        self.classifier.forward(sequence)
+        self.logits(self.bert.sequence_output(input, Mode::Eval).detach(), mode)
     }
 }
 

@@ -91,15 +91,16 @@ impl BertConfig {
     }
 }
 
-/// Trained layers of the head, except the classifier. At most one field is set; the mean has no such layers.
+/// Trained layers between the encoder and the classifier.
 #[derive(Module, Debug)]
-pub struct FeatureHead {
-    /// The MLP's layer: `hidden -> hidden`.
-    pub dense: Option<Linear>,
-    /// The GRU: `hidden -> hidden`.
-    pub gru: Option<Gru>,
-    /// The forward and the backward LSTM, `hidden -> hidden` each.
-    pub lstm: Option<[Lstm; 2]>,
+#[expect(clippy::large_enum_variant, reason = "a model has one head")]
+pub enum FeatureHead {
+    /// The layer of the MLP, `hidden -> hidden`; published as `dense`.
+    Mlp(Linear),
+    /// The GRU, `hidden -> hidden`; published as `gru`.
+    Gru(Gru),
+    /// The forward and the backward LSTM, `hidden -> hidden` each; published as `lstm`.
+    BiLstm([Lstm; 2]),
 }
 
 /// BERT, frozen, with a head on its features.
@@ -107,8 +108,8 @@ pub struct FeatureHead {
 pub struct BertWithFeatureHead {
     /// The encoder.
     pub bert: BertModel,
-    /// The layers between the encoder and the classifier.
-    pub head: FeatureHead,
+    /// The layers between the encoder and the classifier; `None` for the mean of the tokens.
+    pub head: Option<FeatureHead>,
     /// `features -> labels`.
     pub classifier: Linear,
     classifier_dropout_prob: f64,
@@ -122,10 +123,11 @@ impl Architecture for BertWithFeatureHead {
         let kind = config.feature_head().ok().flatten().unwrap_or(FeatureHeadKind::Mlp);
         let hidden = config.hidden_size;
         let lstm = || LstmConfig::new(hidden, hidden, true).init(device);
-        let head = FeatureHead {
-            dense: (kind == FeatureHeadKind::Mlp).then(|| linear(hidden, hidden, device)),
-            gru: (kind == FeatureHeadKind::Gru).then(|| GruConfig::new(hidden, hidden, true).init(device)),
-            lstm: (kind == FeatureHeadKind::BiLstm).then(|| [lstm(), lstm()]),
+        let head = match kind {
+            FeatureHeadKind::Mean => None,
+            FeatureHeadKind::Mlp => Some(FeatureHead::Mlp(linear(hidden, hidden, device))),
+            FeatureHeadKind::Gru => Some(FeatureHead::Gru(GruConfig::new(hidden, hidden, true).init(device))),
+            FeatureHeadKind::BiLstm => Some(FeatureHead::BiLstm([lstm(), lstm()])),
         };
         let features = if kind == FeatureHeadKind::BiLstm { 2 * hidden } else { hidden };
         Self {
@@ -144,7 +146,7 @@ impl Architecture for BertWithFeatureHead {
 impl BertWithFeatureHead {
     /// Returns whether [`Self::features`] has no trained layers, so that its outputs can be cached.
     pub fn has_fixed_features(&self) -> bool {
-        self.head.gru.is_none() && self.head.lstm.is_none()
+        matches!(self.head, None | Some(FeatureHead::Mlp(_)))
     }
 
     /// Returns the features of a batch: the mean of the tokens, the pooled output, or the last states of the recurrent
@@ -159,14 +161,14 @@ impl BertWithFeatureHead {
         let output = self.bert.forward(input, Mode::Eval);
         let tokens = output.sequence_output.detach();
         match &self.head {
-            FeatureHead { gru: Some(gru), .. } => last_states(gru.forward(tokens, None), &mask),
-            FeatureHead { lstm: Some([forward, backward]), .. } => {
+            None => token_mean(tokens, &mask),
+            Some(FeatureHead::Mlp(_)) => output.pooled_output.detach(),
+            Some(FeatureHead::Gru(gru)) => last_states(gru.forward(tokens, None), &mask),
+            Some(FeatureHead::BiLstm([forward, backward])) => {
                 let ahead = forward.forward(tokens.clone(), None).0;
                 let behind = backward.forward(reverse_tokens(tokens, &mask), None).0;
                 Tensor::cat(vec![last_states(ahead, &mask), last_states(behind, &mask)], 1)
             }
-            FeatureHead { dense: Some(_), .. } => output.pooled_output.detach(),
-            FeatureHead { .. } => token_mean(tokens, &mask),
         }
     }
 
@@ -177,9 +179,9 @@ impl BertWithFeatureHead {
     /// - features: as returned by [`Self::features`]
     /// - output: `[batch, labels]`
     pub fn classify(&self, features: Tensor<2>, mode: Mode) -> Tensor<2> {
-        let features = match &self.head.dense {
-            Some(dense) => dense.forward(features).tanh(),
-            None => features,
+        let features = match &self.head {
+            Some(FeatureHead::Mlp(dense)) => dense.forward(features).tanh(),
+            _ => features,
         };
         let features = dropout(features, self.classifier_dropout_prob, mode.site(Site::Classifier));
         self.classifier.forward(features)
@@ -227,6 +229,7 @@ fn reverse_tokens(tokens: Tensor<3>, mask: &Tensor<2, Int>) -> Tensor<3> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::parameter_names::named_parameters;
     use crate::config::Preset;
 
     fn config(kind: FeatureHeadKind) -> BertConfig {
@@ -286,6 +289,21 @@ mod tests {
         assert_eq!(features.len(), 16);
         // The two directions have different weights.
         assert!(features[..8].iter().zip(&features[8..]).any(|(a, b)| (a - b).abs() > 1e-3));
+    }
+
+    #[test]
+    fn parameters_keep_their_published_names() {
+        use FeatureHeadKind::{BiLstm, Gru, Mean, Mlp};
+        for (kind, first) in [
+            (Mean, "classifier.weight"),
+            (Mlp, "head.dense.weight"),
+            (Gru, "head.gru.update_gate.input_transform.weight"),
+            (BiLstm, "head.lstm.0.input_gate.input_transform.weight"),
+        ] {
+            let model = BertWithFeatureHead::zeroed(&config(kind), &Device::flex());
+            let names: Vec<String> = named_parameters(&model).into_iter().map(|(name, ..)| name).collect();
+            assert_eq!(names.iter().find(|name| !name.starts_with("bert.")).unwrap(), first);
+        }
     }
 
     #[test]

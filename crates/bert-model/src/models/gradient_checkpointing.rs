@@ -40,7 +40,7 @@ impl BertModel {
             segment_ids: segment_ids.inner(),
         };
         let (hidden, inner_bias) = inner.embed(without, mode);
-        let mut inputs = inner.encoder.states(hidden, inner_bias, mode, None);
+        let mut inputs = inner.encoder.states(hidden, inner_bias, mode);
         let output = inputs.pop().expect("the input at least").autodiff().require_grad();
         let pooled_output = self.pooler.forward(output.clone());
         let bias = crate::layers::attention::attention_bias(input.input_mask.clone());
@@ -62,7 +62,7 @@ impl RecomputeState {
         let layers = model.encoder.layer.iter().enumerate().rev();
         for ((index, layer), hidden) in layers.zip(inputs.into_iter().rev()) {
             let hidden = hidden.autodiff().require_grad();
-            let (recomputed, _) = layer.forward(hidden.clone(), bias.clone(), mode, index, None);
+            let (recomputed, _) = layer.forward(hidden.clone(), bias.clone(), mode, index);
             let mut gradients = weighted(recomputed, gradient).backward();
             gradient = hidden.grad_remove(&mut gradients).expect("a layer's output depends on its input");
             all.push(gradients);

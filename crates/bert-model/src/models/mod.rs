@@ -1,4 +1,8 @@
-//! Models: BERT without a head and with the heads of pre-training and of the tasks, and their losses.
+//! Whole models: [`bert`] is the encoder with embeddings and pooler, the others add a head.
+//!
+//! [`architecture`] builds every model from a configuration. The heads are [`pretraining`] (masked LM and next
+//! sentence), [`classification`], [`question_answering`], and [`feature_head`] for a frozen encoder. [`loss`] has their
+//! losses. [`gradient_checkpointing`] computes gradients with the memory of one layer.
 
 pub mod architecture;
 pub mod bert;

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bert_model::checkpoint::safetensors::named_tensors_to_bytes;
+use bert_model::named_tensors_to_bytes;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, is_fusion_parameter, map_parameters,

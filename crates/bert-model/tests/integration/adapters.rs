@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bert_model::adapters::AdapterFolder;
+use bert_model::AdapterFolder;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
     Error, Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,

@@ -155,7 +155,7 @@ pub(crate) fn named_gradients<M: Module>(model: &M, gradients: &Gradients) -> Na
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let Some(gradient) = param.val().grad(self.1) else { return };
             let name = bert_model::hf_name(&self.0.join("."));
-            let gradient = match bert_model::checkpoint::parameter_names::is_transposed(&name, D) {
+            let gradient = match bert_model::is_transposed(&name, D) {
                 true => gradient.transpose(),
                 false => gradient,
             };

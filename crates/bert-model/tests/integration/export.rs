@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bert_model::checkpoint::safetensors::named_tensors_to_bytes;
+use bert_model::named_tensors_to_bytes;
 use bert_model::{
     Architecture, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode,
     NamedTensors, PretrainingInput, Vocabulary, folder_sink, load_named_tensors, read_pretrained_tensors,

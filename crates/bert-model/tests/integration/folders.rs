@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use bert_model::checkpoint::safetensors::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
     NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,
     named_tensors_from_bytes, save_pretrained, to_named_tensors, to_safetensors_bytes,
 };
+use bert_model::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
 use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use crate::common::{device, golden_folder, small_config, small_model};

@@ -248,13 +248,13 @@ fn one_layer_model_has_no_segment_comparison() {
 fn counts_of_another_shape_are_rejected() {
     let (tiny, mini) = (BertConfig::preset(Preset::Tiny, WORDS), BertConfig::preset(Preset::Mini, WORDS));
     let fitted = cycle(&tiny);
-    let refused = |config: &BertConfig| {
+    let rejected = |config: &BertConfig| {
         let initialization = Initialization::Bigram(&fitted);
         matches!(
             BertForPreTraining::initialized(config, initialization, 1, &device()),
             Err(Error::LogBilinear { found: WORDS, .. })
         )
     };
-    assert!(!refused(&tiny));
-    assert!(refused(&mini) && refused(&BertConfig { vocab_size: WORDS - 1, ..tiny }));
+    assert!(!rejected(&tiny));
+    assert!(rejected(&mini) && rejected(&BertConfig { vocab_size: WORDS - 1, ..tiny }));
 }

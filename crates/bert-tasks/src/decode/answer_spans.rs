@@ -98,8 +98,9 @@ pub fn answer(
     let null = n_best.iter().find(|candidate| candidate.text.is_empty());
     let difference =
         settings.null_threshold.and(null.zip(best)).map(|(null, best)| null.score() - best.score());
-    let says_nothing = difference.zip(settings.null_threshold).is_some_and(|(by, least)| by > least);
-    let text = best.filter(|_| !says_nothing).map_or_else(String::new, |best| best.text.clone());
+    let is_no_answer =
+        difference.zip(settings.null_threshold).is_some_and(|(difference, threshold)| difference > threshold);
+    let text = best.filter(|_| !is_no_answer).map_or_else(String::new, |best| best.text.clone());
     PredictedAnswer { text, n_best, null_score_difference: difference }
 }
 
@@ -115,7 +116,7 @@ fn candidates(
         let pieces = &question.pieces[window.tokens.clone()];
         let (starts, ends) =
             (best(&scores.start, settings.n_best_size), best(&scores.end, settings.n_best_size));
-        let token = |place: usize| place.checked_sub(window.first).filter(|&at| at < pieces.len());
+        let token = |position: usize| position.checked_sub(window.first).filter(|&at| at < pieces.len());
         for &start in &starts {
             for &end in &ends {
                 let (Some(first), Some(last)) = (token(start), token(end)) else { continue };
@@ -133,23 +134,23 @@ fn candidates(
 /// Returns the "no answer" candidate, from the window with its lowest score.
 fn no_answer(scores: &[WindowScores]) -> Option<Candidate> {
     let of_window = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
-    scores.iter().map(of_window).reduce(|least, next| if next.score() < least.score() { next } else { least })
+    scores.iter().map(of_window).reduce(|min, next| if next.score() < min.score() { next } else { min })
 }
 
 /// Returns the indices of the `n` highest scores, highest first; ties go to the first.
 fn best(scores: &[f32], n: usize) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..scores.len()).collect();
-    places.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    places.truncate(n);
-    places
+    let mut indices: Vec<usize> = (0..scores.len()).collect();
+    indices.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    indices.truncate(n);
+    indices
 }
 
 /// Fills in the softmax over the scores of the candidates.
 fn fill_probabilities(candidates: &mut [Candidate]) {
-    let greatest = candidates.iter().map(Candidate::score).fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = candidates.iter().map(|candidate| (candidate.score() - greatest).exp()).sum();
+    let max = candidates.iter().map(Candidate::score).fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = candidates.iter().map(|candidate| (candidate.score() - max).exp()).sum();
     for candidate in candidates {
-        candidate.probability = (candidate.score() - greatest).exp() / total;
+        candidate.probability = (candidate.score() - max).exp() / total;
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
         AnswerSettings { n_best_size: 20, max_answer_length: 2, null_threshold: None };
 
     #[test]
-    fn the_best_pair_that_can_be_an_answer_wins() {
+    fn best_valid_span_is_the_answer() {
         // Excluded: "ef" where another window has more context, the question's own word, and spans of three words.
         let first = scores([9.0, 8.0, 0.0, 3.0, 1.0, 7.0, 0.0], [9.0, 8.0, 0.0, 0.0, 2.0, 7.5, 0.0]);
         let second = scores([0.0, 0.0, 0.0, 6.0, 1.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.2, 0.0]);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_has_to_beat_the_best_one_by_the_threshold() {
+    fn no_answer_needs_the_null_threshold() {
         // The second window's [CLS] has the lower score and counts: 2 + 1 against 1 + 1.5.
         let first = scores([5.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0]);
         let second = scores([2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_an_answer_gives_none() {
+    fn windows_without_valid_spans_give_no_answer() {
         let nothing = scores([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         let few = AnswerSettings { n_best_size: 1, ..SETTINGS };
         let found = answer(TEXT, &question(), &[nothing.clone(), nothing], few);

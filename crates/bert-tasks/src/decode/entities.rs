@@ -21,49 +21,49 @@ pub struct Entity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntityCounts {
     /// Predicted entities that are correct.
-    pub right: usize,
+    pub correct: usize,
     /// Predicted entities.
     pub predicted: usize,
     /// True entities.
-    pub real: usize,
+    pub actual: usize,
 }
 
 impl EntityCounts {
     /// Returns the fraction of predicted entities that are correct; 0 if there are none.
     #[must_use]
     pub fn precision(self) -> f64 {
-        share(self.right, self.predicted)
+        ratio(self.correct, self.predicted)
     }
 
     /// Returns the fraction of true entities that were predicted; 0 if there are none.
     #[must_use]
     pub fn recall(self) -> f64 {
-        share(self.right, self.real)
+        ratio(self.correct, self.actual)
     }
 
     /// Returns the harmonic mean of precision and recall.
     #[must_use]
     pub fn f1(self) -> f64 {
-        share(2 * self.right, self.predicted + self.real)
+        ratio(2 * self.correct, self.predicted + self.actual)
     }
 }
 
-fn share(part: usize, whole: usize) -> f64 {
+fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// Compares true and predicted tags of sentences; each pair must have the same length.
 #[must_use]
-pub fn score_entities<T: AsRef<str>>(real: &[Vec<T>], predicted: &[Vec<T>]) -> EntityCounts {
-    assert_eq!(real.len(), predicted.len(), "tags for each sentence");
+pub fn score_entities<T: AsRef<str>>(actual: &[Vec<T>], predicted: &[Vec<T>]) -> EntityCounts {
+    assert_eq!(actual.len(), predicted.len(), "tags for each sentence");
     let mut counts = EntityCounts::default();
-    for (real, predicted) in real.iter().zip(predicted) {
-        assert_eq!(real.len(), predicted.len(), "a tag for each word");
-        let (real, predicted): (BTreeSet<Entity>, BTreeSet<Entity>) =
-            (entities(real).into_iter().collect(), entities(predicted).into_iter().collect());
-        counts.real += real.len();
+    for (actual, predicted) in actual.iter().zip(predicted) {
+        assert_eq!(actual.len(), predicted.len(), "a tag for each word");
+        let [actual, predicted] =
+            [actual, predicted].map(|tags| entities(tags).into_iter().collect::<BTreeSet<Entity>>());
+        counts.actual += actual.len();
         counts.predicted += predicted.len();
-        counts.right += real.intersection(&predicted).count();
+        counts.correct += actual.intersection(&predicted).count();
     }
     counts
 }
@@ -72,53 +72,65 @@ pub fn score_entities<T: AsRef<str>>(real: &[Vec<T>], predicted: &[Vec<T>]) -> E
 #[must_use]
 pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
     let mut entities = Vec::new();
-    let mut begun: Option<(usize, &str)> = None;
-    let mut before = ("O", "");
+    let mut start: Option<usize> = None;
+    let mut previous = split_tag("O");
     for (at, tag) in tags.iter().map(T::as_ref).chain(["O"]).enumerate() {
-        let now = divided(tag);
-        if let Some((first, kind)) = begun
-            && ends(before, now)
+        let tag = split_tag(tag);
+        if ends_entity(previous, tag)
+            && let Some(first) = start.take()
         {
-            entities.push(Entity { kind: kind.to_string(), first, last: at - 1 });
-            begun = None;
+            entities.push(Entity { kind: previous.kind.to_string(), first, last: at - 1 });
         }
-        if begins(before, now) {
-            begun = Some((at, now.1));
+        if begins_entity(previous, tag) {
+            start = Some(at);
         }
-        before = now;
+        previous = tag;
     }
     entities
 }
 
 /// Returns whether a tag belongs to a supported scheme.
 #[must_use]
-pub fn is_known(tag: &str) -> bool {
-    tag == "O" || matches!(divided(tag).0, "B" | "I" | "E" | "S")
+pub fn is_entity_tag(tag: &str) -> bool {
+    tag == "O" || matches!(split_tag(tag).position, "B" | "I" | "E" | "S")
 }
 
-/// Splits `B-PER` into its position in an entity, as an IOBES letter, and its type.
-fn divided(tag: &str) -> (&str, &str) {
-    // A tag may lack a type, in data sets with only one.
-    let (place, kind) = tag.split_once('-').unwrap_or((tag, "_"));
-    match place {
-        "O" => (place, ""),
-        "L" => ("E", kind),
-        "U" | "W" => ("S", kind),
-        "M" => ("I", kind),
-        _ => (place, kind),
+/// The parts of a tag such as `B-PER`.
+#[derive(Clone, Copy)]
+struct Tag<'a> {
+    /// Position in an entity, as an IOBES letter.
+    position: &'a str,
+    /// Entity type; `_` in data sets with only one type, empty outside entities.
+    kind: &'a str,
+}
+
+fn split_tag(tag: &str) -> Tag<'_> {
+    let (position, kind) = tag.split_once('-').unwrap_or((tag, "_"));
+    match position {
+        "O" => Tag { position, kind: "" },
+        "L" => Tag { position: "E", kind },
+        "U" | "W" => Tag { position: "S", kind },
+        "M" => Tag { position: "I", kind },
+        _ => Tag { position, kind },
     }
 }
 
-fn ends(before: (&str, &str), now: (&str, &str)) -> bool {
-    let by_place =
-        matches!(before.0, "E" | "S") || (matches!(before.0, "B" | "I") && matches!(now.0, "B" | "S" | "O"));
-    by_place || (before.0 != "O" && before.1 != now.1)
+fn ends_entity(previous: Tag<'_>, tag: Tag<'_>) -> bool {
+    let by_position = match previous.position {
+        "E" | "S" => true,
+        "B" | "I" => matches!(tag.position, "B" | "S" | "O"),
+        _ => false,
+    };
+    by_position || (previous.position != "O" && previous.kind != tag.kind)
 }
 
-fn begins(before: (&str, &str), now: (&str, &str)) -> bool {
-    let by_place =
-        matches!(now.0, "B" | "S") || (matches!(before.0, "E" | "S" | "O") && matches!(now.0, "E" | "I"));
-    by_place || (now.0 != "O" && before.1 != now.1)
+fn begins_entity(previous: Tag<'_>, tag: Tag<'_>) -> bool {
+    let by_position = match tag.position {
+        "B" | "S" => true,
+        "E" | "I" => matches!(previous.position, "E" | "S" | "O"),
+        _ => false,
+    };
+    by_position || (tag.position != "O" && previous.kind != tag.kind)
 }
 
 #[cfg(test)]
@@ -135,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scheme_is_understood() {
+    fn entities_of_every_scheme() {
         let expected = [entity("PER", 0, 1), entity("LOC", 3, 3)];
         for tags in [
             "B-PER I-PER O B-LOC",
@@ -154,15 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_no_scheme_are_known_as_such() {
-        assert!(["O", "B-PER", "M-PER", "B", "L", "I-MISC-2"].into_iter().all(is_known));
+    fn tags_of_unknown_schemes_are_recognized() {
+        assert!(["O", "B-PER", "M-PER", "B", "L", "I-MISC-2"].into_iter().all(is_entity_tag));
         for tag in ["NN", "X-PER", "-LRB-", "PER", "b-PER", "O-PER", "B_PER", "LABEL_0", "domain=train"] {
-            assert!(!is_known(tag), "{tag}");
+            assert!(!is_entity_tag(tag), "{tag}");
         }
     }
 
     #[test]
-    fn neighbours_and_odd_tags_begin_entities() {
+    fn adjacent_and_inconsistent_tags_begin_entities() {
         assert_eq!(found("B-PER B-PER"), [entity("PER", 0, 0), entity("PER", 1, 1)]);
         assert_eq!(found("B-PER I-LOC"), [entity("PER", 0, 0), entity("LOC", 1, 1)]);
         assert_eq!(found("O I-ORG I-ORG B-ORG"), [entity("ORG", 1, 2), entity("ORG", 3, 3)]);
@@ -170,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_is_right_as_a_whole_only() {
+    fn a_partly_matching_entity_is_wrong() {
         let sentences = |tags: &[&'static str]| -> Vec<Vec<&'static str>> {
             tags.iter().map(|tags| tags.split(' ').collect()).collect()
         };
-        let real = sentences(&["B-PER I-PER O B-LOC", "O B-ORG"]);
+        let actual = sentences(&["B-PER I-PER O B-LOC", "O B-ORG"]);
         let predicted = sentences(&["B-PER O O B-LOC", "O B-LOC"]);
-        let counts = score_entities(&real, &predicted);
-        assert_eq!(counts, EntityCounts { right: 1, predicted: 3, real: 3 });
+        let counts = score_entities(&actual, &predicted);
+        assert_eq!(counts, EntityCounts { correct: 1, predicted: 3, actual: 3 });
         assert!((counts.f1() - 1.0 / 3.0).abs() < 1e-12);
-        let counts = score_entities(&real[1..], &sentences(&["B-ORG B-ORG"]));
+        let counts = score_entities(&actual[1..], &sentences(&["B-ORG B-ORG"]));
         assert!((counts.precision() - 0.5).abs() < 1e-12 && (counts.recall() - 1.0).abs() < 1e-12);
         assert_eq!(score_entities::<&str>(&[], &[]).f1(), 0.0);
     }

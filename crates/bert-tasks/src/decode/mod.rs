@@ -1,5 +1,11 @@
-//! Model outputs to answers, entities and prediction files.
+//! Converts model outputs into predictions.
+//!
+//! | task | output -> prediction | file |
+//! |---|---|---|
+//! | SQuAD | start and end scores of tokens -> [`PredictedAnswer`](answer_spans::PredictedAnswer) | `answer_spans.rs` |
+//! | CoNLL | tags of words -> [`Entity`](entities::Entity) | `entities.rs` |
+//! | others | labels and probabilities -> files for GLUE's server or minBERT's grader | `prediction_files.rs` |
 
 pub mod answer_spans;
 pub mod entities;
-pub mod prediction_files;
+pub(crate) mod prediction_files;

@@ -31,7 +31,7 @@ pub fn write_predictions(
         writeln!(out, "index\tprediction")?;
     }
     for (example, prediction) in examples.iter().zip(predictions) {
-        let prediction = in_file(task, *prediction);
+        let prediction = written_label(task, *prediction);
         match in_rows {
             true => writeln!(out, "{}\t{prediction}", example.index)?,
             false => writeln!(out, "{prediction} ||| {}", example.text_a.trim())?,
@@ -52,7 +52,7 @@ pub fn write_labels(out: &mut dyn Write, task: &Task, examples: &[Example]) -> i
     for example in examples {
         match example.label.expect("a labelled example") {
             Label::Score(score) => writeln!(out, "{}\t{score}", example.index)?,
-            class => writeln!(out, "{}\t{}", example.index, in_file(task, class))?,
+            class => writeln!(out, "{}\t{}", example.index, written_label(task, class))?,
         }
     }
     out.flush()
@@ -89,33 +89,43 @@ pub fn write_errors(
     rows: &[Vec<f32>],
 ) -> io::Result<()> {
     assert!(examples.len() == predictions.len() && examples.len() == rows.len(), "one prediction each");
+    struct Wrong<'a> {
+        /// Probability of the predicted class, or the error of the score.
+        measure: f32,
+        example: &'a Example,
+        prediction: Label,
+    }
     let mut wrong = Vec::new();
     for ((example, &prediction), row) in examples.iter().zip(predictions).zip(rows) {
         let label = example.label.expect("a label to compare with");
-        match (label, prediction) {
-            (Label::Class(class), Label::Class(predicted)) if class == predicted => {}
-            (Label::Score(score), Label::Score(predicted)) => {
-                wrong.push(((predicted - score).abs(), example, prediction))
-            }
-            (_, Label::Class(predicted)) => wrong.push((row[predicted], example, prediction)),
+        let measure = match (label, prediction) {
+            (Label::Class(class), Label::Class(predicted)) if class == predicted => continue,
+            (Label::Score(score), Label::Score(predicted)) => (predicted - score).abs(),
+            (_, Label::Class(predicted)) => row[predicted],
             (_, Label::Score(_)) => panic!("a prediction of the wrong kind for task {task}"),
-        }
+        };
+        wrong.push(Wrong { measure, example, prediction });
     }
-    wrong.sort_by(|a, b| b.0.total_cmp(&a.0));
+    wrong.sort_by(|a, b| b.measure.total_cmp(&a.measure));
     let measure = if matches!(task.spec().kind, Kind::Regression { .. }) { "error" } else { "probability" };
     let texts = if task.spec().pair { "text_a\ttext_b" } else { "text" };
     writeln!(out, "index\tlabel\tprediction\t{measure}\t{texts}")?;
-    for (measure, example, prediction) in wrong {
-        let label = in_file(task, example.label.expect("checked above"));
-        let prediction = in_file(task, prediction);
+    for Wrong { measure, example, prediction } in wrong {
+        let label = written_label(task, example.label.expect("checked above"));
+        let prediction = written_label(task, prediction);
         // An error has the unit of the scores, which may be small.
         let measure = match task.spec().submissions.is_empty() && task.labels().next().is_none() {
             true => measure.to_string(),
             false => format!("{measure:.4}"),
         };
-        write!(out, "{}\t{label}\t{prediction}\t{measure}\t{}", example.index, in_field(&example.text_a))?;
+        write!(
+            out,
+            "{}\t{label}\t{prediction}\t{measure}\t{}",
+            example.index,
+            without_tabs(&example.text_a)
+        )?;
         match task.spec().pair {
-            true => writeln!(out, "\t{}", in_field(example.text_b.as_deref().unwrap_or_default()))?,
+            true => writeln!(out, "\t{}", without_tabs(example.text_b.as_deref().unwrap_or_default()))?,
             false => writeln!(out)?,
         }
     }
@@ -123,7 +133,7 @@ pub fn write_errors(
 }
 
 /// Returns a text as a field; texts in tables may contain tabs and line ends.
-fn in_field(text: &str) -> Cow<'_, str> {
+fn without_tabs(text: &str) -> Cow<'_, str> {
     match text.contains(['\t', '\n', '\r']) {
         true => text.replace(['\t', '\n', '\r'], " ").into(),
         false => text.into(),
@@ -131,10 +141,10 @@ fn in_field(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a prediction as written to a file.
-fn in_file(task: &Task, prediction: Label) -> String {
+fn written_label(task: &Task, prediction: Label) -> String {
     match (task.spec().kind, prediction) {
         (Kind::Classification, Label::Class(class)) => {
-            in_field(task.labels().nth(class).expect("a class of the task")).into_owned()
+            without_tabs(task.labels().nth(class).expect("a class of the task")).into_owned()
         }
         (Kind::Regression { min, max }, Label::Score(score)) => match task.spec().submissions.is_empty() {
             true => score.clamp(min, max).to_string(),
@@ -152,7 +162,7 @@ mod tests {
         Example { index: index.into(), text_a: text.into(), text_b: None, choices: vec![], label: None }
     }
 
-    fn written(task: Task, predictions: &[Label]) -> String {
+    fn written(task: &Task, predictions: &[Label]) -> String {
         let examples = [example("7", "a  good film . "), example("9", "no")];
         let mut out = Vec::new();
         write_predictions(&mut out, task, &examples, predictions).unwrap();
@@ -160,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn the_surest_errors_come_first() {
+    fn errors_are_sorted_by_confidence() {
         let labelled = |index: &str, label| Example { label: Some(label), ..example(index, "text") };
         let [a, b] = [0, 1].map(Label::Class);
         let examples = [labelled("1", a), labelled("2", a), labelled("3", b), labelled("4", b)];
         let rows = [vec![0.4, 0.6], vec![0.9, 0.1], vec![0.8, 0.2], vec![0.3, 0.7]];
         let mut out = Vec::new();
-        write_errors(&mut out, Task::Rte, &examples, &[b, a, a, b], &rows).unwrap();
+        write_errors(&mut out, &Task::Rte, &examples, &[b, a, a, b], &rows).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "index\tlabel\tprediction\tprobability\ttext_a\ttext_b\n\
@@ -176,7 +186,7 @@ mod tests {
         let scored = [labelled("1", Label::Score(1.0)), labelled("2", Label::Score(4.0))];
         let mut out = Vec::new();
         let predictions = [1.5, 2.0].map(Label::Score);
-        write_errors(&mut out, Task::Stsb, &scored, &predictions, &[vec![1.5], vec![2.0]]).unwrap();
+        write_errors(&mut out, &Task::Stsb, &scored, &predictions, &[vec![1.5], vec![2.0]]).unwrap();
         let text = String::from_utf8(out).unwrap();
         let second = text.lines().nth(1).unwrap();
         assert!(
@@ -186,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn words_or_numbers_by_task() {
+    fn labels_are_written_as_in_each_task() {
         let both = [Label::Class(1), Label::Class(0)];
         let header = "index\tprediction\n";
         for (task, expected) in [
@@ -197,37 +207,37 @@ mod tests {
             (Task::Wnli, "7\t1\n9\t0\n"),
             (Task::Cola, "7\t1\n9\t0\n"),
         ] {
-            assert_eq!(written(task, &both), format!("{header}{expected}"));
+            assert_eq!(written(&task, &both), format!("{header}{expected}"));
         }
     }
 
     #[test]
-    fn scores_are_clamped_and_have_three_decimals() {
+    fn stsb_scores_are_clipped_to_three_decimals() {
         assert_eq!(
-            written(Task::Stsb, &[Label::Score(5.2), Label::Score(-0.1)]),
+            written(&Task::Stsb, &[Label::Score(5.2), Label::Score(-0.1)]),
             "index\tprediction\n7\t5.000\n9\t0.000\n"
         );
         assert_eq!(
-            written(Task::Stsb, &[Label::Score(1.23456), Label::Score(2.0)]),
+            written(&Task::Stsb, &[Label::Score(1.23456), Label::Score(2.0)]),
             "index\tprediction\n7\t1.235\n9\t2.000\n"
         );
     }
 
     #[test]
-    fn scores_of_other_tasks_have_every_digit() {
+    fn other_scores_keep_all_digits() {
         assert_eq!(
-            written(Task::SickR, &[1.000_02, 7.5].map(Label::Score)),
+            written(&Task::SickR, &[1.000_02, 7.5].map(Label::Score)),
             "index\tprediction\n7\t1.00002\n9\t5\n"
         );
     }
 
     #[test]
-    fn minbert_form_reads_back() {
-        let text = written(Task::Sst5, &[Label::Class(4), Label::Class(0)]);
+    fn minbert_predictions_can_be_read_back() {
+        let text = written(&Task::Sst5, &[Label::Class(4), Label::Class(0)]);
         assert_eq!(text, "4 ||| a  good film .\n0 ||| no\n");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        let read = crate::read_file(Task::Sst5, file.path(), true).unwrap();
+        let read = crate::read_file(&Task::Sst5, file.path(), true).unwrap();
         assert_eq!(read[0].label, Some(Label::Class(4)));
     }
 
@@ -239,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_reported() {
+    fn write_errors_are_returned() {
         let mut full: &mut [u8] = &mut [0; 20];
-        let error = write_predictions(&mut full, Task::Rte, &[example("1", "a")], &[Label::Class(0)]);
+        let error = write_predictions(&mut full, &Task::Rte, &[example("1", "a")], &[Label::Class(0)]);
         assert!(error.is_err());
     }
 }

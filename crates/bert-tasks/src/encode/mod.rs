@@ -1,4 +1,5 @@
-//! Token ids of pairs and of long texts as model inputs.
+//! Builds model inputs from token ids: one input for a text or a pair (`pair.rs`), and overlapping windows for a text
+//! that is longer than the sequence (`windows.rs`).
 
-pub mod pair;
+pub(crate) mod pair;
 pub mod windows;

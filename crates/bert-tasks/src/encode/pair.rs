@@ -23,7 +23,7 @@ pub struct EncodedPair {
 
 /// Truncates two texts until both together have at most `max_length` tokens, one token at a time from the end of the
 /// longer one; ties go to `b`.
-pub fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
+pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
     let (mut len_a, mut len_b) = (a.len(), b.len());
     while len_a + len_b > max_length {
         if len_a > len_b {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_is_the_reference_for_every_small_case() {
+    fn truncation_equals_the_reference() {
         for len_a in 0..12 {
             for len_b in 0..12 {
                 for max_length in 0..24 {
@@ -95,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_is_cut_from_the_second() {
+    fn ties_truncate_the_second_text() {
         assert_eq!(truncate_seq_pair(&[1, 2, 3], &[4, 5, 6], 5), (&[1, 2, 3][..], &[4, 5][..]));
     }
 
     #[test]
-    fn one_text() {
+    fn one_text_is_encoded() {
         let encoded = encode_pair(&[7, 8, 9], None, SPECIAL, 128);
         assert_eq!(encoded.input_ids, [101, 7, 8, 9, 102]);
         assert_eq!(encoded.segment_ids, [0; 5]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn two_texts() {
+    fn two_texts_are_encoded() {
         let encoded = encode_pair(&[7, 8], Some(&[9]), SPECIAL, 128);
         assert_eq!(encoded.input_ids, [101, 7, 8, 102, 9, 102]);
         assert_eq!(encoded.segment_ids, [0, 0, 0, 0, 1, 1]);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "max_seq_length below 3")]
-    fn too_short_a_sequence_is_a_programmers_error() {
+    fn a_sequence_below_three_tokens_panics() {
         encode_pair(&[], None, SPECIAL, 2);
     }
 }

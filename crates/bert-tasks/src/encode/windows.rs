@@ -63,26 +63,26 @@ impl EncodedQuestion {
         tokenizer.encode(&question.question, &mut query);
         query.truncate(settings.max_query_length);
         let pieces = tokenizer.encode_with_offsets(&question.context);
-        let room = settings.max_seq_length - query.len() - 3;
-        let spans = spans(pieces.len(), room, settings.doc_stride);
+        let max_text_length = settings.max_seq_length - query.len() - 3;
+        let spans = window_ranges(pieces.len(), max_text_length, settings.doc_stride);
         let answer = question.answers.first().filter(|_| !question.is_impossible);
         let answer =
-            answer.and_then(|answer| covering(&pieces, answer.start..answer.start + answer.text.len()));
+            answer.and_then(|answer| pieces_in(&pieces, answer.start..answer.start + answer.text.len()));
         let windows = (0..spans.len()).map(|at| {
             let tokens = spans[at].clone();
             let first = query.len() + 2;
             let ids = [special.cls].into_iter().chain(query.iter().copied()).chain([special.sep]);
             let text = pieces[tokens.clone()].iter().map(|piece| piece.id).chain([special.sep]);
             let input_ids: Vec<u32> = ids.chain(text).collect();
-            let segment_ids = (0..input_ids.len()).map(|place| u32::from(place >= first)).collect();
+            let segment_ids = (0..input_ids.len()).map(|position| u32::from(position >= first)).collect();
             let inside =
                 answer.clone().filter(|answer| tokens.start <= answer.start && answer.end <= tokens.end);
-            let place = |token: usize| first + token - tokens.start;
+            let position = |token: usize| first + token - tokens.start;
             Window {
                 encoded: EncodedPair { input_ids, segment_ids },
                 first,
-                max_context: tokens.clone().map(|token| most_context(&spans, token) == at).collect(),
-                target: inside.map_or((0, 0), |answer| (place(answer.start), place(answer.end - 1))),
+                max_context: tokens.clone().map(|token| max_context_window(&spans, token) == at).collect(),
+                target: inside.map_or((0, 0), |answer| (position(answer.start), position(answer.end - 1))),
                 tokens,
             }
         });
@@ -91,11 +91,11 @@ impl EncodedQuestion {
 }
 
 /// Returns the windows over `tokens` tokens, at least one.
-fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
+fn window_ranges(tokens: usize, max_text_length: usize, stride: usize) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
     loop {
-        let length = (tokens - start).min(room);
+        let length = (tokens - start).min(max_text_length);
         spans.push(start..start + length);
         if start + length == tokens {
             return spans;
@@ -107,7 +107,7 @@ fn spans(tokens: usize, room: usize, stride: usize) -> Vec<Range<usize>> {
 /// Returns the window in which a token has maximum context (the minimum of the numbers of tokens to its left and
 /// right). Ties go to the longer window, then to the first. Windows are in order, so the ones that contain the token
 /// are adjacent.
-fn most_context(spans: &[Range<usize>], token: usize) -> usize {
+fn max_context_window(spans: &[Range<usize>], token: usize) -> usize {
     let first = spans.partition_point(|span| span.end <= token);
     let mut best: Option<(f64, usize)> = None;
     for (at, span) in spans.iter().enumerate().skip(first).take_while(|(_, span)| span.start <= token) {
@@ -122,7 +122,7 @@ fn most_context(spans: &[Range<usize>], token: usize) -> usize {
 
 /// Returns the tokens that overlap a byte range of the text; `None` if there are none (the tokenizer dropped all
 /// characters of the answer).
-fn covering(pieces: &[PieceWithOffsets], bytes: Range<usize>) -> Option<Range<usize>> {
+fn pieces_in(pieces: &[PieceWithOffsets], bytes: Range<usize>) -> Option<Range<usize>> {
     let start = pieces.iter().position(|piece| piece.end > bytes.start)?;
     let end = pieces.iter().rposition(|piece| piece.start < bytes.end)? + 1;
     (start < end).then_some(start..end)
@@ -130,84 +130,46 @@ fn covering(pieces: &[PieceWithOffsets], bytes: Range<usize>) -> Option<Range<us
 
 #[cfg(test)]
 mod tests {
-    use bert_data::Vocabulary;
-
     use super::*;
-    use crate::read::squad::read_questions;
-    use crate::real_data_tests::data;
-
-    /// Checks every question of XQuAD: one window contains the whole answer, and its tokens quote the answer with at
-    /// most a few more characters.
-    #[test]
-    #[ignore = "needs ../shared"]
-    fn answers_of_four_languages_are_quoted_from_the_text() {
-        let data = data();
-        let settings = WindowSettings { max_seq_length: 384, doc_stride: 128, max_query_length: 64 };
-        for (language, vocabulary) in [
-            ("en", "bert-base-uncased-vocab.txt"),
-            ("de", "bert-base-uncased-vocab.txt"),
-            ("es", "bert-base-uncased-vocab.txt"),
-            ("zh", "bert-base-chinese-vocab.txt"),
-        ] {
-            let vocabulary = Vocabulary::read(&data.join("vocab").join(vocabulary)).unwrap();
-            let tokenizer = Tokenizer::new(&vocabulary, true);
-            let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
-            let questions = read_questions(&data.join(format!("squad/xquad.{language}.json")), true).unwrap();
-            assert_eq!(questions.len(), 1190);
-            let mut exact = 0;
-            for question in &questions {
-                let encoded = EncodedQuestion::new(question, &tokenizer, special, settings);
-                let window = encoded.windows.iter().find(|window| window.target != (0, 0));
-                let window = window.unwrap_or_else(|| panic!("{language} {}: no window", question.id));
-                let piece = |place: usize| encoded.pieces[window.tokens.start + place - window.first];
-                let quoted = &question.context[piece(window.target.0).start..piece(window.target.1).end];
-                let answer = &question.answers[0].text;
-                assert!(quoted.contains(answer.trim()), "{language} {}: {quoted:?} {answer:?}", question.id);
-                exact += usize::from(quoted == answer);
-            }
-            // The others end inside a word, or with a blank.
-            println!("{language}: {exact} of {} quoted to the character", questions.len());
-            assert!(exact * 100 > questions.len() * 97, "{language}: {exact}");
-        }
-    }
 
     #[test]
-    fn windows_begin_every_stride_until_the_end() {
+    fn windows_begin_every_stride() {
         let one = |span: Range<usize>| vec![span];
-        assert_eq!(spans(10, 20, 5), one(0..10));
-        assert_eq!(spans(10, 4, 3), [0..4, 3..7, 6..10]);
+        assert_eq!(window_ranges(10, 20, 5), one(0..10));
+        assert_eq!(window_ranges(10, 4, 3), [0..4, 3..7, 6..10]);
         // The last window is shorter.
-        assert_eq!(spans(11, 4, 3), [0..4, 3..7, 6..10, 9..11]);
+        assert_eq!(window_ranges(11, 4, 3), [0..4, 3..7, 6..10, 9..11]);
         // A stride larger than the window skips no tokens: each window begins where the last one ended.
-        assert_eq!(spans(10, 4, 9), [0..4, 4..8, 8..10]);
-        assert_eq!(spans(0, 4, 3), one(0..0));
+        assert_eq!(window_ranges(10, 4, 9), [0..4, 4..8, 8..10]);
+        assert_eq!(window_ranges(0, 4, 3), one(0..0));
     }
 
     /// The example in the reference's comment, 11 words: the eighth is at the end of the second window and has maximum
     /// context in the third.
     #[test]
-    fn a_token_counts_where_it_has_most_context() {
+    fn tokens_belong_to_their_maximum_context_window() {
         let spans = [0..5, 3..8, 6..11];
-        assert_eq!(most_context(&spans, 7), 2);
-        assert_eq!((most_context(&spans, 0), most_context(&spans, 10)), (0, 2));
+        assert_eq!(max_context_window(&spans, 7), 2);
+        assert_eq!((max_context_window(&spans, 0), max_context_window(&spans, 10)), (0, 2));
         // Ties go to the longer window, then to the first one.
-        assert_eq!(most_context(&[0..4, 2..7], 3), 1);
-        assert_eq!(most_context(&[0..5, 2..7], 3), 0);
+        assert_eq!(max_context_window(&[0..4, 2..7], 3), 1);
+        assert_eq!(max_context_window(&[0..5, 2..7], 3), 0);
         for token in 0..11 {
-            let here =
-                |at: usize| usize::from(spans[at].contains(&token) && most_context(&spans, token) == at);
+            let here = |at: usize| {
+                usize::from(spans[at].contains(&token) && max_context_window(&spans, token) == at)
+            };
             assert_eq!((0..3).map(here).sum::<usize>(), 1, "{token}");
         }
     }
 
     #[test]
-    fn an_answer_inside_of_a_token_is_that_token() {
+    fn answers_are_extended_to_whole_tokens() {
         let piece = |start, end| PieceWithOffsets { id: 0, start, end };
         let pieces = [piece(0, 4), piece(4, 5), piece(6, 9)];
-        assert_eq!(covering(&pieces, 4..5), Some(1..2));
-        assert_eq!(covering(&pieces, 1..3), Some(0..1));
-        assert_eq!(covering(&pieces, 2..7), Some(0..3));
-        assert_eq!(covering(&pieces, 5..6), None);
-        assert_eq!(covering(&pieces, 9..12), None);
+        assert_eq!(pieces_in(&pieces, 4..5), Some(1..2));
+        assert_eq!(pieces_in(&pieces, 1..3), Some(0..1));
+        assert_eq!(pieces_in(&pieces, 2..7), Some(0..3));
+        assert_eq!(pieces_in(&pieces, 5..6), None);
+        assert_eq!(pieces_in(&pieces, 9..12), None);
     }
 }

@@ -7,8 +7,9 @@
 
 use std::path::Path;
 
-use crate::decode::entities::is_known;
-use crate::{TaskError, TaskProblem, for_each_line, some};
+use crate::decode::entities::is_entity_tag;
+use crate::read::lines::{for_each_line, non_empty};
+use crate::{TaskError, TaskProblem};
 use bert_storage::Locate;
 
 /// A sentence with the tags of its words.
@@ -26,13 +27,13 @@ pub struct Sentence {
 ///
 /// # Errors
 /// [`TaskProblem::MissingTag`] with the line of a word without a tag, [`TaskProblem::RaggedColumns`],
-/// [`TaskProblem::CountedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
+/// [`TaskProblem::NumberedWords`], [`TaskProblem::NoExamples`], and the errors of reading lines.
 pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, TaskError> {
-    let width = width(path)?;
+    let width = column_count(path)?;
     let mut sentences = Vec::new();
     let mut sentence = Sentence::default();
     for_each_line(path, |line, text| {
-        let columns = columns(text);
+        let columns = split_columns(text);
         let Some(&word) = columns.first() else {
             if !sentence.words.is_empty() {
                 sentences.push(std::mem::take(&mut sentence));
@@ -59,14 +60,14 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     if !sentence.words.is_empty() {
         sentences.push(sentence);
     }
-    match width > 1 && sentences.iter().all(counts_words) && !sentences.is_empty() {
-        true => Err(TaskProblem::CountedWords.located(path).into()),
-        false => some(sentences, path),
+    match width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
+        true => Err(TaskProblem::NumberedWords.located(path).into()),
+        false => non_empty(sentences, path),
     }
 }
 
 /// Returns the columns of a line; empty for a blank line.
-fn columns(line: &str) -> Vec<&str> {
+fn split_columns(line: &str) -> Vec<&str> {
     let line = line.trim_end();
     match line.contains('\t') {
         true => line.split('\t').map(str::trim).collect(),
@@ -75,10 +76,10 @@ fn columns(line: &str) -> Vec<&str> {
 }
 
 /// Returns the number of columns of the first word in a file.
-fn width(path: &Path) -> Result<usize, TaskError> {
+fn column_count(path: &Path) -> Result<usize, TaskError> {
     let mut width = None;
     for_each_line(path, |_, text| {
-        let columns = columns(text);
+        let columns = split_columns(text);
         let is_word = columns.first().is_some_and(|word| *word != "-DOCSTART-" && !word.starts_with('#'));
         if is_word && width.is_none() {
             width = Some(columns.len());
@@ -94,14 +95,14 @@ fn width(path: &Path) -> Result<usize, TaskError> {
 fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     let is_word = columns.len() == width
         && match has_tags {
-            true => columns.last().is_some_and(|tag| is_known(tag)),
+            true => columns.last().is_some_and(|tag| is_entity_tag(tag)),
             false => !columns.iter().any(|column| column.contains('=')),
         };
     columns[0].starts_with('#') && !is_word
 }
 
 /// Returns whether the words of a sentence are line numbers: 1, 2, 3, possibly with 2-3 or 2.1.
-fn counts_words(sentence: &Sentence) -> bool {
+fn has_numbered_words(sentence: &Sentence) -> bool {
     let is_number = |word: &String| {
         let number = word.split(['-', '.']).next().unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -129,10 +130,11 @@ mod tests {
         read_sentences(file.path(), has_tags)
     }
 
-    const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP O\n\n\nto\tTO\tB-PP\tO\r\nBergen\tNNP\tB-NP\tB-LOC\r\n";
+    const TEXT: &str = "-DOCSTART- -X- -X- O\n\nAnna NNP B-NP B-PER\nrows VBZ B-VP O\n\n\n\
+        to\tTO\tB-PP\tO\r\nBergen\tNNP\tB-NP\tB-LOC\r\n";
 
     #[test]
-    fn sentences_end_at_empty_lines_and_at_the_end() {
+    fn sentences_end_at_empty_lines_and_file_end() {
         let sentences = read(TEXT, true).unwrap();
         assert_eq!(sentences.len(), 2);
         assert_eq!(
@@ -147,8 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn comments_before_a_sentence_are_no_words() {
-        let text = "# id 5239d808-f300 domain=train\nAnna _ _ B-PER\n# _ _ O\n\n# text = Anna rows\n# _ _ O\nrows _ _ O\n";
+    fn comments_before_a_sentence_are_skipped() {
+        let text = "# id 5239d808-f300 domain=train\nAnna _ _ B-PER\n# _ _ O\n\n\
+                    # text = Anna rows\n# _ _ O\nrows _ _ O\n";
         let words = |has_tags| -> Vec<Vec<String>> {
             read(text, has_tags).unwrap().into_iter().map(|sentence| sentence.words).collect()
         };
@@ -159,18 +162,18 @@ mod tests {
     }
 
     #[test]
-    fn other_columns_than_the_first_word_s_are_refused() {
-        let said = |text: &str| {
+    fn a_different_number_of_columns_is_an_error() {
+        let message = |text: &str| {
             let error = read(text, true).unwrap_err();
             assert_eq!(error.exit_code(), 3);
             error.to_string().rsplit_once('/').unwrap().1.split_once(':').unwrap().1.to_string()
         };
-        assert_eq!(said("Anna O\nrows VBZ O\n"), "2: 3 columns, but the first word of the file has 2");
-        assert!(said("1\tAnna\tO\n2-3\trows\tO\n\n1\ta\tO\n2\tb\tO\n").contains("as in CoNLL-U"));
+        assert_eq!(message("Anna O\nrows VBZ O\n"), "2: 3 columns, but the first word of the file has 2");
+        assert!(message("1\tAnna\tO\n2-3\trows\tO\n\n1\ta\tO\n2\tb\tO\n").contains("as in CoNLL-U"));
     }
 
     #[test]
-    fn a_word_without_a_tag_has_its_line() {
+    fn a_missing_tag_is_an_error_with_its_line() {
         let error = read("Anna B-PER\nrows\n", true).unwrap_err();
         assert!(
             error.to_string().ends_with(":2: the word \"rows\" has no tag in the last column"),

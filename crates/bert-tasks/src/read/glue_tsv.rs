@@ -11,24 +11,24 @@ use crate::task::example::{Example, Label};
 use crate::task::spec::{Columns, Kind};
 
 /// Converts the lines of one file to examples.
-pub struct RowReader<'a> {
+pub(super) struct RowReader<'a> {
     task: &'a Task,
     has_labels: bool,
     layout: Option<&'static Layout>,
     /// Set by line 1.
-    positions: Option<Positions>,
+    positions: Option<ColumnIndices>,
     rows: usize,
 }
 
 impl<'a> RowReader<'a> {
     /// Creates a reader for the lines of a file.
-    pub fn new(task: &'a Task, has_labels: bool) -> Self {
+    pub(super) fn new(task: &'a Task, has_labels: bool) -> Self {
         RowReader { task, has_labels, layout: layout(task), positions: None, rows: 0 }
     }
 
     /// Returns the example in a line; `None` for a header and for a row without annotator agreement. Lines must be
     /// passed in order.
-    pub fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
+    pub(super) fn line(&mut self, text: &str) -> Result<Option<Example>, TaskProblem> {
         let example = match self.layout {
             None => Some(self.minbert_line(text)?),
             Some(layout) => self.tsv_line(layout, text)?,
@@ -41,14 +41,14 @@ impl<'a> RowReader<'a> {
         let fields: Vec<&str> = text.split('\t').collect();
         let positions = match self.positions {
             None if layout.is_header(&fields) => {
-                self.positions = Some(layout.by_name(&fields, self.has_labels)?);
+                self.positions = Some(layout.indices_in_header(&fields, self.has_labels)?);
                 return Ok(None);
             }
-            None => layout.by_count(fields.len(), self.has_labels)?,
+            None => layout.indices_by_count(fields.len(), self.has_labels)?,
             Some(positions) => positions,
         };
         self.positions = Some(positions);
-        same_columns(fields.len(), positions.columns, "tab")?;
+        check_column_count(fields.len(), positions.columns, "tab")?;
         let unlabelled = self.task.spec().unlabelled;
         if unlabelled.is_some_and(|mark| positions.label.is_some_and(|at| fields[at] == mark)) {
             return Ok(None);
@@ -82,7 +82,7 @@ impl<'a> RowReader<'a> {
 }
 
 /// Parses a task's label.
-pub fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
+pub(super) fn label_of(task: &Task, text: &str) -> Result<Label, TaskProblem> {
     match task.spec().kind {
         Kind::Classification => match task.labels().position(|label| label == text) {
             Some(class) => Ok(Label::Class(class)),
@@ -105,19 +105,19 @@ struct Layout {
     text_b: Option<&'static str>,
     /// Possible names of the label column; the first existing one is used.
     label: &'static [&'static str],
-    /// Positions in files without a header.
-    positions: &'static [Positions],
+    /// Column indices in files without a header.
+    positions: &'static [ColumnIndices],
 }
 
-/// Returns the position of a column in a header.
+/// Returns the index of a column in a header.
 ///
 /// # Errors
-/// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
-pub fn place(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
-    let mut places = (0..header.len()).filter(|&at| header[at].as_ref() == column);
-    match (places.next(), places.next()) {
+/// [`TaskProblem::MissingColumn`], [`TaskProblem::DuplicateColumn`].
+pub fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
+    let mut found = (0..header.len()).filter(|&at| header[at].as_ref() == column);
+    match (found.next(), found.next()) {
         (Some(at), None) => Ok(at),
-        (Some(_), Some(_)) => Err(TaskProblem::ColumnTwice(column.to_string())),
+        (Some(_), Some(_)) => Err(TaskProblem::DuplicateColumn(column.to_string())),
         (None, _) => Err(TaskProblem::MissingColumn {
             column: column.to_string(),
             header: header.iter().map(|field| field.as_ref().to_string()).collect(),
@@ -126,7 +126,10 @@ pub fn place(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProb
 }
 
 /// Checks that a row has the same number of columns as the first one.
-pub fn same_columns(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
+///
+/// # Errors
+/// [`TaskProblem::WrongColumns`].
+pub fn check_column_count(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
     match found == columns {
         true => Ok(()),
         false => {
@@ -139,22 +142,27 @@ pub fn same_columns(found: usize, columns: usize, separator: &'static str) -> Re
 /// Names of the column with the example's index, in files that have one.
 const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
 
-/// Positions of the columns in rows of `columns` columns.
+/// Indices of the columns in a row, from 0.
 #[derive(Clone, Copy)]
-pub struct Positions {
+pub struct ColumnIndices {
+    /// Number of columns in every row.
     pub columns: usize,
+    /// Column with the example's index.
     pub index: Option<usize>,
+    /// Column with the (first) text.
     pub text_a: usize,
+    /// Column with the second text.
     pub text_b: Option<usize>,
+    /// Column with the label.
     pub label: Option<usize>,
 }
 
-const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> Positions {
-    Positions { columns, index: Some(0), text_a: texts.0, text_b: Some(texts.1), label }
+const fn pair(columns: usize, texts: (usize, usize), label: Option<usize>) -> ColumnIndices {
+    ColumnIndices { columns, index: Some(0), text_a: texts.0, text_b: Some(texts.1), label }
 }
 
-const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Option<usize>) -> Positions {
-    Positions { columns, index, text_a, text_b: None, label }
+const fn single(columns: usize, index: Option<usize>, text_a: usize, label: Option<usize>) -> ColumnIndices {
+    ColumnIndices { columns, index, text_a, text_b: None, label }
 }
 
 /// The layout of RTE and WNLI.
@@ -177,7 +185,7 @@ const MRPC: Layout = Layout {
     text_a: "#1 String",
     text_b: Some("#2 String"),
     label: &["Quality"],
-    positions: &[Positions { index: None, ..pair(5, (3, 4), Some(0)) }, pair(5, (3, 4), None)],
+    positions: &[ColumnIndices { index: None, ..pair(5, (3, 4), Some(0)) }, pair(5, (3, 4), None)],
 };
 const QQP: Layout = Layout {
     text_a: "question1",
@@ -212,7 +220,7 @@ const SICK_R: Layout = Layout {
 };
 const SNLI: Layout = Layout {
     label: &["gold_label", "label"],
-    positions: &[Positions { index: Some(8), ..pair(14, (5, 6), Some(0)) }],
+    positions: &[ColumnIndices { index: Some(8), ..pair(14, (5, 6), Some(0)) }],
     ..SENTENCES
 };
 
@@ -242,10 +250,9 @@ impl Task {
     }
 }
 
-/// Returns the positions of the texts in rows of `columns` columns without a header, as in some official files of a
-/// task.
-pub fn official_places(task: &Task, columns: usize) -> Option<Positions> {
-    layout(task)?.by_count(columns, false).ok()
+/// Returns the column indices in rows of `columns` columns without a header, as in some official files of a task.
+pub fn official_columns(task: &Task, columns: usize) -> Option<ColumnIndices> {
+    layout(task)?.indices_by_count(columns, false).ok()
 }
 
 impl Layout {
@@ -256,25 +263,25 @@ impl Layout {
         names.any(|name| fields.contains(&name))
     }
 
-    /// Finds the positions by the names in the header.
-    fn by_name(&self, fields: &[&str], has_labels: bool) -> Result<Positions, TaskProblem> {
+    /// Returns the indices by the names in the header.
+    fn indices_in_header(&self, fields: &[&str], has_labels: bool) -> Result<ColumnIndices, TaskProblem> {
         let label = self.label.iter().find(|name| fields.contains(name)).unwrap_or(&self.label[0]);
-        Ok(Positions {
+        Ok(ColumnIndices {
             columns: fields.len(),
             index: INDEX
                 .iter()
                 .find(|name| fields.contains(name))
-                .map(|name| place(fields, name))
+                .map(|name| column_index(fields, name))
                 .transpose()?,
-            text_a: place(fields, self.text_a)?,
-            text_b: self.text_b.map(|name| place(fields, name)).transpose()?,
-            label: has_labels.then(|| place(fields, label)).transpose()?,
+            text_a: column_index(fields, self.text_a)?,
+            text_b: self.text_b.map(|name| column_index(fields, name)).transpose()?,
+            label: has_labels.then(|| column_index(fields, label)).transpose()?,
         })
     }
 
-    /// Finds the official layout with the same number of columns as line 1. A file to predict may have the layout of a
-    /// test file, or of a labelled file, whose labels are then ignored.
-    fn by_count(&self, columns: usize, has_labels: bool) -> Result<Positions, TaskProblem> {
+    /// Returns the indices of the official layout with the same number of columns as line 1. A file to predict may have
+    /// the layout of a test file, or of a labelled file, whose labels are then ignored.
+    fn indices_by_count(&self, columns: usize, has_labels: bool) -> Result<ColumnIndices, TaskProblem> {
         let same = |labelled: bool| {
             self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
         };

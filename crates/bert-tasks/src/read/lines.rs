@@ -17,13 +17,12 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Calls `each` with the number (from 1) and text of every line, and adds the location to its errors. An LF at the end
-/// of the file does not begin another line.
-pub fn for_each_line(
+/// Works as [`for_each_line_in`] on a file, and adds the location to the errors of `each`.
+pub(crate) fn for_each_line(
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), TaskProblem>,
 ) -> Result<(), TaskError> {
-    lines_of(open_file(path)?, path, |line, text| {
+    for_each_line_in(open_file(path)?, path, |line, text| {
         each(line, text).map_err(|problem| problem.at_line(path, line).into())
     })
 }
@@ -32,7 +31,7 @@ pub fn for_each_line(
 ///
 /// # Errors
 /// [`TaskProblem::Io`] when the system returns another error than "not found".
-pub fn exists(path: &Path) -> Result<bool, TaskError> {
+pub(crate) fn exists(path: &Path) -> Result<bool, TaskError> {
     match fs::metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
@@ -44,7 +43,7 @@ pub fn exists(path: &Path) -> Result<bool, TaskError> {
 ///
 /// # Errors
 /// [`TaskProblem::NotAFile`], [`TaskProblem::FileTooLarge`], [`TaskProblem::Io`].
-pub fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
+pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     let io = |source| TaskProblem::Io(source).located(path);
     // Check the type first: opening a pipe without a writer would block forever.
     let metadata = fs::metadata(path).map_err(io)?;
@@ -57,8 +56,12 @@ pub fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
 
-/// Works as [`for_each_line`] on any reader of any length; `path` is named in errors.
-pub fn lines_of<E: From<TaskError>>(
+/// Calls `each` with the number (from 1) and text of every line of a reader of any length. An LF at the end does not
+/// begin another line. Errors name `path`.
+///
+/// # Errors
+/// [`TaskProblem::LineTooLong`], [`TaskProblem::InvalidUtf8`], [`TaskProblem::Io`], and the errors of `each`.
+pub fn for_each_line_in<E: From<TaskError>>(
     mut reader: impl BufRead,
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), E>,
@@ -93,7 +96,7 @@ pub fn lines_of<E: From<TaskError>>(
 }
 
 /// Returns the items of a file, or an error if there are none.
-pub fn some<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
+pub(crate) fn non_empty<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
     match found.is_empty() {
         true => Err(TaskProblem::NoExamples.located(path).into()),
         false => Ok(found),
@@ -106,7 +109,7 @@ mod tests {
 
     fn lines(bytes: &[u8]) -> Result<Vec<(u64, String)>, TaskError> {
         let mut lines = Vec::new();
-        lines_of(bytes, Path::new("x.tsv"), |line, text| {
+        for_each_line_in(bytes, Path::new("x.tsv"), |line, text| {
             lines.push((line, text.to_string()));
             Ok::<_, TaskError>(())
         })?;
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_bytes_and_long_lines_have_a_place() {
+    fn invalid_utf8_and_long_lines_name_the_line() {
         let error = lines(b"good\nab\xff\n").unwrap_err();
         assert_eq!(error.to_string(), "x.tsv:2: invalid UTF-8 at byte 2 of the line");
         assert_eq!(error.exit_code(), 3);
@@ -153,11 +156,11 @@ mod tests {
         assert!(error.to_string().starts_with("x.tsv:2: line longer than"));
         // An endless source fails quickly.
         let endless = BufReader::new(std::io::repeat(0));
-        assert!(lines_of(endless, Path::new("x"), |_, _| Ok::<_, TaskError>(())).is_err());
+        assert!(for_each_line_in(endless, Path::new("x"), |_, _| Ok::<_, TaskError>(())).is_err());
     }
 
     #[test]
-    fn what_is_not_a_file_is_refused() {
+    fn folders_missing_and_huge_files_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let error = for_each_line(folder.path(), |_, _| Ok(())).unwrap_err();
         assert!(matches!(problem(&error), TaskProblem::NotAFile));

@@ -1,14 +1,23 @@
-//! Finds the file of a split in a folder and reads its examples. `tsv.rs` parses the lines, `swag.rs` reads SWAG, and
-//! `table/` reads custom tables.
+//! Finds the file of a split in a folder and reads its examples.
+//!
+//! | format | function | file |
+//! |---|---|---|
+//! | GLUE, SICK, SNLI: tab-separated; minBERT: `LABEL \|\|\| TEXT` | [`read_file`] | `glue_tsv.rs` |
+//! | SWAG: comma-separated | [`read_file`] | `swag.rs` |
+//! | custom table in CSV, TSV, JSON Lines or Parquet | [`crate::describe_table`], [`read_file`] | `table/` |
+//! | SQuAD: JSON | [`read_questions`](squad::read_questions) | `squad.rs` |
+//! | CoNLL: one word a line | [`read_sentences`](conll::read_sentences) | `conll.rs` |
+//!
+//! `lines.rs` splits untrusted files into lines for all of them.
 //!
 //! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
 
 pub mod conll;
-pub mod glue_tsv;
-pub mod lines;
+pub(crate) mod glue_tsv;
+pub(crate) mod lines;
 pub mod squad;
-pub mod swag;
-pub mod table;
+mod swag;
+pub(crate) mod table;
 
 use std::path::Path;
 
@@ -17,7 +26,7 @@ use bert_storage::Locate;
 use super::error::{TaskError, TaskProblem};
 use super::task::Task;
 use crate::read::glue_tsv::RowReader;
-use crate::read::lines::{exists, for_each_line, some};
+use crate::read::lines::{exists, for_each_line, non_empty};
 use crate::read::swag::read_swag;
 use crate::read::table::{find_table, read_table};
 use crate::task::example::{Example, Label, Split, SplitFile};
@@ -71,7 +80,7 @@ pub fn read_file(task: &Task, path: &Path, has_labels: bool) -> Result<Vec<Examp
         examples.extend(reader.line(text)?);
         Ok(())
     })?;
-    some(examples, path)
+    non_empty(examples, path)
 }
 
 /// Returns the labels of all examples, or `None` if one is missing, because such a set cannot be scored.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::{TaskError, TaskProblem, open_file, some};
+use crate::read::lines::{non_empty, open_file};
+use crate::{TaskError, TaskProblem};
 use bert_storage::Locate;
 
 /// A question about a text.
@@ -84,15 +85,15 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
         TaskProblem::BadJson(source).at_line(path, line)
     })?;
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
-    let says_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
+    let is_version_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
     let mut questions = Vec::new();
     for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
         let context: Arc<str> = context.into();
         // Byte offsets of the characters, and of the end.
-        let places: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
+        let offsets: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
         for RawQuestion { id, question, answers, is_impossible } in qas {
-            let place = |RawAnswer { text, answer_start }: RawAnswer| {
-                let start = places.get(answer_start).copied().unwrap_or(context.len());
+            let answer = |RawAnswer { text, answer_start }: RawAnswer| {
+                let start = offsets.get(answer_start).copied().unwrap_or(context.len());
                 match context[start..].starts_with(&text) {
                     true => Ok(Answer { text, start }),
                     false => {
@@ -103,15 +104,15 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
                     }
                 }
             };
-            let answers = answers.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
-            let is_impossible = is_impossible || (says_2 && answers.is_empty());
+            let answers = answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+            let is_impossible = is_impossible || (is_version_2 && answers.is_empty());
             if has_answers && answers.is_empty() && !is_impossible {
                 return Err(TaskProblem::NoAnswer(id).located(path).into());
             }
             questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
     }
-    some(questions, path)
+    non_empty(questions, path)
 }
 
 #[cfg(test)]
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_in_characters() {
+    fn answer_starts_are_counted_in_characters() {
         let questions = read(&with(
             r#"{"id":"q","question":"Was?","answers":[{"text":"Köln","answer_start":8}]},
                {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":0}]}"#,
@@ -143,15 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn a_question_without_an_answer_is_of_version_2() {
+    fn version_2_allows_questions_without_answers() {
         let impossible = r#"{"id":"q","question":"Wann?","answers":[],"is_impossible":true}"#;
         assert!(read(&with(impossible)).unwrap()[0].is_impossible);
-        let said = read(&with(r#"{"id":"q","question":"?","answers":[]}"#).replace("1.1", "v2.0"));
-        assert!(said.unwrap()[0].is_impossible);
+        let questions = read(&with(r#"{"id":"q","question":"?","answers":[]}"#).replace("1.1", "v2.0"));
+        assert!(questions.unwrap()[0].is_impossible);
     }
 
     #[test]
-    fn an_answer_elsewhere_is_an_error() {
+    fn an_answer_at_the_wrong_position_is_an_error() {
         for (start, found) in [(7, " Köl"), (900, "")] {
             let answer = format!(
                 r#"{{"id":"q7","question":"?","answers":[{{"text":"Köln","answer_start":{start}}}]}}"#
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_version_1_needs_its_answer_unless_it_is_to_be_predicted() {
+    fn version_1_needs_answers_except_for_prediction() {
         let json = with(r#"{"id":"q9","question":"?","answers":[]}"#);
         let error = read(&json).unwrap_err();
         assert!(error.to_string().contains("question q9 has no answer"), "{error}");
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_squad_file_has_line_and_column() {
+    fn invalid_files_are_errors_with_a_line() {
         let error = read("{\"data\":[\n {\"paragraphs\": 7}]}").unwrap_err();
         assert!(error.to_string().contains(":2:"), "{error}");
         assert_eq!(error.exit_code(), 3);

@@ -5,16 +5,16 @@
 
 use std::path::Path;
 
-use super::lines::some;
+use super::lines::non_empty;
 use super::table::for_each_record;
 use crate::error::{TaskError, TaskProblem};
-use crate::read::glue_tsv::{place, same_columns};
+use crate::read::glue_tsv::{check_column_count, column_index};
 use crate::task::example::{Example, Label};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];
 
-/// Positions of the columns.
-struct Positions {
+/// Indices of the columns in a row, from 0.
+struct ColumnIndices {
     columns: usize,
     sent1: usize,
     sent2: usize,
@@ -22,16 +22,16 @@ struct Positions {
     label: Option<usize>,
 }
 
-impl Positions {
+impl ColumnIndices {
     fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
-        let endings = ENDINGS.iter().map(|name| place(header, name)).collect::<Result<Vec<_>, _>>()?;
-        let label = has_labels.then(|| place(header, "label")).transpose()?;
-        let (sent1, sent2) = (place(header, "sent1")?, place(header, "sent2")?);
+        let endings = ENDINGS.iter().map(|name| column_index(header, name)).collect::<Result<Vec<_>, _>>()?;
+        let label = has_labels.then(|| column_index(header, "label")).transpose()?;
+        let (sent1, sent2) = (column_index(header, "sent1")?, column_index(header, "sent2")?);
         Ok(Self { columns: header.len(), sent1, sent2, endings, label })
     }
 
     fn example(&self, row: usize, fields: &[String]) -> Result<Example, TaskProblem> {
-        same_columns(fields.len(), self.columns, "comma")?;
+        check_column_count(fields.len(), self.columns, "comma")?;
         let label = self.label.map(|at| match fields[at].parse::<usize>() {
             Ok(label) if label < ENDINGS.len() => Ok(Label::Class(label)),
             _ => Err(TaskProblem::WrongValue {
@@ -52,17 +52,17 @@ impl Positions {
 }
 
 /// Returns the examples of a file, like [`crate::read_file`].
-pub fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
-    let mut positions: Option<Positions> = None;
+pub(crate) fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
+    let mut positions: Option<ColumnIndices> = None;
     let mut examples = Vec::new();
     for_each_record(path, |_, fields| {
         match &positions {
-            None => positions = Some(Positions::find(fields, has_labels)?),
+            None => positions = Some(ColumnIndices::find(fields, has_labels)?),
             Some(positions) => examples.push(positions.example(examples.len(), fields)?),
         }
         Ok(())
     })?;
-    some(examples, path)
+    non_empty(examples, path)
 }
 
 #[cfg(test)]
@@ -75,12 +75,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("val.csv");
         std::fs::write(&path, text).unwrap();
-        let place = format!("{}/", folder.path().display());
-        read_swag(&path, has_labels).map_err(|error| error.to_string().replace(&place, ""))
+        let folder_prefix = format!("{}/", folder.path().display());
+        read_swag(&path, has_labels).map_err(|error| error.to_string().replace(&folder_prefix, ""))
     }
 
     #[test]
-    fn the_second_texts_are_the_beginning_with_each_ending() {
+    fn choices_join_sent2_and_each_ending() {
         let row =
             "0,v,x,A cook stands in a kitchen.,She,\"cuts, then fries an onion.\",swims.,flies.,sleeps.,0\n";
         let read = read(&format!("{HEADER}{row}"), true).unwrap();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_have_their_line() {
+    fn errors_name_the_line() {
         let row = "0,v,x,a,b,c,d,e,f,";
         let error = |text: String, has_labels| read(&text, has_labels).unwrap_err();
         let labelled = error(format!("{HEADER}{row}4\n"), true);

@@ -49,22 +49,22 @@ mod tests {
     use crate::Metric;
 
     #[test]
-    fn the_majority_is_of_the_scored_set() {
+    fn majority_class_of_the_scored_set() {
         let [a, b, c] = [0, 1, 2].map(Label::Class);
-        let scores = majority_baseline(Task::Mnli, &[a, a, b, c]);
+        let scores = majority_baseline(&Task::Mnli, &[a, a, b, c]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.5));
         // Ties go to the lower number, so F1 of class 1 is 0.
-        let scores = majority_baseline(Task::Mrpc, &[b, a, a, b]);
+        let scores = majority_baseline(&Task::Mrpc, &[b, a, a, b]);
         assert_eq!((scores.get(Metric::Accuracy), scores.get(Metric::F1)), (Some(0.5), Some(0.0)));
-        let scores = majority_baseline(Task::Mrpc, &[b, b, a, b]);
+        let scores = majority_baseline(&Task::Mrpc, &[b, b, a, b]);
         assert_eq!(scores.get(Metric::Accuracy), Some(0.75));
         assert_eq!(scores.get(Metric::F1), Some(6.0 / 7.0));
     }
 
     #[test]
-    fn a_constant_score_correlates_with_nothing() {
+    fn a_constant_score_has_correlation_zero() {
         let labels = [1.0, 2.5, 4.3].map(Label::Score);
-        let scores = majority_baseline(Task::Stsb, &labels);
+        let scores = majority_baseline(&Task::Stsb, &labels);
         assert_eq!(scores.get(Metric::Pearson), Some(0.0));
         assert_eq!(scores.get(Metric::Spearman), Some(0.0));
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_is_one_answer_for_all() {
+    fn constant_predictions_are_degenerate() {
         let [a, b] = [0, 1].map(Label::Class);
         assert!(is_degenerate(&[a, a, a]));
         assert!(!is_degenerate(&[a, a, b]));

@@ -19,7 +19,7 @@ pub fn score(task: &Task, predictions: &[Label], labels: &[Label]) -> Scores {
     let value = |&metric: &Metric| match metric {
         Metric::MacroF1 => (metric, macro_f1(predictions, labels)),
         _ => {
-            let answers = Weighted::new(metric, predictions, labels);
+            let answers = WeightedMetric::new(metric, predictions, labels);
             let answers = answers.unwrap_or_else(|| panic!("task {task} has no {metric} of such labels"));
             (metric, answers.value(&vec![1; labels.len()]))
         }
@@ -52,45 +52,55 @@ fn class_of(label: &Label) -> usize {
 
 /// Returns the mean F1 over the classes; classes that occur in neither predictions nor labels are ignored.
 fn macro_f1(predictions: &[Label], labels: &[Label]) -> f64 {
-    check(predictions, labels);
+    check_lengths(predictions, labels);
     let once = vec![1; labels.len()];
     let classes: BTreeSet<usize> = predictions.iter().chain(labels).map(class_of).collect();
-    let sum: f64 = classes.iter().map(|&class| OneClass::new(class, predictions, labels).f1(&once)).sum();
+    let sum: f64 =
+        classes.iter().map(|&class| ClassIndicators::new(class, predictions, labels).f1(&once)).sum();
     sum / classes.len() as f64
 }
 
-fn check(predictions: &[Label], labels: &[Label]) {
+fn check_lengths(predictions: &[Label], labels: &[Label]) {
     assert_eq!(predictions.len(), labels.len(), "one prediction for each label");
     assert!(!labels.is_empty(), "no examples to score");
 }
 
+/// One example's contribution to a ratio of sums, such as the F1 of entities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Added to the numerator.
+    pub numerator: f64,
+    /// Added to the denominator.
+    pub denominator: f64,
+}
+
 /// One run's predictions and labels, prepared for a metric in which example `i` has weight `weights[i]`.
-pub enum Weighted {
+pub(crate) enum WeightedMetric {
     /// 1 for a correct prediction, else 0.
     Accuracy(Vec<u32>),
     /// F1 of class 1: harmonic mean of precision and recall; 0 without true positives.
-    F1(OneClass),
+    F1(ClassIndicators),
     /// Matthews correlation of class 1 with the rest; 0 if predictions or labels are constant.
-    Matthews(OneClass),
-    /// Numerator and denominator of each example, for a ratio of sums; 0 if the sum of the denominators is 0.
-    Share(Vec<(f64, f64)>),
+    Matthews(ClassIndicators),
+    /// Ratio of the sum of the numerators to the sum of the denominators; 0 if the latter is 0.
+    Ratio(Vec<Ratio>),
     /// Pearson correlation; 0 if either side is constant or not finite.
     Pearson { predictions: Vec<f64>, labels: Vec<f64> },
     /// Spearman correlation: Pearson correlation of the ranks, with mean ranks for ties.
-    Spearman { predictions: Ranked, labels: Ranked },
+    Spearman { predictions: TiedRanks, labels: TiedRanks },
     /// Root of the mean of these squared errors.
     RootMean(Vec<f64>),
     /// Mean of these values.
     Mean(Vec<f64>),
 }
 
-impl Weighted {
+impl WeightedMetric {
     /// Prepares a metric; returns `None` if it does not apply to single predictions of this kind.
     ///
     /// # Panics
     /// When the numbers of predictions and labels differ, or are 0.
-    pub fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
-        check(predictions, labels);
+    pub(crate) fn new(metric: Metric, predictions: &[Label], labels: &[Label]) -> Option<Self> {
+        check_lengths(predictions, labels);
         let score = |label: &Label| match label {
             Label::Score(score) => Some(f64::from(*score)),
             Label::Class(_) => None,
@@ -101,11 +111,13 @@ impl Weighted {
                 let right = predictions.iter().zip(labels).map(|(p, l)| u32::from(p == l));
                 Some(Self::Accuracy(right.collect()))
             }
-            (Metric::F1, None, None) => Some(Self::F1(OneClass::new(1, predictions, labels))),
-            (Metric::Matthews, None, None) => Some(Self::Matthews(OneClass::new(1, predictions, labels))),
+            (Metric::F1, None, None) => Some(Self::F1(ClassIndicators::new(1, predictions, labels))),
+            (Metric::Matthews, None, None) => {
+                Some(Self::Matthews(ClassIndicators::new(1, predictions, labels)))
+            }
             (Metric::Pearson, Some(predictions), Some(labels)) => Some(Self::Pearson { predictions, labels }),
             (Metric::Spearman, Some(predictions), Some(labels)) => {
-                let (predictions, labels) = (Ranked::new(&predictions), Ranked::new(&labels));
+                let (predictions, labels) = (TiedRanks::new(&predictions), TiedRanks::new(&labels));
                 Some(Self::Spearman { predictions, labels })
             }
             (Metric::Rmse | Metric::Mae, Some(predictions), Some(labels)) => {
@@ -120,20 +132,20 @@ impl Weighted {
     }
 
     /// Returns the metric with weight `weights[i]` for example `i`.
-    pub fn value(&self, weights: &[u32]) -> f64 {
+    pub(crate) fn value(&self, weights: &[u32]) -> f64 {
         match self {
             Self::Accuracy(right) => count(right, weights) / f64::from(weights.iter().sum::<u32>()),
             Self::F1(class) => class.f1(weights),
             Self::Matthews(class) => class.matthews(weights),
-            Self::Share(parts) => {
-                let sum = |part: fn(&(f64, f64)) -> f64| -> f64 {
-                    parts.iter().zip(weights).map(|(of, &n)| part(of) * f64::from(n)).sum()
+            Self::Ratio(examples) => {
+                let sum = |part: fn(&Ratio) -> f64| -> f64 {
+                    examples.iter().zip(weights).map(|(ratio, &n)| part(ratio) * f64::from(n)).sum()
                 };
-                sum(|of| of.0) / sum(|of| of.1).max(1.0)
+                sum(|ratio| ratio.numerator) / sum(|ratio| ratio.denominator).max(1.0)
             }
-            Self::Pearson { predictions, labels } => pearson_of(predictions, labels, weights),
+            Self::Pearson { predictions, labels } => weighted_pearson(predictions, labels, weights),
             Self::Spearman { predictions, labels } if predictions.finite && labels.finite => {
-                pearson_of(&predictions.ranks(weights), &labels.ranks(weights), weights)
+                weighted_pearson(&predictions.ranks(weights), &labels.ranks(weights), weights)
             }
             Self::Spearman { .. } => 0.0,
             Self::RootMean(squares) => weighted_mean(squares, weights).sqrt(),
@@ -154,13 +166,13 @@ fn count(flags: &[u32], weights: &[u32]) -> f64 {
 }
 
 /// Examples where a class is predicted, where it is the label, and where it is both.
-pub struct OneClass {
+pub(crate) struct ClassIndicators {
     predicted: Vec<u32>,
     labelled: Vec<u32>,
     both: Vec<u32>,
 }
 
-impl OneClass {
+impl ClassIndicators {
     fn new(class: usize, predictions: &[Label], labels: &[Label]) -> Self {
         let flags = |of: &[Label]| -> Vec<u32> {
             of.iter().map(|label| u32::from(*label == Label::Class(class))).collect()
@@ -184,7 +196,7 @@ impl OneClass {
 }
 
 /// Returns the weighted Pearson correlation of pairs.
-fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
+fn weighted_pearson(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
     let weight = |at: usize| f64::from(weights[at]);
     // For equal values, rounding errors in the mean would leave noise to correlate with.
     let is_constant = |values: &[f64]| {
@@ -209,13 +221,13 @@ fn pearson_of(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64 {
 }
 
 /// Sorted values, so that the ranks of a resample need no sorting.
-pub struct Ranked {
+pub(crate) struct TiedRanks {
     /// Examples sorted by value, with ties grouped.
     ties: Vec<Vec<usize>>,
     finite: bool,
 }
 
-impl Ranked {
+impl TiedRanks {
     fn new(values: &[f64]) -> Self {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -258,7 +270,7 @@ mod tests {
     }
 
     fn value(metric: Metric, p: Vec<Label>, l: Vec<Label>) -> f64 {
-        Weighted::new(metric, &p, &l).unwrap().value(&vec![1; l.len()])
+        WeightedMetric::new(metric, &p, &l).unwrap().value(&vec![1; l.len()])
     }
 
     fn accuracy(p: &[usize], l: &[usize]) -> f64 {
@@ -292,12 +304,12 @@ mod tests {
     #[test]
     fn confusion_has_labels_in_rows() {
         let [a, b] = [0, 1].map(Label::Class);
-        assert_eq!(confusion(Task::Rte, &[b, b, a, b], &[a, b, a, a]), Some(vec![vec![1, 2], vec![0, 1]]));
-        assert_eq!(confusion(Task::Stsb, &[Label::Score(1.0)], &[Label::Score(2.0)]), None);
+        assert_eq!(confusion(&Task::Rte, &[b, b, a, b], &[a, b, a, a]), Some(vec![vec![1, 2], vec![0, 1]]));
+        assert_eq!(confusion(&Task::Stsb, &[Label::Score(1.0)], &[Label::Score(2.0)]), None);
     }
 
     #[test]
-    fn classes_by_hand() {
+    fn class_metrics_by_hand() {
         // 2 true positives, 1 false positive, 1 false negative, 1 true negative.
         let (p, l) = ([1, 1, 0, 0, 1], [1, 1, 1, 0, 0]);
         close(accuracy(&p, &l), 3.0 / 5.0);
@@ -311,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_majority_of_mrpc_dev() {
+    fn majority_scores_of_mrpc_dev() {
         // 279 of 408 are paraphrases: accuracy .684, F1 2*279/(279+408) = .812.
         let labels: Vec<usize> = (0..408).map(|i| usize::from(i < 279)).collect();
         let ones = [1; 408];
@@ -321,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_is_zero() {
+    fn undefined_metrics_are_zero() {
         close(f1(&[0, 0], &[0, 0]), 0.0);
         close(f1(&[0, 0], &[1, 1]), 0.0);
         close(matthews(&[1, 1], &[1, 1]), 0.0);
@@ -335,7 +347,7 @@ mod tests {
     fn correlations_by_hand() {
         close(pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), 1.0);
         close(spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
-        assert_eq!(Ranked::new(&[5.0, 1.0, 5.0, 0.0]).ranks(&[1; 4]), [3.5, 2.0, 3.5, 1.0]);
+        assert_eq!(TiedRanks::new(&[5.0, 1.0, 5.0, 0.0]).ranks(&[1; 4]), [3.5, 2.0, 3.5, 1.0]);
         // scipy.stats 1.17.1: pearsonr and spearmanr of the same lists.
         let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
         close(pearson(&x, &y), 0.8000946913656627);
@@ -343,11 +355,11 @@ mod tests {
     }
 
     #[test]
-    fn errors_by_hand() {
+    fn regression_errors_by_hand() {
         let (p, l) = ([1.0, 2.0, 4.0], [1.0, 4.0, 3.0]);
         close(value(Metric::Rmse, scores(&p), scores(&l)), (5.0f64 / 3.0).sqrt());
         close(value(Metric::Mae, scores(&p), scores(&l)), 1.0);
-        let errors = Weighted::new(Metric::Mae, &scores(&p), &scores(&l)).unwrap();
+        let errors = WeightedMetric::new(Metric::Mae, &scores(&p), &scores(&l)).unwrap();
         close(errors.value(&[0, 3, 1]), 7.0 / 4.0);
     }
 
@@ -366,7 +378,7 @@ mod tests {
     /// `p = [(v%4!=0)==t for v,t in zip(r[200:400], y)]`; `a = float32([(v%26)/5 for v in r[400:500]])`;
     /// `b = float32([(v%11)/2 + x/2 for v,x in zip(r[500:], a)])`, converted to float64 before `pearsonr`.
     #[test]
-    fn equal_to_scikit_learn_and_scipy() {
+    fn metrics_equal_scikit_learn_and_scipy() {
         let r = numbers();
         let y: Vec<usize> = r[..200].iter().map(|v| usize::from(v % 3 != 0)).collect();
         let p: Vec<usize> =
@@ -380,7 +392,7 @@ mod tests {
         let label = |v: f64| Label::Score(v as f32);
         let b: Vec<Label> = b.map(label).collect();
         let a: Vec<Label> = a.into_iter().map(label).collect();
-        let scores = score(Task::Stsb, &a, &b);
+        let scores = score(&Task::Stsb, &a, &b);
         close(scores.get(Metric::Pearson).unwrap(), 0.5047334346860706);
         close(scores.get(Metric::Spearman).unwrap(), 0.48809408122503223);
     }
@@ -389,14 +401,14 @@ mod tests {
     fn each_task_reports_its_metrics_in_order() {
         let (p, l) = ([Label::Class(1), Label::Class(0)], [Label::Class(1); 2]);
         let names = |task| score(task, &p, &l).iter().map(|(m, _)| m).collect::<Vec<_>>();
-        assert_eq!(names(Task::Rte), [Metric::Accuracy]);
-        assert_eq!(names(Task::Mrpc), [Metric::F1, Metric::Accuracy]);
-        assert_eq!(names(Task::Cola), [Metric::Matthews, Metric::Accuracy]);
+        assert_eq!(names(&Task::Rte), [Metric::Accuracy]);
+        assert_eq!(names(&Task::Mrpc), [Metric::F1, Metric::Accuracy]);
+        assert_eq!(names(&Task::Cola), [Metric::Matthews, Metric::Accuracy]);
     }
 
     #[test]
     #[should_panic(expected = "one prediction for each label")]
-    fn unequal_lengths_are_a_programmers_error() {
+    fn unequal_lengths_panic() {
         accuracy(&[1], &[1, 0]);
     }
 
@@ -405,14 +417,14 @@ mod tests {
         let repeat = |of: &[Label]| -> Vec<Label> {
             of.iter().zip(weights).flat_map(|(x, &times)| vec![*x; times as usize]).collect()
         };
-        for (metric, expected) in score(task, &repeat(answers), &repeat(labels)).iter() {
-            let value = Weighted::new(metric, answers, labels).unwrap().value(weights);
+        for (metric, expected) in score(&task, &repeat(answers), &repeat(labels)).iter() {
+            let value = WeightedMetric::new(metric, answers, labels).unwrap().value(weights);
             assert!((value - expected).abs() < 1e-12, "{metric} {weights:?}: {value} and {expected}");
         }
     }
 
     #[test]
-    fn weights_are_repetitions() {
+    fn weights_equal_repeated_examples() {
         let (answers, labels) = (class(&[1, 1, 0, 0, 1, 0]), class(&[1, 0, 0, 1, 1, 0]));
         let (scores, truth) =
             (scores(&[1.0, 2.0, 2.0, 4.0, 5.0, 0.1]), scores(&[2.0, 1.0, 3.0, 3.0, 5.0, 0.3]));
@@ -424,7 +436,7 @@ mod tests {
             compare(Task::Stsb, &scores, &truth, &weights);
         }
         compare(Task::Sst5, &class(&[4, 2, 3, 0, 1, 1]), &class(&[4, 2, 2, 0, 0, 1]), &[2, 1, 1, 0, 2, 0]);
-        assert!(Weighted::new(Metric::Pearson, &answers, &labels).is_none());
-        assert!(Weighted::new(Metric::Accuracy, &scores, &truth).is_none());
+        assert!(WeightedMetric::new(Metric::Pearson, &answers, &labels).is_none());
+        assert!(WeightedMetric::new(Metric::Accuracy, &scores, &truth).is_none());
     }
 }

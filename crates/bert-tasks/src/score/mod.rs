@@ -1,5 +1,6 @@
-//! Metrics of the tasks, and the majority-class baseline.
+//! Scores predictions with the official metrics: of labels (`metrics.rs`) and of answers (`squad_metrics.rs`), and the
+//! baseline to compare with (`majority_baseline.rs`). [`crate::decode::entities`] counts entities.
 
-pub mod majority_baseline;
-pub mod metrics;
+pub(crate) mod majority_baseline;
+pub(crate) mod metrics;
 pub mod squad_metrics;

@@ -6,38 +6,53 @@ use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_spac
 
 use crate::read::squad::Question;
 
-/// Returns exact match and F1 of the answer to one question, from 0 to 1, by the rules of version 2.0 or 1.1.
+/// The scores of one answer, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QuestionScores {
+    /// 1 if the answer matches a correct answer exactly, else 0.
+    pub exact_match: f64,
+    /// F1 of the words, maximum over the correct answers.
+    pub f1: f64,
+}
+
+/// Returns the scores of the answer to one question by the rules of version 2.0 or 1.1.
 #[must_use]
-pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> (f64, f64) {
+pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> QuestionScores {
     let gold = question.answers.iter().map(|answer| answer.text.as_str());
     if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }
 }
 
-fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {
-    best(gold.map(|gold| {
-        let (gold, given) = (words(gold), words(given));
-        (f64::from(gold == given), overlap(&gold, &given))
-    }))
+fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
+    let given = normalized_words(given);
+    best(gold.map(|gold| compare(&normalized_words(gold), &given)))
 }
 
 /// Scores by the rules of version 2.0: gold answers that normalize to no words are ignored, and two empty answers
 /// match.
-fn version_2<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> (f64, f64) {
-    let given = words(given);
-    let gold: Vec<Vec<String>> = gold.map(words).filter(|words| !words.is_empty()).collect();
+fn version_2<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
+    let given = normalized_words(given);
+    let gold: Vec<Vec<String>> = gold.map(normalized_words).filter(|words| !words.is_empty()).collect();
     if gold.is_empty() {
-        let right = f64::from(given.is_empty());
-        return (right, right);
+        let correct = f64::from(given.is_empty());
+        return QuestionScores { exact_match: correct, f1: correct };
     }
-    best(gold.iter().map(|gold| (f64::from(*gold == given), overlap(gold, &given))))
+    best(gold.iter().map(|gold| compare(gold, &given)))
 }
 
-fn best(scores: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
-    scores.fold((0.0, 0.0), |best, score| (best.0.max(score.0), best.1.max(score.1)))
+fn compare(gold: &[String], given: &[String]) -> QuestionScores {
+    QuestionScores { exact_match: f64::from(gold == given), f1: word_f1(gold, given) }
+}
+
+/// Returns the maximum of each score.
+fn best(scores: impl Iterator<Item = QuestionScores>) -> QuestionScores {
+    scores.fold(QuestionScores::default(), |best, scores| QuestionScores {
+        exact_match: best.exact_match.max(scores.exact_match),
+        f1: best.f1.max(scores.f1),
+    })
 }
 
 /// Returns the F1 of the words that two answers share, counting repeated words.
-fn overlap(gold: &[String], given: &[String]) -> f64 {
+fn word_f1(gold: &[String], given: &[String]) -> f64 {
     let mut left: HashMap<&str, usize> = HashMap::new();
     gold.iter().for_each(|word| *left.entry(word).or_default() += 1);
     let mut same = 0.0;
@@ -55,7 +70,7 @@ fn overlap(gold: &[String], given: &[String]) -> f64 {
 }
 
 /// Returns the words of an answer in lower case, without ASCII punctuation and English articles.
-fn words(answer: &str) -> Vec<String> {
+fn normalized_words(answer: &str) -> Vec<String> {
     let plain: String = answer.to_lowercase().chars().filter(|c| !c.is_ascii_punctuation()).collect();
     let mut kept = String::new();
     let mut word = String::new();
@@ -114,12 +129,17 @@ mod tests {
     ];
 
     #[test]
-    fn scores_are_those_of_the_official_scripts() {
+    fn scores_equal_the_official_scripts() {
+        let pair = |scores: QuestionScores| (scores.exact_match, scores.f1);
         for (gold, given, first, second) in SCORED {
             if let Some(expected) = first {
-                assert_eq!(version_1(gold.iter().copied(), given), *expected, "1.1: {gold:?} {given:?}");
+                assert_eq!(
+                    pair(version_1(gold.iter().copied(), given)),
+                    *expected,
+                    "1.1: {gold:?} {given:?}"
+                );
             }
-            assert_eq!(version_2(gold.iter().copied(), given), *second, "2.0: {gold:?} {given:?}");
+            assert_eq!(pair(version_2(gold.iter().copied(), given)), *second, "2.0: {gold:?} {given:?}");
         }
     }
 }

@@ -4,7 +4,8 @@
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
-use crate::{Label, Metric, Statistics, Weighted};
+use crate::score::metrics::{Ratio, WeightedMetric};
+use crate::{Label, Metric, Statistics};
 
 /// Number of resamples. The 2.5 % points are the 250th values from either end.
 pub(super) const RESAMPLES: usize = 10_000;
@@ -31,7 +32,7 @@ pub struct Interval {
 
 impl Interval {
     /// Formats the interval for a mean over `runs` runs.
-    pub fn of_runs(&self, runs: usize) -> String {
+    pub(crate) fn describe(&self, runs: usize) -> String {
         let Self { metric, low, high, level, .. } = self;
         let over =
             if runs == 1 { "examples; one seed gives no variation over seeds" } else { "examples and seeds" };
@@ -54,22 +55,22 @@ impl Interval {
 /// # Panics
 /// When there are no runs or no labels, or a run has a different number of answers.
 pub fn confidence_interval(metric: Metric, labels: &[Label], runs: &[&[Label]]) -> Option<Interval> {
-    let runs = runs.iter().map(|run| Weighted::new(metric, run, labels)).collect::<Option<Vec<_>>>()?;
+    let runs = runs.iter().map(|run| WeightedMetric::new(metric, run, labels)).collect::<Option<Vec<_>>>()?;
     Some(interval(metric, labels.len(), &runs))
 }
 
 /// Returns the [`confidence_interval`] of a metric that is a ratio of sums over the examples, such as the F1 of
-/// entities, or a mean. For every example `runs` has the numerator and the denominator; for a mean, its score and 1.
+/// entities, or a mean. `runs` has a [`Ratio`] for every example; for a mean, the score divided by 1.
 ///
 /// # Panics
 /// When there are no runs, or their numbers of examples differ.
-pub fn share_interval(metric: Metric, runs: Vec<Vec<(f64, f64)>>) -> Interval {
+pub fn ratio_interval(metric: Metric, runs: Vec<Vec<Ratio>>) -> Interval {
     let examples = runs[0].len();
-    assert!(runs.iter().all(|run| run.len() == examples), "a share for each example");
-    interval(metric, examples, &runs.into_iter().map(Weighted::Share).collect::<Vec<_>>())
+    assert!(runs.iter().all(|run| run.len() == examples), "a ratio for each example");
+    interval(metric, examples, &runs.into_iter().map(WeightedMetric::Ratio).collect::<Vec<_>>())
 }
 
-fn interval(metric: Metric, examples: usize, runs: &[Weighted]) -> Interval {
+fn interval(metric: Metric, examples: usize, runs: &[WeightedMetric]) -> Interval {
     let mut means = resample(examples, &[runs.len()], |weights, drawn| mean(runs, weights, &drawn[0]));
     means.sort_by(f64::total_cmp);
     let (low, high) = percentiles(&means);
@@ -112,7 +113,7 @@ fn draw(stream: &mut Stream, counts: &mut [u32]) {
 }
 
 /// Returns the mean over the drawn runs.
-pub(super) fn mean(runs: &[Weighted], weights: &[u32], drawn: &[u32]) -> f64 {
+pub(super) fn mean(runs: &[WeightedMetric], weights: &[u32], drawn: &[u32]) -> f64 {
     let scores = runs.iter().zip(drawn).filter(|(_, times)| **times > 0);
     let sum: f64 = scores.map(|(run, &times)| f64::from(times) * run.value(weights)).sum();
     sum / runs.len() as f64
@@ -138,7 +139,7 @@ mod tests {
     /// are 50 and 69 (Python: the smallest k with `sum(comb(100, i) * .6**i * .4**(100-i) for i in range(k+1))` at
     /// least .025 and .975), and its standard deviation is `sqrt(.6 * .4 / 100)` = .0490.
     #[test]
-    fn an_accuracy_has_binomial_quantiles() {
+    fn accuracy_interval_has_binomial_quantiles() {
         let (answers, labels) = classes(60, 100);
         let interval = confidence_interval(Metric::Accuracy, &labels, &[&answers]).unwrap();
         assert!(
@@ -149,8 +150,10 @@ mod tests {
         assert!((interval.standard_error - 0.04899).abs() < 0.0018, "{interval:?}");
         assert_eq!(Some(interval), confidence_interval(Metric::Accuracy, &labels, &[&answers]));
         // An accuracy is a ratio with denominator 1 for every example.
-        let shares = answers.iter().map(|answer| (f64::from(*answer == Label::Class(1)), 1.0)).collect();
-        assert_eq!(share_interval(Metric::Accuracy, vec![shares]), interval);
+        let ratio =
+            |answer: &Label| Ratio { numerator: f64::from(*answer == Label::Class(1)), denominator: 1.0 };
+        let ratios = answers.iter().map(ratio).collect();
+        assert_eq!(ratio_interval(Metric::Accuracy, vec![ratios]), interval);
         let (answers, labels) = classes(10, 10);
         let sure = confidence_interval(Metric::Accuracy, &labels, &[&answers]).unwrap();
         assert_eq!((sure.low, sure.high, sure.standard_error), (1.0, 1.0, 0.0));
@@ -159,7 +162,7 @@ mod tests {
     /// The law school data of Efron and Tibshirani (1993), table 3.1: r = .776, and in table 6.1 a bootstrap standard
     /// error of .132 from 3,200 resamples.
     #[test]
-    fn the_correlation_of_the_law_schools() {
+    fn correlation_interval_of_the_law_school_data() {
         let lsat = [576, 635, 558, 578, 666, 580, 555, 661, 651, 605, 653, 575, 545, 572, 594];
         let gpa = [3.39, 3.30, 2.81, 3.03, 3.44, 3.07, 3.00, 3.43, 3.36, 3.13, 3.12, 2.74, 2.76, 2.88, 2.96];
         let lsat: Vec<Label> = lsat.map(|x| Label::Score(x as f32)).to_vec();
@@ -174,7 +177,7 @@ mod tests {
     /// The answers of one run are all right, of the other all wrong. Examples do not matter, and the mean of two drawn
     /// runs is 0, 1/2 and 1 with probability 1/4, 1/2 and 1/4; its standard deviation is `sqrt(1/8)`.
     #[test]
-    fn seeds_are_drawn_too() {
+    fn seeds_are_resampled() {
         let labels = [Label::Class(1); 30];
         let (right, wrong) = (vec![Label::Class(1); 30], vec![Label::Class(0); 30]);
         let interval = confidence_interval(Metric::Accuracy, &labels, &[&right, &wrong]).unwrap();

@@ -35,23 +35,23 @@ pub struct Calibration {
 /// When the numbers of answers, rows and labels differ.
 pub fn calibration(labels: &[Label], answers: &[Label], rows: &[Vec<f32>]) -> Option<Calibration> {
     assert!(labels.len() == answers.len() && labels.len() == rows.len(), "one answer for each label");
-    let mut sums = [(0, 0.0, 0); BINS];
+    // Sums until they are divided by the number of examples.
+    let mut bins = vec![Bin { examples: 0, confidence: 0.0, accuracy: 0.0 }; BINS];
     for ((label, answer), row) in labels.iter().zip(answers).zip(rows) {
         let Label::Class(class) = *answer else { return None };
         let confidence = f64::from(row[class]);
-        let bin = ((confidence * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
-        let (examples, sum, right) = &mut sums[bin];
-        (*examples, *sum, *right) = (*examples + 1, *sum + confidence, *right + usize::from(answer == label));
+        let bin = &mut bins[((confidence * BINS as f64).ceil() as usize).clamp(1, BINS) - 1];
+        bin.examples += 1;
+        bin.confidence += confidence;
+        bin.accuracy += f64::from(answer == label);
     }
-    let filled = sums.into_iter().filter(|(examples, ..)| *examples > 0);
-    let bins: Vec<Bin> = filled
-        .map(|(examples, sum, right)| {
-            let n = examples as f64;
-            Bin { examples, confidence: sum / n, accuracy: right as f64 / n }
-        })
-        .collect();
-    let off = |bin: &Bin| bin.examples as f64 * (bin.accuracy - bin.confidence).abs();
-    let expected_error = bins.iter().map(off).sum::<f64>() / labels.len() as f64;
+    bins.retain(|bin| bin.examples > 0);
+    for bin in &mut bins {
+        bin.confidence /= bin.examples as f64;
+        bin.accuracy /= bin.examples as f64;
+    }
+    let error = |bin: &Bin| bin.examples as f64 * (bin.accuracy - bin.confidence).abs();
+    let expected_error = bins.iter().map(error).sum::<f64>() / labels.len() as f64;
     Some(Calibration { expected_error, bins })
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     /// Computed by hand: confidences .55 and .65 are in the bins up to .6 and .667, .9 (twice) in the bin up to .933.
     #[test]
-    fn the_error_by_hand() {
+    fn expected_calibration_error_by_hand() {
         let class = |of: [usize; 4]| of.map(Label::Class).to_vec();
         let rows = [[0.45, 0.55], [0.35, 0.65], [0.9, 0.1], [0.9, 0.1]].map(|row: [f32; 2]| row.to_vec());
         let found = calibration(&class([1, 0, 0, 1]), &class([1, 1, 0, 0]), &rows).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_have_bins() {
+    fn confidences_0_and_1_have_bins() {
         let rows = [vec![1.0, 0.0], vec![0.0, 1.0]];
         let answers = [Label::Class(0), Label::Class(0)];
         let found = calibration(&[Label::Class(0), Label::Class(0)], &answers, &rows).unwrap();

@@ -7,18 +7,19 @@
 //!
 //! | question | function | file |
 //! |---|---|---|
-//! | what are the scores over the seeds? | [`SeedSummary`] | `summary.rs` |
+//! | what are the scores over the seeds? | [`SeedSummary`] | `seed_summary.rs` |
 //! | what is the confidence interval of the mean score? | [`confidence_interval`] | `bootstrap.rs` |
-//! | is one set of runs better than another? | [`paired_test`] | `paired.rs` |
-//! | do two models differ in the number of correct answers? | [`McNemar`] | `paired.rs` |
+//! | is one set of runs better than another? | [`paired_test`] | `paired_test.rs` |
+//! | do two models differ in the number of correct answers? | [`McNemar`] | `paired_test.rs` |
 //! | is a classifier calibrated? | [`calibration()`] | `calibration.rs` |
 
 mod bootstrap;
 mod calibration;
-pub mod paired_test;
-pub mod seed_summary;
+mod paired_test;
+mod seed_summary;
 
-pub use crate::statistics::paired_test::{McNemar, PairedTest, paired_test};
-pub use crate::statistics::seed_summary::{MetricSummary, SeedRun, SeedSummary};
-pub use bootstrap::{Interval, confidence_interval, share_interval};
+pub use crate::score::metrics::Ratio;
+pub use bootstrap::{Interval, confidence_interval, ratio_interval};
 pub use calibration::{Bin, Calibration, calibration};
+pub use paired_test::{McNemar, PairedTest, paired_test};
+pub use seed_summary::{MetricSummary, SeedRun, SeedSummary, SummaryRow};

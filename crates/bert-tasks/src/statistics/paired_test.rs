@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{LEVEL, RESAMPLES, mean, percentiles, resample};
-use crate::{Label, Metric, Weighted};
+use crate::score::metrics::WeightedMetric;
+use crate::{Label, Metric};
 
 /// The difference of two mean scores, first minus second, with its bootstrap test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,8 +46,8 @@ pub fn paired_test(
     same_seeds: bool,
 ) -> Option<PairedTest> {
     assert!(!same_seeds || first.len() == second.len(), "one run of each for every seed");
-    let prepare = |runs: &[&[Label]]| -> Option<Vec<Weighted>> {
-        runs.iter().map(|run| Weighted::new(metric, run, labels)).collect()
+    let prepare = |runs: &[&[Label]]| -> Option<Vec<WeightedMetric>> {
+        runs.iter().map(|run| WeightedMetric::new(metric, run, labels)).collect()
     };
     let (first, second) = (prepare(first)?, prepare(second)?);
     let groups = if same_seeds { vec![first.len()] } else { vec![first.len(), second.len()] };
@@ -55,14 +56,14 @@ pub fn paired_test(
     });
     differences.sort_by(f64::total_cmp);
     let (low, high) = percentiles(&differences);
-    let once = |runs: &[Weighted]| mean(runs, &vec![1; labels.len()], &vec![1; runs.len()]);
+    let once = |runs: &[WeightedMetric]| mean(runs, &vec![1; labels.len()], &vec![1; runs.len()]);
     Some(PairedTest {
         metric,
         difference: once(&first) - once(&second),
         low,
         high,
         level: LEVEL,
-        p: beyond_zero(&differences),
+        p: two_sided_p_value(&differences),
         resamples: RESAMPLES,
         seeds_paired: same_seeds,
     })
@@ -70,7 +71,7 @@ pub fn paired_test(
 
 /// Returns twice the smaller fraction of the sorted differences on either side of zero. The observed difference counts
 /// as a resample, so the result is never 0 (Davison and Hinkley, Bootstrap Methods and their Application, section 4.2).
-fn beyond_zero(sorted: &[f64]) -> f64 {
+fn two_sided_p_value(sorted: &[f64]) -> f64 {
     // Means of equal scores may differ by a rounding error.
     let tiny = 1e-12;
     let not_above = sorted.partition_point(|difference| *difference <= tiny);
@@ -96,19 +97,19 @@ impl McNemar {
     ///
     /// # Panics
     /// When the numbers of answers and labels differ.
-    pub fn of(labels: &[Label], first: &[Label], second: &[Label]) -> Self {
+    pub fn new(labels: &[Label], first: &[Label], second: &[Label]) -> Self {
         assert!(labels.len() == first.len() && labels.len() == second.len(), "one answer for each label");
         let only = |right: &[Label], wrong: &[Label]| {
             let answers = labels.iter().zip(right.iter().zip(wrong));
             answers.filter(|(label, (right, wrong))| right == label && wrong != label).count()
         };
         let (only_first, only_second) = (only(first, second), only(second, first));
-        Self { only_first, only_second, p: two_sided(only_first, only_second) }
+        Self { only_first, only_second, p: exact_two_sided_p_value(only_first, only_second) }
     }
 }
 
 /// Returns twice the probability of at most `min(a, b)` heads in `a + b` throws of a fair coin, limited to 1.
-fn two_sided(a: usize, b: usize) -> f64 {
+fn exact_two_sided_p_value(a: usize, b: usize) -> f64 {
     let (fewer, all) = (a.min(b), a + b);
     // Use logarithms: 2^-n underflows from n = 1075 on.
     let mut term = -(all as f64) * std::f64::consts::LN_2;
@@ -132,7 +133,7 @@ mod tests {
     /// with probability .15, .05 and .8. The 2.5 % and 97.5 % quantiles of its distribution (100 convolutions in
     /// Python) are .02 and .19, and P(difference <= 0) is .013376.
     #[test]
-    fn the_difference_of_two_models() {
+    fn difference_of_two_models_by_hand() {
         let labels = vec![Label::Class(1); 100];
         let (a, b) = (answers(0..5, 100), answers(5..20, 100));
         let test = paired_test(Metric::Accuracy, &labels, &[&a], &[&b], true).unwrap();
@@ -163,20 +164,20 @@ mod tests {
     /// data, BMC Medical Research Methodology 13 (2013). The other digits are `2 * sum(comb(n, k) for k in range(b +
     /// 1)) / 2**n` in exact integers of Python.
     #[test]
-    fn exact_probabilities() {
-        close(two_sided(6, 16), 220_112.0 / 4_194_304.0);
-        close(two_sided(59, 121), 4.434449263755176e-06);
-        close(two_sided(900, 1100), 8.457089535503927e-06);
-        close(two_sided(0, 5), 0.0625);
-        assert_eq!(two_sided(0, 0), 1.0);
-        assert_eq!(two_sided(7, 7), 1.0);
+    fn mcnemar_p_values_equal_published_ones() {
+        close(exact_two_sided_p_value(6, 16), 220_112.0 / 4_194_304.0);
+        close(exact_two_sided_p_value(59, 121), 4.434449263755176e-06);
+        close(exact_two_sided_p_value(900, 1100), 8.457089535503927e-06);
+        close(exact_two_sided_p_value(0, 5), 0.0625);
+        assert_eq!(exact_two_sided_p_value(0, 0), 1.0);
+        assert_eq!(exact_two_sided_p_value(7, 7), 1.0);
     }
 
     #[test]
-    fn what_both_get_right_or_wrong_does_not_count() {
+    fn mcnemar_ignores_examples_with_equal_outcomes() {
         let class = |of: [usize; 6]| of.map(Label::Class);
         let test =
-            McNemar::of(&class([0, 0, 1, 1, 2, 2]), &class([0, 0, 1, 0, 0, 1]), &class([0, 1, 0, 0, 1, 2]));
+            McNemar::new(&class([0, 0, 1, 1, 2, 2]), &class([0, 0, 1, 0, 0, 1]), &class([0, 1, 0, 0, 1, 2]));
         assert_eq!((test.only_first, test.only_second, test.p), (2, 1, 1.0));
     }
 }

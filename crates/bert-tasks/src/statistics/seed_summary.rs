@@ -32,6 +32,17 @@ pub struct MetricSummary {
     pub statistics: Statistics,
 }
 
+/// A row of the table of a [`SeedSummary`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryRow {
+    /// The seed, the name of the statistic, or `majority`.
+    pub name: String,
+    /// Values in the order of the metrics, as text.
+    pub cells: Vec<String>,
+    /// A remark on the run; may be empty.
+    pub note: &'static str,
+}
+
 /// The summary over seeds. Its `Display` is a table with fractions in per cent; the fields are fractions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeedSummary {
@@ -61,7 +72,7 @@ impl SeedSummary {
     ///
     /// # Panics
     /// When there are no runs.
-    pub fn new(task: Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
+    pub fn new(task: &Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
         let statistics = |metric| {
             let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
             Statistics::of(&runs.iter().map(value).collect::<Vec<f64>>())
@@ -72,7 +83,7 @@ impl SeedSummary {
             .collect();
         let accuracy = metrics.iter().find(|m| m.metric == Metric::Accuracy);
         SeedSummary {
-            task,
+            task: task.clone(),
             examples,
             binomial_standard_error: accuracy.map(|m| binomial_standard_error(m.statistics.mean, examples)),
             interval: None,
@@ -114,8 +125,8 @@ impl SeedSummary {
             let mean = accuracy.statistics.mean;
             if mean <= majority + 2.0 * error {
                 warnings.push(format!(
-                    "The mean accuracy ({:.1} %) is not above the majority class ({:.1} %) by two standard errors of {:.1} %: \
-                     it may be chance.",
+                    "The mean accuracy ({:.1} %) is not above the majority class ({:.1} %) by two standard \
+                     errors of {:.1} %: it may be chance.",
                     100.0 * mean,
                     100.0 * majority,
                     100.0 * error
@@ -130,25 +141,26 @@ impl SeedSummary {
         self.metrics.iter().map(|m| m.metric.heading()).collect()
     }
 
-    /// Returns the table rows for the seeds, their statistics and the majority class: name, values by metric, note.
-    pub fn rows(&self) -> Vec<(String, Vec<String>, &'static str)> {
+    /// Returns the table rows for the seeds, their statistics and the majority class.
+    pub fn rows(&self) -> Vec<SummaryRow> {
         let cells =
             |scores: &Scores| self.metrics.iter().map(|m| m.metric.cell(scores.get(m.metric))).collect();
         let mut rows = Vec::new();
         for run in &self.runs {
             let note = if run.degenerate { "degenerate: one answer for all examples" } else { "" };
-            rows.push((run.seed.to_string(), cells(&run.scores), note));
+            rows.push(SummaryRow { name: run.seed.to_string(), cells: cells(&run.scores), note });
         }
         let mut statistic = |name: &str, value: fn(&Statistics) -> Option<f64>| {
             let values = self.metrics.iter().map(|m| m.metric.cell(value(&m.statistics)));
-            rows.push((name.to_string(), values.collect(), ""));
+            rows.push(SummaryRow { name: name.to_string(), cells: values.collect(), note: "" });
         };
         statistic("mean", |s| Some(s.mean));
         statistic("sd", |s| s.sd);
         statistic("median", |s| Some(s.median));
         statistic("min", |s| Some(s.min));
         statistic("max", |s| Some(s.max));
-        rows.push(("majority".to_string(), cells(&self.majority_baseline), ""));
+        let (name, cells) = ("majority".to_string(), cells(&self.majority_baseline));
+        rows.push(SummaryRow { name, cells, note: "" });
         rows
     }
 }
@@ -165,9 +177,9 @@ impl fmt::Display for SeedSummary {
             writeln!(f, "{}", format!("  {name:<10}{values}  {note}").trim_end())
         };
         row("seed", &headings, "")?;
-        self.rows().iter().try_for_each(|(name, values, note)| row(name, values, note))?;
+        self.rows().iter().try_for_each(|of| row(&of.name, &of.cells, of.note))?;
         if let Some(interval) = &self.interval {
-            writeln!(f, "{}", interval.of_runs(seeds))?;
+            writeln!(f, "{}", interval.describe(seeds))?;
         }
         if let Some(error) = self.binomial_standard_error {
             writeln!(f, "sampling error of one accuracy: {:.1} % (binomial)", 100.0 * error)?;
@@ -188,11 +200,11 @@ mod tests {
     fn summary() -> SeedSummary {
         let runs = vec![run(1, 0.6, false), run(2, 0.52, true), run(3, 0.65, false)];
         let baseline = [(Metric::Accuracy, 0.52)].into_iter().collect();
-        SeedSummary::new(Task::Rte, 100, runs, baseline)
+        SeedSummary::new(&Task::Rte, 100, runs, baseline)
     }
 
     #[test]
-    fn statistics_by_hand() {
+    fn statistics_computed_by_hand() {
         let s = Statistics::of(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!((s.mean, s.median, s.min, s.max), (2.5, 2.5, 1.0, 4.0));
         // Squares 2.25 + .25 + .25 + 2.25 = 5, divided by 3.
@@ -235,11 +247,11 @@ it may be chance."
             warnings[1].starts_with("The mean accuracy (59.0 %) is not above the majority class (52.0 %)")
         );
         let baseline = [(Metric::Accuracy, 0.4)].into_iter().collect();
-        assert!(SeedSummary::new(Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());
+        assert!(SeedSummary::new(&Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());
     }
 
     #[test]
-    fn json_there_and_back() {
+    fn json_round_trip() {
         let summary = summary();
         let json = serde_json::to_string(&summary).unwrap();
         assert!(json.contains(r#""metrics":[{"metric":"accuracy","mean":0.59"#));
@@ -250,7 +262,7 @@ it may be chance."
     fn a_regression_has_no_binomial_error() {
         let scores: Scores = [(Metric::Pearson, 0.5), (Metric::Spearman, 0.4)].into_iter().collect();
         let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
-        let summary = SeedSummary::new(Task::Stsb, 10, vec![run], scores);
+        let summary = SeedSummary::new(&Task::Stsb, 10, vec![run], scores);
         assert_eq!(summary.binomial_standard_error, None);
         assert!(summary.to_string().contains("1 seed\n"));
         assert!(summary.to_string().contains("  sd                 -         -\n"));

@@ -1,5 +1,5 @@
-//! Contains the specification of every task, as data only. `spec.rs` documents the fields, and `tsv.rs` has the columns
-//! of the files.
+//! Contains the specification of every task, as data only. `spec.rs` documents the fields, and `read/glue_tsv.rs` has
+//! the columns of the files.
 
 use super::example::Split;
 use super::spec::{Defaults, Kind, TaskSpec};

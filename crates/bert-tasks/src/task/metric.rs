@@ -149,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_keeps_the_order() {
+    fn json_keeps_the_metric_order() {
         let scores: Scores = [(Metric::F1, 0.5), (Metric::Accuracy, 0.25)].into_iter().collect();
         let json = serde_json::to_string(&scores).unwrap();
         assert_eq!(json, r#"{"f1":0.5,"accuracy":0.25}"#);
         assert_eq!(serde_json::from_str::<Scores>(&json).unwrap(), scores);
-        assert_eq!(scores.to_string(), "f1 0.5000, accuracy 0.2500");
+        assert_eq!(scores.to_string(), "f1 50.0 %, accuracy 25.0 %");
         assert_eq!(scores.get(Metric::Accuracy), Some(0.25));
         assert_eq!(scores.get(Metric::Pearson), None);
         assert!(serde_json::from_str::<Scores>(r#"{"bleu":1}"#).is_err());

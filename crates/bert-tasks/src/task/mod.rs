@@ -1,20 +1,18 @@
-//! Defines the tasks and their names in JSON and messages, and returns the specification of each. `names.rs` parses
-//! the names, `spec.rs` defines the specification, and `catalog.rs` contains it for every task.
+//! Defines the tasks and their names in JSON and messages, and returns the specification of each. `names.rs` parses the
+//! names, `spec.rs` defines the specification, and `catalog.rs` and `table.rs` contain it for every task.
 
 pub(crate) mod catalog;
 pub(crate) mod example;
 pub(crate) mod metric;
 pub(crate) mod names;
 pub(crate) mod spec;
+mod table;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::error::TaskError;
-use crate::task::metric::Metric;
 use crate::task::spec::{Columns, Kind, TaskSpec};
 
 /// A task with published data and an official metric, or a custom table.
@@ -100,14 +98,6 @@ impl Task {
         serializer.serialize_str(self.spec().name)
     }
 
-    /// Returns the task of a table.
-    ///
-    /// # Errors
-    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
-    pub fn table(description: TableDescription) -> Result<Self, TaskError> {
-        TableTask::new(description).map(|table| Task::Table(Arc::new(table)))
-    }
-
     /// Returns the task's specification.
     pub fn spec(&self) -> &TaskSpec {
         match self {
@@ -147,7 +137,7 @@ impl Task {
 
     fn published_or_found(&self, published: &'static [&'static str]) -> impl Iterator<Item = &str> {
         let found = match self {
-            Task::Table(table) => &table.description.labels[..],
+            Task::Table(table) if table.spec.kind == Kind::Classification => &table.description.labels[..],
             _ => &[],
         };
         published.iter().copied().chain(found.iter().map(String::as_str))
@@ -208,28 +198,4 @@ pub struct TableDescription {
 pub struct TableTask {
     description: TableDescription,
     spec: TaskSpec,
-}
-
-impl TableTask {
-    fn new(description: TableDescription) -> Result<Self, TaskError> {
-        let distinct: BTreeSet<&String> = description.columns.iter().collect();
-        if !matches!(description.columns.len(), 0 | 2 | 3)
-            || distinct.len() != description.columns.len()
-            || description.columns.iter().any(String::is_empty)
-        {
-            return Err(TaskError::TableColumns(description.columns));
-        }
-        let (pair, test_has_labels) = (description.columns.len() == 3, description.test_has_labels);
-        let common = TaskSpec { pair, test_has_labels, ..catalog::TABLE };
-        let spec = match description.range {
-            Some((min, max)) => TaskSpec {
-                kind: Kind::Regression { min, max },
-                metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
-                primary: Metric::Pearson,
-                ..common
-            },
-            None => common,
-        };
-        Ok(Self { description, spec })
-    }
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_and_written() {
+    fn names_parse_and_serialize() {
         for task in Task::ALL {
             assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
             let json = serde_json::to_string(&task).unwrap();
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown task \"squid\"; the tasks are rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, \
-             sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table"
+             sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll, swag, table; did you mean `squad`?"
         );
         assert_eq!(error.exit_code(), 2);
         assert!("".parse::<Task>().is_err());

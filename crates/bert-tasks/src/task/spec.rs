@@ -91,12 +91,12 @@ pub struct TaskSpec {
 
 impl TaskSpec {
     /// Returns all possible names of a split's official file; empty if the task does not have the split.
-    pub fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn file_names(&self, split: Split) -> impl Iterator<Item = &'static str> {
         self.files.iter().filter(move |(of, _)| *of == split).map(|(_, name)| *name)
     }
 
     /// Returns whether the task has the split. A table may have any but the second dev and test sets.
-    pub fn has_split(&self, split: Split) -> bool {
+    pub(crate) fn has_split(&self, split: Split) -> bool {
         match self.files {
             [] => matches!(split, Split::Train | Split::Dev | Split::Test),
             _ => self.file_names(split).next().is_some(),
@@ -104,7 +104,7 @@ impl TaskSpec {
     }
 
     /// Returns the name of a sample file that may replace the official one.
-    pub fn sample_file_name(&self, split: Split) -> Option<&'static str> {
+    pub(crate) fn sample_file_name(&self, split: Split) -> Option<&'static str> {
         match split {
             Split::Train if self.samples => Some("train_sample.tsv"),
             Split::Dev if self.samples => Some("dev_sample.tsv"),
@@ -149,7 +149,7 @@ mod tests {
     use crate::Task;
 
     #[test]
-    fn every_spec_is_whole() {
+    fn every_spec_is_consistent() {
         for task in Task::ALL {
             let spec = task.spec();
             assert_eq!(spec.labels.len(), spec.class_names.len(), "{task}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn class_numbers_are_the_reference_order() {
+    fn class_numbers_follow_the_reference() {
         assert_eq!(Task::Rte.spec().labels, ["entailment", "not_entailment"]);
         assert_eq!(Task::Qnli.spec().labels, Task::Rte.spec().labels);
         assert_eq!(Task::Mnli.spec().labels, ["contradiction", "entailment", "neutral"]);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_mnli_and_samples() {
+    fn mnli_has_two_dev_files_and_samples() {
         let mnli = Task::Mnli.spec();
         assert_eq!(mnli.file_names(Split::Dev).next(), Some("dev_matched.tsv"));
         assert_eq!(mnli.file_names(Split::DevMismatched).next(), Some("dev_mismatched.tsv"));

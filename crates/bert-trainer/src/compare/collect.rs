@@ -13,9 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::compare::saved_answers::{check_sets, read_side};
 use crate::error::{Error, FolderProblem};
-use crate::finetune::DEV_LABELS;
+use crate::finetune::{DEV_LABELS, FinetuneReport};
 use crate::run_dir::json_file::exists;
-use crate::run_dir::report_file::ReportFile;
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use bert_tasks::{Label, Statistics};
@@ -33,9 +32,6 @@ const PLACES: [&str; 10] = [
     "device",
     "merge_lora",
 ];
-
-/// Settings that earlier reports lack, with the values that they imply; a missing value is treated the same.
-const NEUTRAL: [(&str, u64); 2] = [("gradient_accumulation_steps", 1), ("subset_seed", 1)];
 
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -61,24 +57,24 @@ pub struct Collection {
 /// When a folder has no report, a report is from another program, the tasks or dev sets differ, a seed occurs twice, or
 /// the predictions of a single configuration cannot be read.
 pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
-    let mut found: Vec<Found> = Vec::new();
+    let mut results: Vec<SavedResult> = Vec::new();
     for folder in folders {
-        let of_folder = read(folder)?;
-        if let Some(first) = found.first() {
-            of_folder.check_same_dev(first)?;
+        let result = read(folder)?;
+        if let Some(first) = results.first() {
+            result.check_same_dev(first)?;
         }
-        match found.iter_mut().find(|group| group.settings == of_folder.settings) {
+        match results.iter_mut().find(|group| group.settings == result.settings) {
             Some(group) => {
-                add_runs(&mut group.dev, of_folder.dev, folder)?;
+                add_runs(&mut group.dev, result.dev, folder)?;
                 group.folders.push(folder.clone());
             }
-            None => found.push(of_folder),
+            None => results.push(result),
         }
     }
-    let all: Vec<Map<String, Value>> = found.iter().map(|group| group.settings.clone()).collect();
+    let all: Vec<Map<String, Value>> = results.iter().map(|group| group.settings.clone()).collect();
     // A setting that a group lacks also counts as a difference.
     let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
-    let mut groups: Vec<Group> = found.into_iter().map(|group| group.with_settings(varies)).collect();
+    let mut groups: Vec<Group> = results.into_iter().map(|group| group.with_settings(varies)).collect();
     groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
     if let [only] = groups.as_mut_slice() {
         add_interval(only)?;
@@ -99,8 +95,8 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
     Ok(())
 }
 
-/// The content of a fine-tuning's report.
-struct Found {
+/// The settings and scores of saved fine-tunings of one configuration.
+struct SavedResult {
     /// The settings that affect the scores; weights and data by digest.
     settings: Map<String, Value>,
     /// The model folder that training started from, for display.
@@ -111,11 +107,11 @@ struct Found {
     dev: SeedSummary,
 }
 
-impl Found {
+impl SavedResult {
     /// Rejects a fine-tuning that was scored on another dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
-        check_sets((first.dev.task, first.dev.examples), (self.dev.task, self.dev.examples), folder)?;
+        check_sets((&first.dev.task, first.dev.examples), (&self.dev.task, self.dev.examples), folder)?;
         let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
         match known && first.dev_digest != self.dev_digest {
             true => {
@@ -147,17 +143,14 @@ fn short(digest: &str) -> Value {
 }
 
 /// Reads the report of a folder.
-fn read(folder: &Path) -> Result<Found, Error> {
-    let file = ReportFile::read(folder)?;
-    let (dev, report) = (file.dev()?, &file.value);
-    let none = || Error::corrupt(&file.path, "\"config\" is missing");
-    let config = report["config"].as_object().ok_or_else(none)?;
-    let mut settings = config.clone();
+fn read(folder: &Path) -> Result<SavedResult, Error> {
+    let report = FinetuneReport::read(folder)?;
+    let mut settings = members(&report.config);
     // Compare defaults by their resolved values.
-    settings.extend(report["resolved"].as_object().cloned().unwrap_or_default());
-    settings.insert("start".to_string(), report["start"].clone());
-    settings.insert("train_examples".to_string(), report["train_examples"].clone());
-    let identity = &report["identity"];
+    settings.extend(members(&report.resolved));
+    let (start, identity) = (report.start.display().to_string(), &report.identity);
+    settings.insert("start".to_string(), start.clone().into());
+    settings.insert("train_examples".to_string(), report.train_examples.into());
     // Earlier reports have paths only.
     if identity.is_object() {
         settings.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
@@ -166,18 +159,15 @@ fn read(folder: &Path) -> Result<Found, Error> {
             settings.insert(contents.to_string(), identity[contents].clone());
         }
     }
-    let decides = |name: &str, value: &Value| {
-        let neutral = NEUTRAL.iter().any(|(of, neutral)| *of == name && value.as_u64() == Some(*neutral));
-        !(PLACES.contains(&name) || neutral || value.is_null())
-    };
-    settings.retain(|name, value| decides(name, value));
-    Ok(Found {
-        settings,
-        start: plain(&report["start"]),
-        dev_digest: report["dev_digest"].as_str().unwrap_or_default().to_string(),
-        folders: vec![folder.to_path_buf()],
-        dev,
-    })
+    settings.retain(|name, value| !(PLACES.contains(&name.as_str()) || value.is_null()));
+    let (dev, dev_digest) = (report.dev, report.dev_digest);
+    Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
+}
+
+/// Returns the members of a struct as in JSON.
+fn members(options: &impl Serialize) -> Map<String, Value> {
+    let options = serde_json::to_value(options).expect("plain data");
+    options.as_object().expect("a struct").clone()
 }
 
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
@@ -187,7 +177,7 @@ fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result
     }
     let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
     runs.sort_by_key(|run| run.seed);
-    *group = SeedSummary::new(group.task, group.examples, runs, group.majority_baseline.clone());
+    *group = SeedSummary::new(&group.task, group.examples, runs, group.majority_baseline.clone());
     Ok(())
 }
 
@@ -252,10 +242,12 @@ mod tests {
             degenerate: accuracy == 0.5,
         });
         let baseline = [(Metric::Accuracy, 0.5)].into_iter().collect();
-        let dev = SeedSummary::new(task, 100, runs.collect(), baseline);
+        let dev = SeedSummary::new(&task, 100, runs.collect(), baseline);
         let config = json!({ "task": task, "seeds": seeds.iter().map(|s| s.0).collect::<Vec<_>>(), "output": name,
             "learning_rate": null, "schedule": "bert" });
-        let report = json!({ "config": config, "resolved": { "learning_rate": rate }, "start": "run", "dev": dev,
+        let resolved = json!({ "num_train_epochs": 3.0, "train_batch_size": 32, "learning_rate": rate,
+            "max_seq_length": 128 });
+        let report = json!({ "config": config, "resolved": resolved, "start": "run", "dev": dev, "runs": [],
             "train_examples": 7 });
         let path = folder.join(name);
         std::fs::create_dir(&path).unwrap();
@@ -316,11 +308,11 @@ mod tests {
         assert_eq!(all.groups[0].settings, [("learning_rate".to_string(), json!(3e-4))].into());
         let text = all.to_string();
         assert!(
-            text.contains("  0.7000       -  0.7000  0.7000      1           0  learning_rate 0.0003\n"),
+            text.contains("    70.0       -    70.0    70.0      1           0  learning_rate 0.0003\n"),
             "{text}"
         );
         assert!(
-            text.contains("  0.5500  0.0707  0.5500  0.6000      2           1  learning_rate 0.00005\n"),
+            text.contains("    55.0     7.1    55.0    60.0      2           1  learning_rate 0.00005\n"),
             "{text}"
         );
         assert!(

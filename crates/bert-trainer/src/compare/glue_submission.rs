@@ -40,10 +40,10 @@ pub fn write_submission(
 ) -> Result<Submission, Error> {
     let mut submission = Submission::default();
     let mut answered = Vec::new();
-    for &task in &crate::compare::glue_table::TASKS {
+    for task in &crate::compare::glue_table::TASKS {
         let mut model = None;
         for (name, examples) in test_sets(task, data)? {
-            let Some(examples) = examples.filter(|_| tasks.contains(&task)) else {
+            let Some(examples) = examples.filter(|_| tasks.contains(task)) else {
                 submission.missing.push(name);
                 continue;
             };
@@ -82,7 +82,7 @@ pub fn write_submission(
 type TestSet = (&'static str, Option<Vec<Example>>);
 
 /// Returns the test sets for a task's model, with their names in the archive; `None` if the file does not exist.
-fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
+fn test_sets(task: &Task, data: &Path) -> Result<Vec<TestSet>, Error> {
     let read = |path: &Path| read_file(task, path, false);
     let mut sets = Vec::new();
     for split in [Split::Test, Split::TestMismatched] {
@@ -96,7 +96,7 @@ fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
         let examples = file.map(|file| read(&file.path)).transpose()?;
         sets.push((name, examples));
     }
-    if task == Task::Mnli {
+    if *task == Task::Mnli {
         let (name, places) = DIAGNOSTIC;
         let mut examples = None;
         for path in places.iter().map(|place| data.join(place)) {
@@ -111,12 +111,11 @@ fn test_sets(task: Task, data: &Path) -> Result<Vec<TestSet>, Error> {
 }
 
 /// Converts answers with output names into the task's labels.
-fn labels(task: Task, answers: Vec<Answer>) -> Vec<Label> {
-    let names = task.spec().class_names;
+fn labels(task: &Task, answers: Vec<Answer>) -> Vec<Label> {
     let one = |answer| match answer {
         Answer::Score { score } => Label::Score(score),
         Answer::Class { label, .. } => {
-            let class = names.iter().position(|name| *name == label);
+            let class = task.class_names().position(|name| name == label);
             Label::Class(class.expect("a model that was tuned for this task"))
         }
     };
@@ -130,7 +129,7 @@ mod tests {
     #[test]
     fn unreadable_test_set_is_not_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let sets = |task: &str| test_sets(task.parse().unwrap(), folder.path());
+        let sets = |task: &str| test_sets(&task.parse().unwrap(), folder.path());
         assert!(sets("mnli").unwrap().iter().all(|(_, examples)| examples.is_none()));
         for (task, name) in [("rte", "RTE/test.tsv"), ("mnli", "AX/diagnostic.tsv")] {
             let path = folder.path().join(name);

@@ -1,10 +1,5 @@
 //! Combines the fine-tunings of one checkpoint on GLUE's nine tasks into one table, next to published scores of a model
-//! of the same size.
-//!
-//! | content | item | file |
-//! |---|---|---|
-//! | the table, from the fine-tunings' reports | [`GlueTable`] | `mod.rs` |
-//! | the archive for GLUE's server, from the models and the test files | [`write_submission`] | `submission.rs` |
+//! of the same size: [`GlueTable`].
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +8,7 @@ use bert_model::BertConfig;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::run_dir::report_file::ReportFile;
+use crate::finetune::FinetuneReport;
 use bert_tasks::statistics::SeedSummary;
 use bert_tasks::{Metric, Task};
 
@@ -50,8 +45,8 @@ fn published(model: &BertConfig) -> Option<(&'static str, &'static str)> {
 }
 
 /// Returns a published model's score for a task, if there is one.
-fn score_of(task: Task, scores: &'static str) -> Option<&'static str> {
-    let at = TASKS.iter().position(|of| *of == task)?;
+fn score_of(task: &Task, scores: &'static str) -> Option<&'static str> {
+    let at = TASKS.iter().position(|of| of == task)?;
     scores.split(' ').nth(at).filter(|score| *score != "-")
 }
 
@@ -88,13 +83,13 @@ impl GlueTable {
     /// When a report is missing, or this program did not write it.
     pub fn read(folder: &Path, tasks: &[Task], model: &BertConfig) -> Result<Self, Error> {
         let published = published(model);
-        let rows = tasks.iter().map(|&task| {
-            let report = ReportFile::read(&folder.join(task.spec().name))?;
+        let rows = tasks.iter().map(|task| {
+            let report = FinetuneReport::read(&folder.join(task.spec().name))?;
             Ok(GlueRow {
-                task,
-                dev: report.dev()?,
-                dev_mismatched: report.summary("dev_mismatched")?,
-                is_sample: report.value["is_sample"].as_bool() == Some(true),
+                task: task.clone(),
+                dev: report.dev,
+                dev_mismatched: report.dev_mismatched,
+                is_sample: report.is_sample,
                 published: published.and_then(|(_, scores)| score_of(task, scores)),
             })
         });
@@ -159,7 +154,7 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_the_task() {
-        let of = |preset, task| score_of(task, published(&BertConfig::preset(preset, 100)).unwrap().1);
+        let of = |preset, task| score_of(&task, published(&BertConfig::preset(preset, 100)).unwrap().1);
         assert_eq!(of(Preset::Tiny, Task::Sst2), Some("83.2"));
         assert_eq!(of(Preset::Mini, Task::Rte), Some("57.9"));
         assert_eq!(of(Preset::Base, Task::Wnli), None);

@@ -2,10 +2,11 @@
 //!
 //! | question | function | file |
 //! |---|---|---|
-//! | what is the summary over the seeds of a job array, or the cells of a grid? | [`collect()`] | `collect.rs` |
-//! | is one fine-tuning better than another? | [`compare()`] | `compare.rs` |
+//! | Which summary do the seeds of a job array have, or the cells of a grid? | [`collect()`] | `collect.rs` |
+//! | Is one fine-tuning better than another? | [`compare()`] | `pairwise.rs` |
+//! | Which scores does a checkpoint reach on GLUE? | [`glue_table`], [`glue_submission`] | |
 //!
-//! `answers.rs` reads the predictions of the runs from their folders.
+//! `saved_answers.rs` reads the predictions of the runs from their folders.
 
 mod collect;
 pub mod glue_submission;

@@ -84,13 +84,13 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let metric = first.task.spec().primary;
     let test = paired(metric, &first, &second)?;
     let side = |answers: &DevAnswers, folders: &[PathBuf]| {
-        let value = |(_, run): &(u64, Vec<Label>)| score(answers.task, run, &answers.labels).get(metric);
+        let value = |(_, run): &(u64, Vec<Label>)| score(&answers.task, run, &answers.labels).get(metric);
         let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
         let seeds = answers.runs.iter().map(|(seed, _)| *seed).collect();
         Side { folders: folders.to_vec(), seeds, statistics: Statistics::of(&values) }
     };
     Ok(Comparison {
-        task: first.task,
+        task: first.task.clone(),
         examples: first.labels.len(),
         mcnemar: if metric == Metric::Accuracy { seed_pairs(&first, &second) } else { Vec::new() },
         first: side(&first, &sides[0]),
@@ -120,7 +120,7 @@ fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
     let pairs = pairs.into_iter().map(|((first_seed, a), (second_seed, b))| SeedPair {
         first_seed: *first_seed,
         second_seed: *second_seed,
-        test: McNemar::of(&first.labels, a, b),
+        test: McNemar::new(&first.labels, a, b),
     });
     pairs.collect()
 }

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use bert_storage::{Locate, read_limited};
 
 use crate::error::{Error, FolderProblem};
-use crate::finetune::DEV_LABELS;
+use crate::finetune::{DEV_LABELS, FinetuneReport};
 use crate::run_dir::json_file::exists;
-use crate::run_dir::report_file::ReportFile;
 use bert_tasks::{Kind, Label, Task};
 
 /// Maximum file size.
@@ -35,21 +34,19 @@ pub(crate) struct DevAnswers {
 /// # Errors
 /// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
 fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
-    let report = ReportFile::read(folder)?;
-    let dev = report.dev()?;
+    let FinetuneReport { dev, dev_digest, .. } = FinetuneReport::read(folder)?;
     if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
         let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
         return Err(Error::Configuration { flag: "paired", reason });
     }
-    let files = Files { task: dev.task, folder: folder.to_path_buf(), examples: dev.examples };
+    let files = Files { task: dev.task.clone(), folder: folder.to_path_buf(), examples: dev.examples };
     let (names, labels) = files.labels()?;
     let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
-        return Err(Error::corrupt(&report.path, "the report has no runs"));
+        return Err(Error::corrupt(&folder.join("report.json"), "the report has no runs"));
     }
-    let digest = report.value["dev_digest"].as_str().unwrap_or_default().to_string();
-    Ok(DevAnswers { task: dev.task, names, labels, runs, digest })
+    Ok(DevAnswers { task: dev.task, names, labels, runs, digest: dev_digest })
 }
 
 /// The files in the output folder of a fine-tuning.
@@ -104,9 +101,7 @@ impl Files {
 
     fn label(&self, file: &str, line: u64, text: &str) -> Result<Label, Error> {
         let label = match self.task.spec().kind {
-            Kind::Classification { labels } => {
-                labels.iter().position(|label| *label == text).map(Label::Class)
-            }
+            Kind::Classification => self.task.labels().position(|label| label == text).map(Label::Class),
             Kind::Regression { .. } => text.parse().ok().map(Label::Score),
             Kind::Spans { .. } | Kind::Tags => None,
         };
@@ -146,13 +141,15 @@ pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
 
 /// Rejects scores on different tasks or on sets of different sizes.
 pub(crate) fn check_sets(
-    (first_task, first_examples): (Task, usize),
-    (task, examples): (Task, usize),
+    (first_task, first_examples): (&Task, usize),
+    (task, examples): (&Task, usize),
     path: &Path,
 ) -> Result<(), Error> {
     match (task, examples) == (first_task, first_examples) {
         true => Ok(()),
         false => {
+            let (task, first_task) = (task.clone(), first_task.clone());
+            let (task, first_task) = (task.clone(), first_task.clone());
             let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
             Err(problem.located(path).into())
         }
@@ -166,7 +163,7 @@ pub(crate) fn check_same(
     second: &DevAnswers,
     path: &Path,
 ) -> Result<(), Error> {
-    check_sets((first.task, first.labels.len()), (second.task, second.labels.len()), path)?;
+    check_sets((&first.task, first.labels.len()), (&second.task, second.labels.len()), path)?;
     let other = |difference: String| {
         Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
     };

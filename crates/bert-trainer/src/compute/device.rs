@@ -132,7 +132,8 @@ impl DeviceName {
 fn open_cuda(index: usize) -> Result<Device, Error> {
     use burn::tensor::{Distribution, Tensor};
 
-    let unavailable = |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index).to_string(), reason };
+    let unavailable =
+        |reason: String| Error::DeviceUnavailable { device: DeviceName::Cuda(index).to_string(), reason };
     let opened = bert_data::parquet::catch_panic::catch_panic(|| {
         let device = Device::cuda(index);
         let x = Tensor::<2>::random([8, 8], Distribution::Default, &device);
@@ -163,7 +164,7 @@ mod tests {
 
     #[cfg(not(feature = "cuda"))]
     #[test]
-    fn a_build_without_cuda_says_how_to_get_it() {
+    fn missing_cuda_names_the_feature() {
         let error = DeviceName::Cuda(0).open().unwrap_err().to_string();
         assert!(error.contains("--features cuda"), "{error}");
     }

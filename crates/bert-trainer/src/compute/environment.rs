@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 /// Returns the program and the processor, as `run.json` records them.
-pub fn environment() -> Value {
+pub(crate) fn environment() -> Value {
     let [bytes, ways, line] = bert_kernels::processor::l1_cache();
     json!({
         "program": concat!("bert-trainer ", env!("CARGO_PKG_VERSION")),

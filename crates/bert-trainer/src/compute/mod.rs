@@ -1,8 +1,9 @@
-//! The device, the precision of matrix products, memory estimates, and tensors on the host.
+//! The device, the precision of matrix products, memory estimates, tensors on the host, and stop requests.
 
 pub mod compute_args;
 pub mod device;
-pub mod environment;
+pub(crate) mod environment;
 pub(crate) mod host_tensors;
 pub mod memory;
 pub mod precision;
+pub(crate) mod stop_flag;

@@ -18,8 +18,7 @@ use bert_kernels::{Compute, Precision, has_bf16_instructions};
 use bert_model::BertConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::device::KernelChoice;
-use crate::compute::device::DeviceName;
+use crate::compute::device::{DeviceName, KernelChoice};
 use crate::error::Error;
 
 /// The precision of matrix products, as on the command line.
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn bf16_that_is_slower_than_f32_is_said() {
+    fn slower_bf16_gives_a_warning() {
         let times = |f32, bf16| {
             let us = std::time::Duration::from_micros;
             slower(ProductTimes { f32: us(f32), bf16: us(bf16) })
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn bf16_is_refused_where_it_is_slow() {
+    fn bf16_is_rejected_where_it_is_slow() {
         use {DeviceName::*, KernelChoice::*, PrecisionChoice::*};
         let refused = |device, kernels, instructions| refusal(Bf16, device, kernels, instructions);
         assert_eq!(refused(Flex, Fused, true), None);

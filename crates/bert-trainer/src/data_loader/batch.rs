@@ -5,77 +5,50 @@ use bert_data::Row;
 use bert_model::{PretrainingInput, PretrainingTargets};
 use burn::tensor::{Device, Tensor};
 
-use crate::compute::host_tensors::{bert_input, int_vector};
+use crate::compute::host_tensors::int_vector;
+use crate::encoding::padded_batch::PaddedBatch;
 
-/// One batch of instances on the host, padded to one length.
+/// One batch of instances on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PretrainingBatch {
-    /// Number of sequences.
-    pub batch_size: usize,
+    /// The sequences, padded to one length.
+    pub padded: PaddedBatch,
     /// Index of its first sequence in the batch that it was split from; 0 for a whole batch.
     pub first_sequence: usize,
-    /// Length every sequence is padded to.
-    pub seq_length: usize,
-    /// Word-piece ids, `[batch_size, seq_length]`, padded with `[PAD]`.
-    pub input_ids: Vec<i32>,
-    /// 1 for real tokens, 0 for padding, `[batch_size, seq_length]`.
-    pub input_mask: Vec<i32>,
-    /// 0 for the first segment and padding, 1 for the second, `[batch_size, seq_length]`.
-    pub segment_ids: Vec<i32>,
     /// Masked positions as `row * seq_length + position`, without padding.
     pub masked_lm_positions: Vec<i32>,
     /// The original ids at those positions.
     pub masked_lm_ids: Vec<i32>,
-    /// 1 where the second segment is a random one, `[batch_size]`.
+    /// 1 where the second segment is a random one, `[rows]`.
     pub next_sentence_labels: Vec<i32>,
 }
 
 impl PretrainingBatch {
     pub(super) fn with_capacity(batch_size: usize, seq_length: usize) -> Self {
-        let cells = batch_size * seq_length;
-        Self {
-            batch_size,
-            seq_length,
-            input_ids: Vec::with_capacity(cells),
-            input_mask: Vec::with_capacity(cells),
-            segment_ids: Vec::with_capacity(cells),
-            ..Self::default()
-        }
+        Self { padded: PaddedBatch::with_capacity(batch_size, seq_length), ..Self::default() }
     }
 
     pub(super) fn push(&mut self, row: Row<'_>, pad_id: i32) {
-        let (start, padding) = (self.input_ids.len(), self.seq_length - row.input_ids.len());
-        self.input_ids.extend(row.input_ids.iter().map(|&id| id as i32));
-        self.input_ids.extend(std::iter::repeat_n(pad_id, padding));
-        self.input_mask.extend(std::iter::repeat_n(1, row.input_ids.len()));
-        self.input_mask.extend(std::iter::repeat_n(0, padding));
-        self.segment_ids.extend(row.segment_ids.iter().map(|&id| i32::from(id)));
-        self.segment_ids.extend(std::iter::repeat_n(0, padding));
-        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| (start as u32 + p) as i32));
+        let start = (self.padded.rows * self.padded.seq_length) as u32;
+        self.padded.push(row.input_ids, row.segment_ids.iter().map(|&id| i32::from(id)), pad_id);
+        self.masked_lm_positions.extend(row.masked_lm_positions.iter().map(|&p| (start + p) as i32));
         self.masked_lm_ids.extend(row.masked_lm_ids.iter().map(|&id| id as i32));
         self.next_sentence_labels.push(i32::from(row.next_sentence_label));
     }
 
-    /// Returns the length of the longest sequence.
-    pub(super) fn longest(&self) -> usize {
-        let rows = self.input_mask.chunks(self.seq_length.max(1));
-        rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
-    }
-
     /// Removes padding: cuts every sequence to `length`, which no sequence may exceed.
     pub(super) fn narrow(&mut self, length: usize) {
-        let wide = self.seq_length;
-        for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
-            for row in 1..self.batch_size {
-                cells.copy_within(row * wide..row * wide + length, row * length);
-            }
-            cells.truncate(self.batch_size * length);
-        }
+        let wide = self.padded.seq_length;
+        self.padded.narrow(length);
         for position in &mut self.masked_lm_positions {
             let (row, column) = (*position as usize / wide, *position as usize % wide);
             *position = (row * length + column) as i32;
         }
-        self.seq_length = length;
+    }
+
+    /// Returns the number of sequences.
+    pub fn batch_size(&self) -> usize {
+        self.padded.rows
     }
 
     /// Returns the number of masked-LM targets.
@@ -85,24 +58,19 @@ impl PretrainingBatch {
 
     /// Returns the batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in row order.
     pub fn split(&self, parts: usize) -> Vec<Self> {
-        let bounds = (0..=parts).map(|part| part * self.batch_size / parts);
-        let bounds: Vec<usize> = bounds.collect();
+        let bounds: Vec<usize> = (0..=parts).map(|part| part * self.batch_size() / parts).collect();
         bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| self.rows(w[0], w[1])).collect()
     }
 
     fn rows(&self, from: usize, to: usize) -> Self {
-        let cells = from * self.seq_length..to * self.seq_length;
-        let first_at = |cell: usize| self.masked_lm_positions.partition_point(|&p| (p as usize) < cell);
-        let targets = first_at(cells.start)..first_at(cells.end);
+        let first_cell = |row: usize| (row * self.padded.seq_length) as i32;
+        let first_at = |row: usize| self.masked_lm_positions.partition_point(|&p| p < first_cell(row));
+        let targets = first_at(from)..first_at(to);
         let masked_lm_positions = self.masked_lm_positions[targets.clone()].iter();
         Self {
-            batch_size: to - from,
+            padded: self.padded.slice(from..to),
             first_sequence: self.first_sequence + from,
-            seq_length: self.seq_length,
-            input_ids: self.input_ids[cells.clone()].to_vec(),
-            input_mask: self.input_mask[cells.clone()].to_vec(),
-            segment_ids: self.segment_ids[cells.clone()].to_vec(),
-            masked_lm_positions: masked_lm_positions.map(|p| p - cells.start as i32).collect(),
+            masked_lm_positions: masked_lm_positions.map(|p| p - first_cell(from)).collect(),
             masked_lm_ids: self.masked_lm_ids[targets].to_vec(),
             next_sentence_labels: self.next_sentence_labels[from..to].to_vec(),
         }
@@ -110,9 +78,8 @@ impl PretrainingBatch {
 
     /// Returns the model's input as tensors.
     pub fn input(&self, device: &Device) -> PretrainingInput {
-        let shape = [self.batch_size, self.seq_length];
         PretrainingInput {
-            bert: bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device),
+            bert: self.padded.input(device),
             masked_lm_positions: int_vector(&self.masked_lm_positions, device),
         }
     }
@@ -135,12 +102,14 @@ mod tests {
 
     fn batch() -> PretrainingBatch {
         PretrainingBatch {
-            batch_size: 3,
+            padded: PaddedBatch {
+                rows: 3,
+                seq_length: 2,
+                input_ids: vec![1, 2, 3, 4, 5, 6],
+                input_mask: vec![1; 6],
+                segment_ids: vec![0, 1, 0, 1, 0, 1],
+            },
             first_sequence: 0,
-            seq_length: 2,
-            input_ids: vec![1, 2, 3, 4, 5, 6],
-            input_mask: vec![1; 6],
-            segment_ids: vec![0, 1, 0, 1, 0, 1],
             masked_lm_positions: vec![1, 2, 4, 5],
             masked_lm_ids: vec![20, 30, 50, 60],
             next_sentence_labels: vec![0, 1, 0],
@@ -148,33 +117,35 @@ mod tests {
     }
 
     #[test]
-    fn micro_batches_hold_every_row_and_target_once() {
+    fn micro_batches_have_every_row_and_target_once() {
         let parts = batch().split(2);
-        assert_eq!(parts.iter().map(|part| part.batch_size).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(parts.iter().map(PretrainingBatch::batch_size).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(parts.iter().map(|part| part.first_sequence).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(parts[0].masked_lm_positions, [1]);
         assert_eq!(parts[1].masked_lm_positions, [0, 2, 3]);
         assert_eq!(parts[1].masked_lm_ids, [30, 50, 60]);
-        assert_eq!(parts[1].input_ids, [3, 4, 5, 6]);
+        assert_eq!(parts[1].padded.input_ids, [3, 4, 5, 6]);
         assert_eq!(batch().split(1), [batch()]);
         assert_eq!(batch().split(7).len(), 3);
     }
 
     /// Compares the targets of each part with a search through all targets.
     #[test]
-    fn targets_are_found_by_their_places() {
+    fn split_keeps_the_targets_of_each_row() {
         let mut random = Stream::new(1, Domain::Test, &[]);
         for _ in 0..50 {
             let (batch_size, seq_length) = (1 + random.below(40), 1 + random.below(9));
             let cells = (0..(batch_size * seq_length) as i32).collect::<Vec<_>>();
             let chosen: Vec<i32> = cells.iter().copied().filter(|_| random.below(3) == 0).collect();
             let batch = PretrainingBatch {
-                batch_size,
+                padded: PaddedBatch {
+                    rows: batch_size,
+                    seq_length,
+                    input_ids: cells.clone(),
+                    input_mask: cells.clone(),
+                    segment_ids: cells.clone(),
+                },
                 first_sequence: 0,
-                seq_length,
-                input_ids: cells.clone(),
-                input_mask: cells.clone(),
-                segment_ids: cells.clone(),
                 masked_lm_ids: chosen.iter().map(|p| p + 1000).collect(),
                 masked_lm_positions: chosen,
                 next_sentence_labels: vec![0; batch_size],
@@ -182,9 +153,9 @@ mod tests {
             for parts in [1, 2, 3, batch_size, 2 * batch_size] {
                 let mut first = 0;
                 let split = batch.split(parts);
-                assert!(split.iter().all(|part| part.batch_size <= batch_size.div_ceil(parts)));
+                assert!(split.iter().all(|part| part.batch_size() <= batch_size.div_ceil(parts)));
                 for part in &split {
-                    let cells = first..first + (part.batch_size * seq_length) as i32;
+                    let cells = first..first + (part.batch_size() * seq_length) as i32;
                     let all = batch.masked_lm_positions.iter().copied();
                     let (positions, ids): (Vec<i32>, Vec<i32>) =
                         all.filter(|p| cells.contains(p)).map(|p| (p - first, p + 1000)).unzip();

@@ -62,7 +62,7 @@ impl World {
 
     fn loader_of_blocks(&self, blocks: u64, seed: u64, buckets: usize) -> DataLoader {
         let loader = DataLoader::open(&self.at("documents"), seed).unwrap();
-        with_blocks(blocks, loader).with_length_buckets(buckets, BATCH)
+        with_blocks(blocks, loader.with_length_buckets(buckets, BATCH))
     }
 }
 
@@ -84,15 +84,15 @@ type Instance = (Vec<i32>, i32, Vec<(i32, i32)>);
 /// Returns the tokens, the label and the masks of each row of a batch, without padding.
 fn rows(batch: &PretrainingBatch) -> Vec<Instance> {
     let row = |at: usize| {
-        let cells = at * batch.seq_length..(at + 1) * batch.seq_length;
-        let real = batch.input_mask[cells.clone()].iter().filter(|&&real| real == 1).count();
-        let tokens = batch.input_ids[cells.start..cells.start + real].to_vec();
+        let cells = at * batch.padded.seq_length..(at + 1) * batch.padded.seq_length;
+        let real = batch.padded.input_mask[cells.clone()].iter().filter(|&&real| real == 1).count();
+        let tokens = batch.padded.input_ids[cells.start..cells.start + real].to_vec();
         let masks = batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids);
         let masks = masks.filter(|(position, _)| cells.contains(&(**position as usize)));
         let masks = masks.map(|(position, id)| (*position - cells.start as i32, *id)).collect();
         (tokens, batch.next_sentence_labels[at], masks)
     };
-    (0..batch.batch_size).map(row).collect()
+    (0..batch.batch_size()).map(row).collect()
 }
 
 fn of_row(row: Row<'_>) -> Instance {
@@ -134,7 +134,7 @@ fn epochs_are_the_passes_of_the_builder() {
 /// Checks that the first segment of every pair (the whole pair with a random next segment) is text of the block: five
 /// blocks give about as many instances as one, and no two epochs are the same.
 #[test]
-fn blocks_show_the_whole_text() {
+fn blocks_cover_the_whole_text() {
     let world = World::new(40);
     let epoch = |blocks: u64, epoch: u64| {
         let mut loader = world.loader_of_blocks(blocks, SEED, 1);
@@ -159,10 +159,10 @@ fn blocks_have_every_row_group_once() {
     for (groups, blocks) in [(1, 1), (8, 5), (8, 8), (1 << 40, 1 << 20)] {
         let division = Blocks { groups, blocks };
         let some = if blocks > 100 { 100 } else { blocks };
-        let places: Vec<_> = (0..some).map_while(|block| division.range(block)).collect();
-        assert_eq!(places.len() as u64, some);
-        assert!(places[0].start == 0 && places.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(places.iter().all(|position| position.end > position.start));
+        let ranges: Vec<_> = (0..some).map_while(|block| division.range(block)).collect();
+        assert_eq!(ranges.len() as u64, some);
+        assert!(ranges[0].start == 0 && ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(ranges.iter().all(|range| range.end > range.start));
         assert_eq!(division.range(blocks - 1).unwrap().end, groups);
         assert_eq!(division.range(blocks), None);
     }
@@ -171,12 +171,15 @@ fn blocks_have_every_row_group_once() {
 /// A run that stops after any batch sees the same batches when it is resumed, with the position of its checkpoint and
 /// without it.
 #[test]
-fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
+fn resumed_loader_gives_the_same_batches() {
     let world = World::new(23);
     for buckets in [1, 4] {
         let mut loader = world.loader(SEED, buckets);
         let mut batches = Vec::new();
-        while batches.last().is_none_or(|(_, position): &(_, Option<LoaderPosition>)| position.unwrap().epoch < 3) {
+        while batches
+            .last()
+            .is_none_or(|(_, position): &(_, Option<LoaderPosition>)| position.unwrap().epoch < 3)
+        {
             let start = (batches.len() * BATCH) as u64;
             batches.push((loader.batch(start, BATCH).unwrap(), loader.position()));
         }
@@ -210,7 +213,7 @@ fn a_resumed_run_sees_the_batches_of_an_uninterrupted_one() {
 
 /// Checks that the position is used: with a first sample that is one too high, every later sample is one late.
 #[test]
-fn counting_begins_at_the_place() {
+fn counting_starts_at_the_given_position() {
     let world = World::new(23);
     let mut loader = world.loader(SEED, 1);
     loader.batch(400, 1).unwrap();
@@ -257,7 +260,7 @@ fn flip(path: &Path) {
 }
 
 #[test]
-fn damaged_documents_are_found_before_they_are_used() {
+fn corrupt_documents_are_an_error() {
     let world = World::new(23);
     flip(&world.at("documents").join("train-00003-of-00008.parquet"));
     let rows = world.loader(SEED, 1).rows();

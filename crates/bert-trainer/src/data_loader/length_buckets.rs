@@ -64,7 +64,7 @@ mod tests {
     use bert_random::Domain;
 
     #[test]
-    fn whole_batches_are_of_one_bucket_and_every_row_is_there_once() {
+    fn order_keeps_every_row_once() {
         let buckets = LengthBuckets { count: 4, batch_size: 8, longest: 30 };
         let length = |row: u32| 1 + (row as usize * 7) % 30;
         for first in [0, 5, 8, 1000, 1003] {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_to_the_bucket() {
+    fn padding_ends_at_the_bucket() {
         let buckets = LengthBuckets { count: 4, batch_size: 8, longest: 128 };
         for (length, padded) in [(1, 32), (32, 32), (33, 64), (96, 96), (97, 128), (128, 128)] {
             assert_eq!(buckets.padded(length), padded, "{length}");

@@ -48,10 +48,17 @@ enum Samples {
 }
 
 impl Samples {
-    fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
+    fn new(data: &DataSet, seed: u64, buckets: Option<LengthBuckets>) -> Self {
+        match DocumentPasses::new(data.manifest(), data.vocabulary(), seed) {
+            Some(passes) => Self::Documents(Box::new(DocumentSamples::new(data, passes, seed, buckets))),
+            None => Self::Shards(Box::new(ShardSamples::new(data, seed, buckets))),
+        }
+    }
+
+    fn row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         match self {
-            Self::Shards(samples) => samples.row(index, buckets),
-            Self::Documents(samples) => samples.row(index, buckets),
+            Self::Shards(samples) => samples.row(index),
+            Self::Documents(samples) => samples.row(index),
         }
     }
 }
@@ -59,6 +66,7 @@ impl Samples {
 /// A reader of the instances of a data folder, in an order that depends on a seed.
 pub struct DataLoader {
     data: DataSet,
+    seed: u64,
     seq_length: usize,
     buckets: Option<LengthBuckets>,
     samples: Samples,
@@ -83,39 +91,32 @@ impl DataLoader {
         if manifest.instances == 0 {
             return Err(FolderProblem::NoInstances.located(data.folder()).into());
         }
-        let samples = match DocumentPasses::new(manifest, data.vocabulary(), seed) {
-            Some(passes) => Samples::Documents(Box::new(DocumentSamples::new(&data, passes, seed))),
-            None => Samples::Shards(Box::new(ShardSamples::new(&data, seed))),
-        };
         Ok(Self {
+            seed,
             seq_length: manifest.config.max_seq_length,
+            buckets: None,
+            samples: Samples::new(&data, seed, None),
             stored: StoredRows::new(&data),
             data,
-            buckets: None,
-            samples,
         })
     }
 
     /// Groups sequences of similar length into batches: the lengths are divided into `buckets` equal ranges, and a
     /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
     /// size: samples are ordered for batches that begin at its multiples.
-    pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
-        let longest = self.seq_length;
-        let wanted = LengthBuckets { count: buckets, batch_size: batch_size.max(1), longest };
-        self.buckets = (buckets > 1).then_some(wanted);
-        // Discard the block in memory: it has the old order.
-        match &mut self.samples {
-            Samples::Shards(samples) => samples.open = None,
-            Samples::Documents(samples) => samples.block = None,
-        }
-        self
+    #[must_use]
+    pub fn with_length_buckets(self, buckets: usize, batch_size: usize) -> Self {
+        let (batch_size, longest) = (batch_size.max(1), self.seq_length);
+        let buckets = (buckets > 1).then_some(LengthBuckets { count: buckets, batch_size, longest });
+        Self { samples: Samples::new(&self.data, self.seed, buckets), buckets, ..self }
     }
 
-    /// Starts at a position that [`DataLoader::position`] returned for the same folder, seed and buckets. This changes no
-    /// batch: it only saves counting the samples before the position.
-    pub fn starting_at(mut self, place: Option<LoaderPosition>) -> Self {
+    /// Starts at a position that [`DataLoader::position`] returned for the same folder, seed and buckets. This does not
+    /// change any batch: it only saves counting the samples before the position. Set the buckets first.
+    #[must_use]
+    pub fn starting_at(mut self, position: Option<LoaderPosition>) -> Self {
         if let Samples::Documents(samples) = &mut self.samples {
-            samples.start = place.unwrap_or_default();
+            samples.start = position.unwrap_or_default();
         }
         self
     }
@@ -201,10 +202,10 @@ impl DataLoader {
         let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
         let pad_id = self.data.vocabulary().pad_id() as i32;
         for index in start..start + size as u64 {
-            batch.push(self.samples.row(index, self.buckets.as_ref())?, pad_id);
+            batch.push(self.samples.row(index)?, pad_id);
         }
         if let Some(buckets) = &self.buckets {
-            batch.narrow(buckets.padded(batch.longest()));
+            batch.narrow(buckets.padded(batch.padded.longest()));
         }
         Ok(batch)
     }
@@ -221,6 +222,20 @@ impl DataLoader {
             batch.push(self.stored.row(index)?, pad_id);
         }
         Ok(batch)
+    }
+
+    /// Returns the first `limit` instances of the folder, or all of them, in stored order, in batches of `batch_size`.
+    ///
+    /// # Errors
+    /// Same as [`DataLoader::batch`], for each batch.
+    pub(crate) fn stored_batches(
+        &mut self,
+        limit: Option<u64>,
+        batch_size: usize,
+    ) -> impl Iterator<Item = Result<PretrainingBatch, Error>> {
+        let end = limit.unwrap_or(u64::MAX).min(self.rows());
+        let starts = (0..end).step_by(batch_size);
+        starts.map(move |start| self.stored(start, end.min(start + batch_size as u64)))
     }
 
     /// Returns one instance of the folder, as [`DataLoader::stored`] puts it into batches.

@@ -17,7 +17,7 @@ type Loaded = Result<(PretrainingBatch, Option<LoaderPosition>), Error>;
 pub struct Prefetcher {
     batches: Option<Receiver<Loaded>>,
     thread: Option<JoinHandle<()>>,
-    place: Option<LoaderPosition>,
+    position: Option<LoaderPosition>,
 }
 
 impl Prefetcher {
@@ -34,7 +34,7 @@ impl Prefetcher {
                 }
             }
         });
-        Self { batches: Some(batches), thread: Some(thread), place: None }
+        Self { batches: Some(batches), thread: Some(thread), position: None }
     }
 
     /// Returns the next batch, in order.
@@ -51,14 +51,14 @@ impl Prefetcher {
             let panic = thread.join().expect_err("the loader sends a batch for every step");
             resume_unwind(panic);
         };
-        let (batch, place) = loaded?;
-        self.place = place;
+        let (batch, position) = loaded?;
+        self.position = position;
         Ok(batch)
     }
 
     /// Returns the position of the last sample in the most recent batch ([`DataLoader::position`]).
     pub fn position(&self) -> Option<LoaderPosition> {
-        self.place
+        self.position
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) struct ShardSamples {
     first_rows: Vec<u64>,
     /// Maximum number of rows in a block.
     block_rows: u64,
+    buckets: Option<LengthBuckets>,
     /// Generates the masks if the data set has none.
     masks: Option<RowMasker>,
     /// An epoch and the order of its shards.
@@ -40,11 +41,11 @@ pub(super) struct ShardSamples {
     /// Whether each shard's digest has been verified.
     verified: Vec<bool>,
     /// The shard in memory.
-    pub(super) open: Option<OpenShard>,
+    open: Option<OpenShard>,
 }
 
 /// A shard in the order of an epoch.
-pub(super) struct OpenShard {
+struct OpenShard {
     epoch: u64,
     shard: usize,
     reader: ShardFile,
@@ -65,11 +66,12 @@ struct LoadedBlock {
 }
 
 impl ShardSamples {
-    pub(super) fn new(data: &DataSet, seed: u64) -> Self {
+    pub(super) fn new(data: &DataSet, seed: u64, buckets: Option<LengthBuckets>) -> Self {
         let manifest = data.manifest();
         Self {
             data: data.clone(),
             seed,
+            buckets,
             first_rows: manifest.first_rows(),
             block_rows: BLOCK_TOKENS / manifest.config.max_seq_length as u64,
             masks: RowMasker::new(manifest, data.vocabulary(), seed),
@@ -80,7 +82,7 @@ impl ShardSamples {
     }
 
     /// Returns sample number `index` of the run.
-    pub(super) fn row(&mut self, index: u64, buckets: Option<&LengthBuckets>) -> Result<Row<'_>, Error> {
+    pub(super) fn row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         let (epoch, position) =
             (index / self.data.manifest().instances, index % self.data.manifest().instances);
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
@@ -91,7 +93,7 @@ impl ShardSamples {
         let (shard, at) = order.find(position);
         self.open(epoch, shard)?;
         let open = self.open.as_mut().expect("opened above");
-        let (block, at) = open.load(&self.data, self.seed, (at, index), buckets)?;
+        let (block, at) = open.load(&self.data, self.seed, (at, index), self.buckets.as_ref())?;
         let row = block.order[at] as usize;
         let instance = self.first_rows[shard] + block.stored[row];
         Ok(masked(&mut self.masks, block.rows.row(row), epoch, instance))
@@ -252,7 +254,7 @@ mod tests {
 
     /// Reads a shard with several row groups in blocks of one or two.
     #[test]
-    fn every_row_of_a_large_shard_comes_once_in_an_epoch() {
+    fn an_epoch_has_every_row_once() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let words: Vec<String> = (0..60).map(|word| format!("w{word}")).collect();
@@ -276,13 +278,13 @@ mod tests {
         };
         let data = build(&config, &mut |_| {}).unwrap().data_set().unwrap();
         let samples = |block_rows| {
-            let mut samples = ShardSamples::new(&data, 7);
+            let mut samples = ShardSamples::new(&data, 7, None);
             samples.block_rows = block_rows;
             samples
         };
         let rows = data.manifest().instances;
         let row = |samples: &mut ShardSamples, index| -> Vec<u32> {
-            let row = samples.row(index, None).unwrap();
+            let row = samples.row(index).unwrap();
             [row.input_ids, row.masked_lm_positions, row.masked_lm_ids].concat()
         };
         let epoch = |samples: &mut ShardSamples, epoch: u64| -> Vec<Vec<u32>> {

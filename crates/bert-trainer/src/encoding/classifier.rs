@@ -1,18 +1,21 @@
-//! Logits and decisions of a classifier.
+//! Logits and predictions of a classifier.
 
-use bert_model::{Architecture, BertInput, Mode};
+use bert_model::{
+    Architecture, BertForMultipleChoice, BertForSequenceClassification, BertInput, BertWithFeatureHead, Mode,
+};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, activation};
 
 use crate::compute::host_tensors::values;
+use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::encoding::examples::Features;
-use crate::training::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::{Kind, Label};
 
+/// Number of examples in a batch of inference.
 pub(crate) const EVAL_BATCH: usize = 64;
 
 /// BERT with a classification head.
-pub trait Classifier: Architecture {
+pub trait ClassifierModel: Architecture {
     /// Returns the input features of the classifier, `[sequences, features]`; the pooled output by default.
     fn features(&self, input: BertInput, mode: Mode) -> Tensor<2>;
 
@@ -28,8 +31,60 @@ pub trait Classifier: Architecture {
     fn classifier(&mut self) -> &mut Linear;
 }
 
+impl ClassifierModel for BertWithFeatureHead {
+    /// Evaluation mode: the encoder is frozen.
+    fn features(&self, input: BertInput, _mode: Mode) -> Tensor<2> {
+        BertWithFeatureHead::features(self, input)
+    }
+
+    fn features_are_fixed(&self) -> bool {
+        self.has_fixed_features()
+    }
+
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
+}
+
+impl ClassifierModel for BertForSequenceClassification {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.bert.forward(input, mode).pooled_output
+    }
+
+    fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
+        self.classify(features, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
+}
+
+impl ClassifierModel for BertForMultipleChoice {
+    fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        self.bert.forward(input, mode).pooled_output
+    }
+
+    fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {
+        self.choose(features, per_example, mode)
+    }
+
+    fn classifier(&mut self) -> &mut Linear {
+        &mut self.classifier
+    }
+}
+
 /// Returns the class probabilities of every example in order, or the score for a regression.
-pub fn predict<M: Classifier>(model: &M, features: &Features, kind: Kind, device: &Device) -> Vec<Vec<f32>> {
+pub fn predict<M: ClassifierModel>(
+    model: &M,
+    features: &Features,
+    kind: Kind,
+    device: &Device,
+) -> Vec<Vec<f32>> {
     let rows = predict_unless_stopped(model, features, kind, device, &StopFlag::new());
     rows.expect("no signal sets this flag")
 }
@@ -50,7 +105,7 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
 ///
 /// # Errors
 /// [`StopRequested`].
-pub(crate) fn predict_unless_stopped<M: Classifier>(
+pub(crate) fn predict_unless_stopped<M: ClassifierModel>(
     model: &M,
     features: &Features,
     kind: Kind,
@@ -74,4 +129,16 @@ pub(crate) fn predict_unless_stopped<M: Classifier>(
         }
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_lowest_class() {
+        let kind = Kind::Classification;
+        let rows = [vec![0.4, 0.4, 0.2], vec![0.1, 0.2, 0.7]];
+        assert_eq!(decide(&rows, kind), [Label::Class(0), Label::Class(2)]);
+    }
 }

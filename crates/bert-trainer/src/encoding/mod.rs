@@ -1,8 +1,8 @@
-//! Text to model input: tokenized examples, questions and sentences as padded batches.
+//! Text to model input: tokenizes examples, questions and sentences, and pads them to batches.
 
 pub mod classifier;
 pub mod examples;
 pub mod model_tokenizer;
-pub(crate) mod padded_batch;
+pub mod padded_batch;
 pub(crate) mod questions;
 pub(crate) mod sentences;

@@ -1,28 +1,42 @@
 //! Pads sequences of different lengths to one matrix of ids, and groups items into batches by length.
 
+use std::ops::Range;
+
 use bert_model::BertInput;
+use bert_tasks::EncodedPair;
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::bert_input;
-use bert_tasks::EncodedPair;
 
-/// Sequences padded to the longest of them, rounded up to a multiple of 8.
-pub(crate) struct PaddedBatch {
-    rows: usize,
-    /// Length of each row.
-    pub(crate) seq_length: usize,
-    input_ids: Vec<i32>,
-    input_mask: Vec<i32>,
-    segment_ids: Vec<i32>,
+/// Sequences padded to one length, on the host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PaddedBatch {
+    /// Number of sequences.
+    pub rows: usize,
+    /// Length of every row.
+    pub seq_length: usize,
+    /// Word-piece ids, `[rows, seq_length]`, padded with `[PAD]`.
+    pub input_ids: Vec<i32>,
+    /// 1 for real tokens, 0 for padding, `[rows, seq_length]`.
+    pub input_mask: Vec<i32>,
+    /// 0 for the first segment and padding, 1 for the second, `[rows, seq_length]`.
+    pub segment_ids: Vec<i32>,
 }
 
 impl PaddedBatch {
+    /// Creates an empty batch with space for `rows` sequences.
+    pub(crate) fn with_capacity(rows: usize, seq_length: usize) -> Self {
+        let cells = || Vec::with_capacity(rows * seq_length);
+        Self { rows: 0, seq_length, input_ids: cells(), input_mask: cells(), segment_ids: cells() }
+    }
+
     /// Creates a batch of one sequence without padding.
     pub(crate) fn of_one(sequence: &EncodedPair) -> Self {
         Self::new(&[sequence], 0, sequence.input_ids.len())
     }
 
-    /// Pads sequences to at most `max_length`, the number of positions of the model. No sequence may be longer.
+    /// Pads sequences to the longest of them, rounded up to a multiple of 8, but at most to `max_length`, the number of
+    /// positions of the model. No sequence may be longer.
     pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let seq_length = padded_length(sequences.iter().copied(), max_length);
         Self::of_length(sequences, pad_id, seq_length)
@@ -30,24 +44,53 @@ impl PaddedBatch {
 
     /// Pads sequences to `seq_length`. No sequence may be longer.
     pub(crate) fn of_length(sequences: &[&EncodedPair], pad_id: i32, seq_length: usize) -> Self {
-        let cells = sequences.len() * seq_length;
-        let mut batch = Self {
-            rows: sequences.len(),
-            seq_length,
-            input_ids: Vec::with_capacity(cells),
-            input_mask: Vec::with_capacity(cells),
-            segment_ids: Vec::with_capacity(cells),
-        };
+        let mut batch = Self::with_capacity(sequences.len(), seq_length);
         for EncodedPair { input_ids, segment_ids } in sequences {
-            let padding = seq_length - input_ids.len();
-            batch.input_ids.extend(input_ids.iter().map(|&id| id as i32));
-            batch.input_ids.extend(std::iter::repeat_n(pad_id, padding));
-            batch.input_mask.extend(std::iter::repeat_n(1, input_ids.len()));
-            batch.input_mask.extend(std::iter::repeat_n(0, padding));
-            batch.segment_ids.extend(segment_ids.iter().map(|&id| id as i32));
-            batch.segment_ids.extend(std::iter::repeat_n(0, padding));
+            batch.push(input_ids, segment_ids.iter().map(|&id| id as i32), pad_id);
         }
         batch
+    }
+
+    /// Appends a sequence of at most `seq_length` tokens.
+    pub(crate) fn push(&mut self, input_ids: &[u32], segment_ids: impl Iterator<Item = i32>, pad_id: i32) {
+        self.rows += 1;
+        let end = self.rows * self.seq_length;
+        self.input_ids.extend(input_ids.iter().map(|&id| id as i32));
+        self.input_mask.extend(std::iter::repeat_n(1, input_ids.len()));
+        self.segment_ids.extend(segment_ids);
+        self.input_ids.resize(end, pad_id);
+        self.input_mask.resize(end, 0);
+        self.segment_ids.resize(end, 0);
+    }
+
+    /// Returns the length of the longest sequence.
+    pub(crate) fn longest(&self) -> usize {
+        let rows = self.input_mask.chunks(self.seq_length.max(1));
+        rows.map(|row| row.iter().rposition(|&real| real == 1).map_or(0, |last| last + 1)).max().unwrap_or(0)
+    }
+
+    /// Removes padding: cuts every sequence to `length`, which no sequence may exceed.
+    pub(crate) fn narrow(&mut self, length: usize) {
+        let wide = self.seq_length;
+        for cells in [&mut self.input_ids, &mut self.input_mask, &mut self.segment_ids] {
+            for row in 1..self.rows {
+                cells.copy_within(row * wide..row * wide + length, row * length);
+            }
+            cells.truncate(self.rows * length);
+        }
+        self.seq_length = length;
+    }
+
+    /// Returns a copy of these rows.
+    pub(crate) fn slice(&self, rows: Range<usize>) -> Self {
+        let cells = rows.start * self.seq_length..rows.end * self.seq_length;
+        Self {
+            rows: rows.len(),
+            seq_length: self.seq_length,
+            input_ids: self.input_ids[cells.clone()].to_vec(),
+            input_mask: self.input_mask[cells.clone()].to_vec(),
+            segment_ids: self.segment_ids[cells].to_vec(),
+        }
     }
 
     /// Returns the model input, `[rows, seq_length]` each.

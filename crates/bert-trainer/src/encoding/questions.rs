@@ -4,9 +4,9 @@ use bert_model::{BertForQuestionAnswering, Mode};
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::values;
+use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
-use crate::training::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::SpecialIds;
 use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer, WindowScores, answer};
 use bert_tasks::encode::windows::{EncodedQuestion, Window, WindowSettings};

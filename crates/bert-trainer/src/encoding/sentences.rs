@@ -8,9 +8,9 @@ use bert_model::{BertForTokenClassification, Mode};
 use burn::tensor::Device;
 
 use crate::compute::host_tensors::values;
+use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::padded_batch::{PaddedBatch, by_length, padded_length};
-use crate::training::stop_flag::{StopFlag, StopRequested};
 use bert_tasks::EncodedPair;
 use bert_tasks::read::conll::Sentence;
 
@@ -24,7 +24,7 @@ struct EncodedSentence {
     /// `[CLS] pieces [SEP]`
     encoded: EncodedPair,
     /// Position of the first piece of each word; fewer than the words if the sentence was too long.
-    places: Vec<usize>,
+    first_pieces: Vec<usize>,
 }
 
 impl EncodedSentence {
@@ -36,13 +36,13 @@ impl EncodedSentence {
         max_seq_length: usize,
     ) -> Self {
         let mut input_ids = vec![vocabulary.cls_id()];
-        let mut places = Vec::new();
+        let mut first_pieces = Vec::new();
         for word in &sentence.words {
             let first = input_ids.len();
             if first + 1 >= max_seq_length {
                 break;
             }
-            places.push(first);
+            first_pieces.push(first);
             tokenizer.encode(word, &mut input_ids);
             if input_ids.len() == first {
                 input_ids.push(vocabulary.unk_id());
@@ -51,7 +51,7 @@ impl EncodedSentence {
         input_ids.truncate(max_seq_length - 1);
         input_ids.push(vocabulary.sep_id());
         let segment_ids = vec![0; input_ids.len()];
-        Self { encoded: EncodedPair { input_ids, segment_ids }, places }
+        Self { encoded: EncodedPair { input_ids, segment_ids }, first_pieces }
     }
 }
 
@@ -74,12 +74,12 @@ impl EncodedSentences {
 
     /// Returns the number of words beyond the maximum sequence length, which the model does not see.
     pub(crate) fn beyond(&self, sentence: usize, words: usize) -> usize {
-        words - self.places(sentence).len()
+        words - self.first_pieces(sentence).len()
     }
 
     /// Returns the positions of the first piece of each word in a sentence's sequence.
-    pub(crate) fn places(&self, sentence: usize) -> &[usize] {
-        &self.encoded[sentence].places
+    pub(crate) fn first_pieces(&self, sentence: usize) -> &[usize] {
+        &self.encoded[sentence].first_pieces
     }
 
     /// Returns the length to which a batch of these sentences is padded.
@@ -114,8 +114,8 @@ impl EncodedSentences {
             let padded = self.batch(&batch, self.padded_length(&batch));
             let logits = values(model.forward(padded.input(device), Mode::Eval));
             for (row, &sentence) in batch.iter().enumerate() {
-                for (word, &place) in self.places(sentence).iter().enumerate() {
-                    let at = (row * padded.seq_length + place) * width;
+                for (word, &position) in self.first_pieces(sentence).iter().enumerate() {
+                    let at = (row * padded.seq_length + position) * width;
                     let scores = &logits[at..at + width];
                     let best = (1..width).fold(0, |best, i| if scores[i] > scores[best] { i } else { best });
                     tags[sentence][word] = names[best].clone();
@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_piece_of_every_word_has_a_place() {
+    fn every_word_has_the_position_of_its_first_piece() {
         let sentence = encode(&["Anna", "rows", "\u{200b}", "an"], 128);
         assert_eq!(sentence.encoded.input_ids, [2, 5, 6, 7, 1, 5, 3]);
-        assert_eq!(sentence.places, [1, 3, 4, 5]);
+        assert_eq!(sentence.first_pieces, [1, 3, 4, 5]);
     }
 
     #[test]
@@ -150,6 +150,6 @@ mod tests {
         // With space for two pieces, the second word is dropped, or truncated if its first piece still fits.
         assert_eq!(encode(&["anna", "rows"], 4).encoded.input_ids, [2, 5, 6, 3]);
         let cut = encode(&["rows", "anna"], 4);
-        assert_eq!((cut.encoded.input_ids, cut.places), (vec![2, 7, 5, 3], vec![1, 2]));
+        assert_eq!((cut.encoded.input_ids, cut.first_pieces), (vec![2, 7, 5, 3], vec![1, 2]));
     }
 }

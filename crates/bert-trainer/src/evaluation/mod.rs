@@ -15,10 +15,10 @@ use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::host_tensors::values;
+use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::run_dir::metrics_log::nan_if_null;
-use crate::training::stop_flag::StopFlag;
 
 /// Losses in nats and accuracies in [0, 1] on held-out data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -95,32 +95,32 @@ pub fn evaluate(
     device: &Device,
 ) -> Result<Evaluation, Error> {
     let done = evaluate_unless_stopped(model, loader, batch_size, limit, device, &StopFlag::new())?;
-    Ok(done.expect("nobody sets this flag"))
+    Ok(done.expect("no signal sets this flag"))
 }
 
-/// Evaluates like [`evaluate`]; returns `None` if a stop is requested before the last batch is done.
+/// Evaluates like [`evaluate`], unless a stop is requested before the last batch.
 ///
 /// # Errors
-/// Same as [`evaluate`].
-pub fn evaluate_unless_stopped(
+/// Same as [`evaluate`]; the inner error is [`StopRequested`].
+pub(crate) fn evaluate_unless_stopped(
     model: &BertForPreTraining,
     loader: &mut DataLoader,
     batch_size: usize,
     limit: Option<u64>,
     device: &Device,
     stop: &StopFlag,
-) -> Result<Option<Evaluation>, Error> {
-    let end = limit.unwrap_or(u64::MAX).min(loader.rows());
+) -> Result<Result<Evaluation, StopRequested>, Error> {
+    let data = loader.data().clone();
     let mut sums = EvaluationSums::default();
-    for start in (0..end).step_by(batch_size) {
-        if stop.requested().is_some() {
-            return Ok(None);
+    for batch in loader.stored_batches(limit, batch_size) {
+        if let Err(stopped) = stop.check() {
+            return Ok(Err(stopped));
         }
-        let batch = loader.stored(start, end.min(start + batch_size as u64))?;
+        let batch = batch?;
         let targets = batch.targets(device);
         let part =
             evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
-        let characters = batch.masked_lm_ids.iter().map(|&id| loader.vocabulary().characters(id as u32));
+        let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
         sums.add(&EvaluationSums {
             masked_characters: characters.sum::<usize>() as u64,
             random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
@@ -128,8 +128,8 @@ pub fn evaluate_unless_stopped(
         });
     }
     let evaluation = sums.mean();
-    let pairs = loader.manifest().config.nsp != Nsp::Off;
-    Ok(Some(if pairs { evaluation } else { evaluation.without_next_sentence() }))
+    let has_pairs = data.manifest().config.nsp != Nsp::Off;
+    Ok(Ok(if has_pairs { evaluation } else { evaluation.without_next_sentence() }))
 }
 
 /// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.

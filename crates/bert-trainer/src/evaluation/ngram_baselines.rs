@@ -8,13 +8,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::initialization::bigram_counts::{BigramCounts, Side};
-use crate::training::stop_flag::StopFlag;
 
 /// Maximum number of held-out masked tokens to predict: the standard error of the loss is then below 0.01 nats.
-const MOST_PREDICTIONS: usize = 1 << 18;
+const MAX_PREDICTIONS: usize = 1 << 18;
 
 /// Weight of the unigram prior, in tokens added to the counts of each neighbour.
 const PRIOR: f64 = 500.0;
@@ -43,7 +43,7 @@ pub struct Baseline {
 
 /// A held-out masked token with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Blank {
+struct MaskedToken {
     /// The token before it; `None` if that is masked too.
     left: Option<u32>,
     /// The token after it; `None` if that is masked too.
@@ -74,34 +74,34 @@ pub fn baselines(
         )];
         return Err(Error::Mismatch(differences));
     }
-    let mut blanks = blanks(held_out, instances.unwrap_or(u64::MAX))?;
+    let mut masked_tokens = masked_tokens(held_out, instances.unwrap_or(u64::MAX))?;
     let mut counts = BigramCounts::of_data(train.data(), 1, &StopFlag::new())?;
-    let words = WordFrequencies::new(&counts);
+    let unigram = Unigram::new(&counts);
     Ok(Baselines {
-        predictions: blanks.len() as u64,
-        unigram: words.baseline(&blanks),
-        bigram: Neighbours::new(&mut counts).baseline(&words, &mut blanks),
+        predictions: masked_tokens.len() as u64,
+        unigram: unigram.baseline(&masked_tokens),
+        bigram: Bigram::new(&mut counts).baseline(&unigram, &mut masked_tokens),
     })
 }
 
 /// Returns the masked tokens of the first `instances` instances, in stored order.
-fn blanks(held_out: &mut DataLoader, instances: u64) -> Result<Vec<Blank>, Error> {
+fn masked_tokens(held_out: &mut DataLoader, instances: u64) -> Result<Vec<MaskedToken>, Error> {
     let mask = held_out.vocabulary().mask_id();
-    let mut blanks = Vec::new();
+    let mut masked_tokens = Vec::new();
     for index in 0..instances.min(held_out.rows()) {
         let row = held_out.stored_row(index)?;
         let known = |at: usize| row.input_ids.get(at).copied().filter(|&id| id != mask);
         for (&position, &id) in row.masked_lm_positions.iter().zip(row.masked_lm_ids) {
             let at = position as usize;
             let left = at.checked_sub(1).and_then(known);
-            blanks.push(Blank { left, right: known(at + 1), target: id });
+            masked_tokens.push(MaskedToken { left, right: known(at + 1), target: id });
         }
-        if blanks.len() >= MOST_PREDICTIONS {
-            blanks.truncate(MOST_PREDICTIONS);
+        if masked_tokens.len() >= MAX_PREDICTIONS {
+            masked_tokens.truncate(MAX_PREDICTIONS);
             break;
         }
     }
-    Ok(blanks)
+    Ok(masked_tokens)
 }
 
 /// Returns loss and accuracy from sums over `predictions` masked tokens.
@@ -111,13 +111,13 @@ fn mean(loss: f64, hits: u64, predictions: usize) -> Baseline {
 }
 
 /// Unigram predictor: a token's share of the training text, whatever the context.
-struct WordFrequencies {
+struct Unigram {
     /// Probability of each token of the vocabulary, with add-one smoothing: no token is impossible.
     shares: Vec<f64>,
     most_frequent: u32,
 }
 
-impl WordFrequencies {
+impl Unigram {
     fn new(text: &BigramCounts) -> Self {
         let counts = &text.occurrences;
         // Ties go to the lowest id.
@@ -126,10 +126,10 @@ impl WordFrequencies {
     }
 
     /// Returns the predictor's score.
-    fn baseline(&self, blanks: &[Blank]) -> Baseline {
-        let loss: f64 = blanks.iter().map(|blank| -self.shares[blank.target as usize].ln()).sum();
-        let hits = blanks.iter().filter(|blank| blank.target == self.most_frequent).count();
-        mean(loss, hits as u64, blanks.len())
+    fn baseline(&self, masked_tokens: &[MaskedToken]) -> Baseline {
+        let loss: f64 = masked_tokens.iter().map(|masked| -self.shares[masked.target as usize].ln()).sum();
+        let hits = masked_tokens.iter().filter(|masked| masked.target == self.most_frequent).count();
+        mean(loss, hits as u64, masked_tokens.len())
     }
 }
 
@@ -160,63 +160,63 @@ impl Candidate {
 /// divided by the sum over the vocabulary. Multiplied out, that sum is L R / P over the tokens seen with both
 /// neighbours, plus K times the counts of each neighbour, plus K squared. It is exact and needs no pass over the
 /// vocabulary.
-struct Neighbours {
+struct Bigram {
     /// Tokens that follow each token.
     after: Side,
     /// Tokens that precede each token.
     before: Side,
 }
 
-impl Neighbours {
+impl Bigram {
     fn new(text: &mut BigramCounts) -> Self {
         Self { after: text.side(-1), before: text.side(1) }
     }
 
-    /// Returns the predictor's score; sorts the blanks.
-    fn baseline(&self, words: &WordFrequencies, blanks: &mut [Blank]) -> Baseline {
+    /// Returns the predictor's score; sorts the tokens.
+    fn baseline(&self, unigram: &Unigram, masked_tokens: &mut [MaskedToken]) -> Baseline {
         let weigh = |token: u32, after: f64, before: f64| {
-            let prior = words.shares[token as usize];
+            let prior = unigram.shares[token as usize];
             let weight = (after + PRIOR * prior) * (before + PRIOR * prior) / prior;
             Candidate { weight, token }
         };
         // Sorted by left neighbour, so that the counts after each are spread over the vocabulary once.
-        blanks.sort_unstable();
-        let mut after = vec![0.0; words.shares.len()];
+        masked_tokens.sort_unstable();
+        let mut after = vec![0.0; unigram.shares.len()];
         let (mut loss, mut hits) = (0.0, 0);
-        for group in blanks.chunk_by(|a, b| a.left == b.left) {
-            let left = beside(&self.after, group[0].left);
+        for group in masked_tokens.chunk_by(|a, b| a.left == b.left) {
+            let left = counts_at(&self.after, group[0].left);
             let mut left_total = 0.0;
             // The best of the tokens that never precede the right neighbour. Tokens that do are underestimated here, so
             // they cannot replace a better one.
-            let mut best_without_right = weigh(words.most_frequent, 0.0, 0.0);
+            let mut best_without_right = weigh(unigram.most_frequent, 0.0, 0.0);
             for &(token, count) in left {
                 after[token as usize] = f64::from(count);
                 left_total += f64::from(count);
                 best_without_right = best_without_right.or(weigh(token, f64::from(count), 0.0));
             }
-            for blank in group {
+            for masked in group {
                 let (mut total, mut best) = (PRIOR * (left_total + PRIOR), best_without_right);
                 let mut before_target = 0.0;
-                for &(token, count) in beside(&self.before, blank.right) {
+                for &(token, count) in counts_at(&self.before, masked.right) {
                     let (after, before) = (after[token as usize], f64::from(count));
-                    total += before * (PRIOR + after / words.shares[token as usize]);
+                    total += before * (PRIOR + after / unigram.shares[token as usize]);
                     best = best.or(weigh(token, after, before));
-                    if token == blank.target {
+                    if token == masked.target {
                         before_target = before;
                     }
                 }
-                let target = weigh(blank.target, after[blank.target as usize], before_target);
+                let target = weigh(masked.target, after[masked.target as usize], before_target);
                 loss += (total / target.weight).ln();
-                hits += u64::from(best.token == blank.target);
+                hits += u64::from(best.token == masked.target);
             }
             left.iter().for_each(|&(token, _)| after[token as usize] = 0.0);
         }
-        mean(loss, hits, blanks.len())
+        mean(loss, hits, masked_tokens.len())
     }
 }
 
 /// Returns the counts at a neighbour; empty if the neighbour is unknown.
-fn beside(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
+fn counts_at(side: &Side, neighbour: Option<u32>) -> &[(u32, u32)] {
     neighbour.map_or(&[], |id| side.tokens(id as usize))
 }
 
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(baselines, Baselines { predictions: 3, unigram: baseline, bigram: baseline });
     }
 
-    /// Computes the definition directly: a table of all pairs and a sum over the vocabulary for every blank.
-    fn dense(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+    /// Computes the definition directly: a table of all pairs and a sum over the vocabulary for every masked token.
+    fn dense(vocabulary: usize, texts: &[Vec<u32>], masked_tokens: &[MaskedToken]) -> Baseline {
         let mut single = vec![1.0; vocabulary];
         let mut pairs = vec![vec![0.0; vocabulary]; vocabulary];
         for text in texts {
@@ -246,23 +246,23 @@ mod tests {
         let total: f64 = single.iter().sum();
         let p: Vec<f64> = single.iter().map(|count| count / total).collect();
         let (mut loss, mut hits) = (0.0, 0);
-        for blank in blanks {
+        for masked in masked_tokens {
             let mut q = p.clone();
             for (t, q) in q.iter_mut().enumerate() {
-                if let Some(left) = blank.left {
+                if let Some(left) = masked.left {
                     let row = &pairs[left as usize];
                     *q *= (row[t] + 500.0 * p[t]) / (row.iter().sum::<f64>() + 500.0) / p[t];
                 }
-                if let Some(right) = blank.right {
+                if let Some(right) = masked.right {
                     let column: Vec<f64> = pairs.iter().map(|row| row[right as usize]).collect();
                     *q *= (column[t] + 500.0 * p[t]) / (column.iter().sum::<f64>() + 500.0) / p[t];
                 }
             }
-            loss -= (q[blank.target as usize] / q.iter().sum::<f64>()).ln();
+            loss -= (q[masked.target as usize] / q.iter().sum::<f64>()).ln();
             let best = (0..vocabulary).rev().max_by(|&a, &b| q[a].total_cmp(&q[b])).unwrap();
-            hits += u64::from(best == blank.target as usize);
+            hits += u64::from(best == masked.target as usize);
         }
-        mean(loss, hits, blanks.len())
+        mean(loss, hits, masked_tokens.len())
     }
 
     fn counted(vocabulary: usize, texts: &[Vec<u32>]) -> BigramCounts {
@@ -271,68 +271,69 @@ mod tests {
         counts
     }
 
-    fn sparse(vocabulary: usize, texts: &[Vec<u32>], blanks: &[Blank]) -> Baseline {
+    fn sparse(vocabulary: usize, texts: &[Vec<u32>], masked_tokens: &[MaskedToken]) -> Baseline {
         let mut text = counted(vocabulary, texts);
-        Neighbours::new(&mut text).baseline(&WordFrequencies::new(&text), &mut blanks.to_vec())
+        Bigram::new(&mut text).baseline(&Unigram::new(&text), &mut masked_tokens.to_vec())
     }
 
     #[test]
-    fn the_sparse_sums_are_those_of_the_whole_vocabulary() {
+    fn sparse_sums_equal_sums_over_the_vocabulary() {
         let mut all_hits = 0.0;
         for seed in 0..8 {
             let mut random = Stream::new(seed, Domain::Test, &[]);
             let vocabulary = 5 + random.below(40);
-            // Low ids are frequent; the last third occurs only in blanks, not in the texts.
+            // Low ids are frequent; the last third occurs only as a target, not in the texts.
             let mut id = |most: usize| random.below(most).min(random.below(most)) as u32;
             let texts: Vec<Vec<u32>> = (0..30)
                 .map(|text| (0..text * 40).map(|_| id(vocabulary - vocabulary / 3)).collect())
                 .collect();
-            let blanks: Vec<Blank> = (0..300)
+            let masked_tokens: Vec<MaskedToken> = (0..300)
                 .map(|_| {
                     let mut side = || Some(id(vocabulary)).filter(|&id| id != 1);
-                    Blank { left: side(), right: side(), target: id(vocabulary) }
+                    MaskedToken { left: side(), right: side(), target: id(vocabulary) }
                 })
                 .collect();
-            let (found, expected) = (sparse(vocabulary, &texts, &blanks), dense(vocabulary, &texts, &blanks));
+            let (found, expected) =
+                (sparse(vocabulary, &texts, &masked_tokens), dense(vocabulary, &texts, &masked_tokens));
             assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-10, "{found:?} {expected:?}");
             assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "seed {seed}");
             all_hits += found.masked_lm_accuracy;
         }
-        assert!(all_hits > 0.2, "the guesses are compared on blanks that some of them fit");
+        assert!(all_hits > 0.2, "the some predictions must be correct");
     }
 
     #[test]
-    fn neighbours_tell_what_stands_between_them() {
+    fn bigram_predicts_from_both_neighbours() {
         // 7 occurs only between 1 and 2, 8 only between 3 and 4.
         let texts = vec![[1, 7, 2, 3, 8, 4].repeat(200)];
-        let blank = |left, right, target| Blank { left, right, target };
-        let baseline = |blanks: &[Blank]| sparse(10, &texts, blanks);
-        for blank in [blank(Some(1), Some(2), 7), blank(Some(3), None, 8), blank(None, Some(4), 8)] {
-            let found = baseline(&[blank]);
+        let masked = |left, right, target| MaskedToken { left, right, target };
+        let baseline = |masked_tokens: &[MaskedToken]| sparse(10, &texts, masked_tokens);
+        for masked in [masked(Some(1), Some(2), 7), masked(Some(3), None, 8), masked(None, Some(4), 8)] {
+            let found = baseline(&[masked]);
             assert!(found.masked_lm_loss < 1.0 && found.masked_lm_accuracy == 1.0, "{found:?}");
         }
     }
 
     #[test]
-    fn without_known_neighbours_words_are_guessed_by_frequency() {
+    fn masked_neighbours_leave_the_unigram_prediction() {
         let texts = vec![vec![3, 1, 3, 2, 3, 1]];
-        let blanks = [3, 1, 0].map(|target| Blank { left: None, right: None, target });
-        let found = sparse(5, &texts, &blanks);
-        let expected = WordFrequencies::new(&counted(5, &texts)).baseline(&blanks);
+        let masked_tokens = [3, 1, 0].map(|target| MaskedToken { left: None, right: None, target });
+        let found = sparse(5, &texts, &masked_tokens);
+        let expected = Unigram::new(&counted(5, &texts)).baseline(&masked_tokens);
         assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-12);
         assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy);
     }
 
     #[test]
-    fn every_token_by_its_share() {
+    fn unigram_loss_is_by_share() {
         let mut counts = BigramCounts::new(4, 0);
         counts.add(&[0, 1, 1, 1, 3, 3, 3]);
-        let words = WordFrequencies::new(&counts);
-        let blanks = [1, 1, 2, 3].map(|target| Blank { left: None, right: Some(1), target });
-        let found = words.baseline(&blanks);
+        let unigram = Unigram::new(&counts);
+        let masked_tokens = [1, 1, 2, 3].map(|target| MaskedToken { left: None, right: Some(1), target });
+        let found = unigram.baseline(&masked_tokens);
         // Shares of 2, 4, 1 and 4 elevenths; of the two most frequent tokens the lower id is the guess.
         let expected = (3.0 * (11f64 / 4.0).ln() + 11f64.ln()) / 4.0;
         assert!((found.masked_lm_loss - expected).abs() < 1e-12, "{found:?}");
-        assert_eq!((words.most_frequent, found.masked_lm_accuracy), (1, 0.5));
+        assert_eq!((unigram.most_frequent, found.masked_lm_accuracy), (1, 0.5));
     }
 }

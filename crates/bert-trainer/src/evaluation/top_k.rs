@@ -25,10 +25,9 @@ pub fn top_k_accuracy(
     limit: Option<u64>,
     device: &Device,
 ) -> Result<f64, Error> {
-    let end = limit.unwrap_or(u64::MAX).min(loader.rows());
     let (mut found, mut all) = (0, 0);
-    for start in (0..end).step_by(batch_size) {
-        let batch = loader.stored(start, end.min(start + batch_size as u64))?;
+    for batch in loader.stored_batches(limit, batch_size) {
+        let batch = batch?;
         if batch.masked_lm_ids.is_empty() {
             continue;
         }
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_equal_logits_the_first_goes_before() {
+    fn ties_go_to_the_lowest_id() {
         let logits = [1.0, 3.0, 2.0, 3.0, 0.5];
         assert_eq!([0, 1, 2, 3, 4].map(|label| rank(&logits, label)), [3, 0, 2, 1, 4]);
     }

@@ -7,54 +7,64 @@ use std::path::Path;
 
 use bert_model::BertConfig;
 use bert_pages::markdown;
-use serde_json::Value;
 
 use crate::error::Error;
+use crate::evaluation::EvaluationRecord;
 use crate::initialization::InitializationChoice;
 use crate::pretrain::best_and_average::EVALUATION;
-use crate::run_dir::checkpoint::STATE;
+use crate::pretrain::run_file::{RunFile, RunIdentity};
+use crate::run_dir::checkpoint::{MARKER, STATE, TrainerState};
 use crate::run_dir::identity::RUN;
-use crate::run_dir::json_file::{exists, read_json};
+use crate::run_dir::json_file::{exists, read_record};
 
 /// Returns the step and the identity of the run that wrote this folder: a checkpoint, or its best or averaged weights.
-fn origin(folder: &Path) -> Result<Option<(Value, Value)>, Error> {
+fn origin(folder: &Path) -> Result<Option<(u64, RunIdentity)>, Error> {
     let (state, evaluation) = (folder.join(STATE), folder.join(EVALUATION));
-    if exists(&state)? {
-        let mut state = read_json(&state)?;
-        return Ok(Some((state["step"].take(), state["run"].take())));
+    // transformers' Trainer writes another file of the same name.
+    if exists(&folder.join(MARKER))? {
+        let TrainerState { step, run, .. } = read_record(&state)?;
+        let identity = serde_json::from_value(run).map_err(|error| Error::corrupt(&state, error))?;
+        return Ok(Some((step, identity)));
     }
     let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };
     if !exists(&run)? || !exists(&evaluation)? {
         return Ok(None);
     }
-    Ok(Some((read_json(&evaluation)?["step"].take(), read_json(&run)?["identity"].take())))
+    let (record, run): (EvaluationRecord, RunFile) = (read_record(&evaluation)?, read_record(&run)?);
+    Ok(Some((record.step, run.identity)))
 }
 
 /// Returns the card for a run's model, or for its encoder only; `None` for a folder that was not written by a run.
 pub(crate) fn card_of_checkpoint(folder: &Path, encoder_only: bool) -> Result<Option<String>, Error> {
     let Some((step, run)) = origin(folder)? else { return Ok(None) };
-    let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    let mut rows = vec![("initialization", initialization(&run))];
-    let progress = format!("{} of {} of {} sequences", step, run["steps"], run["batch_size"]);
-    rows.push(("steps", progress));
-    for key in ["learning_rate", "warmup_steps", "schedule", "seed", "precision", "data", "vocabulary"] {
-        rows.push((key, words(&run[key])));
+    let mut rows = vec![
+        ("initialization", initialization(&run)),
+        ("steps", format!("{step} of {} of {} sequences", run.steps, run.batch_size)),
+        ("learning_rate", format!("{:?}", run.learning_rate)),
+        ("warmup_steps", run.warmup_steps.to_string()),
+        ("schedule", run.schedule),
+        ("seed", run.seed.to_string()),
+        ("precision", run.precision),
+        ("data", run.data),
+        ("vocabulary", run.vocabulary),
+    ];
+    let mut objectives = "masked LM and next-sentence prediction";
+    if let Some(rules) = run.data_rules {
+        objectives = match rules.nsp.as_str() {
+            "off" => "masked LM",
+            "sop" => "masked LM and sentence order",
+            _ => objectives,
+        };
+        rows.extend([
+            ("max_seq_length", rules.max_seq_length.to_string()),
+            ("masked_lm_prob", format!("{:?}", rules.masked_lm_prob)),
+            ("nsp", rules.nsp),
+            ("layout", rules.layout),
+            ("masking", rules.masking),
+        ]);
     }
-    for key in ["max_seq_length", "masked_lm_prob", "nsp", "layout", "masking"] {
-        rows.push((key, words(&run["data_rules"][key])));
-    }
-    let what = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
-    let objectives = objectives(&run["data_rules"]);
-    Ok(Some(card(&format!("{what} pre-trained by {objectives}"), encoder_only, &rows)))
-}
-
-/// Returns the objectives of a run, given its data options.
-fn objectives(rules: &Value) -> &'static str {
-    match rules["nsp"].as_str() {
-        Some("off") => "masked LM",
-        Some("sop") => "masked LM and sentence order",
-        _ => "masked LM and next-sentence prediction",
-    }
+    let model = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
+    Ok(Some(card(&format!("{model} pre-trained by {objectives}"), encoder_only, &rows)))
 }
 
 /// Returns the card of fresh weights.
@@ -68,18 +78,20 @@ pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &Be
 }
 
 /// Describes the initial weights of a run.
-fn initialization(run: &Value) -> String {
-    match (run["init_checkpoint"].as_str(), run["initialization"].as_str()) {
+fn initialization(run: &RunIdentity) -> String {
+    match (&run.init_checkpoint, &run.initialization) {
         (Some(digest), _) => format!("a checkpoint, model.safetensors with BLAKE3 {digest}"),
-        (None, choice) => choice.unwrap_or("reference").to_string(),
+        (None, Some(choice)) => choice.clone(),
+        (None, None) => "reference".to_string(),
     }
 }
 
-fn card(what: &str, encoder_only: bool, rows: &[(&str, String)]) -> String {
+/// Returns a card with one row per setting; `model` describes the weights.
+fn card(model: &str, encoder_only: bool, rows: &[(&str, String)]) -> String {
     let task = if encoder_only { "feature-extraction" } else { "fill-mask" };
     let rows = markdown::rows(rows.iter().map(|(key, value)| [*key, value]));
     format!(
-        "---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- bert\n---\n\n# BERT\n\nThis folder holds {what}. \
+        "---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- bert\n---\n\n# BERT\n\nThis folder has {model}. \
          It loads in transformers as it is.\n\n| | |\n|---|---|\n{rows}"
     )
 }

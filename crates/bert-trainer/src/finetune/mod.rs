@@ -12,49 +12,66 @@
 //! predictions.*        the predictions of --predict
 //! ```
 //!
-//! An objective (`objectives/`) defines the data, loss and scores of a task. The loop over steps, seeds and cells is
-//! the same for all objectives and uses [`crate::training::step`], as pre-training does. A configuration has one run per
-//! seed; flags with several values make a loop over configurations ([`grid`]).
+//! The folders follow an example through a run:
+//!
+//! | folder | content |
+//! |---|---|
+//! | `config/` | flags, defaults, the configurations of a grid |
+//! | `data/` | reads the files of a task, holds examples out and tokenizes them (`TaskData`) |
+//! | `run/` | loops over configurations, seeds, epochs and steps; selects the examples of each batch |
+//! | `model/` | the initial model, the micro-batches and the loss of a step (`TaskModel`) |
+//! | `scoring/` | answers and scores of a trained model (`TaskScoring`) |
+//! | `output/` | files of predictions, the best model and `report.json` (`TaskOutput`) |
+//!
+//! Each task implements the four traits. A step (`run/step.rs`) needs only the data and the model of a task, and uses
+//! [`crate::training::step`] as pre-training does. A configuration has one run per seed; flags with several values make
+//! a loop over configurations.
 
-use crate::finetune::config::grid;
 pub mod config;
+pub(crate) mod data;
 mod events;
-pub mod model;
+pub(crate) mod model;
 mod multitask;
-pub(crate) mod objectives;
-mod output;
-pub mod run;
+pub(crate) mod output;
+pub(crate) mod run;
+pub(crate) mod scoring;
+pub(crate) mod setup;
 
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
+use bert_tasks::Kind;
 
-pub use crate::encoding::classifier::{Classifier, decide, predict};
+pub use crate::finetune::config::adapter_args::AdapterKind;
 pub use crate::finetune::config::flag_values::{Choices, Seeds};
-use crate::finetune::config::grid::Cell;
+pub use crate::finetune::config::grid::{CellReport, GridReport};
 pub use crate::finetune::config::resolve::Resolved;
-pub use crate::finetune::model::adapters::{FusionReport, TrainedParameters};
-use crate::finetune::model::initial_model::start_model;
-use crate::finetune::model::pretrained::{Opened, Setup};
-use crate::finetune::objectives::classification::Labels;
-use crate::finetune::objectives::question_answering::Spans;
-use crate::finetune::objectives::token_classification::Tags;
-pub use crate::finetune::output::report::{EpochReport, FinetuneReport, RunReport};
-use crate::finetune::run::fingerprint::{changed_since, identity};
-use crate::finetune::run::grid_search::{run_cells, write_output};
-use crate::finetune::run::resume::SavedRuns;
-pub use config::{AdapterKind, FinetuneConfig, HeadKind, Selection};
-pub use events::{FinetuneEvent, TaskEpoch};
-pub use multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
-use objectives::Objective;
-pub(crate) use output::DEV_LABELS;
-use output::Output;
+pub use crate::finetune::config::{FinetuneConfig, HeadKind, Selection};
+pub use crate::finetune::data::holdout::TrainingParts;
+pub use crate::finetune::events::{FinetuneEvent, TaskEpoch};
+pub use crate::finetune::model::adapters::TrainedParameters;
+pub use crate::finetune::multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
+pub use crate::finetune::output::adapters::FusionReport;
+pub(crate) use crate::finetune::output::folder::DEV_LABELS;
+pub use crate::finetune::output::report::FinetuneReport;
+pub use crate::finetune::run::run_report::{EpochReport, RunReport};
 
 use crate::compute::memory;
 use crate::compute::memory::StepShape;
+use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
+use crate::finetune::config::grid;
+use crate::finetune::config::grid::Cell;
+use crate::finetune::data::classification::Classification;
+use crate::finetune::data::question_answering::QuestionAnswering;
+use crate::finetune::data::token_classification::TokenClassification;
+use crate::finetune::model::initial_model::initial_model;
+use crate::finetune::output::folder::OutputFolder;
+use crate::finetune::output::{TaskOutput, write_output};
+use crate::finetune::run::fingerprint::identity;
+use crate::finetune::run::grid_search::train_grid;
+use crate::finetune::run::resume::SavedRuns;
+use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
-use crate::training::stop_flag::StopFlag;
-use bert_tasks::Kind;
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
 /// folder.
@@ -65,9 +82,9 @@ pub fn finetune(
     config: &FinetuneConfig,
     resume: bool,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(FinetuneEvent),
+    on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    with_objective(config, Tune { resume, stop }, tell)
+    with_task(config, Tune { resume, stop }, on_event)
 }
 
 /// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data.
@@ -75,26 +92,26 @@ pub fn finetune(
 /// # Errors
 /// [`FolderProblem::TuningDiffers`] with each difference; otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<(), Error> {
-    with_objective(config, CheckFinished, &mut |_| {})
+    with_task(config, CheckFinished, &mut |_| {})
 }
 
-/// An operation that is generic over the objective.
+/// An operation that is generic over the task.
 trait Action {
     type Output;
 
-    fn with<O: Objective>(
+    fn with<T: TaskOutput>(
         self,
-        objective: &O,
+        task: &T,
         cells: &[Cell],
-        tell: &mut dyn FnMut(FinetuneEvent),
+        on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self::Output, Error>;
 }
 
-/// Reads the files of a configuration and runs an action on its objective.
-fn with_objective<A: Action>(
+/// Reads the files of a configuration and runs an action on its task.
+fn with_task<A: Action>(
     config: &FinetuneConfig,
     action: A,
-    tell: &mut dyn FnMut(FinetuneEvent),
+    on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<A::Output, Error> {
     // Check the flags before reading the files that describe a table.
     grid::cells(config)?;
@@ -102,17 +119,20 @@ fn with_objective<A: Action>(
     let cells = &grid::cells(config)?;
     // The cells differ only in learning rate, batch size and epochs.
     let Resolved { precision, max_seq_length, .. } = cells[0].resolved;
-    let opened = &Opened { notes: notes.clone(), ..Opened::new(config, precision, max_seq_length, tell)? };
-    let setup = Setup { config, opened, max_seq_length };
+    let checkpoint = BaseCheckpoint::open(config, precision, max_seq_length, on_event)?;
+    let checkpoint = &BaseCheckpoint { notes: notes.clone(), ..checkpoint };
+    let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => action.with(&Spans::read(setup)?, cells, tell),
-        Kind::Tags => action.with(&Tags::read(setup)?, cells, tell),
-        _ if spec.choices > 0 => action.with(&Labels::<BertForMultipleChoice>::read(setup)?, cells, tell),
-        _ if config.feature_head().is_some() => {
-            action.with(&Labels::<BertWithFeatureHead>::read(setup)?, cells, tell)
+        Kind::Spans { .. } => action.with(&QuestionAnswering::read(setup)?, cells, on_event),
+        Kind::Tags => action.with(&TokenClassification::read(setup)?, cells, on_event),
+        _ if spec.choices > 0 => {
+            action.with(&Classification::<BertForMultipleChoice>::read(setup)?, cells, on_event)
         }
-        _ => action.with(&Labels::<BertForSequenceClassification>::read(setup)?, cells, tell),
+        _ if config.feature_head().is_some() => {
+            action.with(&Classification::<BertWithFeatureHead>::read(setup)?, cells, on_event)
+        }
+        _ => action.with(&Classification::<BertForSequenceClassification>::read(setup)?, cells, on_event),
     }
 }
 
@@ -129,19 +149,18 @@ struct CheckFinished;
 impl Action for CheckFinished {
     type Output = ();
 
-    fn with<O: Objective>(
+    fn with<T: TaskOutput>(
         self,
-        objective: &O,
+        task: &T,
         _cells: &[Cell],
         _tell: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(), Error> {
-        let changed = changed_since(objective)?;
-        match changed.is_empty() {
-            true => Ok(()),
-            false => {
-                Err(FolderProblem::FinishedDiffers(changed).located(&objective.setup().config.output).into())
-            }
+        let output = &task.setup().config.output;
+        let changed = FinetuneReport::read(output)?.differences(task)?;
+        if changed.is_empty() {
+            return Ok(());
         }
+        Err(FolderProblem::FinishedDiffers(changed).located(output).into())
     }
 }
 
@@ -153,26 +172,26 @@ struct Tune<'a> {
 impl Action for Tune<'_> {
     type Output = FinetuneReport;
 
-    fn with<O: Objective>(
+    fn with<T: TaskOutput>(
         self,
-        objective: &O,
+        task: &T,
         cells: &[Cell],
-        tell: &mut dyn FnMut(FinetuneEvent),
+        on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<FinetuneReport, Error> {
-        tell_notes(objective, cells, tell);
-        let config = objective.setup().config;
+        report_notes(task, cells, on_event);
+        let config = task.setup().config;
         // Load the weights before creating the output folder, so that a failure leaves no files.
-        let first = start_model(objective, config.seeds[0], tell)?;
+        let first = initial_model(task, config.seeds[0], on_event)?;
         if self.resume && !exists(&config.output)? {
             return Err(FolderProblem::NothingToResume.located(&config.output).into());
         }
-        let output = Output::open(&config.output)?;
+        let output = OutputFolder::open(&config.output)?;
         let several = cells.len() * config.seeds.len() > 1;
-        let (folder, identity) = (output.folder().clone(), identity(objective)?);
-        let saved = SavedRuns::open(folder, self.resume, &identity, several, tell)?;
+        let (folder, identity) = (output.folder().clone(), identity(task)?);
+        let saved = SavedRuns::open(folder, self.resume, &identity, several, on_event)?;
 
-        let (cell, runs, grid) = run_cells(cells, first, &saved, objective, self.stop, tell)?;
-        let report = write_output(objective, &output, (cell, grid), runs, identity)?;
+        let result = train_grid(task, cells, first, &saved, self.stop, on_event)?;
+        let report = write_output(task, &output, result, identity)?;
         saved.remove()?;
         output.finish()?;
         Ok(report)
@@ -180,30 +199,31 @@ impl Action for Tune<'_> {
 }
 
 /// Reports notes on the data and the machine before the first step.
-fn tell_notes<O: Objective>(objective: &O, cells: &[Cell], tell: &mut dyn FnMut(FinetuneEvent)) {
-    let Setup { config, opened, max_seq_length } = objective.setup();
+fn report_notes<T: TaskOutput>(task: &T, cells: &[Cell], on_event: &mut dyn FnMut(FinetuneEvent)) {
+    let Setup { config, checkpoint, max_seq_length } = task.setup();
     let precision = cells[0].resolved.precision;
-    let sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
-    let tokens = sizes.max().unwrap_or(1) * max_seq_length;
-    let notes = opened.notes.iter().chain(&objective.sets().notes).cloned();
+    let batch_sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
+    let batch_size = batch_sizes.max().unwrap_or(1);
+    let notes = checkpoint.notes.iter().chain(&task.sets().notes).cloned();
     let largest = cells.iter().max_by_key(|cell| cell.resolved.train_batch_size);
-    let batch = largest.and_then(|cell| cell.resolved.batch_warning(objective.items()));
-    let slow = precision.warning(config.device, &opened.model, tokens);
-    let large = memory_warning(objective, tokens / max_seq_length);
-    notes.chain(batch).chain(slow).chain(large).for_each(|text| tell(FinetuneEvent::Warning(text)));
+    let batch = largest.and_then(|cell| cell.resolved.batch_warning(task.items()));
+    let slow =
+        precision.warning(config.compute.device, &checkpoint.model_config, batch_size * max_seq_length);
+    let large = memory_warning(task, batch_size);
+    notes.chain(batch).chain(slow).chain(large).for_each(|text| on_event(FinetuneEvent::Warning(text)));
 }
 
 /// Returns a warning if a step of this batch size needs more memory than the process may use.
-fn memory_warning<O: Objective>(objective: &O, batch: usize) -> Option<String> {
-    let Setup { config, opened, max_seq_length } = objective.setup();
+fn memory_warning<T: TaskOutput>(task: &T, batch_size: usize) -> Option<String> {
+    let Setup { config, checkpoint, max_seq_length } = task.setup();
     let parts = config.gradient_accumulation_steps as usize;
     let shape = StepShape {
-        sequences: batch.min(objective.items()).div_ceil(parts) * config.task.spec().choices.max(1),
+        sequences: batch_size.min(task.items()).div_ceil(parts) * task.sequences_per_item(),
         length: max_seq_length,
         targets: 0,
         micro_batches: parts,
         recompute: false,
     };
-    let model = BertConfig { compute: opened.compute, ..opened.model.clone() };
-    memory::warning(&model, &shape).filter(|_| config.device.is_cpu())
+    let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };
+    memory::warning(&model, &shape).filter(|_| config.compute.device.is_cpu())
 }

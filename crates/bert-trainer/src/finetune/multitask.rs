@@ -7,33 +7,37 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use bert_model::{BertForSequenceClassification, BertForSeveralTasks, Mode};
+use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks, Mode};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::{Disk, LOCK, Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::config::{FinetuneConfig, Selection};
-use super::events::{FinetuneEvent, TaskEpoch};
-use super::objectives::{Objective, Part};
-use super::output::Output;
-use crate::error::{Error, FolderProblem};
+use crate::compute::stop_flag::{StopFlag, StopRequested};
+use crate::error::{Error, FolderProblem, check};
 use crate::finetune::config::flag_values::Choices;
 use crate::finetune::config::grid;
 use crate::finetune::config::grid::Cell;
-use crate::finetune::config::resolve::{check, refuse_first};
-use crate::finetune::model::initial_model::start_model;
-use crate::finetune::model::pretrained::{Opened, Setup};
-use crate::finetune::objectives::classification::Labels;
-use crate::finetune::output::report::EpochReport;
+use crate::finetune::config::resolve::{Resolved, reject_first};
+use crate::finetune::config::{FinetuneConfig, Selection};
+use crate::finetune::data::TaskData;
+use crate::finetune::data::classification::Classification;
+use crate::finetune::data::datasets::Part;
+use crate::finetune::events::{FinetuneEvent, TaskEpoch};
+use crate::finetune::model::TaskModel;
+use crate::finetune::model::initial_model::{InitialModel, initial_model};
+use crate::finetune::output::folder::OutputFolder;
+use crate::finetune::output::write_output;
 use crate::finetune::run::fingerprint::identity;
-use crate::finetune::run::grid_search::{Runs, write_output};
-use crate::finetune::run::resume::SavedRuns;
+use crate::finetune::run::grid_search::{CellRuns, GridResult};
+use crate::finetune::run::resume::{RestoredState, RunSnapshot, SavedRun, SavedRuns};
+use crate::finetune::run::run_report::EpochReport;
 use crate::finetune::run::sample_order::SampleOrder;
-use crate::finetune::run::train_seed::{Training, num_train_steps};
+use crate::finetune::run::step::{TrainSettings, TrainState, num_train_steps};
+use crate::finetune::scoring::TaskScoring;
+use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
-use crate::training::stop_flag::{StopFlag, StopRequested};
 
 /// The probability of drawing each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,8 +99,8 @@ impl MultitaskConfig {
             let is_new = self.tasks[..at].iter().all(|other| other.task != config.task);
             check(is_new, "tasks", "must differ from each other")?;
             let given = [
-                ("adapter", config.adapter.is_some()),
-                ("fusion", !config.fusion.is_empty()),
+                ("adapter", config.adapters.adapter.is_some()),
+                ("fusion", !config.adapters.fusion.is_empty()),
                 ("freeze-encoder", config.freeze_encoder),
                 // A grid holds out a share by default, so this check comes first.
                 ("learning-rate", has_several(&config.learning_rate)),
@@ -107,7 +111,7 @@ impl MultitaskConfig {
                 ("predict", config.predict.is_some()),
                 ("seeds", config.seeds.len() > 1),
             ];
-            refuse_first(&given, "works with one task only")?;
+            reject_first(&given, "works with one task only")?;
             let last = config.select == Selection::Last;
             check(last, "select", "is last: the best epoch differs between tasks")?;
             grid::cells(config)?;
@@ -156,7 +160,8 @@ struct Progress {
     epochs: Vec<Vec<TaskEpoch>>,
 }
 
-type Objectives<'a> = Vec<Labels<'a, BertForSequenceClassification>>;
+/// A task of the training: one that classifies or scores a text or a pair.
+type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
 
 /// Trains one encoder on all tasks; each task gets a folder in `output` like the output folder of `finetune`. With
 /// `resume`, continues a stopped or killed training there.
@@ -167,34 +172,22 @@ pub fn multitask(
     config: &MultitaskConfig,
     resume: bool,
     stop: &StopFlag,
-    tell: &mut dyn FnMut(FinetuneEvent),
+    on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<MultitaskReport, Error> {
     config.check()?;
     let MultitaskConfig { tasks: configs, sampling, temperature, output } = config;
-    let (first, seed) = (&configs[0], configs[0].seeds[0]);
+    let seed = configs[0].seeds[0];
     let cells = configs.iter().map(|config| Ok(grid::cells(config)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
-    let longest = cells.iter().map(|cell| cell.resolved.max_seq_length).max().unwrap_or(0);
-    let opened = Opened::new(first, resolved.precision, longest, tell)?;
-    let objectives = cells.iter().map(|Cell { config, resolved }| {
-        Labels::read(Setup { config, opened: &opened, max_seq_length: resolved.max_seq_length })
+    let max_length = cells.iter().map(|cell| cell.resolved.max_seq_length).max().unwrap_or(0);
+    let checkpoint = BaseCheckpoint::open(&configs[0], resolved.precision, max_length, on_event)?;
+    let tasks = cells.iter().map(|Cell { config, resolved }| {
+        let max_seq_length = resolved.max_seq_length;
+        Classification::read(Setup { config, checkpoint: &checkpoint, max_seq_length })
     });
-    let objectives = objectives.collect::<Result<Objectives<'_>, Error>>()?;
-    let mut model: Option<BertForSeveralTasks> = None;
-    let mut model_configs = Vec::new();
-    for objective in &objectives {
-        let notes = objective.sets().notes.iter().cloned();
-        let batch = resolved.batch_warning(objective.items());
-        notes.chain(batch).for_each(|text| tell(FinetuneEvent::Warning(text)));
-        let (of_task, config) = start_model(objective, seed, tell)?;
-        model = Some(match model {
-            None => BertForSeveralTasks::new(of_task),
-            Some(model) => model.with_task(of_task),
-        });
-        model_configs.push(config);
-    }
-    let model = model.expect("there are two tasks or more");
+    let tasks = tasks.collect::<Result<Vec<ClassificationTask<'_>>, Error>>()?;
+    let InitialModels { model, configs: model_configs } = initial_models(&tasks, resolved, seed, on_event)?;
     if resume && !exists(output)? {
         return Err(FolderProblem::NothingToResume.located(output).into());
     }
@@ -202,91 +195,198 @@ pub fn multitask(
     folder.check_not_in_use()?;
     folder.create()?;
     let _lock = folder.lock(LOCK)?;
-    let identities = objectives.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
+    let identities = tasks.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
     let identity =
         json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
-    // If the process was killed between the first task's report and the table, rewrite everything, provided that the
-    // files belong to this run.
-    let was_ours = resume && SavedRuns::are_of(&folder, &identity, &mut |_| {})?;
-    let outputs = configs.iter().map(|config| match was_ours {
-        true => Output::reopen(&config.output),
-        false => Output::open(&config.output),
-    });
-    let outputs = outputs.collect::<Result<Vec<Output>, Error>>()?;
-    let saved = SavedRuns::open(folder.clone(), resume, &identity, false, tell)?;
+    let outputs = open_outputs(config, &folder, resume, &identity)?;
+    let saved = SavedRuns::open(folder.clone(), resume, &identity, false, on_event)?;
     let mut saved_run = saved.run(0, seed);
 
-    let sizes: Vec<usize> = objectives.iter().map(Objective::items).collect();
-    let batch_sizes: Vec<usize> = sizes.iter().map(|&size| resolved.batch_of(size)).collect();
-    let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
-    let steps = num_train_steps(sizes.iter().sum(), resolved);
-    let training = Training::new(first, resolved, seed, steps);
-    let mut optimizer = training.optimizer(&model, &opened);
-    let mut orders: Vec<SampleOrder> = sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
-    let (mut model, found) = saved_run.restore_from(model, &mut optimizer, &opened.device, tell)?;
-    let mut at = found.map_or_else(|| Progress::new(sizes.len()), |(_, at)| at);
-    // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
-    let mut evaluation_pending =
-        at.losses.iter().any(|losses| !losses.is_empty()) && ends_epoch(at.step, steps, epochs);
-    while evaluation_pending || at.step < steps {
-        if !evaluation_pending {
-            let epoch = at.step * epochs / steps;
-            let task = task_of(&sizes, sampling.power(*temperature, epoch, epochs), seed, at.step);
-            let objective = &objectives[task];
-            let items = orders[task].batch(at.taken[task] * batch_sizes[task] as u64, batch_sizes[task]);
-            at.taken[task] += 1;
-            let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
-                objective.loss(&model.of_task(task), None, batch, targets, mode)
-            };
-            let done = training.step(at.step, (model, &mut optimizer), (objective, &items), loss, tell)?;
-            model = done.0;
-            at.step += 1;
-            at.losses[task].push(done.1);
-        }
-        evaluation_pending = false;
-        let epoch_ends = ends_epoch(at.step, steps, epochs);
-        if epoch_ends {
-            match at.end_epoch(&model.clone().valid(), configs, &objectives, stop) {
-                Ok(after) => {
-                    let epoch = (at.step - 1) * epochs / steps + 1;
-                    tell(FinetuneEvent::TasksEvaluated { epoch, tasks: after });
-                }
-                Err(stopped) => {
-                    saved_run.pause(stop, true, (at.step, &at), (&model, &optimizer), None)?;
-                    return Err(stopped.after(at.step));
-                }
-            }
-        }
-        if at.step == steps {
-            break;
-        }
-        saved_run.pause(stop, epoch_ends, (at.step, &at), (&model, &optimizer), None)?;
-    }
+    let mut run = MultitaskRun::new(config, &tasks, resolved);
+    let state = run.settings.state(model, &checkpoint);
+    let RestoredState { state, progress, .. } =
+        saved_run.restore_state(state, &checkpoint.device, on_event)?;
+    run.progress = progress.unwrap_or(run.progress);
+    let state = run.train(state, &mut saved_run, stop, on_event)?;
 
-    let plain = model.clone().valid();
-    let tasks = objectives.iter().zip(&outputs).zip(model_configs).zip(identities).enumerate();
-    for (task, (((objective, output), model_config), identity)) in tasks {
-        let (of_task, history) = (plain.of_task(task), at.history(task, batch_sizes[task], sizes[task]));
-        let runs = match Runs::of_one(objective, seed, of_task, model_config, history, stop) {
-            Ok(runs) => runs,
-            Err(stopped) => {
-                saved_run.pause(stop, true, (at.step, &at), (&model, &optimizer), None)?;
-                return Err(stopped.after(at.step));
-            }
-        };
-        write_output(objective, output, (&cells[task], None), runs, identity)?;
+    let model = state.model.clone().valid();
+    for (number, (task, model_config)) in tasks.iter().zip(model_configs).enumerate() {
+        let (of_task, history) = (model.of_task(number), run.history(number));
+        let runs = CellRuns::single(task, seed, of_task, model_config, history, stop);
+        let runs = runs.or_else(|stopped| run.pause_between_steps(stopped, &state, &mut saved_run, stop))?;
+        let result = GridResult { cell: &cells[number], runs, grid: None };
+        write_output(task, &outputs[number], result, identities[number].clone())?;
     }
     let (sampling, temperature) = (*sampling, *temperature);
-    let report = MultitaskReport { sampling, temperature, seed, epochs: at.epochs };
+    let report = MultitaskReport { sampling, temperature, seed, epochs: run.progress.epochs };
     folder.write_json("multitask.json", &report)?;
     saved.remove()?;
-    outputs.into_iter().try_for_each(Output::finish)?;
+    outputs.into_iter().try_for_each(OutputFolder::finish)?;
     Ok(report)
 }
 
-impl Progress {
-    fn new(tasks: usize) -> Self {
-        Self { step: 0, taken: vec![0; tasks], losses: vec![Vec::new(); tasks], epochs: Vec::new() }
+/// The initial model of all tasks, and the configuration of each task's model.
+struct InitialModels {
+    model: BertForSeveralTasks,
+    configs: Vec<BertConfig>,
+}
+
+/// Returns the initial models, and reports notes on the data.
+fn initial_models(
+    tasks: &[ClassificationTask<'_>],
+    resolved: &Resolved,
+    seed: u64,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<InitialModels, Error> {
+    let mut models: Option<InitialModels> = None;
+    for task in tasks {
+        let notes = task.sets().notes.iter().cloned();
+        let batch = resolved.batch_warning(task.items());
+        notes.chain(batch).for_each(|text| on_event(FinetuneEvent::Warning(text)));
+        let InitialModel { model: of_task, config } = initial_model(task, seed, on_event)?;
+        models = Some(match models {
+            None => InitialModels { model: BertForSeveralTasks::new(of_task), configs: vec![config] },
+            Some(InitialModels { model, mut configs }) => {
+                configs.push(config);
+                InitialModels { model: model.with_task(of_task), configs }
+            }
+        });
+    }
+    Ok(models.expect("there are two tasks or more"))
+}
+
+/// Opens the output folder of each task.
+fn open_outputs(
+    config: &MultitaskConfig,
+    folder: &StagedFolder<'_>,
+    resume: bool,
+    identity: &Value,
+) -> Result<Vec<OutputFolder>, Error> {
+    // If the process was killed between the first task's report and the table, rewrite everything, provided that the
+    // files belong to this run.
+    let is_same_run = resume && SavedRuns::are_of(folder, identity, &mut |_| {})?;
+    let open = if is_same_run { OutputFolder::reopen } else { OutputFolder::open };
+    config.tasks.iter().map(|config| open(&config.output)).collect()
+}
+
+/// A multi-task training in progress, without its model and optimizer.
+struct MultitaskRun<'a> {
+    config: &'a MultitaskConfig,
+    tasks: &'a [ClassificationTask<'a>],
+    settings: TrainSettings<'a>,
+    /// Training examples of each task.
+    sizes: Vec<usize>,
+    batch_sizes: Vec<usize>,
+    epochs: u64,
+    progress: Progress,
+}
+
+impl<'a> MultitaskRun<'a> {
+    fn new(config: &'a MultitaskConfig, tasks: &'a [ClassificationTask<'a>], resolved: &Resolved) -> Self {
+        let first = &config.tasks[0];
+        let sizes: Vec<usize> = tasks.iter().map(TaskData::items).collect();
+        let steps = num_train_steps(sizes.iter().sum(), resolved);
+        Self {
+            config,
+            tasks,
+            settings: TrainSettings::new(first, resolved, first.seeds[0], steps),
+            batch_sizes: sizes.iter().map(|&size| resolved.batch_of(size)).collect(),
+            epochs: resolved.num_train_epochs.ceil().max(1.0) as u64,
+            progress: Progress::new(sizes.len()),
+            sizes,
+        }
+    }
+
+    fn steps(&self) -> u64 {
+        self.settings.schedule.total_steps
+    }
+
+    /// Returns whether an epoch ends after the last finished step.
+    fn ends_epoch(&self) -> bool {
+        let (step, steps, epochs) = (self.progress.step, self.steps(), self.epochs);
+        step == steps || step * epochs / steps > (step - 1) * epochs / steps
+    }
+
+    /// Takes all remaining steps.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing
+    /// one.
+    fn train(
+        &mut self,
+        mut state: TrainState<BertForSeveralTasks>,
+        saved: &mut SavedRun<'_>,
+        stop: &StopFlag,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<TrainState<BertForSeveralTasks>, Error> {
+        let seed = self.settings.seed;
+        let mut orders: Vec<SampleOrder> =
+            self.sizes.iter().map(|&size| SampleOrder::new(seed, size)).collect();
+        // A stop during the evaluation at the end of an epoch leaves the losses of the epoch.
+        let has_losses = self.progress.losses.iter().any(|losses| !losses.is_empty());
+        let mut evaluation_pending = has_losses && self.ends_epoch();
+        while evaluation_pending || self.progress.step < self.steps() {
+            if !evaluation_pending {
+                state = self.step(state, &mut orders, on_event)?;
+            }
+            evaluation_pending = false;
+            let epoch_ends = self.ends_epoch();
+            if epoch_ends {
+                match self.end_epoch(&state.model.clone().valid(), stop) {
+                    Ok(tasks) => {
+                        let epoch = (self.progress.step - 1) * self.epochs / self.steps() + 1;
+                        on_event(FinetuneEvent::TasksEvaluated { epoch, tasks });
+                    }
+                    Err(stopped) => return self.pause_between_steps(stopped, &state, saved, stop),
+                }
+            }
+            if self.progress.step < self.steps() {
+                saved.pause(stop, epoch_ends, self.snapshot(&state))?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// Takes one step on a batch of one task.
+    fn step(
+        &mut self,
+        state: TrainState<BertForSeveralTasks>,
+        orders: &mut [SampleOrder],
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<TrainState<BertForSeveralTasks>, Error> {
+        let MultitaskConfig { sampling, temperature, .. } = self.config;
+        let done = self.progress.step;
+        let power = sampling.power(*temperature, done * self.epochs / self.steps(), self.epochs);
+        let number = task_of(&self.sizes, power, self.settings.seed, done);
+        let (task, batch_size) = (&self.tasks[number], self.batch_sizes[number]);
+        let items = orders[number].batch(self.progress.taken[number] * batch_size as u64, batch_size);
+        let loss = |model: &BertForSeveralTasks, batch: &_, targets: usize, mode: Mode| {
+            task.loss(&model.of_task(number), None, batch, targets, mode)
+        };
+        let (state, loss) = self.settings.step(state, done, task, &items, loss, on_event)?;
+        self.progress.taken[number] += 1;
+        self.progress.step += 1;
+        self.progress.losses[number].push(loss);
+        Ok(state)
+    }
+
+    fn snapshot<'s>(
+        &'s self,
+        state: &'s TrainState<BertForSeveralTasks>,
+    ) -> RunSnapshot<'s, BertForSeveralTasks, Progress> {
+        RunSnapshot { step: self.progress.step, progress: &self.progress, state, best: None }
+    }
+
+    /// Writes a checkpoint after an evaluation was stopped, and returns the error of the stop.
+    fn pause_between_steps<T>(
+        &self,
+        stopped: StopRequested,
+        state: &TrainState<BertForSeveralTasks>,
+        saved: &mut SavedRun<'_>,
+        stop: &StopFlag,
+    ) -> Result<T, Error> {
+        saved.pause(stop, true, self.snapshot(state))?;
+        Err(stopped.after(self.progress.step))
     }
 
     /// Scores all tasks on dev and records the results.
@@ -296,40 +396,40 @@ impl Progress {
     fn end_epoch(
         &mut self,
         model: &BertForSeveralTasks,
-        configs: &[FinetuneConfig],
-        objectives: &Objectives<'_>,
         stop: &StopFlag,
     ) -> Result<Vec<TaskEpoch>, StopRequested> {
         let mut scores = Vec::new();
-        for (task, objective) in objectives.iter().enumerate() {
-            scores.push(objective.scored(&model.of_task(task), Part::Dev, stop)?.1);
+        for (number, task) in self.tasks.iter().enumerate() {
+            scores.push(task.answer_and_score(&model.of_task(number), Part::Dev, stop)?.scores);
         }
-        let mut after = Vec::new();
-        for (task, dev) in scores.into_iter().enumerate() {
-            let losses = std::mem::take(&mut self.losses[task]);
+        let mut results = Vec::new();
+        for (number, dev) in scores.into_iter().enumerate() {
+            let losses = std::mem::take(&mut self.progress.losses[number]);
             let train_loss = (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64);
-            after.push(TaskEpoch { task: configs[task].task, steps: losses.len() as u64, train_loss, dev });
+            let (task, steps) = (self.config.tasks[number].task.clone(), losses.len() as u64);
+            results.push(TaskEpoch { task, steps, train_loss, dev });
         }
-        self.epochs.push(after.clone());
-        Ok(after)
+        self.progress.epochs.push(results.clone());
+        Ok(results)
     }
 
     /// Returns a task's epochs in the form of a `finetune` report.
-    fn history(&self, task: usize, batch_size: usize, examples: usize) -> Vec<EpochReport> {
+    fn history(&self, number: usize) -> Vec<EpochReport> {
         let mut step = 0;
-        let epochs = self.epochs.iter().map(|tasks| {
-            let TaskEpoch { steps, train_loss, dev, .. } = tasks[task].clone();
+        let epochs = self.progress.epochs.iter().map(|tasks| {
+            let TaskEpoch { steps, train_loss, dev, .. } = tasks[number].clone();
             step += steps;
-            let epoch = (step * batch_size as u64) as f64 / examples as f64;
+            let epoch = (step * self.batch_sizes[number] as u64) as f64 / self.sizes[number] as f64;
             EpochReport { step, epoch, train_loss, dev: Some(dev), held_out: None }
         });
         epochs.collect()
     }
 }
 
-/// Returns whether an epoch ends after `step` steps, of which there is at least one.
-fn ends_epoch(step: u64, steps: u64, epochs: u64) -> bool {
-    step == steps || step * epochs / steps > (step - 1) * epochs / steps
+impl Progress {
+    fn new(tasks: usize) -> Self {
+        Self { step: 0, taken: vec![0; tasks], losses: vec![Vec::new(); tasks], epochs: Vec::new() }
+    }
 }
 
 /// Returns the task of a step: the first whose cumulative probability exceeds the draw.

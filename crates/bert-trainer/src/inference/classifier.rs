@@ -16,8 +16,10 @@ use burn::tensor::Device;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::model_folder::{architecture, check_encoder, class_names, line_of, load_adapted, longest};
-use super::trained::{ModelOptions, Trained};
+use super::model_folder::{
+    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, max_sequence_length,
+};
+use super::training_record::{ModelOptions, TrainingRecord};
 use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
 use crate::encoding::model_tokenizer::ModelTokenizer;
@@ -53,10 +55,12 @@ impl Answer {
     }
 }
 
-/// A classifier on the pooled output, or a head on frozen features.
+/// The model of a classifier.
 enum Model {
-    Plain(Box<BertForSequenceClassification>),
-    Featured(Box<BertWithFeatureHead>),
+    /// A linear classifier on the pooled output.
+    Linear(Box<BertForSequenceClassification>),
+    /// A head on frozen features.
+    FeatureHead(Box<BertWithFeatureHead>),
 }
 
 fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &Device) -> Result<M, Error> {
@@ -64,38 +68,38 @@ fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &De
 }
 
 /// Loads a full model from a folder.
-fn load_whole(folder: &Path, compute: Compute, device: &Device) -> Result<(Model, BertConfig), Error> {
+fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<LoadedModel<Model>, Error> {
     let config = BertConfig { compute, ..read_pretrained_config(folder)? };
     outputs(&config)?;
     let tensors = read_pretrained_tensors(folder)?;
     // Heads of other tasks also have tensors of this name.
-    let other = architecture(folder)?
+    let is_other_head = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
-    if other || !tensors.contains_key("classifier.weight") {
+    if is_other_head || !tensors.contains_key("classifier.weight") {
         let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
         return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
     }
     let model = match config.feature_head()? {
-        Some(_) => Model::Featured(Box::new(load(&config, tensors, device)?)),
-        None => Model::Plain(Box::new(load(&config, tensors, device)?)),
+        Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
+        None => Model::Linear(Box::new(load(&config, tensors, device)?)),
     };
-    Ok((model, config))
+    Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(folder)? })
 }
 
 /// A text classifier.
 pub struct Classifier {
     model: Model,
-    pub(super) text: ModelTokenizer,
+    pub(super) tokenizer: ModelTokenizer,
     names: Vec<String>,
     kind: Kind,
     pub(super) max_length: usize,
-    pub(super) trained: Trained,
+    pub(super) record: TrainingRecord,
     device: Device,
 }
 
 impl Classifier {
-    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the encoder of
-    /// `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
+    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the
+    /// encoder of `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
     /// the fine-tuning's length, else to the model's number of positions.
     ///
     /// # Errors
@@ -103,23 +107,19 @@ impl Classifier {
     /// when the model has too few positions; when the folder cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let (device, encoder) = (options.device.open()?, options.encoder);
-        let trained = Trained::of(folder)?;
-        let compute = trained.compute(options)?;
-        let (model, config, text) = match is_adapter_folder(folder) {
-            true => {
-                let (model, config, text) = load_adapted(folder, encoder, (compute, &device))?;
-                (Model::Plain(Box::new(model)), config, text)
-            }
-            false => {
-                check_encoder(folder, encoder)?;
-                let (model, config) = load_whole(folder, compute, &device)?;
-                (model, config, ModelTokenizer::open(folder)?)
-            }
+        let record = TrainingRecord::read(folder)?;
+        let compute = record.compute(options)?;
+        let LoadedModel { model, config, tokenizer } = if is_adapter_folder(folder) {
+            let LoadedModel { model, config, tokenizer } = load_adapted(folder, encoder, compute, &device)?;
+            LoadedModel { model: Model::Linear(Box::new(model)), config, tokenizer }
+        } else {
+            check_encoder(folder, encoder)?;
+            load_full_model(folder, compute, &device)?
         };
         let (names, kind) = outputs(&config)?;
-        let max_length = longest(&trained.report, options.max_length, usize::MAX, &config);
-        text.check_fits(&config, max_length)?;
-        Ok(Self { model, text, names, kind, max_length, trained, device })
+        let max_length = max_sequence_length(&record.report, options.max_length, usize::MAX, &config);
+        tokenizer.check_fits(&config, max_length)?;
+        Ok(Self { model, tokenizer, names, kind, max_length, record, device })
     }
 
     /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts.
@@ -128,7 +128,7 @@ impl Classifier {
     /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line.
     pub(super) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), TaskError> {
         let check = |example: &Example| {
-            let checked = self.trained.check_form(example);
+            let checked = self.record.check_form(example);
             checked.map_err(|problem| problem.at_line(path, line_of(example)).into())
         };
         examples.iter().try_for_each(check)
@@ -136,18 +136,28 @@ impl Classifier {
 
     /// Returns the answers to texts, in order.
     pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
-        self.of(&Features::new(examples, &self.text.tokenizer, &self.text.vocabulary, self.max_length))
+        self.answer_features(&Features::new(
+            examples,
+            &self.tokenizer.tokenizer,
+            &self.tokenizer.vocabulary,
+            self.max_length,
+        ))
     }
 
     /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
     pub(super) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
-        self.of(&Features::of_encoded(vec![encoded], &self.text.vocabulary, self.max_length)).remove(0)
+        self.answer_features(&Features::of_encoded(
+            vec![encoded],
+            &self.tokenizer.vocabulary,
+            self.max_length,
+        ))
+        .remove(0)
     }
 
-    fn of(&self, features: &Features) -> Vec<Answer> {
+    fn answer_features(&self, features: &Features) -> Vec<Answer> {
         let rows = match &self.model {
-            Model::Plain(model) => predict(model.as_ref(), features, self.kind, &self.device),
-            Model::Featured(model) => predict(model.as_ref(), features, self.kind, &self.device),
+            Model::Linear(model) => predict(model.as_ref(), features, self.kind, &self.device),
+            Model::FeatureHead(model) => predict(model.as_ref(), features, self.kind, &self.device),
         };
         let decided = decide(&rows, self.kind);
         rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
@@ -168,7 +178,7 @@ impl Classifier {
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
     let names = class_names(config);
     let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
-    let classes = Kind::Classification { labels: &[] };
+    let classes = Kind::Classification;
     let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
     match (config.problem_type.as_deref(), config.num_labels) {
         (None | Some("regression"), 1) => Ok((names, scores)),
@@ -192,7 +202,7 @@ mod tests {
     fn the_kind_of_output_is_the_configuration_s() {
         let config = BertConfig::preset(Preset::Tiny, 50);
         let kind = |config: &BertConfig| outputs(config).map(|(names, kind)| (names.join(","), kind));
-        let classes = Kind::Classification { labels: &[] };
+        let classes = Kind::Classification;
         assert_eq!(kind(&config).unwrap(), ("LABEL_0,LABEL_1".into(), classes));
         assert_eq!(kind(&config.clone().with_labels(&["no", "yes"])).unwrap(), ("no,yes".into(), classes));
         assert!(matches!(kind(&config.clone().with_regression()).unwrap().1, Kind::Regression { .. }));

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use bert_tasks::{Columns, Positions, Task, TaskProblem, json_type, official_places, place, same_columns};
+use bert_tasks::{
+    ColumnIndices, Columns, Task, TaskProblem, check_column_count, column_index, json_type, official_columns,
+};
 
-/// Usual names of text columns, independent of the model.
-const USUAL: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
+/// Names of text columns that are tried for any model.
+const DEFAULT_COLUMNS: [[&str; 2]; 2] = [["text", "text_b"], ["question", "context"]];
 
 /// Columns of a table, or keys of JSON Lines, to read.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +20,7 @@ pub struct TextColumns {
 
 /// Positions of the text columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Places {
+pub(super) struct ColumnPositions {
     /// Number of fields in every row.
     columns: usize,
     text_a: usize,
@@ -28,42 +30,42 @@ pub(super) struct Places {
 
 /// The values read from a row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Texts {
+pub(super) struct RowTexts {
     pub(super) text_a: String,
     pub(super) text_b: Option<String>,
     pub(super) id: Option<Value>,
 }
 
 /// The column names to look for, given the task that the model was trained on.
-pub(super) struct Names<'a> {
-    asked: &'a TextColumns,
-    trained: Option<Task>,
+pub(super) struct ColumnNames<'a> {
+    requested: &'a TextColumns,
+    trained_task: Option<Task>,
 }
 
-impl<'a> Names<'a> {
-    pub(super) fn new(asked: &'a TextColumns, trained: Option<Task>) -> Self {
-        Self { asked, trained }
+impl<'a> ColumnNames<'a> {
+    pub(super) fn new(requested: &'a TextColumns, trained_task: Option<Task>) -> Self {
+        Self { requested, trained_task }
     }
 
     /// Returns the positions of the text columns in a header.
     ///
     /// # Errors
-    /// [`TaskProblem::MissingColumn`], [`TaskProblem::ColumnTwice`].
-    pub(super) fn under(&self, header: &[String]) -> Result<Places, TaskProblem> {
+    /// [`TaskProblem::MissingColumn`], [`TaskProblem::DuplicateColumn`].
+    pub(super) fn positions(&self, header: &[String]) -> Result<ColumnPositions, TaskProblem> {
         let has = |name: &str| header.iter().any(|field| field == name);
-        let (text_a, text_b) = match (&self.asked.texts[..], self.trained_columns()) {
+        let (text_a, text_b) = match (&self.requested.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => (a.as_str(), rest.first().map(String::as_str)),
             ([], Some(Columns { text_a, text_b, .. })) if has(text_a) => (text_a, text_b),
-            ([], trained) => match USUAL.into_iter().find(|[a, _]| has(a)) {
+            ([], columns) => match DEFAULT_COLUMNS.into_iter().find(|[a, _]| has(a)) {
                 Some([a, b]) => (a, Some(b).filter(|b| has(b))),
-                None => (trained.map_or(USUAL[0][0], |columns| columns.text_a), None),
+                None => (columns.map_or(DEFAULT_COLUMNS[0][0], |columns| columns.text_a), None),
             },
         };
-        Ok(Places {
+        Ok(ColumnPositions {
             columns: header.len(),
-            text_a: place(header, text_a)?,
-            text_b: text_b.map(|name| place(header, name)).transpose()?,
-            id: self.asked.id.as_ref().map(|name| place(header, name)).transpose()?,
+            text_a: column_index(header, text_a)?,
+            text_b: text_b.map(|name| column_index(header, name)).transpose()?,
+            id: self.requested.id.as_ref().map(|name| column_index(header, name)).transpose()?,
         })
     }
 
@@ -71,19 +73,26 @@ impl<'a> Names<'a> {
     /// a header; `None` if each line consists of one or two texts.
     ///
     /// # Errors
-    /// The errors of [`Self::under`].
-    pub(super) fn of_tsv(&self, first: &[String]) -> Result<Option<(Places, bool)>, TaskProblem> {
+    /// The errors of [`Self::positions`].
+    pub(super) fn tsv_positions(
+        &self,
+        first: &[String],
+    ) -> Result<Option<(ColumnPositions, bool)>, TaskProblem> {
         let has = |name: &str| first.iter().any(|field| field == name);
-        let trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
-        let usual = first.len() > 1 && USUAL.into_iter().any(|[a, _]| has(a));
-        if !self.asked.texts.is_empty() || self.asked.id.is_some() || trained || usual {
-            return self.under(first).map(|places| Some((places, true)));
+        let has_trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
+        let has_default = first.len() > 1 && DEFAULT_COLUMNS.into_iter().any(|[a, _]| has(a));
+        if !self.requested.texts.is_empty() || self.requested.id.is_some() || has_trained || has_default {
+            return self.positions(first).map(|places| Some((places, true)));
         }
         // An official file of the task; some have no header.
-        let official = self.trained.filter(|_| first.len() > 2);
-        let official = official.and_then(|task| official_places(task, first.len()));
-        let places =
-            |of: Positions| Places { columns: of.columns, text_a: of.text_a, text_b: of.text_b, id: None };
+        let official = self.trained_task.as_ref().filter(|_| first.len() > 2);
+        let official = official.and_then(|task| official_columns(task, first.len()));
+        let places = |of: ColumnIndices| ColumnPositions {
+            columns: of.columns,
+            text_a: of.text_a,
+            text_b: of.text_b,
+            id: None,
+        };
         Ok(official.map(|positions| (places(positions), false)))
     }
 
@@ -91,8 +100,8 @@ impl<'a> Names<'a> {
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] when a text is missing or is not a string.
-    pub(super) fn in_object(&self, mut object: Map<String, Value>) -> Result<Texts, TaskProblem> {
-        let id = match &self.asked.id {
+    pub(super) fn texts_of_object(&self, mut object: Map<String, Value>) -> Result<RowTexts, TaskProblem> {
+        let id = match &self.requested.id {
             Some(name) => Some(object.get(name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?),
             None => None,
         };
@@ -101,7 +110,7 @@ impl<'a> Names<'a> {
             Some(Value::String(text)) => Ok(Some(text)),
             Some(other) => Err(wrong(column, json_type(&other), "a text")),
         };
-        let own = match (&self.asked.texts[..], self.trained_columns()) {
+        let own = match (&self.requested.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => Some((a.as_str(), rest.first().map(String::as_str))),
             ([], Some(Columns { text_a, text_b, .. })) => Some((text_a, text_b)),
             ([], None) => None,
@@ -110,28 +119,28 @@ impl<'a> Names<'a> {
             && let Some(text_a) = take(name_a)?
         {
             let text_b = name_b.map(&mut take).transpose()?.flatten();
-            return Ok(Texts { text_a, text_b, id });
+            return Ok(RowTexts { text_a, text_b, id });
         }
-        if let Some(name) = self.asked.texts.first() {
+        if let Some(name) = self.requested.texts.first() {
             return Err(wrong(name, "missing", "a text"));
         }
         let [text, question] = [take("text")?, take("question")?];
-        let is_table = matches!(self.trained, Some(Task::Table(_)));
+        let is_table = matches!(self.trained_task, Some(Task::Table(_)));
         let name = own.filter(|_| is_table).map_or("text", |(name, _)| name);
         let text_a = text.or(question).ok_or_else(|| wrong(name, "missing", "a text"))?;
         let [text_b, context] = [take("text_b")?, take("context")?];
-        Ok(Texts { text_a, text_b: text_b.or(context), id })
+        Ok(RowTexts { text_a, text_b: text_b.or(context), id })
     }
 
     /// Returns the columns of the table, or of the official files, that the model was trained on.
-    fn trained_columns(&self) -> Option<Columns> {
-        self.trained.and_then(Task::text_columns)
+    fn trained_columns(&self) -> Option<Columns<'_>> {
+        self.trained_task.as_ref().and_then(Task::text_columns)
     }
 }
 
-impl Places {
+impl ColumnPositions {
     /// Returns the columns to read, the first text first.
-    pub(super) fn chosen(&self) -> Vec<usize> {
+    pub(super) fn selected(&self) -> Vec<usize> {
         [Some(self.text_a), self.text_b, self.id].into_iter().flatten().collect()
     }
 
@@ -139,20 +148,20 @@ impl Places {
     ///
     /// # Errors
     /// [`TaskProblem::WrongColumns`].
-    pub(super) fn texts(&self, fields: &[String], separator: &'static str) -> Result<Texts, TaskProblem> {
-        same_columns(fields.len(), self.columns, separator)?;
-        Ok(Texts {
+    pub(super) fn texts(&self, fields: &[String], separator: &'static str) -> Result<RowTexts, TaskProblem> {
+        check_column_count(fields.len(), self.columns, separator)?;
+        Ok(RowTexts {
             text_a: fields[self.text_a].clone(),
             text_b: self.text_b.map(|at| fields[at].clone()),
             id: self.id.map(|at| fields[at].clone().into()),
         })
     }
 
-    /// Returns the texts from the values of [`Self::chosen`].
+    /// Returns the texts from the values of [`Self::selected`].
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] when a text is null.
-    pub(super) fn texts_of(&self, values: &[Option<&str>]) -> Result<Texts, TaskProblem> {
+    pub(super) fn texts_of(&self, values: &[Option<&str>]) -> Result<RowTexts, TaskProblem> {
         let text = |value: &Option<&str>| {
             value.map(str::to_string).ok_or_else(|| wrong("text", "missing", "a text"))
         };
@@ -160,7 +169,7 @@ impl Places {
         let text_a = text(values.next().unwrap_or(&None))?;
         let text_b = self.text_b.and_then(|_| values.next()).map(text).transpose()?;
         let id = self.id.and_then(|_| values.next()).map(|id| id.map_or(Value::Null, Value::from));
-        Ok(Texts { text_a, text_b, id })
+        Ok(RowTexts { text_a, text_b, id })
     }
 }
 

@@ -16,11 +16,19 @@ use bert_tasks::EncodedPair;
 
 /// The predictions for one `[MASK]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Filled {
+pub struct FilledMask {
     /// Its position in the sequence, `[CLS]` being 0.
     pub position: usize,
     /// Words with their probabilities, the most probable first.
     pub words: Vec<(String, f32)>,
+}
+
+/// The probabilities of all words at one `[MASK]`.
+pub(crate) struct MaskProbabilities {
+    /// Its position in the sequence.
+    pub(crate) position: usize,
+    /// One probability for each id of the vocabulary.
+    pub(crate) probabilities: Vec<f32>,
 }
 
 /// A model that fills masks.
@@ -49,13 +57,17 @@ impl MaskFiller {
 
     /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
     /// no mask within the model's maximum length.
-    pub fn fill(&self, text: &str, top_k: usize) -> Vec<Filled> {
-        let rows = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
-        rows.map(|(position, row)| Filled { position, words: self.top(&row, top_k) }).collect()
+    pub fn fill(&self, text: &str, top_k: usize) -> Vec<FilledMask> {
+        let masks = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
+        let fill = |MaskProbabilities { position, probabilities }| FilledMask {
+            position,
+            words: self.top(&probabilities, top_k),
+        };
+        masks.map(fill).collect()
     }
 
-    /// Returns the probabilities of all words at each `[MASK]`, with its position.
-    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<(usize, Vec<f32>)> {
+    /// Returns the probabilities at each `[MASK]`.
+    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<MaskProbabilities> {
         let mask = self.text.vocabulary.mask_id();
         let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);
         let positions: Vec<i32> = at_masks.map(|(position, _)| position).collect();
@@ -70,7 +82,11 @@ impl MaskFiller {
         let [_, vocab] = logits.dims();
         let probabilities = values(activation::softmax(logits, 1));
         let rows = positions.iter().zip(probabilities.chunks(vocab));
-        rows.map(|(&position, row)| (position as usize, row.to_vec())).collect()
+        let mask = |(&position, row): (&i32, &[f32])| MaskProbabilities {
+            position: position as usize,
+            probabilities: row.to_vec(),
+        };
+        rows.map(mask).collect()
     }
 
     pub(crate) fn text(&self) -> &ModelTokenizer {

@@ -26,7 +26,7 @@ use super::{load_encoder, write_line};
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, ModelTokenizer};
+use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
 use crate::error::Error;
 use bert_tasks::Example;
 
@@ -34,7 +34,7 @@ use bert_tasks::Example;
 const WINDOW: usize = 32;
 const BATCH: usize = 8;
 /// Default number of layers (the last four), as in the reference's example.
-const LAST_LAYERS: i32 = 4;
+const DEFAULT_LAYERS: i32 = 4;
 /// The reference's `max_seq_length`.
 const DEFAULT_LENGTH: usize = 128;
 
@@ -68,9 +68,9 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_model_folder`]) to extract some of its layers. Layers are
-    /// counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller model.
-    /// Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
+    /// Opens a model folder (see [`crate::run_dir::model_folder::resolve_model_folder`]) to extract some of its layers.
+    /// Layers are counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller
+    /// model. Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
     /// positions if that is smaller.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Extractor {
         let device = device.open()?;
         let (model, config) = load_encoder(folder, &device)?;
         let count = config.num_hidden_layers as i32;
-        let last: Vec<i32> = (1..=count.min(LAST_LAYERS)).map(|layer| -layer).collect();
+        let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
         let layers = if layers.is_empty() { &last[..] } else { layers };
         if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
             let reason = format!(
@@ -115,10 +115,12 @@ impl Extractor {
         input: &Path,
         each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        for_each_line_window(input, WINDOW, texts, &mut |window| each(&self.of(&window.examples)))
+        for_each_line_window(input, WINDOW, split_texts, &mut |window| {
+            each(&self.hidden_states(&window.examples))
+        })
     }
 
-    fn of(&self, examples: &[Example]) -> Vec<LineFeatures> {
+    fn hidden_states(&self, examples: &[Example]) -> Vec<LineFeatures> {
         let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
         let features = Features::new(examples, tokenizer, vocabulary, self.max_length);
         let token = |&id: &u32| vocabulary.token(id).to_string();
@@ -148,7 +150,7 @@ impl Extractor {
 }
 
 /// Splits a line into texts as the reference does: at the last separator if there are several.
-fn texts(line: &str) -> (String, Option<String>) {
+fn split_texts(line: &str) -> (String, Option<String>) {
     let line = python_strip(line);
     match line.rsplit_once(PAIR_SEPARATOR) {
         Some((a, b)) => (a.to_string(), Some(b.to_string())),
@@ -178,8 +180,8 @@ struct Layer {
 /// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
 /// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference.
 ///
+/// # Errors
 /// The errors of [`Extractor::each_line`]; [`Error::Results`].
-/// Those of [`Extractor::each_line`]; [`Error::Results`].
 pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write) -> Result<u64, Error> {
     let mut count = 0;
     extractor.each_line(input, &mut |lines| {
@@ -223,18 +225,18 @@ pub fn write_parquet(
     let schema = schema(extractor);
     // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
     let mut count = 0;
     extractor.each_line(input, &mut |lines| {
-        writer.write(&batch(extractor, &schema, lines)).map_err(failed)?;
+        writer.write(&batch(extractor, &schema, lines)).map_err(results_error)?;
         count += lines.len() as u64;
         Ok(())
     })?;
-    writer.close().map_err(failed)?;
+    writer.close().map_err(results_error)?;
     Ok(count)
 }
 
-fn failed(error: ParquetError) -> Error {
+fn results_error(error: ParquetError) -> Error {
     let source = match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(source) => *source,
@@ -278,14 +280,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_cut_like_the_reference_s() {
+    fn lines_are_split_as_in_the_reference() {
         // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
-        assert_eq!(texts(" a b \r"), ("a b".into(), None));
-        assert_eq!(texts("a ||| b"), ("a".into(), Some("b".into())));
-        assert_eq!(texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
-        assert_eq!(texts("a|||b"), ("a|||b".into(), None));
-        assert_eq!(texts("||| b"), ("||| b".into(), None));
-        assert_eq!(texts(""), (String::new(), None));
+        assert_eq!(split_texts(" a b \r"), ("a b".into(), None));
+        assert_eq!(split_texts("a ||| b"), ("a".into(), Some("b".into())));
+        assert_eq!(split_texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
+        assert_eq!(split_texts("a|||b"), ("a|||b".into(), None));
+        assert_eq!(split_texts("||| b"), ("||| b".into(), None));
+        assert_eq!(split_texts(""), (String::new(), None));
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`] | `predict.rs` |
 //! | loading a model folder, or an adapter with its encoder | | `model_folder.rs` |
 //! | labels with probabilities, or scores | [`Classifier`] | `classifier.rs` |
-//! | answers to questions, quoted from a text | [`Answerer`] | `answerer.rs` |
-//! | a tag for every word | [`Tagger`] | `tagger.rs` |
-//! | hidden states of every token | [`Extractor`] | `features.rs` |
+//! | answers to questions, quoted from a text | [`Answerer`] | `question_answerer.rs` |
+//! | a tag for every word | [`Tagger`] | `token_tagger.rs` |
+//! | hidden states of every token | [`Extractor`] | `hidden_states.rs` |
+//! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
 //! | the predictions that flip when one word changes | [`Prober`] | `probe.rs` |
 //!
 //! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded.
-//! `columns.rs` finds the text columns of a table, and `trained.rs` reads the training settings from the model's
-//! report. Batches are sorted by length within a window, and results keep the order of the input.
+//! `columns.rs` finds the text columns of a table, and `training_record.rs` reads the training settings from the
+//! model's report. Batches are sorted by length within a window, and results keep the order of the input.
 
 mod classifier;
 mod columns;
@@ -24,7 +25,7 @@ mod probe;
 pub(crate) mod question_answerer;
 mod text_input;
 pub(crate) mod token_tagger;
-mod trained;
+mod training_record;
 
 use std::io::Write;
 use std::path::Path;
@@ -43,7 +44,7 @@ pub use columns::TextColumns;
 pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
 pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};
-pub use trained::ModelOptions;
+pub use training_record::ModelOptions;
 
 use crate::error::Error;
 

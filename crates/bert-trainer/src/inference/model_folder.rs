@@ -1,21 +1,22 @@
 //! Opens a fine-tuned model folder with its configuration and report. An adapter, or a fusion of adapters, is applied
 //! to the encoder that it was trained on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bert_kernels::Compute;
 use bert_model::{
-    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, WEIGHTS, is_adapter_folder,
-    is_fusion_folder, load_pretrained, read_adapter, read_fusion, read_pretrained_config,
+    Architecture, BertConfig, BertForSequenceClassification, LoadPolicy, is_adapter_folder, is_fusion_folder,
+    load_pretrained, read_adapter, read_fusion, read_pretrained_config,
 };
-use bert_storage::{Locate, digest_file};
+use bert_storage::Locate;
 use burn::tensor::Device;
 use serde_json::Value;
 
-use super::trained::{ModelOptions, Trained};
+use super::training_record::{ModelOptions, TrainingRecord};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::builtin_model;
+use crate::run_dir::encoder_record::check_recorded_encoder;
 use crate::run_dir::json_file::{exists, read_json};
 use crate::run_dir::model_folder::resolve_model_folder;
 use bert_tasks::Example;
@@ -30,18 +31,18 @@ pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
 }
 
 /// A full fine-tuned model with its tokenizer and settings.
-pub(super) struct Tuned<M> {
+pub(super) struct FinetunedModel<M> {
     pub(super) model: M,
     pub(super) config: BertConfig,
     pub(super) text: ModelTokenizer,
     pub(super) device: Device,
     /// The fine-tuning that produced the model.
-    pub(super) trained: Trained,
+    pub(super) record: TrainingRecord,
     /// Maximum sequence length.
     pub(super) max_length: usize,
 }
 
-impl<M: Architecture> Tuned<M> {
+impl<M: Architecture> FinetunedModel<M> {
     /// Opens a folder; `policy` lists the tensors that it may lack. The length is taken from `options`, else from its
     /// fine-tuning, else from `default`; the last two are limited to the number of positions.
     ///
@@ -54,20 +55,25 @@ impl<M: Architecture> Tuned<M> {
         policy: LoadPolicy,
     ) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let trained = Trained::of(folder)?;
-        let compute = trained.compute(options)?;
+        let record = TrainingRecord::read(folder)?;
+        let compute = record.compute(options)?;
         let computing = |config| BertConfig { compute, ..config };
         let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
         let text = ModelTokenizer::open(folder)?;
-        let max_length = longest(&trained.report, options.max_length, default, &config);
+        let max_length = max_sequence_length(&record.report, options.max_length, default, &config);
         text.check_fits(&config, max_length)?;
-        Ok(Self { model, config, text, device, trained, max_length })
+        Ok(Self { model, config, text, device, record, max_length })
     }
 }
 
 /// Returns the maximum sequence length: `asked`, else the length in the fine-tuning's report, else `default`. The last
 /// two are limited to the model's number of positions.
-pub(super) fn longest(report: &Value, asked: Option<usize>, default: usize, model: &BertConfig) -> usize {
+pub(super) fn max_sequence_length(
+    report: &Value,
+    asked: Option<usize>,
+    default: usize,
+    model: &BertConfig,
+) -> usize {
     let trained = report["resolved"]["max_seq_length"].as_u64().map_or(default, |length| length as usize);
     asked.unwrap_or(trained.min(model.max_position_embeddings))
 }
@@ -99,6 +105,13 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
     }
 }
 
+/// A model with its configuration and tokenizer.
+pub(super) struct LoadedModel<M> {
+    pub(super) model: M,
+    pub(super) config: BertConfig,
+    pub(super) tokenizer: ModelTokenizer,
+}
+
 /// Loads the model of an adapter's folder; the encoder is `encoder`, else the one that the folder names.
 ///
 /// # Errors
@@ -106,15 +119,21 @@ pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(),
 pub(super) fn load_adapted(
     folder: &Path,
     encoder: Option<&Path>,
-    (compute, device): (Compute, &Device),
-) -> Result<(BertForSequenceClassification, BertConfig, ModelTokenizer), Error> {
-    let computer = (compute, device);
+    compute: Compute,
+    device: &Device,
+) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
     if is_fusion_folder(folder) {
         let fusion = read_fusion(folder)?;
-        let has_classifier = fusion.has_classifier();
-        let (model, config, text) =
-            base_model(folder, encoder, fusion.base.as_deref(), None, has_classifier, computer)?;
-        return Ok((fusion.apply(model, config.attention_probs_dropout_prob)?, config, text));
+        let base = AdapterBase {
+            folder,
+            encoder,
+            recorded: fusion.base.as_deref(),
+            names: None,
+            has_classifier: fusion.has_classifier(),
+        };
+        let LoadedModel { model, config, tokenizer } = base.load(compute, device)?;
+        let model = fusion.apply(model, config.attention_probs_dropout_prob)?;
+        return Ok(LoadedModel { model, config, tokenizer });
     }
     let adapter = read_adapter(folder)?;
     let names = adapter.label2id.as_ref().map(|labels| {
@@ -122,92 +141,88 @@ pub(super) fn load_adapted(
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     });
-    let has_classifier = adapter.has_classifier();
-    let (model, config, text) =
-        base_model(folder, encoder, adapter.base.as_deref(), names, has_classifier, computer)?;
-    Ok((adapter.apply(model)?, config, text))
+    let base = AdapterBase {
+        folder,
+        encoder,
+        recorded: adapter.base.as_deref(),
+        names,
+        has_classifier: adapter.has_classifier(),
+    };
+    let LoadedModel { model, config, tokenizer } = base.load(compute, device)?;
+    Ok(LoadedModel { model: adapter.apply(model)?, config, tokenizer })
 }
 
-/// Loads the model that an adapter is applied to: the encoder with a classifier of the shape in the folder's
-/// `config.json`, else with the head's labels. The classifier's weights come from the encoder unless the adapter has
-/// its own.
-///
-/// # Errors
-/// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler;
-/// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
-fn base_model(
-    folder: &Path,
-    encoder: Option<&Path>,
-    base: Option<&str>,
+/// The model that an adapter is applied to.
+struct AdapterBase<'a> {
+    /// The adapter's folder.
+    folder: &'a Path,
+    /// The encoder that the user names.
+    encoder: Option<&'a Path>,
+    /// The encoder that the folder names.
+    recorded: Option<&'a str>,
+    /// Class names of the adapter's head.
     names: Option<Vec<String>>,
+    /// Whether the adapter has its own classifier.
     has_classifier: bool,
-    (compute, device): (Compute, &Device),
-) -> Result<(BertForSequenceClassification, BertConfig, ModelTokenizer), Error> {
-    let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(folder));
-    let named = match (encoder, base) {
-        (Some(encoder), _) => encoder,
-        (None, Some(base)) if Path::new(base).is_dir() || builtin_model::is_meant(Path::new(base)) => {
-            Path::new(base)
-        }
-        (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
-        (None, None) => return Err(no_encoder("not named in the folder".to_string())),
-    };
-    let found = resolve_model_folder(named, &mut |_| {})?;
-    // An encoder named by the user is not checked: the same weights may be stored in another format.
-    if encoder.is_none() {
-        check_recorded_encoder(folder, &found)?;
-    }
-    let encoder = found;
-    let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
-    let with_labels = |encoder: BertConfig| match (own, names) {
-        (Some(own), _) => BertConfig {
-            num_labels: own.num_labels,
-            id2label: own.id2label,
-            label2id: own.label2id,
-            problem_type: own.problem_type,
-            ..encoder
-        },
-        (None, Some(names)) => encoder.with_labels(&names),
-        (None, None) => encoder,
-    };
-    let config = |encoder| BertConfig { compute, ..with_labels(encoder) };
-    let (model, config, report) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
-    let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
-    if !has_classifier && is_missing("classifier.") {
-        let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with its \
-                    head";
-        return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
-    }
-    if is_missing("pooler.") {
-        let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
-        return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
-    }
-    Ok((model, config, ModelTokenizer::open(&encoder)?))
 }
 
-/// The file in an adapter's folder that identifies the weights it was trained on.
-pub(crate) const ENCODER: &str = "encoder.json";
-
-/// Returns the contents of [`ENCODER`] for the encoder in a folder.
-///
-/// # Errors
-/// When the encoder's weights cannot be read.
-pub(crate) fn record_of_encoder(encoder: &Path) -> Result<Vec<u8>, Error> {
-    let digest = digest_file(&encoder.join(WEIGHTS))?;
-    Ok(format!("{:#}\n", serde_json::json!({ WEIGHTS: { "blake3": digest } })).into_bytes())
-}
-
-/// Rejects weights other than those that an adapter was trained on, if its folder records them.
-fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(), Error> {
-    let path = adapter.join(ENCODER);
-    if !exists(&path)? {
-        return Ok(());
-    }
-    let recorded = read_json(&path)?;
-    match recorded[WEIGHTS]["blake3"].as_str() {
-        Some(digest) if digest != digest_file(&encoder.join(WEIGHTS))? => {
-            Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into())
+impl AdapterBase<'_> {
+    /// Loads the encoder with a classifier of the shape in the folder's `config.json`, else with the head's labels. The
+    /// classifier's weights come from the encoder unless the adapter has its own.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoHead`] when neither has a classifier, or the encoder has no pooler;
+    /// [`FolderProblem::NoEncoder`] and [`FolderProblem::OtherEncoder`].
+    fn load(
+        self,
+        compute: Compute,
+        device: &Device,
+    ) -> Result<LoadedModel<BertForSequenceClassification>, Error> {
+        let encoder = self.find_encoder()?;
+        let Self { folder, names, has_classifier, .. } = self;
+        let own = folder.join("config.json").is_file().then(|| read_pretrained_config(folder)).transpose()?;
+        let with_labels = |encoder: BertConfig| match (own, names) {
+            (Some(own), _) => BertConfig {
+                num_labels: own.num_labels,
+                id2label: own.id2label,
+                label2id: own.label2id,
+                problem_type: own.problem_type,
+                ..encoder
+            },
+            (None, Some(names)) => encoder.with_labels(&names),
+            (None, None) => encoder,
+        };
+        let config = |encoder| BertConfig { compute, ..with_labels(encoder) };
+        let (model, config, report) = load_pretrained(&encoder, config, LoadPolicy::FreshHeads, 0, device)?;
+        let is_missing = |part: &str| report.missing.iter().any(|name| name.contains(part));
+        if !has_classifier && is_missing("classifier.") {
+            let hint = "the adapter was saved without its classifier, and its encoder has none: save the adapter with \
+                        its head";
+            return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
         }
-        _ => Ok(()),
+        if is_missing("pooler.") {
+            let hint = "the adapter was trained on an encoder that has one; give that encoder with --encoder";
+            return Err(FolderProblem::NoHead { head: "pooler", hint }.located(&encoder).into());
+        }
+        Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(&encoder)? })
+    }
+
+    /// Returns the encoder's folder: the one that the user names, else the one that the adapter's folder names.
+    fn find_encoder(&self) -> Result<PathBuf, Error> {
+        let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(self.folder));
+        let path = match (self.encoder, self.recorded) {
+            (Some(encoder), _) => encoder,
+            (None, Some(base)) if Path::new(base).is_dir() || builtin_model::is_meant(Path::new(base)) => {
+                Path::new(base)
+            }
+            (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),
+            (None, None) => return Err(no_encoder("not named in the folder".to_string())),
+        };
+        let encoder = resolve_model_folder(path, &mut |_| {})?;
+        // An encoder named by the user is not checked: the same weights may be stored in another format.
+        if self.encoder.is_none() {
+            check_recorded_encoder(self.folder, &encoder)?;
+        }
+        Ok(encoder)
     }
 }

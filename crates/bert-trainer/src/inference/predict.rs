@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::classifier::{Answer, Classifier};
 use super::model_folder::{architecture, check_encoder, line_of};
 use super::text_input::{NewTexts, Window};
-use super::trained::ModelOptions;
+use super::training_record::ModelOptions;
 use super::write_line;
 use crate::error::{Error, FolderProblem};
 use crate::inference::question_answerer::{Answerer, TextAnswer};
@@ -56,7 +56,7 @@ impl Predictor {
     /// Returns the task that the model was trained on, if known.
     fn task(&self) -> Option<Task> {
         match self {
-            Self::Labels(classifier) => classifier.trained.task(),
+            Self::Labels(classifier) => classifier.record.task(),
             Self::Answers(_) | Self::Tags(_) => None,
         }
     }
@@ -65,16 +65,16 @@ impl Predictor {
     ///
     /// # Errors
     /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
-    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Said>, TaskError> {
+    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Output>, TaskError> {
         Ok(match self {
             Self::Labels(classifier) => {
                 classifier.check_forms(path, examples)?;
-                classifier.answer(examples).into_iter().map(Said::Label).collect()
+                classifier.answer(examples).into_iter().map(Output::Label).collect()
             }
             Self::Answers(answerer) => {
-                answerer.answer(path, examples)?.into_iter().map(Said::Answer).collect()
+                answerer.answer(path, examples)?.into_iter().map(Output::Answer).collect()
             }
-            Self::Tags(tagger) => tagger.answer(path, examples)?.into_iter().map(Said::Tags).collect(),
+            Self::Tags(tagger) => tagger.answer(path, examples)?.into_iter().map(Output::Tags).collect(),
         })
     }
 }
@@ -82,7 +82,7 @@ impl Predictor {
 /// A model's answer to an example, written next to its text.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said {
+enum Output {
     Label(Answer),
     Answer(TextAnswer),
     Tags(TaggedText),
@@ -98,7 +98,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text_b: Option<&'a str>,
     #[serde(flatten)]
-    answer: &'a Said,
+    answer: &'a Output,
 }
 
 /// Writes the answer to every text to `out`, one JSON object per line; returns their number.

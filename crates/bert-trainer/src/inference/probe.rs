@@ -15,24 +15,25 @@ use serde::Serialize;
 
 use super::classifier::{Answer, Classifier};
 use super::text_input::NewTexts;
-use super::trained::ModelOptions;
+use super::training_record::ModelOptions;
 use crate::compute::device::DeviceName;
 use crate::data_loader::DataLoader;
-use crate::encoding::model_tokenizer::{PAIR_SEPARATOR, ModelTokenizer};
+use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
 use crate::error::{Error, FolderProblem};
-use crate::inference::fill_mask::MaskFiller;
+use crate::inference::fill_mask::{MaskFiller, MaskProbabilities};
 use bert_storage::Located;
 use bert_tasks::{EncodedPair, Example};
 
 /// A word to replace and its replacements, each applied separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replacement {
-    place: Place,
-    with: Vec<String>,
+    target: Target,
+    replacements: Vec<String>,
 }
 
+/// The words that a replacement applies to.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum Target {
     /// The word at this position, from 1.
     Position(usize),
     /// Every occurrence of this word.
@@ -45,17 +46,17 @@ impl FromStr for Replacement {
     /// Parses `POSITION=WORD,WORD,...` or `WORD=WORD,WORD,...`.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || "expected POSITION=WORD[,WORD...] or WORD=WORD[,WORD...]".to_string();
-        let (place, with) = text.split_once('=').ok_or_else(expected)?;
-        let with: Vec<String> = with.split(',').map(|word| word.trim().to_string()).collect();
-        if place.trim().is_empty() || with.iter().any(String::is_empty) {
+        let (word, replacements) = text.split_once('=').ok_or_else(expected)?;
+        let replacements: Vec<String> = replacements.split(',').map(|word| word.trim().to_string()).collect();
+        if word.trim().is_empty() || replacements.iter().any(String::is_empty) {
             return Err(expected());
         }
-        let place = match place.trim().parse() {
+        let target = match word.trim().parse() {
             Ok(0) => return Err("words are counted from 1".to_string()),
-            Ok(position) => Place::Position(position),
-            Err(_) => Place::Word(place.trim().to_string()),
+            Ok(position) => Target::Position(position),
+            Err(_) => Target::Word(word.trim().to_string()),
         };
-        Ok(Self { place, with })
+        Ok(Self { target, replacements })
     }
 }
 
@@ -128,7 +129,29 @@ impl fmt::Display for Probe {
 struct Subject {
     source: String,
     encoded: EncodedPair,
-    masked: Vec<(usize, u32)>,
+    masked: Vec<MaskedWord>,
+}
+
+/// A word that the data masks.
+struct MaskedWord {
+    /// Position in the sequence.
+    position: usize,
+    id: u32,
+}
+
+/// A replaced word in a sequence.
+struct Edit {
+    /// Position of the word's first token.
+    start: usize,
+    /// Number of tokens that the sequence gains.
+    growth: isize,
+}
+
+impl Edit {
+    /// Returns the position after the replacement of a token outside the word.
+    fn moved(&self, position: usize) -> usize {
+        if position > self.start { position.saturating_add_signed(self.growth) } else { position }
+    }
 }
 
 enum Head {
@@ -164,8 +187,8 @@ impl Prober {
     /// # Errors
     /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
     pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
-        let encoded = self.words().encode_with_masks(text, self.max_length());
-        self.subject(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
+        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
+        self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
     /// Applies all replacements to the texts of a file, or of standard input.
@@ -174,7 +197,7 @@ impl Prober {
     /// As [`Self::text`], and invalid input with its line.
     pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
-            Head::Class(classifier) => classifier.trained.task(),
+            Head::Class(classifier) => classifier.record.task(),
             Head::Masks(_) => None,
         };
         let mut probes = Vec::new();
@@ -187,9 +210,9 @@ impl Prober {
                     Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
                     None => text_a.clone(),
                 };
-                let encoded = self.words().encode_with_masks(&encoded, self.max_length());
+                let encoded = self.tokenizer().encode_with_masks(&encoded, self.max_length());
                 let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
-                probes.extend(self.subject(&subject, replacements)?);
+                probes.extend(self.probe(&subject, replacements)?);
             }
             Ok(())
         })?;
@@ -198,9 +221,10 @@ impl Prober {
 
     /// Returns the words of a text, as `--replace` names them.
     pub fn words_of(&self, text: &str) -> Vec<String> {
-        let (words, encoded) = (self.words(), self.words().encode_with_masks(text, self.max_length()));
+        let (words, encoded) =
+            (self.tokenizer(), self.tokenizer().encode_with_masks(text, self.max_length()));
         let ranges = word_ranges(&encoded, &words.vocabulary);
-        ranges.into_iter().map(|range| shown(&encoded.input_ids[range], &words.vocabulary)).collect()
+        ranges.into_iter().map(|range| word_text(&encoded.input_ids[range], &words.vocabulary)).collect()
     }
 
     /// Applies all replacements to the first `instances` instances of a data folder.
@@ -233,17 +257,17 @@ impl Prober {
                 segment_ids: row.segment_ids.iter().map(|&segment| segment as u32).collect(),
             };
             let masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
-            let masked = masked.map(|(&at, &id)| (at as usize, id)).collect();
+            let masked = masked.map(|(&at, &id)| MaskedWord { position: at as usize, id }).collect();
             let subject = Subject { source: format!("instance {index}"), encoded, masked };
-            probes.extend(self.subject(&subject, replacements)?);
+            probes.extend(self.probe(&subject, replacements)?);
         }
         Ok(probes)
     }
 
-    fn words(&self) -> &ModelTokenizer {
+    fn tokenizer(&self) -> &ModelTokenizer {
         match &self.head {
             Head::Masks(filler) => filler.text(),
-            Head::Class(classifier) => &classifier.text,
+            Head::Class(classifier) => &classifier.tokenizer,
         }
     }
 
@@ -254,34 +278,37 @@ impl Prober {
         }
     }
 
-    fn subject(&self, subject: &Subject, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
-        let text = self.words();
+    /// Applies all replacements to a text.
+    fn probe(&self, subject: &Subject, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let text = self.tokenizer();
         let words = word_ranges(&subject.encoded, &text.vocabulary);
-        let shown = |range: &Range<usize>| shown(&subject.encoded.input_ids[range.clone()], &text.vocabulary);
+        let word_at =
+            |range: &Range<usize>| word_text(&subject.encoded.input_ids[range.clone()], &text.vocabulary);
         let mut probes = Vec::new();
         let mut before = None;
-        for Replacement { place, with } in replacements {
-            for at in positions(place, &words, subject, text)? {
-                for word in with {
+        for Replacement { target, replacements } in replacements {
+            for at in positions(target, &words, subject, text)? {
+                for word in replacements {
                     let ids = text.ids(word);
-                    let changed = spliced(&subject.encoded, words[at].clone(), &ids);
+                    let changed = with_ids_at(&subject.encoded, words[at].clone(), &ids);
                     if ids.is_empty() || changed.input_ids.len() > self.max_length() {
-                        let (length, most) = (changed.input_ids.len(), self.max_length());
+                        let (length, max) = (changed.input_ids.len(), self.max_length());
                         let reason = format!(
-                            "with {word:?} the text has {length} tokens, but the model has {most} positions"
+                            "with {word:?} the text has {length} tokens, but the model has {max} positions"
                         );
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
-                    let before = before.get_or_insert_with(|| self.ask(&subject.encoded));
-                    let after = self.ask(&changed);
-                    let grown = ids.len() as isize - words[at].len() as isize;
+                    let before = before.get_or_insert_with(|| self.predict(&subject.encoded));
+                    let after = self.predict(&changed);
+                    let growth = ids.len() as isize - words[at].len() as isize;
+                    let edit = Edit { start: words[at].start, growth };
                     probes.push(Probe {
                         source: subject.source.clone(),
-                        text: words.iter().map(shown).collect::<Vec<_>>().join(" "),
+                        text: words.iter().map(word_at).collect::<Vec<_>>().join(" "),
                         position: at + 1,
-                        word: shown(&words[at]),
+                        word: word_at(&words[at]),
                         replaced_by: word.clone(),
-                        predictions: self.compare(subject, &words, (words[at].start, grown), before, &after),
+                        predictions: self.compare(subject, &words, &edit, before, &after),
                     });
                 }
             }
@@ -289,40 +316,42 @@ impl Prober {
         Ok(probes)
     }
 
-    fn ask(&self, encoded: &EncodedPair) -> Said {
+    fn predict(&self, encoded: &EncodedPair) -> ModelOutput {
         match &self.head {
-            Head::Masks(filler) => Said::AtMasks(filler.probabilities(encoded)),
-            Head::Class(classifier) => Said::OfText(classifier.answer_encoded(encoded.clone())),
+            Head::Masks(filler) => ModelOutput::Masks(filler.probabilities(encoded)),
+            Head::Class(classifier) => ModelOutput::Text(classifier.answer_encoded(encoded.clone())),
         }
     }
 
-    /// Compares the predictions that exist before and after; `moved` gives the position where the text grew, and by how
-    /// much.
+    /// Returns the predictions that exist before and after an edit.
     fn compare(
         &self,
         subject: &Subject,
         words: &[Range<usize>],
-        moved: (usize, isize),
-        before: &Said,
-        after: &Said,
+        edit: &Edit,
+        before: &ModelOutput,
+        after: &ModelOutput,
     ) -> Vec<Prediction> {
         let (before, after) = match (before, after) {
-            (Said::OfText(before), Said::OfText(after)) => return vec![of_text(before, after)],
-            (Said::AtMasks(before), Said::AtMasks(after)) => (before, after),
+            (ModelOutput::Text(before), ModelOutput::Text(after)) => {
+                return vec![text_prediction(before, after)];
+            }
+            (ModelOutput::Masks(before), ModelOutput::Masks(after)) => (before, after),
             _ => unreachable!("one head"),
         };
-        let vocabulary = &self.words().vocabulary;
+        let vocabulary = &self.tokenizer().vocabulary;
         let token = |id: usize| vocabulary.token(id as u32).to_string();
-        let prediction = |(at, row): &(usize, Vec<f32>)| {
-            let there = if *at > moved.0 { (*at as isize + moved.1) as usize } else { *at };
+        let prediction = |mask: &MaskProbabilities| {
+            let MaskProbabilities { position, probabilities: row } = mask;
+            let moved = edit.moved(*position);
             // The mask itself may have been replaced.
-            let (_, now) = after.iter().find(|(place, _)| *place == there)?;
+            let now = &after.iter().find(|mask| mask.position == moved)?.probabilities;
             let (best, best_now) = (largest(row), largest(now));
-            let number = words.iter().position(|word| word.contains(at)).map_or(0, |word| word + 1);
-            let truth = subject.masked.iter().find(|(place, _)| place == at);
+            let number = words.iter().position(|word| word.contains(position)).map_or(0, |word| word + 1);
+            let truth = subject.masked.iter().find(|masked| masked.position == *position);
             Some(Prediction {
                 of: format!("[MASK] {number}"),
-                truth: truth.map(|&(_, id)| token(id as usize)),
+                truth: truth.map(|masked| token(masked.id as usize)),
                 before: Guess { answer: token(best), probability: Some(row[best]) },
                 after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
                 before_now: Some(now[best]),
@@ -333,13 +362,14 @@ impl Prober {
     }
 }
 
-/// A model's prediction for a text, or for each of its masks: the position and all probabilities.
-enum Said {
-    OfText(Answer),
-    AtMasks(Vec<(usize, Vec<f32>)>),
+/// A model's prediction for a text, or for each of its masks.
+enum ModelOutput {
+    Text(Answer),
+    Masks(Vec<MaskProbabilities>),
 }
 
-fn of_text(before: &Answer, after: &Answer) -> Prediction {
+/// Returns the prediction for a text before and after a change.
+fn text_prediction(before: &Answer, after: &Answer) -> Prediction {
     let probability = |answer: &Answer, label: &str| match answer {
         Answer::Class { probabilities, .. } => probabilities.get(label).copied(),
         Answer::Score { .. } => None,
@@ -374,7 +404,8 @@ fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usiz
     words
 }
 
-fn shown(ids: &[u32], vocabulary: &Vocabulary) -> String {
+/// Returns the word of these pieces.
+fn word_text(ids: &[u32], vocabulary: &Vocabulary) -> String {
     let piece = |(at, &id): (usize, &u32)| {
         let token = vocabulary.token(id);
         if at > 0 { token.trim_start_matches("##") } else { token }
@@ -384,26 +415,27 @@ fn shown(ids: &[u32], vocabulary: &Vocabulary) -> String {
 
 /// Returns the indices of the words that a replacement matches.
 fn positions(
-    place: &Place,
+    target: &Target,
     words: &[Range<usize>],
     subject: &Subject,
     text: &ModelTokenizer,
 ) -> Result<Vec<usize>, Error> {
-    match place {
-        Place::Word(word) => {
+    match target {
+        Target::Word(word) => {
             let ids = text.ids(word);
             let same = |range: &Range<usize>| subject.encoded.input_ids[range.clone()] == ids[..];
             Ok((0..words.len()).filter(|&at| same(&words[at])).collect())
         }
-        Place::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
-        Place::Position(position) => {
+        Target::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
+        Target::Position(position) => {
             let reason = format!("{} has {} words, so no word {position}", subject.source, words.len());
             Err(Error::Configuration { flag: "replace", reason })
         }
     }
 }
 
-fn spliced(encoded: &EncodedPair, range: Range<usize>, ids: &[u32]) -> EncodedPair {
+/// Returns the sequence with the tokens of a range replaced by `ids`.
+fn with_ids_at(encoded: &EncodedPair, range: Range<usize>, ids: &[u32]) -> EncodedPair {
     let mut changed = encoded.clone();
     let segment = changed.segment_ids[range.start];
     changed.segment_ids.splice(range.clone(), std::iter::repeat_n(segment, ids.len()));
@@ -421,14 +453,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacements_are_read() {
+    fn replacements_are_parsed() {
         let read = |text: &str| text.parse::<Replacement>();
-        let with = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
         assert_eq!(
             read("3=bad, worse"),
-            Ok(Replacement { place: Place::Position(3), with: with(&["bad", "worse"]) })
+            Ok(Replacement { target: Target::Position(3), replacements: words(&["bad", "worse"]) })
         );
-        assert_eq!(read("he=she"), Ok(Replacement { place: Place::Word("he".into()), with: with(&["she"]) }));
+        assert_eq!(
+            read("he=she"),
+            Ok(Replacement { target: Target::Word("he".into()), replacements: words(&["she"]) })
+        );
         for wrong in ["he", "=she", "he=", "he=she,", "0=she"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
@@ -444,8 +479,8 @@ mod tests {
         };
         let words = word_ranges(&encoded, &vocabulary);
         assert_eq!(words, [1..3, 3..4, 5..7]);
-        assert_eq!(shown(&encoded.input_ids[1..3], &vocabulary), "playing");
-        let changed = spliced(&encoded, 1..3, &[7]);
+        assert_eq!(word_text(&encoded.input_ids[1..3], &vocabulary), "playing");
+        let changed = with_ids_at(&encoded, 1..3, &[7]);
         assert_eq!(changed.input_ids, [2, 7, 7, 3, 4, 6, 3]);
         assert_eq!(changed.segment_ids, [0, 0, 0, 0, 1, 1, 1]);
     }

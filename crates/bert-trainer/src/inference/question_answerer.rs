@@ -5,11 +5,11 @@ use std::path::Path;
 use bert_model::{BertForQuestionAnswering, LoadPolicy};
 use serde::Serialize;
 
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::questions::EncodedQuestions;
 use crate::error::Error;
-use crate::inference::model_folder::{Tuned, line_of};
-use crate::inference::trained::ModelOptions;
-use crate::training::stop_flag::StopFlag;
+use crate::inference::model_folder::{FinetunedModel, line_of};
+use crate::inference::training_record::ModelOptions;
 use bert_storage::Locate;
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
@@ -27,7 +27,7 @@ pub struct TextAnswer {
 
 /// A question-answering model.
 pub struct Answerer {
-    tuned: Tuned<BertForQuestionAnswering>,
+    finetuned: FinetunedModel<BertForQuestionAnswering>,
     windows: WindowSettings,
     answers: AnswerSettings,
 }
@@ -40,9 +40,9 @@ impl Answerer {
     /// # Errors
     /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let tuned: Tuned<BertForQuestionAnswering> =
-            Tuned::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
-        let (report, max_seq_length) = (&tuned.trained.report, tuned.max_length);
+        let finetuned: FinetunedModel<BertForQuestionAnswering> =
+            FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
+        let (report, max_seq_length) = (&finetuned.record.report, finetuned.max_length);
         let config = &report["config"];
         let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
         let version_2 = config["task"] == "squad2";
@@ -59,7 +59,7 @@ impl Answerer {
             max_answer_length: number("max_answer_length", 30),
             null_threshold: version_2.then_some(threshold),
         };
-        Ok(Self { tuned, windows, answers })
+        Ok(Self { finetuned, windows, answers })
     }
 
     /// Answers questions (`text_a`) on texts (`text_b`).
@@ -83,7 +83,7 @@ impl Answerer {
             }
         };
         let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
-        let Tuned { model, text, device, .. } = &self.tuned;
+        let FinetunedModel { model, text, device, .. } = &self.finetuned;
         let encoded = EncodedQuestions::new(&questions, text, self.windows);
         let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new());
         let answered = answered.expect("no signal sets this flag");

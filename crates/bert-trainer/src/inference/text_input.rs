@@ -12,10 +12,10 @@ use bert_data::parquet::text_rows::text_rows;
 use bert_storage::Locate;
 use serde_json::Value;
 
-use super::columns::{Names, Places, TextColumns, Texts};
+use super::columns::{ColumnNames, ColumnPositions, RowTexts, TextColumns};
 use crate::encoding::model_tokenizer::PAIR_SEPARATOR;
 use crate::error::Error;
-use bert_tasks::{Example, Kind, Task, TaskError, TaskProblem, lines_of, records_of};
+use bert_tasks::{Example, Task, TaskError, TaskProblem, for_each_line_in, for_each_record_in};
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -86,7 +86,7 @@ impl<'a> Windows<'a> {
         Self { size, bytes: 0, window: Window::default(), each }
     }
 
-    fn push(&mut self, line: u64, Texts { text_a, text_b, id }: Texts) -> Result<(), Error> {
+    fn push(&mut self, line: u64, RowTexts { text_a, text_b, id }: RowTexts) -> Result<(), Error> {
         self.bytes += text_a.len() + text_b.as_ref().map_or(0, String::len);
         let example = Example { index: line.to_string(), text_a, text_b, choices: vec![], label: None };
         self.window.examples.push(example);
@@ -130,11 +130,11 @@ impl NewTexts<'_> {
     /// Unreadable input, with its line; the errors of `each`.
     pub(super) fn for_each_window(
         &self,
-        trained: Option<Task>,
+        trained_task: Option<Task>,
         size: usize,
         each: &mut dyn FnMut(&Window) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let names = Names::new(&self.columns, trained);
+        let names = ColumnNames::new(&self.columns, trained_task.clone());
         let mut windows = Windows::new(size, each);
         let format = self.format.unwrap_or_else(|| TextFormat::of(self.source));
         if format == TextFormat::Parquet {
@@ -143,7 +143,7 @@ impl NewTexts<'_> {
         }
         let (path, reader) = (self.path(), self.open()?);
         let mut table = None;
-        let mut take = |line: u64, texts: Result<Option<Texts>, TaskProblem>| {
+        let mut take = |line: u64, texts: Result<Option<RowTexts>, TaskProblem>| {
             let filled = texts.and_then(|texts| texts.map(filled).transpose());
             match filled.map_err(|problem| TaskError::from(problem.at_line(path, line)))? {
                 Some(texts) => windows.push(line, texts),
@@ -151,34 +151,34 @@ impl NewTexts<'_> {
             }
         };
         match format {
-            TextFormat::Csv => {
-                records_of(reader, path, |line, fields| take(line, under_header(&names, &mut table, fields)))?
-            }
-            TextFormat::Tsv => lines_of(reader, path, |line, text| {
+            TextFormat::Csv => for_each_record_in(reader, path, |line, fields| {
+                take(line, under_header(&names, &mut table, fields))
+            })?,
+            TextFormat::Tsv => for_each_line_in(reader, path, |line, text| {
                 let fields: Vec<String> = text.split('\t').map(str::to_string).collect();
                 take(line, tab_separated(&names, &mut table, fields))
             })?,
-            TextFormat::Jsonl => lines_of(reader, path, |line, text| {
+            TextFormat::Jsonl => for_each_line_in(reader, path, |line, text| {
                 let object = serde_json::from_str(text).map_err(TaskProblem::from);
-                take(line, object.and_then(|object| names.in_object(object)).map(Some))
+                take(line, object.and_then(|object| names.texts_of_object(object)).map(Some))
             })?,
-            TextFormat::Text | TextFormat::Parquet => lines_of(reader, path, |line, text| {
-                let text_a = without_label(trained, text).to_string();
-                take(line, Ok(Some(Texts { text_a, ..Texts::default() })))
+            TextFormat::Text | TextFormat::Parquet => for_each_line_in(reader, path, |line, text| {
+                let text_a = without_label(trained_task.as_ref(), text).to_string();
+                take(line, Ok(Some(RowTexts { text_a, ..RowTexts::default() })))
             })?,
         }
         windows.finish()
     }
 
-    fn parquet(&self, names: &Names<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
+    fn parquet(&self, names: &ColumnNames<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
         let places = OnceCell::new();
         let choose = |header: &[String]| {
             let found =
-                names.under(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
-            Ok::<_, Error>(places.get_or_init(|| found).chosen())
+                names.positions(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
+            Ok::<_, Error>(places.get_or_init(|| found).selected())
         };
         text_rows(self.source, choose, |row, values| {
-            let places: &Places = places.get().expect("chosen before the first row");
+            let places: &ColumnPositions = places.get().expect("chosen before the first row");
             let texts = places.texts_of(values).and_then(filled);
             windows.push(row, texts.map_err(|problem| TaskError::from(problem.at_line(self.source, row)))?)
         })
@@ -186,25 +186,24 @@ impl NewTexts<'_> {
 }
 
 /// Returns the text of a line of minBERT's `LABEL ||| TEXT` for a model of such a task; other lines are texts.
-fn without_label(trained: Option<Task>, line: &str) -> &str {
-    let Some(task) = trained.filter(|task| !task.spec().predicts_in_rows()) else { return line };
-    let Kind::Classification { labels } = task.spec().kind else { return line };
+fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
+    let Some(task) = trained_task.filter(|task| !task.spec().predicts_in_rows()) else { return line };
     match line.split_once(PAIR_SEPARATOR) {
-        Some((label, text)) if labels.contains(&label.trim()) => text,
+        Some((label, text)) if task.labels().any(|of| of == label.trim()) => text,
         _ => line,
     }
 }
 
 /// Parses a row below a header; returns `None` for the header itself.
 fn under_header(
-    names: &Names<'_>,
-    table: &mut Option<Option<Places>>,
+    names: &ColumnNames<'_>,
+    table: &mut Option<Option<ColumnPositions>>,
     fields: &[String],
-) -> Result<Option<Texts>, TaskProblem> {
+) -> Result<Option<RowTexts>, TaskProblem> {
     match table {
         Some(places) => places.expect("a header").texts(fields, "comma").map(Some),
         None => {
-            *table = Some(Some(names.under(fields)?));
+            *table = Some(Some(names.positions(fields)?));
             Ok(None)
         }
     }
@@ -212,12 +211,12 @@ fn under_header(
 
 /// Parses a line of a tab-separated file; returns `None` for a header.
 fn tab_separated(
-    names: &Names<'_>,
-    table: &mut Option<Option<Places>>,
+    names: &ColumnNames<'_>,
+    table: &mut Option<Option<ColumnPositions>>,
     fields: Vec<String>,
-) -> Result<Option<Texts>, TaskProblem> {
+) -> Result<Option<RowTexts>, TaskProblem> {
     if table.is_none() {
-        let found = names.of_tsv(&fields)?;
+        let found = names.tsv_positions(&fields)?;
         *table = Some(found.map(|(places, _)| places));
         if found.is_some_and(|(_, is_header)| is_header) {
             return Ok(None);
@@ -229,11 +228,11 @@ fn tab_separated(
     }
 }
 
-fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
+fn text_or_pair(fields: Vec<String>) -> Result<RowTexts, TaskProblem> {
     let found = fields.len();
     let mut fields = fields.into_iter();
     match (fields.next(), fields.next(), found) {
-        (Some(text_a), text_b, ..=2) => Ok(Texts { text_a, text_b, id: None }),
+        (Some(text_a), text_b, ..=2) => Ok(RowTexts { text_a, text_b, id: None }),
         _ => {
             let expected = "a text, or two separated by a tab, or a header that names the columns of the texts (--columns)";
             Err(TaskProblem::WrongColumns { found, separator: "tab", expected: expected.to_string() })
@@ -242,7 +241,7 @@ fn text_or_pair(fields: Vec<String>) -> Result<Texts, TaskProblem> {
 }
 
 /// Checks that the first text is not blank.
-fn filled(texts: Texts) -> Result<Texts, TaskProblem> {
+fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
     match texts.text_a.trim().is_empty() {
         true => Err(TaskProblem::EmptyText),
         false => Ok(texts),
@@ -262,9 +261,9 @@ pub(super) fn for_each_line_window(
 ) -> Result<(), Error> {
     let texts = NewTexts { source, format: None, columns: TextColumns::default() };
     let mut windows = Windows::new(size, each);
-    lines_of(texts.open()?, texts.path(), |line, text| {
+    for_each_line_in(texts.open()?, texts.path(), |line, text| {
         let (text_a, text_b) = parse(text);
-        windows.push(line, Texts { text_a, text_b, id: None })
+        windows.push(line, RowTexts { text_a, text_b, id: None })
     })?;
     windows.finish()
 }
@@ -308,9 +307,9 @@ mod tests {
     #[test]
     fn labels_of_minbert_lines_are_dropped() {
         let line = "3 ||| a ||| b";
-        assert_eq!(without_label(Some(Task::Sst5), line), "a ||| b");
-        assert_eq!(without_label(Some(Task::Sst5), "good ||| bad"), "good ||| bad");
-        assert_eq!(without_label(Some(Task::Sst2), line), line);
+        assert_eq!(without_label(Some(&Task::Sst5), line), "a ||| b");
+        assert_eq!(without_label(Some(&Task::Sst5), "good ||| bad"), "good ||| bad");
+        assert_eq!(without_label(Some(&Task::Sst2), line), line);
         assert_eq!(without_label(None, line), line);
     }
 
@@ -343,8 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_have_their_place() {
-        for (name, text, said) in [
+    fn errors_name_file_and_line() {
+        for (name, text, expected) in [
             ("a.txt", "a\n \n", "a.txt:2: the line is empty, but must have a text"),
             (
                 "a.tsv",
@@ -371,7 +370,7 @@ mod tests {
             ("a.jsonl", "{\"text\": \"a\"} x\n", "a.jsonl:1: not a JSON object: "),
         ] {
             let error = read(name, text, &[], None).unwrap_err();
-            assert!(error.starts_with(said), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

@@ -5,13 +5,13 @@ use std::path::Path;
 use bert_model::{BertForTokenClassification, LoadPolicy};
 use serde::Serialize;
 
+use crate::compute::stop_flag::StopFlag;
 use crate::encoding::sentences::EncodedSentences;
 use crate::error::Error;
-use crate::inference::model_folder::{Tuned, class_names, line_of};
-use crate::inference::trained::ModelOptions;
-use crate::training::stop_flag::StopFlag;
+use crate::inference::model_folder::{FinetunedModel, class_names, line_of};
+use crate::inference::training_record::ModelOptions;
 use bert_storage::Locate;
-use bert_tasks::decode::entities::{Entity, entities, is_known};
+use bert_tasks::decode::entities::{Entity, entities, is_entity_tag};
 use bert_tasks::read::conll::Sentence;
 use bert_tasks::{Example, TaskError, TaskProblem};
 
@@ -43,7 +43,7 @@ pub struct NamedEntity {
 
 /// A token-classification model.
 pub struct Tagger {
-    tuned: Tuned<BertForTokenClassification>,
+    finetuned: FinetunedModel<BertForTokenClassification>,
     names: Vec<String>,
 }
 
@@ -54,10 +54,10 @@ impl Tagger {
     /// # Errors
     /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let tuned: Tuned<BertForTokenClassification> =
-            Tuned::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
-        let names = class_names(&tuned.config);
-        Ok(Self { tuned, names })
+        let finetuned: FinetunedModel<BertForTokenClassification> =
+            FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
+        let names = class_names(&finetuned.config);
+        Ok(Self { finetuned, names })
     }
 
     /// Returns the tags of texts.
@@ -77,11 +77,11 @@ impl Tagger {
             line: line_of(example),
         };
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
-        let Tuned { model, text, device, max_length, .. } = &self.tuned;
+        let FinetunedModel { model, text, device, max_length, .. } = &self.finetuned;
         let encoded = EncodedSentences::new(&sentences, text, *max_length);
         let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new());
         let tags = tags.expect("no signal sets this flag");
-        let has_scheme = self.names.iter().all(|tag| is_known(tag));
+        let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));
         let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
             let named = |entity: Entity| NamedEntity {
                 words: sentence.words[entity.first..=entity.last].join(" "),

@@ -7,14 +7,14 @@ use bert_data::DataSet;
 use bert_data::inspect::training_text::for_each_text;
 use rayon::prelude::*;
 
+use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
-use crate::training::stop_flag::StopFlag;
 
 /// Number of pairs that are sorted at once: 32 MB.
 const CHUNK: usize = 1 << 22;
 
 /// Maximum number of tokens to count; in a larger text, an equal part of every shard.
-const MOST_TOKENS: u64 = 1 << 26;
+const MAX_TOKENS: u64 = 1 << 26;
 
 /// Counts of a text: tokens, and pairs at several distances.
 pub(crate) struct BigramCounts {
@@ -40,7 +40,7 @@ impl BigramCounts {
     /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
     pub(crate) fn of_data(data: &DataSet, distance: usize, stop: &StopFlag) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
-        for_each_text(data, MOST_TOKENS, &mut |text| {
+        for_each_text(data, MAX_TOKENS, &mut |text| {
             counts.add(text);
             stop.requested().is_none()
         })?;

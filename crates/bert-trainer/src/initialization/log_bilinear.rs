@@ -17,13 +17,13 @@ use bert_data::{DataSet, Vocabulary};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
-use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, activation};
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
+use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
-use crate::training::stop_flag::StopFlag;
 
 /// Number of optimization steps.
 const STEPS: usize = 800;
@@ -46,7 +46,7 @@ const PRIOR: f64 = 20.0;
 /// Random streams of [`Domain::LogBilinear`].
 const TABLE: u64 = 0;
 const MATRICES: u64 = 1;
-const DRAWN: u64 = 2;
+const SAMPLES: u64 = 2;
 
 /// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape.
 ///
@@ -80,69 +80,112 @@ fn fit(
     if running_sum.last().is_none_or(|&sum| sum == 0) {
         return Ok(None);
     }
-    let of_text: Vec<Side> = shape.offsets.iter().map(|&offset| counts.side(offset)).collect();
+    let text = TextStatistics {
+        sides: shape.offsets.iter().map(|&offset| counts.side(offset)).collect(),
+        shares: counts.shares(),
+        running_sum,
+    };
     let device = DeviceName::default().open()?.autodiff();
-    let shares = counts.shares();
-    let (words, width, rank) = (shares.len(), shape.width, shape.rank);
-    let mut table = Parameter::new(uniform([words, width], TABLE_STD, &[TABLE], seed, &device));
-    let logs = shares.iter().map(|share| share.ln() as f32).collect::<Vec<_>>();
-    let mut bias = Parameter::new(Tensor::from_data(TensorData::new(logs, [1, words]), &device));
-    let std = (PRODUCT_STD / (rank as f64).sqrt()).sqrt();
-    let start = |shape, address: &[u64]| Parameter::new(uniform(shape, std, address, seed, &device));
-    let mut matrices: Vec<[Parameter; 2]> = (0..of_text.len() as u64)
-        .map(|side| [start([width, rank], &[MATRICES, side, 0]), start([rank, width], &[MATRICES, side, 1])])
-        .collect();
-
+    let mut parameters = Parameters::new(&text, shape, seed, &device);
     for step in 0..STEPS {
         stop.check_before_first_step()?;
-        let mut random = Stream::new(seed, Domain::LogBilinear, &[DRAWN, step as u64]);
-        let (mut hidden, mut wanted) = (Vec::new(), Vec::new());
-        for (side, [inputs, outputs]) in of_text.iter().zip(&matrices) {
-            let drawn = (0..NEIGHBOURS).map(|_| draw(&running_sum, &mut random)).collect::<Vec<_>>();
-            let ids: Vec<i32> = drawn.iter().map(|&id| id as i32).collect();
-            let ids: Tensor<1, Int> = int_vector(&ids, &device);
-            let seen = lengthened(table.tensor().select(0, ids)); // [neighbours, width]
-            hidden.push(seen.matmul(inputs.tensor()).matmul(outputs.tensor())); // [neighbours, width]
-            for &neighbour in &drawn {
-                wanted.extend(distribution(side.tokens(neighbour), &shares));
-            }
-        }
-        let hidden = Tensor::cat(hidden, 0); // [sides * neighbours, width]
-        let rows = hidden.dims()[0];
-        let wanted = Tensor::<2>::from_data(TensorData::new(wanted, [rows, words]), &device);
-        let logits = hidden.matmul(table.tensor().transpose()) + bias.tensor(); // [sides * neighbours, words]
-        let loss = (wanted * activation::log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64);
-        let gradients = loss.backward();
-
-        let progress = ((step + 1) as f64 / WARMUP as f64).min(1.0) * (1.0 - step as f64 / STEPS as f64);
-        table.update(&gradients, RATES.0 * progress, step);
-        bias.update(&gradients, RATES.0 * progress, step);
-        for matrix in matrices.iter_mut().flatten() {
-            matrix.update(&gradients, RATES.1 * progress, step);
-        }
+        let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
+        let gradients = parameters.loss(&text, &mut random, &device).backward();
+        parameters.update(&gradients, step);
     }
-
-    let table = table.value; // [words, width]
-    let seen = lengthened(table.clone());
-    let size = |[inputs, outputs]: &[Parameter; 2]| {
-        let said = seen.clone().matmul(inputs.value.clone()).matmul(outputs.value.clone()); // [words, width]
-        let squares = values(said.clone().mul(said).sum_dim(1));
-        squares.iter().zip(&shares).map(|(&square, share)| f64::from(square) * share).sum::<f64>().sqrt()
-    };
-    let sides = matrices.iter().map(|matrices| LogBilinearSide {
-        size: size(matrices),
-        // Column i of the first matrix is multiplied by row i of the second, so the first is transposed.
-        inputs: values(matrices[0].value.clone().transpose()),
-        outputs: values(matrices[1].value.clone()),
-    });
     Ok(Some(LogBilinear {
-        sides: sides.collect(),
-        table: values(table),
-        bias: values(bias.value),
+        sides: parameters.sides(&text.shares),
+        table: values(parameters.table.value),
+        bias: values(parameters.bias.value),
         special,
         mask_id: vocabulary.mask_id() as usize,
         cls_id: vocabulary.cls_id() as usize,
     }))
+}
+
+/// Statistics of the text that the fit uses.
+struct TextStatistics {
+    /// The counts at each offset.
+    sides: Vec<Side>,
+    /// Each token's share of the text.
+    shares: Vec<f64>,
+    /// The cumulative occurrences of the tokens.
+    running_sum: Vec<u64>,
+}
+
+/// The parameters of the model.
+struct Parameters {
+    /// `[words, width]`
+    table: Parameter,
+    /// `[1, words]`
+    bias: Parameter,
+    /// V and O of each offset: `[width, rank]` and `[rank, width]`.
+    matrices: Vec<[Parameter; 2]>,
+}
+
+impl Parameters {
+    /// Returns the initial values: random matrices, and unigram frequencies as bias.
+    fn new(text: &TextStatistics, shape: &LogBilinearShape, seed: u64, device: &Device) -> Self {
+        let (words, width, rank) = (text.shares.len(), shape.width, shape.rank);
+        let table = Parameter::new(uniform([words, width], TABLE_STD, &[TABLE], seed, device));
+        let logs = text.shares.iter().map(|share| share.ln() as f32).collect::<Vec<_>>();
+        let bias = Parameter::new(Tensor::from_data(TensorData::new(logs, [1, words]), device));
+        let std = (PRODUCT_STD / (rank as f64).sqrt()).sqrt();
+        let start = |shape, address: &[u64]| Parameter::new(uniform(shape, std, address, seed, device));
+        let matrices = (0..text.sides.len() as u64)
+            .map(|side| {
+                [start([width, rank], &[MATRICES, side, 0]), start([rank, width], &[MATRICES, side, 1])]
+            })
+            .collect();
+        Self { table, bias, matrices }
+    }
+
+    /// Returns the cross-entropy with the counted distributions at sampled neighbours, in nats.
+    fn loss(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> Tensor<1> {
+        let (mut hidden, mut targets) = (Vec::new(), Vec::new());
+        for (side, [inputs, outputs]) in text.sides.iter().zip(&self.matrices) {
+            let neighbours = (0..NEIGHBOURS).map(|_| sample(&text.running_sum, random)).collect::<Vec<_>>();
+            let ids: Vec<i32> = neighbours.iter().map(|&id| id as i32).collect();
+            let ids: Tensor<1, Int> = int_vector(&ids, device);
+            let rows = normalized(self.table.tensor().select(0, ids)); // [neighbours, width]
+            hidden.push(rows.matmul(inputs.tensor()).matmul(outputs.tensor())); // [neighbours, width]
+            for &neighbour in &neighbours {
+                targets.extend(distribution(side.tokens(neighbour), &text.shares));
+            }
+        }
+        let hidden = Tensor::cat(hidden, 0); // [sides * neighbours, width]
+        let rows = hidden.dims()[0];
+        let targets = Tensor::<2>::from_data(TensorData::new(targets, [rows, text.shares.len()]), device);
+        let logits = hidden.matmul(self.table.tensor().transpose()) + self.bias.tensor(); // [sides * neighbours, words]
+        (targets * activation::log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64)
+    }
+
+    /// Applies one step of Adam, with linear warm-up and decay of the learning rates.
+    fn update(&mut self, gradients: &Gradients, step: usize) {
+        let progress = ((step + 1) as f64 / WARMUP as f64).min(1.0) * (1.0 - step as f64 / STEPS as f64);
+        self.table.update(gradients, RATES.0 * progress, step);
+        self.bias.update(gradients, RATES.0 * progress, step);
+        for matrix in self.matrices.iter_mut().flatten() {
+            matrix.update(gradients, RATES.1 * progress, step);
+        }
+    }
+
+    /// Returns the matrices of each offset, with the typical length of their output over the text.
+    fn sides(&self, shares: &[f64]) -> Vec<LogBilinearSide> {
+        let rows = normalized(self.table.value.clone());
+        let side = |[inputs, outputs]: &[Parameter; 2]| {
+            let output = rows.clone().matmul(inputs.value.clone()).matmul(outputs.value.clone()); // [words, width]
+            let squares = values(output.clone().mul(output).sum_dim(1));
+            let mean = squares.iter().zip(shares).map(|(&square, share)| f64::from(square) * share);
+            LogBilinearSide {
+                size: mean.sum::<f64>().sqrt(),
+                // Column i of the first matrix is multiplied by row i of the second, so the first is transposed.
+                inputs: values(inputs.value.clone().transpose()),
+                outputs: values(outputs.value.clone()),
+            }
+        };
+        self.matrices.iter().map(side).collect()
+    }
 }
 
 /// A parameter and its moments.
@@ -166,7 +209,7 @@ impl Parameter {
     }
 
     /// Applies one step of Adam with bias correction.
-    fn update(&mut self, gradients: &burn::tensor::Gradients, rate: f64, step: usize) {
+    fn update(&mut self, gradients: &Gradients, rate: f64, step: usize) {
         let Some(gradient) = self.tracked.grad(gradients) else { return };
         let (of_first, of_second) = BETAS;
         let blend = |old: &Tensor<2>, new: Tensor<2>, beta: f64| {
@@ -183,7 +226,7 @@ impl Parameter {
 }
 
 /// Returns the rows scaled to the length that a LayerNorm gives them.
-fn lengthened(rows: Tensor<2>) -> Tensor<2> {
+fn normalized(rows: Tensor<2>) -> Tensor<2> {
     let [_, width] = rows.dims();
     let lengths = rows.clone().mul(rows.clone()).sum_dim(1).sqrt().add_scalar(1e-6); // [rows, 1]
     rows.mul_scalar((width as f64).sqrt()) / lengths
@@ -192,11 +235,11 @@ fn lengthened(rows: Tensor<2>) -> Tensor<2> {
 /// Returns the distribution of tokens next to a neighbour, smoothed with the unigram prior.
 fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
     let total = tokens.iter().map(|&(_, count)| f64::from(count)).sum::<f64>() + PRIOR;
-    let mut beside: Vec<f32> = shares.iter().map(|share| (PRIOR * share / total) as f32).collect();
+    let mut distribution: Vec<f32> = shares.iter().map(|share| (PRIOR * share / total) as f32).collect();
     for &(token, count) in tokens {
-        beside[token as usize] += (f64::from(count) / total) as f32;
+        distribution[token as usize] += (f64::from(count) / total) as f32;
     }
-    beside
+    distribution
 }
 
 /// Returns the cumulative occurrences, without special tokens, for sampling tokens by frequency.
@@ -210,7 +253,7 @@ fn running_sum(occurrences: &[u64], special: &[usize]) -> Vec<u64> {
 }
 
 /// Samples a token by frequency.
-fn draw(running_sum: &[u64], random: &mut Stream) -> usize {
+fn sample(running_sum: &[u64], random: &mut Stream) -> usize {
     let total = running_sum.last().copied().unwrap_or(0);
     let at = (random.unit() * total as f64) as u64;
     running_sum.partition_point(|&sum| sum <= at).min(running_sum.len() - 1)
@@ -262,7 +305,7 @@ mod tests {
     }
 
     /// Returns the model's distribution at the offset of side `side` from a neighbour.
-    fn says(model: &LogBilinear, side: usize, neighbour: usize) -> Vec<f64> {
+    fn predicted(model: &LogBilinear, side: usize, neighbour: usize) -> Vec<f64> {
         let width = model.table.len() / WORDS;
         let row = |id: usize| &model.table[id * width..(id + 1) * width];
         let length = row(neighbour).iter().map(|x| x * x).sum::<f32>().sqrt();
@@ -283,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_come_back() {
+    fn fit_reproduces_the_counts() {
         let model = fitted(3);
         let (mut counts, _) = counted();
         // Previous and next neighbours only; 24 dimensions are too few for offsets of 2 and more with 60 words.
@@ -292,8 +335,8 @@ mod tests {
             let mut distance = 0.0;
             for neighbour in SPECIAL.len()..WORDS {
                 let wanted = distribution(of_text.tokens(neighbour), &counts.shares());
-                let said = says(&model, side, neighbour);
-                let far: f64 = wanted.iter().zip(&said).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
+                let predicted = predicted(&model, side, neighbour);
+                let far: f64 = wanted.iter().zip(&predicted).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
                 distance += 0.5 * far / (WORDS - SPECIAL.len()) as f64;
             }
             // Unigram frequencies are at a distance of .93.
@@ -303,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_change_no_bit_and_seeds_do() {
+    fn bits_depend_on_the_seed_not_on_threads() {
         let with = |threads: usize, seed: u64| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| fitted(seed))
@@ -314,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn special_tokens_alone_are_no_text() {
+    fn special_tokens_alone_give_no_model() {
         let (_, vocabulary) = counted();
         let mut counts = BigramCounts::new(WORDS, 1);
         counts.add(&[1, 1, 1]);

@@ -1,4 +1,4 @@
-//! Creates fresh models: resolves a shape by name, and selects the initial weights.
+//! Initial weights of a model: resolves its shape by name, and selects an initialization.
 
 pub(crate) mod bigram_counts;
 pub mod log_bilinear;
@@ -10,10 +10,10 @@ use bert_data::DataSet;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
 use serde::{Deserialize, Serialize};
 
+use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::initialization::log_bilinear::log_bilinear;
 use crate::run_dir::json_file::exists;
-use crate::training::stop_flag::StopFlag;
 
 /// The choice of initialization, as a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use bert_storage::StagedFolder;
 use crate::error::Error;
 use crate::evaluation::EvaluationRecord;
 use crate::run_dir::checkpoint::{CheckpointFolder, verify};
-use crate::run_dir::json_file::{exists, read_json};
+use crate::run_dir::json_file::{exists, read_record};
 
 pub(crate) const BEST: &str = "best";
 pub(crate) const AVERAGE: &str = "average";
@@ -40,7 +40,7 @@ impl<'a> SavedModel<'a> {
         if !exists(&path)? {
             return Ok(None);
         }
-        serde_json::from_value(read_json(&path)?).map(Some).map_err(|error| Error::corrupt(&path, error))
+        read_record(&path).map(Some)
     }
 
     /// Returns whether a model with these figures should replace it.
@@ -67,8 +67,8 @@ impl<'a> SavedModel<'a> {
         Ok(())
     }
 
-    /// Writes the figures of the saved weights.
-    pub(crate) fn note(&self, record: &EvaluationRecord) -> Result<(), Error> {
+    /// Writes the figures of the weights.
+    pub(super) fn write_evaluation(&self, record: &EvaluationRecord) -> Result<(), Error> {
         self.0.write_json(EVALUATION, record)?;
         Ok(())
     }
@@ -128,7 +128,7 @@ mod tests {
         let best = SavedModel::of(&StagedFolder::new(files, run), BEST);
         if best.is_worse_than(&record(step, loss))? {
             best.write(|out| out.write_all(&[step as u8; 9]), &[("config.json", b"{}".to_vec())])?;
-            best.note(&record(step, loss))?;
+            best.write_evaluation(&record(step, loss))?;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_leave_a_model_that_the_next_evaluation_puts_right() {
+    fn faults_are_repaired_by_the_next_evaluation() {
         let folder = tempfile::tempdir().unwrap();
         let both = |files: &dyn FileSystem, run: &Path| {
             keep(files, run, 1, 5.0).and_then(|()| keep(files, run, 2, 4.0))

@@ -8,6 +8,15 @@ use crate::error::Error;
 
 type Written = Result<PathBuf, Error>;
 
+/// A committed checkpoint.
+#[derive(Clone, Debug)]
+pub(super) struct SavedCheckpoint {
+    /// Number of finished steps.
+    pub(super) step: u64,
+    /// Its folder.
+    pub(super) path: PathBuf,
+}
+
 /// The checkpoint that is being written, if any.
 pub(super) struct CheckpointWriter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
@@ -26,15 +35,15 @@ impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
         self.writing = Some((step, self.scope.spawn(write)));
     }
 
-    /// Returns step and folder of the checkpoint once it is written, only once. With `wait`, blocks until then.
+    /// Returns the checkpoint once it is written, only once. With `wait`, blocks until then.
     ///
     /// # Errors
     /// Returns the error of the write.
-    pub(super) fn finished(&mut self, wait: bool) -> Result<Option<(u64, PathBuf)>, Error> {
+    pub(super) fn finished(&mut self, wait: bool) -> Result<Option<SavedCheckpoint>, Error> {
         let Some((step, thread)) = self.writing.take_if(|(_, thread)| wait || thread.is_finished()) else {
             return Ok(None);
         };
         let path = thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-        Ok(Some((step, path)))
+        Ok(Some(SavedCheckpoint { step, path }))
     }
 }

@@ -8,7 +8,7 @@ use bert_storage::ObjectCache;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::ComputeArgs;
+use crate::compute::compute_args::{ComputeArgs, compute_setters};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
@@ -16,13 +16,13 @@ use crate::pretrain::time_budget::Budget;
 use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::Schedule;
-use crate::training::optimizer_args::OptimizerArgs;
+use crate::training::optimizer_args::{OptimizerArgs, optimizer_setters};
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
 /// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
-/// run, whichever is less.
+/// run, whichever is less. Unknown JSON keys are ignored; the program `pretrain` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(with_heading)))]
 #[setters(prefix = "with_", strip_option)]
 pub struct PretrainConfig {
     /// Data folder from make-pretrain-data, or its URL.
@@ -31,13 +31,13 @@ pub struct PretrainConfig {
     pub data: PathBuf,
 
     /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Shard cache", value_name = "DIR"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[serde(default)]
     #[setters(into)]
     pub cache: Option<PathBuf>,
 
     /// Maximum size of this cache, as 500M or 20G; the least recently used shards are deleted first.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Shard cache", value_name = "SIZE", default_value_t = defaults().cache_size))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
     #[serde(default = "cache_size")]
     pub cache_size: ByteSize,
 
@@ -55,21 +55,21 @@ pub struct PretrainConfig {
     pub model: Option<String>,
 
     /// Hugging Face folder, checkpoint or run to start from (continued pre-training with a fresh optimizer).
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", value_name = "DIR"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
     /// Initialize at random the weights outside the encoder that --init-checkpoint lacks: masked-LM head, pooler,
     /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
     /// --data was made with --nsp off.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", requires = "init_checkpoint"))]
+    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
     #[serde(default)]
     pub fresh_heads: bool,
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
-    /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default: bigram;
-    /// conflicts with --init-checkpoint].
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Initial weights", value_enum, conflicts_with = "init_checkpoint"))]
+    /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default:
+    /// bigram; conflicts with --init-checkpoint].
+    #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
     /// Output folder of the run: checkpoints, metrics.jsonl, run.json.
@@ -92,87 +92,109 @@ pub struct PretrainConfig {
     pub budget: Option<Budget>,
 
     /// Global batch size: sequences per step.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().batch_size))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().batch_size))]
     pub batch_size: usize,
 
     /// Batch sequences of similar length together, using N length ranges; 1 disables it.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().length_buckets))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().length_buckets))]
     pub length_buckets: usize,
 
     /// Split the global batch into K micro-batches to save memory; the gradient is the same.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
     /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
     /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training"))]
+    #[cfg_attr(feature = "cli", arg(long))]
     #[serde(default)]
     pub recompute: bool,
 
     /// Peak learning rate.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "RATE", default_value_t = defaults().learning_rate))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
 
     /// Warm-up steps [default: a tenth of --steps, at most 10000].
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "N"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
     /// Adam's beta1: decay rate of the first moment.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "X", default_value_t = defaults().adam_beta1))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
     /// Adam's beta2: decay rate of the second moment.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Optimizer", value_name = "X", default_value_t = defaults().adam_beta2))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
     pub adam_beta2: f64,
 
+    /// Hyper-parameters that fine-tuning has too.
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
     pub optimizer: OptimizerArgs,
 
     /// Maximum consecutive steps whose update is skipped because of a non-finite loss or gradient; one more ends the
     /// run.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().max_skipped_steps))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
     /// Random seed of initialization, sample order and dropout.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Training", value_name = "N", default_value_t = defaults().seed))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
     /// Data folder to evaluate on, or its URL; it needs the same vocabulary as --data.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "DIR|URL"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
     /// Evaluate every N steps [default: with every checkpoint].
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
     pub eval_every: Option<u64>,
 
     /// Evaluate at most N instances [default: all].
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Evaluation", value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
     pub eval_instances: Option<u64>,
 
     /// Write a checkpoint every N steps and after the last step.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N", default_value_t = defaults().save_every))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().save_every))]
     pub save_every: u64,
 
     /// Number of most recent checkpoints to keep.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N", default_value_t = defaults().keep_checkpoints))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().keep_checkpoints))]
     pub keep_checkpoints: usize,
 
     /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
     #[serde(default)]
     pub keep_best: bool,
 
     /// Also save the average weights of the last N checkpoints (--save-every steps apart), in average/ of the run.
-    #[cfg_attr(feature = "cli", arg(long, help_heading = "Checkpoints", value_name = "N"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     #[serde(default)]
     pub average_last: Option<usize>,
 
+    /// Device, kernels and precision.
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
     pub compute: ComputeArgs,
+}
+
+/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+#[cfg(feature = "cli")]
+fn with_heading(flag: clap::Arg) -> clap::Arg {
+    let (heading, is_rare) = match flag.get_id().as_str() {
+        "init_checkpoint" => ("Initial weights", false),
+        "initialization" | "fresh_heads" => ("Initial weights", true),
+        "batch_size" | "gradient_accumulation_steps" | "seed" => ("Training", false),
+        "length_buckets" | "recompute" | "max_skipped_steps" => ("Training", true),
+        "learning_rate" | "warmup_steps" => ("Optimizer", false),
+        "adam_beta1" | "adam_beta2" => ("Optimizer", true),
+        "eval_data" => ("Evaluation", false),
+        "eval_every" | "eval_instances" => ("Evaluation", true),
+        "save_every" => ("Checkpoints", false),
+        "keep_checkpoints" | "keep_best" | "average_last" => ("Checkpoints", true),
+        "cache" | "cache_size" => ("Shard cache", true),
+        _ => return flag,
+    };
+    flag.help_heading(heading).hide_short_help(is_rare)
 }
 
 /// Length of a run.
@@ -202,6 +224,9 @@ fn cache_size() -> ByteSize {
 fn max_skipped_steps() -> u64 {
     defaults().max_skipped_steps
 }
+
+compute_setters!(PretrainConfig);
+optimizer_setters!(PretrainConfig);
 
 impl PretrainConfig {
     /// Returns the defaults for a data folder, an output folder and a number of steps. Set a model size or an initial
@@ -295,9 +320,12 @@ impl PretrainConfig {
     }
 
     /// Returns which checkpoints to keep.
-    pub(crate) fn keep(&self) -> RetentionPolicy {
-        let of_every = self.average_last.unwrap_or(0);
-        RetentionPolicy { newest: self.keep_checkpoints, every: self.save_every, of_every }
+    pub(crate) fn retention(&self) -> RetentionPolicy {
+        RetentionPolicy {
+            newest: self.keep_checkpoints,
+            averaged_interval: self.save_every,
+            averaged_count: self.average_last.unwrap_or(0),
+        }
     }
 
     /// Opens a data folder, with the configured shard cache.

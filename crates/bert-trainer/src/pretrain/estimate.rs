@@ -21,7 +21,7 @@ pub(super) fn check_memory(
     data: &Manifest,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<Option<u64>, Error> {
-    if !config.device.is_cpu() {
+    if !config.compute.device.is_cpu() {
         return Ok(None);
     }
     let parts = config.gradient_accumulation_steps;

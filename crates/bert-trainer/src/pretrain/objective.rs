@@ -18,7 +18,7 @@ pub fn pretraining_objective(
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
     let normalizer = LossNormalizer {
         masked_lm: global.num_predictions() as f64,
-        next_sentence: next_sentence.then_some(global.batch_size as f64),
+        next_sentence: next_sentence.then_some(global.batch_size() as f64),
     };
     let device = device.clone();
     move |model, batch, mode| {

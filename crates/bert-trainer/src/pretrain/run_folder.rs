@@ -14,14 +14,14 @@ use bert_model::BertConfig;
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
-use crate::compute::device::KernelChoice;
-use crate::compute::device::DeviceName;
+use crate::compute::device::{DeviceName, KernelChoice};
 use crate::compute::environment::environment;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::run_file::RunFile;
 use crate::run_dir::checkpoint::CheckpointFolder;
-use crate::run_dir::identity::{RUN, as_read, compare, differences, saved};
+use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::json_file::exists;
 
@@ -29,15 +29,15 @@ use crate::run_dir::json_file::exists;
 const HELD_OUT: &str = "held_out.json";
 
 /// An open run; no other process can open it until this value is dropped.
-pub struct RunFolder<'a> {
+pub(crate) struct RunFolder<'a> {
     /// The folder itself.
-    pub folder: StagedFolder<'a>,
+    pub(crate) folder: StagedFolder<'a>,
     /// The settings and data that determine the run's results.
-    pub identity: Value,
+    pub(crate) identity: Value,
     /// Differences between the present and the original environment that may change bits.
-    pub environment_changes: Vec<String>,
+    pub(crate) environment_changes: Vec<String>,
     /// Differences between the held-out data and the data of the evaluations so far.
-    pub held_out_changes: Vec<String>,
+    pub(crate) held_out_changes: Vec<String>,
     _lock: OutputLock,
 }
 
@@ -48,7 +48,7 @@ impl<'a> RunFolder<'a> {
     /// # Errors
     /// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or
     /// when there is no run to resume.
-    pub fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
+    pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
         let path = folder.path();
         folder.check_not_in_use()?;
         let has_run = folder.has(RUN)?;
@@ -72,7 +72,7 @@ impl<'a> RunFolder<'a> {
     /// # Errors
     /// Same as [`RunFolder::check_free`]; when the existing run has a different configuration, or selects its best
     /// weights on different held-out data.
-    pub fn open(
+    pub(crate) fn open(
         files: &'a dyn FileSystem,
         config: &PretrainConfig,
         resume: bool,
@@ -100,7 +100,7 @@ impl<'a> RunFolder<'a> {
     }
 
     /// Returns the run's checkpoints.
-    pub fn checkpoints(&self) -> CheckpointFolder<'a> {
+    pub(crate) fn checkpoints(&self) -> CheckpointFolder<'a> {
         CheckpointFolder::on(&self.folder)
     }
 }
@@ -114,8 +114,9 @@ pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
         return Ok(None);
     }
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
-    let steps = saved(path, RUN)?["identity"]["steps"].as_u64();
-    steps.map(Some).ok_or_else(|| corrupt("the number of steps is missing".into()))
+    let run: RunFile =
+        serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
+    Ok(Some(run.identity.steps))
 }
 
 fn holds_a_run(path: &Path) -> Error {
@@ -129,13 +130,17 @@ fn holds_a_run(path: &Path) -> Error {
 /// # Errors
 /// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
 /// or cannot be written.
-fn record_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool) -> Result<Vec<String>, Error> {
+fn record_held_out(
+    folder: &StagedFolder<'_>,
+    held_out: &Value,
+    keep_best: bool,
+) -> Result<Vec<String>, Error> {
     if !folder.has(HELD_OUT)? {
         folder.write_checksummed(HELD_OUT, held_out)?;
         return Ok(Vec::new());
     }
     let known = saved(folder.path(), HELD_OUT)?;
-    let changed = differences(&known, &as_read(held_out));
+    let changed = differences(&known, held_out);
     if changed.is_empty() {
         return Ok(changed);
     }
@@ -148,13 +153,12 @@ fn record_held_out(folder: &StagedFolder<'_>, held_out: &Value, keep_best: bool)
 }
 
 /// Returns the settings and data that determine a run's results.
-pub fn identity(
+pub(crate) fn identity(
     config: &PretrainConfig,
     model: &BertConfig,
     data: &Manifest,
     start: Option<String>,
 ) -> Value {
-    let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
     let mut identity = json!({
         "steps": config.steps,
         "batch_size": config.batch_size,
@@ -162,20 +166,20 @@ pub fn identity(
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
         "learning_rate": config.learning_rate,
         "warmup_steps": config.warmup(),
-        "schedule": config.schedule,
+        "schedule": config.optimizer.schedule,
         "optimizer": config.optimizer(),
         "seed": config.seed,
-        "backend": config.device.backend(),
-        "kernels": config.kernels,
+        "backend": config.compute.device.backend(),
+        "kernels": config.compute.kernels,
         "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start,
-        "data": bert_storage::digest_bytes(shards.concat().as_bytes()),
+        "data": data.shards_digest(),
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
     // The fused kernels on a CPU add in the same order with and without recomputation.
-    let exact = config.device == DeviceName::Flex && config.kernels == KernelChoice::Fused;
+    let exact = config.compute.device == DeviceName::Flex && config.compute.kernels == KernelChoice::Fused;
     if config.recompute && !exact {
         identity["recompute"] = json!(true);
     }
@@ -190,9 +194,8 @@ pub fn identity(
 /// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
 /// them, and the number of instances to evaluate.
 pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
-    let shards: Vec<&str> = data.shards.iter().map(|shard| shard.blake3.as_str()).collect();
     json!({
-        "data": bert_storage::digest_bytes(shards.concat().as_bytes()),
+        "data": data.shards_digest(),
         "data_rules": data_rules(&data.config),
         "random_seed": data.config.random_seed,
         "instances": limit.unwrap_or(u64::MAX).min(data.instances),

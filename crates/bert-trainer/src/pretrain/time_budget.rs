@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_read_as_it_is_written() {
+    fn budget_round_trips() {
         for (text, seconds) in [("90s", 90), ("45m", 2700), ("2h", 7200), ("1h 30m", 5400), ("1h30m", 5400)] {
             let budget: Budget = text.parse().unwrap();
             assert_eq!(budget.0, Duration::from_secs(seconds));

@@ -98,6 +98,6 @@ mod tests {
     fn a_square_has_a_cell_for_every_pair_and_escapes_tokens() {
         let html = square(&["<b>", "x"], &[0.25, 0.75, 1.0, 0.0]).into_string();
         assert_eq!(html.matches("<td").count(), 4);
-        assert!(html.contains("&lt;b&gt; looks at x: 0.750") && !html.contains("<b>"));
+        assert!(html.contains("&lt;b&gt; attends to x: 0.750") && !html.contains("<b>"));
     }
 }

@@ -17,7 +17,7 @@ const FEW_STEPS: usize = 200;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     /// As expected.
     Good,
     /// Worth knowing.
@@ -26,13 +26,13 @@ pub enum Weight {
     Warning,
 }
 
-impl Weight {
+impl Severity {
     /// Returns the word printed before the finding.
     pub fn word(self) -> &'static str {
         match self {
-            Weight::Good => "good",
-            Weight::Note => "note",
-            Weight::Warning => "warning",
+            Severity::Good => "good",
+            Severity::Note => "note",
+            Severity::Warning => "warning",
         }
     }
 }
@@ -41,21 +41,27 @@ impl Weight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its severity.
-    pub weight: Weight,
+    pub severity: Severity,
     /// The observation, its significance and a remedy.
     pub text: String,
 }
 
-fn good(text: String) -> Option<Finding> {
-    Some(Finding { weight: Weight::Good, text })
+impl Finding {
+    pub(super) fn new(severity: Severity, text: String) -> Self {
+        Self { severity, text }
+    }
 }
 
-pub(super) fn note(text: String) -> Option<Finding> {
-    Some(Finding { weight: Weight::Note, text })
+fn good(text: String) -> Option<Finding> {
+    Some(Finding::new(Severity::Good, text))
+}
+
+fn note(text: String) -> Option<Finding> {
+    Some(Finding::new(Severity::Note, text))
 }
 
 fn warning(text: String) -> Option<Finding> {
-    Some(Finding { weight: Weight::Warning, text })
+    Some(Finding::new(Severity::Warning, text))
 }
 
 /// Returns the findings about a run, warnings first.
@@ -65,7 +71,7 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         diverged,
         masked_lm_level,
         leaking_labels,
-        lopsided_labels,
+        one_class_labels,
         next_sentence_level,
         overfitting,
         memorized,
@@ -74,9 +80,9 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         unfinished,
         |run| next_suggestion(run).filter(|_| divergence(run).is_none()).and_then(note),
     ];
-    let mut found: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.weight as u8));
-    found
+    let mut findings: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity as u8));
+    findings
 }
 
 /// Returns the mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
@@ -108,8 +114,7 @@ fn divergence(run: &RunRecord) -> Option<Rise> {
 }
 
 fn diverged(run: &RunRecord) -> Option<Finding> {
-    let (rate, warmup) = (run.setting("learning_rate")?, run.setting("warmup_steps")? as u64);
-    let text = divergence(run)?.text(rate, warmup);
+    let text = divergence(run)?.text(run.identity.learning_rate, run.identity.warmup_steps);
     warning(format!("{}{}.", text[..1].to_uppercase(), &text[1..]))
 }
 
@@ -150,7 +155,7 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
 /// Suggests a remedy for a loss that plateaus at the unigram baseline.
 fn plateau_remedy(run: &RunRecord) -> String {
     // Absent for a run from a checkpoint; excluded for the reference's initial weights.
-    match run.settings["identity"]["initialization"].as_str().filter(|&given| given != "reference") {
+    match run.identity.initialization.as_deref().filter(|&given| given != "reference") {
         Some(given) => format!(
             "The initial weights already had heads for the neighbouring tokens (--initialization {given}), so the cause is \
              another one: check --learning-rate and the instances (bert inspect)."
@@ -177,7 +182,7 @@ fn leaking_labels(run: &RunRecord) -> Option<Finding> {
     ))
 }
 
-fn lopsided_labels(run: &RunRecord) -> Option<Finding> {
+fn one_class_labels(run: &RunRecord) -> Option<Finding> {
     let random = run.last_evaluation().filter(|_| run.has_next_sentence())?.evaluation.random_next;
     let share = 100.0 * random.max(1.0 - random);
     if share <= 60.0 {
@@ -236,10 +241,7 @@ fn memorized(run: &RunRecord) -> Option<Finding> {
     if gap < 0.7 {
         return None;
     }
-    let passes = run.instances.zip(run.setting("batch_size")).map(|(instances, batch)| {
-        let seen = batch * run.metrics.len() as f64 / instances as f64;
-        format!(" after {seen:.1} passes over the instances")
-    });
+    let passes = run.passes().map(|passes| format!(" after {passes:.1} passes over the instances"));
     note(format!(
         "The training loss is {gap:.2} below the held-out loss{}: the model memorizes the training text, or the \
          held-out text is of another kind. More text helps most; --masking dynamic and fewer steps help a little.",
@@ -278,7 +280,7 @@ fn waiting(run: &RunRecord) -> Option<Finding> {
 }
 
 fn unfinished(run: &RunRecord) -> Option<Finding> {
-    let (done, steps) = (run.metrics.last().map_or(0, |m| m.step), run.setting("steps")? as u64);
+    let (done, steps) = (run.metrics.last().map_or(0, |m| m.step), run.identity.steps);
     if done >= steps {
         return None;
     }
@@ -291,6 +293,7 @@ mod tests {
     use crate::evaluation::Evaluation;
     use crate::evaluation::ngram_baselines::Baseline;
     use crate::evaluation::ngram_baselines::Baselines;
+    use crate::pretrain::run_file::{RunIdentity, RunPaths};
     use crate::pretrain::{StepMetrics, StepTiming};
 
     /// Returns a run of `steps` steps with the losses of a function, evaluated at its end.
@@ -319,9 +322,9 @@ mod tests {
                 EvaluationRecord { step: steps / 2, evaluation: held_out.clone() },
                 EvaluationRecord { step: steps, evaluation: held_out },
             ],
-            settings: serde_json::json!({ "identity": {
-                "steps": steps, "batch_size": 32, "learning_rate": 1e-3, "warmup_steps": 10, "model": { "vocab_size": 8000 },
-            } }),
+            config: RunPaths::default(),
+            identity: RunIdentity::example(steps),
+            settings: serde_json::Value::Null,
             instances: Some(1000),
             baselines: Some(Baselines {
                 predictions: 20_000,
@@ -343,13 +346,13 @@ mod tests {
     }
 
     fn texts(run: &RunRecord) -> Vec<String> {
-        findings(run).into_iter().map(|f| format!("{}: {}", f.weight.word(), f.text)).collect()
+        findings(run).into_iter().map(|f| format!("{}: {}", f.severity.word(), f.text)).collect()
     }
 
     #[test]
-    fn a_good_run_has_nothing_but_good_findings() {
-        let good = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.6), evaluation(5.2, 0.8));
-        assert!(findings(&good).iter().all(|f| f.weight == Weight::Good), "{:?}", texts(&good));
+    fn good_run_has_only_good_findings() {
+        let good = run(2000, falling, evaluation(5.2, 0.8));
+        assert!(findings(&good).iter().all(|f| f.severity == Severity::Good), "{:?}", texts(&good));
         assert_eq!(findings(&good).len(), 2);
     }
 
@@ -359,104 +362,114 @@ mod tests {
     }
 
     #[test]
-    fn the_first_batch_is_waited_for() {
-        let mut run = run(2000, |step| (8.0 - 3.0 * step as f64 / 2000.0, 0.6), evaluation(5.2, 0.8));
+    fn waiting_for_the_first_batch_is_expected() {
+        let mut run = run(2000, falling, evaluation(5.2, 0.8));
         run.timing = steps_that_wait(&[1.0, 0.04, 0.04]);
         assert!(texts(&run).iter().all(|text| !text.contains("waiting")), "{:?}", texts(&run));
     }
 
+    /// Returns losses that fall as in a good run.
+    fn falling(step: u64) -> (f64, f64) {
+        (8.0 - 3.0 * step as f64 / 2000.0, 0.6)
+    }
+
+    fn assert_finding(run: &RunRecord, wanted: &str) {
+        let texts = texts(run);
+        assert!(texts.iter().any(|text| text.contains(wanted)), "{wanted}: {texts:?}");
+    }
+
     #[test]
-    fn each_fault_is_named() {
-        let falling = |step: u64| (8.0 - 3.0 * step as f64 / 2000.0, 0.6);
+    fn faults_of_the_training_loss_are_named() {
         let uniform = 8000f64.ln();
-        let has = |run: RunRecord, wanted: &str| {
-            let texts = texts(&run);
-            assert!(texts.iter().any(|text| text.contains(wanted)), "{wanted}: {texts:?}");
-        };
-        has(
-            run(2000, |_| (uniform, 0.69), evaluation(uniform, 0.5)),
-            "warning: The masked LM loss (8.99) equals the loss of a uniform prediction",
-        );
-        has(
-            run(2000, |step| (6.0, if step > 300 { 0.001 } else { 0.5 }), evaluation(5.5, 0.8)),
-            "warning: Next-sentence prediction is solved at step 3",
-        );
-        has(run(2000, falling, evaluation(5.2, 0.52)), "note: Next-sentence prediction is not learnt yet");
-        has(
-            run(2000, |_| (3.0, 0.6), evaluation(5.2, 0.8)),
-            "after 64.0 passes over the instances: the model memorizes the training text",
-        );
-        has(
-            run(2000, |step| (if step > 1500 { 9.5 } else { 6.0 }, 0.6), evaluation(5.2, 0.8)),
-            "warning: The run has diverged: at step 1513 the mean training loss is 8.88",
-        );
-        let slowly = |step: u64| (if step > 1500 { 6.9 } else { 6.0 }, 0.6);
-        has(run(2000, slowly, evaluation(5.2, 0.8)), "warning: The training loss rose from 6.00 to 6.80");
+        let flat = run(2000, |_| (uniform, 0.69), evaluation(uniform, 0.5));
+        assert_finding(&flat, "warning: The masked LM loss (8.99) equals the loss of a uniform prediction");
+        let memorized = run(2000, |_| (3.0, 0.6), evaluation(5.2, 0.8));
+        let text = "after 64.0 passes over the instances: the model memorizes the training text";
+        assert_finding(&memorized, text);
+        let late = |high: f64| move |step: u64| (if step > 1500 { high } else { 6.0 }, 0.6);
+        let text = "warning: The run has diverged: at step 1513 the mean training loss is 8.88";
+        assert_finding(&run(2000, late(9.5), evaluation(5.2, 0.8)), text);
+        let text = "warning: The training loss rose from 6.00 to 6.80";
+        assert_finding(&run(2000, late(6.9), evaluation(5.2, 0.8)), text);
         let mut exploded = run(60, |step| (9.0 * step as f64, 0.7), evaluation(500.0, 0.5));
         exploded.evaluations.clear();
-        has(exploded, "warning: The run has diverged: at step");
-        has(run(20, falling, evaluation(5.2, 0.8)), "20 steps are too few");
-        let mut lopsided = run(2000, falling, evaluation(5.2, 0.8));
-        lopsided.evaluations[1].evaluation.random_next = 0.9;
-        has(lopsided, "warning: 90.0 % of the held-out next-sentence labels are in one class");
+        assert_finding(&exploded, "warning: The run has diverged: at step");
         let mut worse = run(2000, falling, evaluation(5.2, 0.8));
         worse.evaluations[0].evaluation.masked_lm_loss = 5.0;
-        has(worse, "lowest after step 1000 (5.000) and is now 5.200; these weights were not saved");
+        let text = "lowest after step 1000 (5.000) and is now 5.200; these weights were not saved";
+        assert_finding(&worse, text);
+    }
+
+    #[test]
+    fn faults_of_next_sentence_labels_are_named() {
+        let leaking = |step| (6.0, if step > 300 { 0.001 } else { 0.5 });
+        let text = "warning: Next-sentence prediction is solved at step 3";
+        assert_finding(&run(2000, leaking, evaluation(5.5, 0.8)), text);
+        let text = "note: Next-sentence prediction is not learnt yet";
+        assert_finding(&run(2000, falling, evaluation(5.2, 0.52)), text);
+        let mut one_class = run(2000, falling, evaluation(5.2, 0.8));
+        one_class.evaluations[1].evaluation.random_next = 0.9;
+        assert_finding(&one_class, "warning: 90.0 % of the held-out next-sentence labels are in one class");
+    }
+
+    #[test]
+    fn short_slow_and_stopped_runs_are_named() {
+        assert_finding(&run(20, falling, evaluation(5.2, 0.8)), "20 steps are too few");
         let mut skipped = run(2000, falling, evaluation(5.2, 0.8));
         skipped.metrics[1999] =
             StepMetrics { skipped: true, masked_lm_loss: f64::NAN, ..skipped.metrics[1999].clone() };
-        has(skipped, "warning: 1 of 2000 steps were skipped");
+        assert_finding(&skipped, "warning: 1 of 2000 steps were skipped");
         let mut slow = run(2000, falling, evaluation(5.2, 0.8));
         slow.timing = steps_that_wait(&[0.0, 0.5]);
-        has(slow, "50 % of the time is spent waiting");
+        assert_finding(&slow, "50.0 % of the time is spent waiting");
         let mut stopped = run(2000, falling, evaluation(5.2, 0.8));
-        stopped.settings["identity"]["steps"] = 9000.into();
-        has(stopped, "Step 2000 of 9000");
+        stopped.identity.steps = 9000;
+        assert_finding(&stopped, "Step 2000 of 9000");
     }
 
     #[test]
     fn masked_lm_is_compared_with_the_baselines() {
-        let said = |held_out: f64, initialization: &str| {
+        let text_for = |held_out: f64, initialization: &str| {
             let mut run = run(2000, |_| (held_out, 0.6), evaluation(held_out, 0.8));
-            run.settings["identity"]["initialization"] = initialization.into();
+            run.identity.initialization = Some(initialization.into());
             texts(&run).into_iter().find(|text| text.contains("The masked LM")).unwrap()
         };
-        let plateau = said(6.45, "reference");
+        let plateau = text_for(6.45, "reference");
         assert!(plateau.starts_with("note: The masked LM is at the unigram baseline"), "{plateau}");
         assert!(plateau.contains("--initialization bigram (or previous-next)"), "{plateau}");
         // The remedy does not suggest what the user already did.
-        let stuck = said(6.45, "bigram");
+        let stuck = text_for(6.45, "bigram");
         assert!(
             stuck.contains("the cause is another one") && !stuck.contains("(or previous-next)"),
             "{stuck}"
         );
-        let between = said(5.6, "reference");
+        let between = text_for(5.6, "reference");
         assert!(between.starts_with("note: The masked LM is between the baselines"), "{between}");
         assert!(between.contains("A table of bigram counts predicts better"), "{between}");
-        let both = said(5.4, "reference");
+        let both = text_for(5.4, "reference");
         assert!(both.starts_with("good: The masked LM is better than both baselines"), "{both}");
         assert!(both.contains("5.40") && both.contains("6.50") && both.contains("5.50"), "{both}");
     }
 
     #[test]
     fn the_next_suggestion_is_text_a_model_or_steps() {
-        let said = |hidden: u64, predictions: u64, instances: u64| {
+        let text_for = |hidden: usize, predictions: u64, instances: u64| {
             let mut run = run(2000, |_| (5.2, 0.6), evaluation(5.2, 0.8));
             run.metrics.iter_mut().for_each(|m| m.predictions = predictions);
             run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.5;
-            run.settings["identity"]["model"]["hidden_size"] = hidden.into();
+            run.identity.model.hidden_size = hidden;
             run.instances = Some(instances);
             texts(&run).into_iter().find(|text| text.contains("Suggestion: ")).unwrap()
         };
-        let text = said(128, 600, 1000);
+        let text = text_for(128, 600, 1000);
         assert!(
             text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.500 nats"),
             "{text}"
         );
         assert!(text.contains("Suggestion: use more text; the run read this text 64 times"), "{text}");
-        assert!(said(128, 3000, 100_000).contains("Suggestion: use a larger model"));
-        assert!(said(128, 60, 100_000).contains("Suggestion: use more steps"));
-        assert!(said(256, 3000, 100_000).contains("Suggestion: use more steps"));
+        assert!(text_for(128, 3000, 100_000).contains("Suggestion: use a larger model"));
+        assert!(text_for(128, 60, 100_000).contains("Suggestion: use more steps"));
+        assert!(text_for(256, 3000, 100_000).contains("Suggestion: use more steps"));
     }
 
     #[test]

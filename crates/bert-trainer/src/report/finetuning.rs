@@ -10,7 +10,7 @@ use super::{Report, findings_list, settings};
 use crate::error::Error;
 use crate::finetune::config::grid::{CellReport, GridReport};
 use crate::finetune::{EpochReport, FinetuneReport, FusionReport, RunReport};
-use bert_tasks::statistics::{Calibration, SeedSummary};
+use bert_tasks::statistics::{Calibration, SeedSummary, SummaryRow};
 use bert_tasks::{Kind, Metric};
 
 /// Maximum number of wrong answers shown, from the best run.
@@ -46,7 +46,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         @if let Some(best) = report.best_run() {
             @if let Some(confusion) = &best.confusion {
                 h2 { "Labels and predictions, seed " (best.seed) }
-                (confusion_table(confusion, dev.task.spec().class_names))
+                (confusion_table(confusion, &dev.task.class_names().collect::<Vec<_>>()))
             }
             @if let Some(calibration) = &best.calibration {
                 h2 { "Calibration, seed " (best.seed) }
@@ -99,8 +99,8 @@ fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
 fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
     let primary = dev.task.spec().primary;
     let mut tiles = Vec::new();
-    if let Some(found) = dev.metrics.iter().find(|m| m.metric == primary) {
-        let s = found.statistics;
+    if let Some(summary) = dev.metrics.iter().find(|m| m.metric == primary) {
+        let s = summary.statistics;
         let sd = s.sd.map_or("one seed".to_string(), |sd| {
             format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
         });
@@ -130,9 +130,9 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
 fn scores_table(summary: &SeedSummary) -> Markup {
     let (headings, rows) = (summary.headings(), summary.rows());
     let header: Vec<&str> = std::iter::once("seed").chain(headings.iter().map(String::as_str)).collect();
-    let row = |(name, values, note): (String, Vec<String>, &str)| {
+    let row = |SummaryRow { name, cells, note }: SummaryRow| {
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-        figures(&(name + &note), values)
+        figures(&(name + &note), cells)
     };
     table(&header, rows.into_iter().map(row))
 }
@@ -265,5 +265,119 @@ fn errors_table(folder: &Path, seed: u64) -> Markup {
         h2 { "Errors, highest confidence first" }
         p.note { (shown.len()) " of " (grouped(errors.len() as u64)) " in " (file) "." }
         (table(&header, shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_tasks::statistics::SeedRun;
+    use bert_tasks::{Label, Scores, Task};
+
+    use super::*;
+    use crate::finetune::{FinetuneConfig, TrainedParameters, TrainingParts};
+
+    /// Returns a report of one run with two of four answers correct.
+    fn report() -> FinetuneReport {
+        let config = FinetuneConfig::new(Task::Rte, "tiny-en", "rte").with_data("data");
+        let scores: Scores = [(Metric::Accuracy, 0.5)].into_iter().collect();
+        let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
+        let (labels, answers) = ([0, 1, 0, 1].map(Label::Class), [0, 0, 1, 1].map(Label::Class));
+        let dev = SeedSummary::new(&Task::Rte, 4, vec![run], scores.clone());
+        let epoch = EpochReport {
+            step: 4,
+            epoch: 1.0,
+            train_loss: Some(0.7),
+            dev: Some(scores.clone()),
+            held_out: None,
+        };
+        FinetuneReport {
+            resolved: config.resolve().unwrap(),
+            grid: None,
+            fusion: None,
+            start: "tiny-en".into(),
+            parameters: TrainedParameters { trained: 1000, all: 2000, share: 0.5 },
+            train_examples: 128,
+            training: TrainingParts { in_file: 390, trained_on: 128, held_out: 0, subset_seed: 1 },
+            identity: serde_json::json!({ "train": "digest" }),
+            dev_digest: "digest".into(),
+            is_sample: true,
+            runs: vec![RunReport {
+                seed: 1,
+                epoch: 1.0,
+                stopped_early: true,
+                diverged: false,
+                held_out: None,
+                dev: scores,
+                dev_mismatched: None,
+                test: None,
+                confusion: Some(vec![vec![1, 1], vec![1, 1]]),
+                calibration: None,
+                history: vec![epoch],
+            }],
+            dev: dev.with_interval(&labels, &[&answers]),
+            dev_mismatched: None,
+            test: None,
+            warnings: Vec::new(),
+            model: "rte/model".into(),
+            config,
+        }
+    }
+
+    fn page_of(report: &str) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("report.json"), report).unwrap();
+        finetuning_page(folder.path()).unwrap()
+    }
+
+    /// Returns the name and the value of each tile of a page.
+    fn tiles_in(html: &str) -> Vec<(&str, &str)> {
+        let tiles = html.split("<div class=\"tile\">").skip(1);
+        tiles.map(|tile| tile.split("</b>").next().unwrap().split_once("<b>").unwrap()).collect()
+    }
+
+    #[test]
+    fn page_has_all_tiles() {
+        let page = page_of(&serde_json::to_string(&report()).unwrap());
+        let tiles = [
+            ("mean on dev", "50.0 %"),
+            ("median", "50.0 %"),
+            ("95 % interval of the mean", "0.0 % to 100.0 %"),
+            ("majority class", "50.0 %"),
+            ("standard error", "25.0 %"),
+            ("degenerate runs", "0"),
+            ("training examples", "128"),
+            ("trained parameters", "1,000"),
+        ];
+        assert_eq!(tiles_in(&page.html), tiles);
+        assert!(page.html.contains("Labels and predictions, seed 1"));
+        let findings: Vec<&str> = page.findings.iter().map(|finding| finding.text.as_str()).collect();
+        for text in ["Trained on 128 of the 390", "1 of 1 runs were stopped early", "Scored on samples"] {
+            assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn page_of_older_report_has_its_tiles() {
+        let page = page_of(include_str!("../../tests/data/older_report.json"));
+        let tiles = [
+            ("mean on dev", "62.5 %"),
+            ("median", "62.5 %"),
+            ("majority class", "50.0 %"),
+            ("standard error", "24.2 %"),
+            ("degenerate runs", "1"),
+            ("training examples", "390"),
+        ];
+        assert_eq!(tiles_in(&page.html), tiles);
+        assert!(page.html.contains("seed 2") && page.html.contains("started from models/tiny-en"));
+    }
+
+    #[test]
+    fn unreadable_report_is_an_error_with_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(finetuning_page(folder.path()).unwrap_err(), Error::Folder(_)));
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "{\"runs\": 1}").unwrap();
+        let error = finetuning_page(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("report.json") && error.contains("expected a sequence"), "{error}");
     }
 }

@@ -3,7 +3,6 @@
 //! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
 //! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The page loads no
 //! external resources. It compares the figures with baselines and, for a run, with published results.
-//! what others reached.
 
 pub mod attention_page;
 mod findings;
@@ -16,7 +15,7 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-pub use findings::{Finding, Weight};
+pub use findings::{Finding, Severity};
 pub use finetuning::finetuning_page;
 pub use pretraining::pretraining_page;
 
@@ -67,7 +66,7 @@ pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
 fn findings_list(findings: &[Finding]) -> Markup {
     html! {
         ul.findings {
-            @for finding in findings { li class=(finding.weight.word()) { (finding.text) } }
+            @for finding in findings { li class=(finding.severity.word()) { (finding.text) } }
         }
     }
 }
@@ -90,7 +89,7 @@ mod tests {
     #[test]
     fn text_is_escaped_everywhere() {
         let evil = "<script>alert('x')</script>&";
-        let finding = Finding { weight: Weight::Note, text: evil.into() };
+        let finding = Finding::new(Severity::Note, evil.into());
         let body = html! { (findings_list(&[finding])) (settings(&serde_json::json!({ evil: evil }))) };
         let html = body.into_string();
         assert!(!html.contains("<script"));

@@ -22,9 +22,8 @@ const MINI_STEP: f64 = 4.0;
 /// Returns the suggestion for a run that has finished and was evaluated.
 pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     let last = &run.last_evaluation()?.evaluation;
-    let steps = run.metrics.len() as f64;
     let loss = last.masked_lm_nats_per_character;
-    if !loss.is_finite() || steps < run.setting("steps")? {
+    if !loss.is_finite() || (run.metrics.len() as u64) < run.identity.steps {
         return None;
     }
     let seen: f64 = run.metrics.iter().map(|m| m.predictions as f64).sum();
@@ -32,11 +31,11 @@ pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
         "The run has seen {:.1} million masked tokens and reached {loss:.3} nats per character.",
         seen / 1e6
     );
-    let passes = run.setting("batch_size")? * steps / run.instances? as f64;
+    let passes = run.passes()?;
     if passes > MANY_PASSES {
         return Some(format!("{begun} Suggestion: use more text; the run read this text {passes:.0} times."));
     }
-    let is_tiny = run.settings["identity"]["model"]["hidden_size"].as_u64()? <= 128;
+    let is_tiny = run.identity.model.hidden_size <= 128;
     // The loss of BERT-mini in the same time; unknown below its shortest run.
     let in_that_time = seen / MINI_STEP;
     let (tiny, mini) = (at(TINY, seen), at(MINI, in_that_time));

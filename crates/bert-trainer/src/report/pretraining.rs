@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use bert_model::BertConfig;
 use bert_pages::{Curve, Line, chart, downsample, figures, grouped, page, smooth, table, tiles};
 use maud::{Markup, html};
 
@@ -39,14 +38,14 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;
     let findings = findings(&run);
     let body = html! {
-        (tiles(&first_figures(&run)))
+        (tiles(&tiles_of(&run)))
         h2 { "Is it working?" }
         (findings_list(&findings))
-        h2 { "Masked LM loss" }
+        h2 { "Masked LM loss (nats)" }
         (masked_lm_chart(&run, &others))
         (explain_loss(&run))
         @if run.has_next_sentence() {
-            h2 { "Next-sentence loss" }
+            h2 { "Next-sentence loss (nats)" }
             (next_sentence_chart(&run, &others))
         }
         h2 { "Held-out results" }
@@ -62,54 +61,50 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     Ok(Report { html: page(&title, &body), findings })
 }
 
-fn first_figures(run: &RunRecord) -> Vec<(&'static str, String, String)> {
+/// The name, the value and a remark of a key figure.
+type Tile = (&'static str, String, String);
+
+fn tiles_of(run: &RunRecord) -> Vec<Tile> {
     let done = run.metrics.last().map_or(0, |m| m.step);
-    let steps =
-        run.setting("steps").map_or_else(String::new, |steps| format!("of {}", grouped(steps as u64)));
-    let mut tiles = vec![("steps", grouped(done), steps)];
+    let mut tiles = vec![("steps", grouped(done), format!("of {}", grouped(run.identity.steps)))];
     if let Some(last) = run.last_evaluation() {
-        let e = &last.evaluation;
-        let perplexity = format!("nats, held-out; perplexity {:.1}", e.masked_lm_loss.exp());
-        tiles.push(("masked LM loss", format!("{:.3}", e.masked_lm_loss), perplexity));
-        if e.masked_lm_nats_per_character.is_finite() {
-            let value = format!("{:.3}", e.masked_lm_nats_per_character);
-            tiles.push(("nats per character", value, "held-out; comparable across vocabularies".into()));
-        }
-        let baselines = run.baselines.map_or_else(String::new, |baselines| {
-            let unigram = percent(baselines.unigram.masked_lm_accuracy);
-            let bigram = percent(baselines.bigram.masked_lm_accuracy);
-            format!("; unigram baseline {unigram}, bigram baseline {bigram}")
-        });
-        tiles.push(("masked LM accuracy", percent(e.masked_lm_accuracy), format!("held-out{baselines}")));
-        if run.has_next_sentence() {
-            let majority = percent(e.random_next.max(1.0 - e.random_next));
-            let remark = format!("held-out; majority class {majority}");
-            tiles.push(("next-sentence accuracy", percent(e.next_sentence_accuracy), remark));
-        }
+        tiles.extend(held_out_tiles(run, &last.evaluation));
     } else if let Some(last) = run.metrics.last() {
-        tiles.push((
-            "masked LM loss",
-            format!("{:.3}", last.masked_lm_loss),
-            "nats, last training batch".into(),
-        ));
+        let loss = format!("{:.3}", last.masked_lm_loss);
+        tiles.push(("masked LM loss", loss, "nats, last training batch".into()));
     }
-    let model = run.settings["identity"]["model"].as_object().cloned();
-    if let Some(config) = model.and_then(|json| BertConfig::from_json(json).ok()) {
-        let millions = config.pretraining_parameter_count() as f64 / 1e6;
-        let shape = format!("{} layers, hidden size {}", config.num_hidden_layers, config.hidden_size);
-        tiles.push(("parameters", format!("{millions:.2} M"), shape));
+    let (batch, model) = (run.identity.batch_size, &run.identity.model);
+    let parameters = format!("{:.2} M", model.pretraining_parameter_count() as f64 / 1e6);
+    let shape = format!("{} layers, hidden size {}", model.num_hidden_layers, model.hidden_size);
+    tiles.push(("parameters", parameters, shape));
+    let (seconds, waiting) = run.seconds(1);
+    let rate = (batch * run.timing.len() as u64) as f64 / seconds.max(1e-9);
+    let remark = format!("{seconds:.0} s; {:.1} % waiting for data", 100.0 * waiting / seconds.max(1e-9));
+    tiles.push(("sequences per second", format!("{rate:.1}"), remark));
+    let passes = run.passes().zip(run.instances);
+    let passes = passes.map(|(passes, instances)| format!("{passes:.2} passes over {}", grouped(instances)));
+    tiles.push(("sequences seen", grouped(batch * done), passes.unwrap_or_default()));
+    tiles
+}
+
+/// Returns the key figures of the last evaluation.
+fn held_out_tiles(run: &RunRecord, last: &Evaluation) -> Vec<Tile> {
+    let perplexity = format!("nats, held-out; perplexity {:.1}", last.masked_lm_loss.exp());
+    let mut tiles = vec![("masked LM loss", format!("{:.3}", last.masked_lm_loss), perplexity)];
+    if last.masked_lm_nats_per_character.is_finite() {
+        let value = format!("{:.3}", last.masked_lm_nats_per_character);
+        tiles.push(("nats per character", value, "held-out; comparable across vocabularies".into()));
     }
-    if let Some(batch) = run.setting("batch_size") {
-        let sequences = batch * run.timing.len() as f64;
-        let (seconds, waiting) = run.seconds(1);
-        let remark =
-            format!("{:.0} s; {:.1} % waiting for data", seconds, 100.0 * waiting / seconds.max(1e-9));
-        tiles.push(("sequences per second", format!("{:.1}", sequences / seconds.max(1e-9)), remark));
-        let seen = grouped((batch * done as f64) as u64);
-        let passes = run
-            .instances
-            .map(|n| format!("{:.2} passes over {}", batch * done as f64 / n as f64, grouped(n)));
-        tiles.push(("sequences seen", seen, passes.unwrap_or_default()));
+    let baselines = run.baselines.map_or_else(String::new, |baselines| {
+        let unigram = percent(baselines.unigram.masked_lm_accuracy);
+        let bigram = percent(baselines.bigram.masked_lm_accuracy);
+        format!("; unigram baseline {unigram}, bigram baseline {bigram}")
+    });
+    tiles.push(("masked LM accuracy", percent(last.masked_lm_accuracy), format!("held-out{baselines}")));
+    if run.has_next_sentence() {
+        let majority = percent(last.random_next.max(1.0 - last.random_next));
+        let remark = format!("held-out; majority class {majority}");
+        tiles.push(("next-sentence accuracy", percent(last.next_sentence_accuracy), remark));
     }
     tiles
 }
@@ -232,5 +227,59 @@ fn references() -> Markup {
             (table(&header, REFERENCES.map(|[name, values @ ..]| figures(name, values))))
             p.note { "A masked LM accuracy above 80 % on a small text means that the model has memorized it." }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Returns the names of the tiles of a run of two steps with these settings and this evaluation.
+    fn tiles_with(identity: &Value, evaluation: &Value) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, record: Value| {
+            std::fs::write(folder.path().join(name), format!("{record}\n")).unwrap();
+        };
+        write("run.json", json!({ "identity": identity, "config": { "data": "missing" } }));
+        write(
+            "metrics.jsonl",
+            json!({ "step": 1, "loss": 5.1, "masked_lm_loss": 4.4, "next_sentence_loss": 0.7,
+            "learning_rate": 4e-4, "gradient_norm": null, "predictions": 514 }),
+        );
+        write("timing.jsonl", json!({ "step": 1, "seconds": 0.25, "waiting": 0.0 }));
+        write("evaluations.jsonl", evaluation.clone());
+        let page = pretraining_page(folder.path(), &[]).unwrap().html;
+        let tiles = page.split("<div class=\"tile\">").skip(1);
+        tiles.map(|tile| tile.split("<b>").next().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn page_has_all_tiles_of_each_version() {
+        let mut identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": 0.002, "warmup_steps": 5,
+            "schedule": "bert", "seed": 1, "data": "digest", "model": { "vocab_size": 8000, "hidden_size": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512 } });
+        let mut evaluation = json!({ "step": 1, "instances": 49, "predictions": 888, "masked_lm_loss": 4.9,
+            "masked_lm_accuracy": 0.26, "next_sentence_loss": 0.67, "next_sentence_accuracy": 0.59,
+            "random_next": 0.63 });
+        let mut tiles = vec![
+            "steps",
+            "masked LM loss",
+            "masked LM accuracy",
+            "next-sentence accuracy",
+            "parameters",
+            "sequences per second",
+            "sequences seen",
+        ];
+        assert_eq!(tiles_with(&identity, &evaluation), tiles);
+        identity["precision"] = "f32".into();
+        identity["vocabulary"] = "digest".into();
+        identity["data_rules"] = json!({ "max_seq_length": 128, "masked_lm_prob": 0.15, "nsp": "on",
+            "layout": "documents", "masking": "dynamic" });
+        evaluation["masked_characters"] = 2971.into();
+        evaluation["masked_lm_nats_per_character"] = 1.46.into();
+        tiles.insert(2, "nats per character");
+        assert_eq!(tiles_with(&identity, &evaluation), tiles);
     }
 }

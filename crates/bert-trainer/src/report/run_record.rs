@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
-use bert_storage::digest_bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -13,8 +12,10 @@ use crate::data_loader::DataLoader;
 use crate::error::Error;
 use crate::evaluation::ngram_baselines::{Baselines, baselines};
 use crate::evaluation::{Evaluation, EvaluationRecord};
+use crate::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
 use crate::pretrain::{StepMetrics, StepTiming};
-use crate::run_dir::json_file::read_json;
+use crate::run_dir::identity::RUN;
+use crate::run_dir::json_file::{read_json, read_record};
 use crate::run_dir::metrics_log::records;
 
 /// The logs and settings of a run.
@@ -23,7 +24,9 @@ pub(crate) struct RunRecord {
     pub(crate) metrics: Vec<StepMetrics>,
     pub(crate) timing: Vec<StepTiming>,
     pub(crate) evaluations: Vec<EvaluationRecord>,
-    /// `run.json`.
+    pub(crate) config: RunPaths,
+    pub(crate) identity: RunIdentity,
+    /// All of `run.json`, to show it.
     pub(crate) settings: Value,
     /// Number of instances of the training data, if it still exists.
     pub(crate) instances: Option<u64>,
@@ -34,14 +37,17 @@ pub(crate) struct RunRecord {
 impl RunRecord {
     /// Reads the logs and settings of a run.
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
-        let settings = read_json(&folder.join("run.json"))?;
-        let data = settings["config"]["data"].as_str().map(PathBuf::from);
-        let manifest = data.as_deref().and_then(|path| same_data(path, &settings));
+        let path = folder.join(RUN);
+        let settings = read_json(&path)?;
+        let RunFile { config, identity } = read_record(&path)?;
+        let manifest = same_data(&config.data, &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
             timing: read_log(&folder.join("timing.jsonl"))?,
             evaluations: read_log(&folder.join("evaluations.jsonl"))?,
             folder: folder.to_path_buf(),
+            config,
+            identity,
             settings,
             instances: manifest.map(|manifest| manifest.instances),
             baselines: None,
@@ -51,9 +57,10 @@ impl RunRecord {
     /// Adds the baselines, if the data is still the data of the run. This reads the training text.
     pub(crate) fn with_baselines(self) -> Self {
         let baselines = self.instances.and_then(|_| {
-            let config = &self.settings["config"];
-            let open = |key: &str| DataLoader::open(Path::new(config[key].as_str()?), 0).ok();
-            baselines(&open("data")?, &mut open("eval_data")?, config["eval_instances"].as_u64()).ok()
+            let config = &self.config;
+            let open = |path: &Path| DataLoader::open(path, 0).ok();
+            let mut held_out = open(config.eval_data.as_deref()?)?;
+            baselines(&open(&config.data)?, &mut held_out, config.eval_instances).ok()
         });
         Self { baselines, ..self }
     }
@@ -85,14 +92,15 @@ impl RunRecord {
         self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
     }
 
-    /// Returns a number from the settings that determine the run's results.
-    pub(crate) fn setting(&self, name: &str) -> Option<f64> {
-        self.settings["identity"][name].as_f64()
+    /// Returns the number of passes over the training instances, if their number is known.
+    pub(crate) fn passes(&self) -> Option<f64> {
+        let seen = self.identity.batch_size as f64 * self.metrics.len() as f64;
+        Some(seen / self.instances? as f64)
     }
 
     /// Returns the loss of a uniform distribution over the vocabulary.
     pub(crate) fn uniform_loss(&self) -> f64 {
-        self.settings["identity"]["model"]["vocab_size"].as_f64().map_or(f64::NAN, f64::ln)
+        (self.identity.model.vocab_size as f64).ln()
     }
 
     /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.
@@ -103,11 +111,9 @@ impl RunRecord {
 }
 
 /// Returns the manifest of the run's training data, if the folder still has the same data.
-fn same_data(folder: &Path, settings: &Value) -> Option<Manifest> {
+fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
     let manifest = Manifest::read(folder).ok()?;
-    let shards: Vec<&str> = manifest.shards.iter().map(|shard| shard.blake3.as_str()).collect();
-    let digest = digest_bytes(shards.concat().as_bytes());
-    (settings["identity"]["data"] == digest.as_str()).then_some(manifest)
+    (identity.data == manifest.shards_digest()).then_some(manifest)
 }
 
 /// Reads the records of a log of the run.

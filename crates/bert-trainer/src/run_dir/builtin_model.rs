@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_unpacked_once_and_put_right_when_it_is_damaged() {
+    fn damaged_files_are_unpacked_again() {
         let caches = tempfile::tempdir().unwrap();
         let path = unpack(caches.path()).unwrap();
         let weights = path.join("model.safetensors");
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_little_room() {
+    fn built_in_model_is_small() {
         let bytes: usize = FILES.iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(bytes < 4_000_000, "{bytes}");
     }

@@ -29,7 +29,7 @@ use crate::error::{Error, FolderProblem};
 use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::MomentValues;
 
-pub(super) const MARKER: &str = "COMMITTED.json";
+pub(crate) const MARKER: &str = "COMMITTED.json";
 pub(crate) const STATE: &str = "trainer_state.json";
 const OPTIMIZER: &str = "optimizer.safetensors";
 
@@ -41,9 +41,7 @@ pub struct TrainerState {
     pub step: u64,
     /// Number of updates of the optimizer.
     pub updates: u64,
-    /// Number of updates of each parameter that had fewer than `updates`, by name: [`AdamW::fewer_updates`].
-    ///
-    /// [`AdamW::fewer_updates`]: crate::training::adamw::AdamW::fewer_updates
+    /// Number of updates of each parameter that had fewer than `updates`, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fewer_updates: BTreeMap<String, u64>,
     /// Steps whose update was skipped because of a non-finite loss or gradient.
@@ -69,7 +67,7 @@ pub struct SkippedSteps {
 impl SkippedSteps {
     /// Returns the counts after a step, given whether its update was made.
     #[must_use]
-    pub fn after(self, updated: bool) -> Self {
+    pub(crate) fn after(self, updated: bool) -> Self {
         match updated {
             true => Self { in_a_row: 0, ..self },
             false => Self { all: self.all + 1, in_a_row: self.in_a_row + 1 },
@@ -101,15 +99,15 @@ pub struct CheckpointFolder<'a>(StagedFolder<'a>);
 
 /// A complete checkpoint in memory, taken at one moment. Training may continue while it is written.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// State of the run.
-    pub state: TrainerState,
+    pub(crate) state: TrainerState,
     /// Weights by file name.
-    pub weights: Vec<(&'static str, Snapshot)>,
+    pub(crate) weights: Vec<(&'static str, Snapshot)>,
     /// Both optimizer moments: [`AdamW::snapshot`](crate::training::adamw::AdamW::snapshot).
-    pub moments: Snapshot,
+    pub(crate) moments: Snapshot,
     /// Other files.
-    pub files: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Checkpoint {
@@ -130,7 +128,7 @@ impl CheckpointFolder<'static> {
 
 impl<'a> CheckpointFolder<'a> {
     /// Returns the checkpoints of a run's folder that is being written; see [`CheckpointFolder::of_run`].
-    pub fn on(run: &StagedFolder<'a>) -> Self {
+    pub(crate) fn on(run: &StagedFolder<'a>) -> Self {
         Self(run.inside("checkpoints"))
     }
 
@@ -161,9 +159,9 @@ impl<'a> CheckpointFolder<'a> {
     /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
     ///
     /// # Errors
-    /// When a file cannot be written ([`FolderProblem::CheckpointNeedsRoom`] if the disk is full). Committed checkpoints
+    /// When a file cannot be written ([`FolderProblem::CheckpointDiskFull`] if the disk is full). Committed checkpoints
     /// are then untouched, and the partial files are deleted.
-    pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
+    pub(crate) fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
         let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
         let target = self.path(step);
         let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
@@ -172,7 +170,7 @@ impl<'a> CheckpointFolder<'a> {
         if let Err(error) = fill(&partial, checkpoint) {
             // This may fail for the same reason; the next checkpoint deletes the leftovers then.
             let _ = partial.remove_all();
-            return Err(needs_room(error, &target, needed));
+            return Err(with_needed_bytes(error, &target, needed));
         }
         // A corrupt checkpoint of the same step is replaced.
         self.discard(step)?;
@@ -191,7 +189,7 @@ impl<'a> CheckpointFolder<'a> {
     ///
     /// # Errors
     /// When a leftover cannot be deleted.
-    pub fn remove_leftovers(&self) -> Result<(), Error> {
+    pub(crate) fn remove_leftovers(&self) -> Result<(), Error> {
         for name in self.0.names()? {
             let is_hidden = name.starts_with(PARTIAL) || name.starts_with(REMOVED);
             if is_hidden || (name.starts_with("step-") && !self.0.inside(&name).has(MARKER)?) {
@@ -201,12 +199,12 @@ impl<'a> CheckpointFolder<'a> {
         Ok(())
     }
 
-    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and not
-    /// counted, or they would displace valid ones.
+    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and
+    /// not counted, or they would displace valid ones.
     ///
     /// # Errors
     /// When a checkpoint cannot be deleted.
-    pub fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
+    pub(crate) fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);
         retention.expired(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
@@ -280,12 +278,12 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
 }
 
 /// Adds the size of the whole checkpoint to a disk-full error; returns other errors unchanged.
-fn needs_room(error: Error, target: &Path, needed: u64) -> Error {
+fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
     if !bert_data::is_disk_full(&error) {
         return error;
     }
     let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
-    FolderProblem::CheckpointNeedsRoom { needed, free, source: Box::new(error) }.located(target).into()
+    FolderProblem::CheckpointDiskFull { needed, free, source: Box::new(error) }.located(target).into()
 }
 
 /// Checks every file of a checkpoint against its marker.
@@ -329,7 +327,7 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
 ///
 /// # Errors
 /// [`FolderProblem::CheckpointCorrupt`] when the file does not have the format that [`CheckpointFolder::write`] writes.
-pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
+pub(crate) fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
@@ -356,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_update_ends_a_row_of_skipped_steps() {
+    fn update_resets_consecutive_skipped_steps() {
         let skipped = |all, in_a_row| SkippedSteps { all, in_a_row };
         let steps =
             [(false, skipped(1, 1)), (false, skipped(2, 2)), (true, skipped(2, 0)), (false, skipped(3, 1))];
@@ -368,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_names_files_of_its_folder_only() {
+    fn marker_with_a_foreign_path_is_corrupt() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["../x", "..", "a/b", "/x", "a/../b"] {
             let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });

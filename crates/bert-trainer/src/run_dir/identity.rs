@@ -13,11 +13,6 @@ use bert_storage::Locate;
 
 pub(crate) const RUN: &str = "run.json";
 
-/// Returns a value as it is after a round trip through its file: numbers may differ in the last digit.
-pub(crate) fn as_read(value: &Value) -> Value {
-    serde_json::from_str(&value.to_string()).expect("JSON that was just written")
-}
-
 /// Reads a checksummed file of a run's folder.
 pub(crate) fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
     let file = folder.join(name);
@@ -37,15 +32,21 @@ pub(crate) fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Erro
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(&file));
     let saved = saved(path, RUN)?;
     let part = |name: &str| saved.get(name).ok_or_else(|| corrupt(format!("{name:?} is missing")));
-    let changed = differences(part("identity")?, &as_read(identity));
+    let changed = differences(part("identity")?, identity);
     if !changed.is_empty() {
         return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
     }
     Ok(differences(part("environment")?, &environment()))
 }
 
-/// Describes every leaf in which two configurations differ.
+/// Describes every leaf in which a configuration differs from the one that was read from a file.
 pub(crate) fn differences(saved: &Value, now: &Value) -> Vec<String> {
+    // A round trip through JSON may change the last digit of a number.
+    let now = serde_json::from_str(&now.to_string()).expect("JSON that was just written");
+    changed_leaves(saved, &now)
+}
+
+fn changed_leaves(saved: &Value, now: &Value) -> Vec<String> {
     let objects = [saved, now].into_iter().filter_map(Value::as_object);
     let keys: BTreeSet<&String> = objects.flat_map(Map::keys).collect();
     let mut found = Vec::new();
@@ -53,7 +54,7 @@ pub(crate) fn differences(saved: &Value, now: &Value) -> Vec<String> {
         // Null if the key is missing or the value is not an object.
         let (x, y) = (&saved[key], &now[key]);
         if x.is_object() || y.is_object() {
-            found.extend(differences(x, y).into_iter().map(|text| format!("{key}.{text}")));
+            found.extend(changed_leaves(x, y).into_iter().map(|text| format!("{key}.{text}")));
         } else if x != y {
             found.push(format!("{key} was {x}, now {y}"));
         }

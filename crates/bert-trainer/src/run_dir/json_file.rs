@@ -1,9 +1,12 @@
 //! Reads the JSON files of runs and of fine-tunings, and tells absent files from unreadable ones.
 
-use crate::error::Error;
-use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::Error;
 
 /// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
@@ -11,6 +14,14 @@ pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
     let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))?;
     use_current_names(&mut value);
     Ok(value)
+}
+
+/// Reads a record from a JSON file.
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be read; an error with its path and the field when it is corrupt.
+pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt(path, error))
 }
 
 /// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key

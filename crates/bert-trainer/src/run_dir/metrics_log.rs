@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::Error;
 
 /// An append-only log of records with step numbers.
-pub struct MetricsLog {
+pub(crate) struct MetricsLog {
     path: PathBuf,
     file: Box<dyn Durable>,
 }
@@ -35,7 +35,7 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn open(folder: &StagedFolder<'_>, name: &str, step: Option<u64>) -> Result<Self, Error> {
+    pub(crate) fn open(folder: &StagedFolder<'_>, name: &str, step: Option<u64>) -> Result<Self, Error> {
         let path = folder.path_of(name);
         let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(&path))?;
         let mut kept = old.iter().filter(|(stamp, _)| Some(stamp.step) <= step);
@@ -49,7 +49,7 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the record cannot be written.
-    pub fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(record).expect("records are plain data");
         line.push('\n');
         self.file.write_all(line.as_bytes()).map_err(|e| Error::io(&self.path, e))
@@ -67,7 +67,7 @@ impl MetricsLog {
     ///
     /// # Errors
     /// When the sync fails.
-    pub fn sync(&mut self) -> Result<(), Error> {
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.file.sync().map_err(|e| Error::io(&self.path, e))
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn reopening_drops_what_came_after_the_checkpoint() {
+    fn reopening_drops_records_after_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let (path, name) = (folder.path().join("metrics.jsonl"), "metrics.jsonl");
         let staged = StagedFolder::new(&Disk, folder.path());

@@ -9,14 +9,14 @@ use crate::run_dir::builtin_model;
 use crate::run_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 
 /// Resolves a path to a model folder: a Hugging Face folder or a checkpoint itself, the newest valid checkpoint of a
-/// run, the tuned model of a fine-tuning, or the [built-in](built_in) model.
+/// run, the tuned model of a fine-tuning, or the [built-in](builtin_model) model.
 ///
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these;
 /// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, whether from a fine-tuning or from another library.
 pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
     let folder = resolve_tuned_folder(path, warn)?;
-    bert_model::refuse_adapter(&folder)?;
+    bert_model::reject_adapter(&folder)?;
     Ok(folder)
 }
 
@@ -31,7 +31,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());
     }
-    bert_model::refuse_weights_file(path)?;
+    bert_model::reject_weights_file(path)?;
     if bert_model::is_adapter_folder(path) {
         return Ok(path.to_path_buf());
     }
@@ -47,7 +47,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.join("config.json").exists() {
         return Ok(path.to_path_buf());
     }
-    bert_model::refuse_other_weights(path)?;
+    bert_model::reject_other_weights(path)?;
     if path.exists() {
         return Err(FolderProblem::NoCheckpoint.located(path).into());
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_hub_are_told_from_paths() {
+    fn hub_names_are_distinguished_from_paths() {
         let hub = ["google-bert/bert-base-uncased", "bert-base-german-cased", "prajjwal1/bert-tiny"];
         let paths = ["runs", "./runs/one", "/a/b", "runs/one/two", "src/none", "a b/c", "", "~/bert"];
         assert!(hub.iter().all(|name| is_hub_name(name)) && !paths.iter().any(|path| is_hub_name(path)));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tuned_model_is_one_with_its_report() {
+    fn tuned_model_needs_its_report() {
         let folder = tempfile::tempdir().unwrap();
         let resolve = || resolve_model_folder(folder.path(), &mut |_| {});
         let none = |found| {

@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use bert_kernels::{Compute, adamw};
 use bert_model::Snapshot;
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::host_tensors::float_vector;
 use crate::error::Error;
-use crate::training::gradient_sum::{GradientSum, StepGradients};
+use crate::training::gradient_sum::StepGradients;
 use crate::training::snapshot_throttle::SnapshotThrottle;
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
@@ -60,7 +60,7 @@ impl Default for AdamWConfig {
 }
 
 /// First and second moment of each parameter by name, as flat values.
-pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
+pub(crate) type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
 /// The state of one parameter: both moments, and its number of updates.
 #[derive(Clone, Debug)]
@@ -112,12 +112,12 @@ impl AdamW {
     }
 
     /// Returns the number of updates so far.
-    pub fn updates(&self) -> u64 {
+    pub(crate) fn updates(&self) -> u64 {
         self.updates
     }
 
     /// Applies one update with gradients whose global norm is `norm`.
-    pub fn update<M: Module>(
+    pub(crate) fn update<M: Module>(
         &mut self,
         module: M,
         gradients: StepGradients,
@@ -169,7 +169,7 @@ impl AdamW {
 
     /// Returns the current moments of every parameter that has received a gradient, for a checkpoint: `first.<name>`
     /// and `second.<name>`.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let named = self.names.iter().zip(&self.moments);
         let moments = named.filter_map(|(name, moments)| {
             let Moments { first, second, .. } = moments.clone()?;
@@ -185,7 +185,7 @@ impl AdamW {
 
     /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first
     /// gradient came later, or it had none in some steps.
-    pub fn fewer_updates(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn fewer_updates(&self) -> BTreeMap<String, u64> {
         let named = self.names.iter().zip(&self.moments);
         let counts = named.filter_map(|(name, moments)| Some((name.clone(), moments.as_ref()?.updates)));
         counts.filter(|(_, updates)| *updates != self.updates).collect()
@@ -195,7 +195,7 @@ impl AdamW {
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
-    pub fn restore(
+    pub(crate) fn restore(
         &mut self,
         updates: u64,
         fewer_updates: &BTreeMap<String, u64>,
@@ -251,6 +251,7 @@ impl ModuleMapper for Update<'_> {
 mod tests {
     use super::*;
     use crate::compute::host_tensors;
+    use crate::training::gradient_sum::GradientSum;
     use crate::training::lr_schedule::{Schedule, ScheduleKind};
 
     #[derive(Module, Debug)]
@@ -311,7 +312,7 @@ mod tests {
     /// With bias correction, the first update of a parameter is about its learning rate, whenever its first gradient
     /// arrives. A restored optimizer has the number of updates of each parameter.
     #[test]
-    fn bias_correction_counts_the_updates_of_each_parameter() {
+    fn bias_correction_counts_updates_per_parameter() {
         let device = Device::flex().autodiff();
         let config = AdamWConfig { bias_correction: true, weight_decay: 0.0, ..AdamWConfig::default() };
         let param = || Param::from_data([1.0f32], &device);

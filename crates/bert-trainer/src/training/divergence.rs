@@ -14,13 +14,13 @@ const NOISE_OF_TARGET: f64 = 5.0 * 2.5;
 
 /// A rise of the training loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rise {
+pub(crate) struct Rise {
     /// The step at which it was detected.
-    pub step: u64,
+    pub(crate) step: u64,
     /// The lowest mean loss before it.
-    pub lowest: f64,
+    pub(crate) lowest: f64,
     /// The mean loss at that step.
-    pub now: f64,
+    pub(crate) now: f64,
 }
 
 /// The mean loss of a window of steps, and its statistical uncertainty.
@@ -32,7 +32,7 @@ struct Level {
 
 /// A detector of divergence, fed with the loss of every step.
 #[derive(Clone, Debug, Default)]
-pub struct Divergence {
+pub(crate) struct Divergence {
     /// Loss and number of targets of the last steps.
     recent: VecDeque<(f64, u64)>,
     lowest: Option<Level>,
@@ -42,7 +42,7 @@ pub struct Divergence {
 impl Divergence {
     /// Adds the loss of a step over `targets` targets; returns the rise if this step is the first to show it. Steps
     /// without a finite loss are ignored.
-    pub fn add(&mut self, step: u64, loss: f64, targets: u64) -> Option<Rise> {
+    pub(crate) fn add(&mut self, step: u64, loss: f64, targets: u64) -> Option<Rise> {
         if !loss.is_finite() || targets == 0 {
             return None;
         }
@@ -66,7 +66,7 @@ impl Divergence {
     }
 
     /// Returns the rise, unless the loss has recovered since.
-    pub fn rise(&self) -> Option<Rise> {
+    pub(crate) fn rise(&self) -> Option<Rise> {
         self.rise
     }
 
@@ -79,7 +79,7 @@ impl Divergence {
 
 impl Rise {
     /// Describes the rise and suggests a remedy for a run with this learning rate and number of warm-up steps.
-    pub fn text(&self, learning_rate: f64, warmup_steps: u64) -> String {
+    pub(crate) fn text(&self, learning_rate: f64, warmup_steps: u64) -> String {
         let Self { step, lowest, now } = self;
         format!(
             "the run has diverged: at step {step} the mean training loss is {now:.2}, after a minimum of {lowest:.2}. \
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_explodes_is_a_rise_at_once() {
+    fn exploding_loss_is_detected_at_once() {
         let exploding = (0..60).map(|step| 9.7 * 2f64.powi(step));
         let (found, rise) = watch(exploding, 640);
         assert_eq!(found, [2]);
@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn noise_and_a_falling_loss_are_no_rise() {
+    fn noise_is_not_a_rise() {
         let noisy = |step: u64| 9.0 - step as f64 / 500.0 + if step.is_multiple_of(3) { 1.5 } else { -0.7 };
         assert_eq!(watch((0..2000).map(noisy), 20), (vec![], None));
     }
 
     #[test]
-    fn a_loss_that_falls_again_is_left_behind() {
+    fn recovered_loss_is_not_a_rise() {
         let spike = |step: u64| if (300..400).contains(&step) { 8.0 } else { 4.0 };
         let (found, rise) = watch((0..600).map(spike), 640);
         assert!(found.len() == 1 && (305..320).contains(&found[0]), "{found:?}");

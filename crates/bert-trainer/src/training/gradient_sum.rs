@@ -9,14 +9,14 @@ use burn::tensor::{Gradients, Tensor};
 /// An aligned range of micro-batches, for example 4 to 7, can be summed separately without changing a bit of the total.
 /// For k micro-batches, at most `1 + log2(k)` sums are in memory at a time.
 #[derive(Debug, Default)]
-pub struct GradientSum {
+pub(crate) struct GradientSum {
     /// Sums of 2^level micro-batches each, in descending order of level.
     pub(super) subtrees: Vec<(u32, Vec<Option<Tensor<1>>>)>,
 }
 
 impl GradientSum {
     /// Adds the gradients of one micro-batch, which may come in parts.
-    pub fn add<M: Module>(&mut self, module: &M, parts: impl IntoIterator<Item = Gradients>) {
+    pub(crate) fn add<M: Module>(&mut self, module: &M, parts: impl IntoIterator<Item = Gradients>) {
         let collected = parts.into_iter().map(|mut gradients| {
             let mut collect = Collect { tensors: Vec::new(), gradients: &mut gradients };
             module.visit(&mut collect);
@@ -30,7 +30,7 @@ impl GradientSum {
     }
 
     /// Returns the sum over all micro-batches.
-    pub fn total(self) -> StepGradients {
+    pub(crate) fn total(self) -> StepGradients {
         let sums = self.subtrees.into_iter().rev().map(|(_, tensors)| tensors);
         StepGradients { tensors: sums.reduce(|right, left| added(left, right)).unwrap_or_default() }
     }
@@ -48,13 +48,13 @@ pub(crate) fn added(left: Vec<Option<Tensor<1>>>, right: Vec<Option<Tensor<1>>>)
 
 /// Gradients of one step: one flat tensor per parameter, in the module's order.
 #[derive(Debug)]
-pub struct StepGradients {
+pub(crate) struct StepGradients {
     pub(super) tensors: Vec<Option<Tensor<1>>>,
 }
 
 impl StepGradients {
     /// Returns the Euclidean norm over all gradients.
-    pub fn norm(&self, compute: Compute) -> f64 {
+    pub(crate) fn norm(&self, compute: Compute) -> f64 {
         let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
         adamw::squared_norm(compute, &tensors).sqrt()
     }

@@ -1,10 +1,9 @@
-//! One training step: gradients, AdamW, the learning-rate schedule, and the checks of a run in progress.
+//! One training step: the sum of the gradients, AdamW, the learning-rate schedule, and the detection of divergence.
 
 pub mod adamw;
-pub mod divergence;
-pub mod gradient_sum;
+pub(crate) mod divergence;
+pub(crate) mod gradient_sum;
 pub mod lr_schedule;
 pub mod optimizer_args;
-pub mod snapshot_throttle;
+pub(crate) mod snapshot_throttle;
 pub mod step;
-pub mod stop_flag;

@@ -17,7 +17,7 @@ pub(crate) struct SnapshotThrottle {
 }
 
 impl SnapshotThrottle {
-    /// Returns a throttle over the given snapshots, and the snapshots, which now report what they release.
+    /// Returns a throttle over the given snapshots, and the snapshots, which now report the memory that they release.
     pub(crate) fn over<const N: usize>(snapshots: [Snapshot; N]) -> (Arc<Self>, [Snapshot; N]) {
         let bytes = snapshots.iter().map(Snapshot::bytes).sum();
         let throttle =
@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn training_continues_when_a_third_is_left() {
         let tensor = |name: &str| (name.to_string(), Tensor::<1>::ones([1000], &Device::flex()));
-        let (throttle, [snapshot]) = SnapshotThrottle::over([Snapshot::of_tensors(["a", "b", "c"].map(tensor))]);
+        let (throttle, [snapshot]) =
+            SnapshotThrottle::over([Snapshot::of_tensors(["a", "b", "c"].map(tensor))]);
         let (go, gone) = mpsc::channel();
         let (waits, waited) = mpsc::channel();
         std::thread::scope(|scope| {

@@ -17,11 +17,11 @@ fn world() -> World {
 
 /// Returns each row's tokens with the masks undone.
 fn originals(batch: &PretrainingBatch) -> Vec<Vec<i32>> {
-    let mut ids = batch.input_ids.clone();
+    let mut ids = batch.padded.input_ids.clone();
     for (&position, &id) in batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids) {
         ids[position as usize] = id;
     }
-    let mut rows: Vec<Vec<i32>> = ids.chunks(batch.seq_length).map(<[i32]>::to_vec).collect();
+    let mut rows: Vec<Vec<i32>> = ids.chunks(batch.padded.seq_length).map(<[i32]>::to_vec).collect();
     rows.sort_unstable();
     rows
 }
@@ -35,7 +35,8 @@ fn every_epoch_has_new_masks() {
     assert!(stored.num_predictions() as u64 > 2 * rows);
     let batches: Vec<_> = (0..3).map(|e| loader.batch(e * rows, rows as usize).unwrap()).collect();
     let sorted = |batch: &PretrainingBatch| {
-        let mut rows: Vec<Vec<i32>> = batch.input_ids.chunks(batch.seq_length).map(<[i32]>::to_vec).collect();
+        let mut rows: Vec<Vec<i32>> =
+            batch.padded.input_ids.chunks(batch.padded.seq_length).map(<[i32]>::to_vec).collect();
         rows.sort_unstable();
         rows
     };
@@ -48,9 +49,12 @@ fn every_epoch_has_new_masks() {
     let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
     let start = 2 * rows + 3;
     let (whole, last) = (fresh.batch(start, 7).unwrap(), fresh.batch(start + 6, 1).unwrap());
-    let place = 6 * whole.seq_length;
-    assert_eq!(whole.input_ids[place..], last.input_ids);
-    assert_eq!(batches[2].input_ids[3 * whole.seq_length..10 * whole.seq_length], whole.input_ids);
+    let place = 6 * whole.padded.seq_length;
+    assert_eq!(whole.padded.input_ids[place..], last.padded.input_ids);
+    assert_eq!(
+        batches[2].padded.input_ids[3 * whole.padded.seq_length..10 * whole.padded.seq_length],
+        whole.padded.input_ids
+    );
     assert_ne!(DataLoader::open(&world.at("data"), 6).unwrap().batch(start, 7).unwrap(), whole);
 }
 
@@ -81,25 +85,25 @@ fn length_buckets_keep_every_instance_and_save_padding() {
     let batch_size = 4;
     let bucketed = || open().with_length_buckets(8, batch_size);
     let (mut loader, mut plain) = (bucketed(), open());
-    let width = plain.batch(0, 1).unwrap().seq_length;
+    let width = plain.batch(0, 1).unwrap().padded.seq_length;
     let wide = |batch: &PretrainingBatch| -> Vec<Vec<i32>> {
-        let ids = batch.input_ids.chunks(batch.seq_length);
-        ids.map(|row| [row, &vec![0; width - batch.seq_length]].concat()).collect()
+        let ids = batch.padded.input_ids.chunks(batch.padded.seq_length);
+        ids.map(|row| [row, &vec![0; width - batch.padded.seq_length]].concat()).collect()
     };
     // Two epochs of each, with a batch size that does not divide them.
     let (mut cells, mut steps, mut seen) = (0, 0, Vec::new());
     while (steps + 1) * batch_size as u64 <= 2 * rows {
         let batch = loader.batch(steps * batch_size as u64, batch_size).unwrap();
-        assert_eq!(batch.input_mask.len(), batch_size * batch.seq_length);
+        assert_eq!(batch.padded.input_mask.len(), batch_size * batch.padded.seq_length);
         for (&position, &id) in batch.masked_lm_positions.iter().zip(&batch.masked_lm_ids) {
-            assert!(batch.input_mask[position as usize] == 1 && id > 0);
+            assert!(batch.padded.input_mask[position as usize] == 1 && id > 0);
         }
         assert_eq!(
             bucketed().batch(steps * batch_size as u64, batch_size).unwrap(),
             batch,
             "any place directly"
         );
-        cells += batch.input_ids.len();
+        cells += batch.padded.input_ids.len();
         seen.extend(wide(&batch));
         steps += 1;
     }

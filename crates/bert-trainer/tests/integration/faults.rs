@@ -111,7 +111,7 @@ fn full_disk_reports_the_needed_bytes() {
             break;
         }
         if let Err(Error::Folder(error)) = result
-            && let Located { problem: FolderProblem::CheckpointNeedsRoom { needed, .. }, .. } = &error
+            && let Located { problem: FolderProblem::CheckpointDiskFull { needed, .. }, .. } = &error
         {
             told += 1;
             let text = error.to_string();

@@ -380,12 +380,12 @@ fn every_epoch_of_the_loader_has_every_instance_once() {
     let mut loader = DataLoader::open(&world.at("data"), 5).unwrap();
     let rows = loader.rows();
     let stored = loader.stored(0, rows).unwrap();
-    let mut expected: Vec<&[i32]> = stored.input_ids.chunks(stored.seq_length).collect();
+    let mut expected: Vec<&[i32]> = stored.padded.input_ids.chunks(stored.padded.seq_length).collect();
     expected.sort_unstable();
     let mut orders = Vec::new();
     for epoch in 0..3 {
         let batch = loader.batch(epoch * rows, rows as usize).unwrap();
-        let mut got: Vec<&[i32]> = batch.input_ids.chunks(batch.seq_length).collect();
+        let mut got: Vec<&[i32]> = batch.padded.input_ids.chunks(batch.padded.seq_length).collect();
         got.sort_unstable();
         assert_eq!(got, expected);
         orders.push(batch);
@@ -412,7 +412,7 @@ fn too_many_skipped_steps_stop_the_run() {
         }
     });
     match result {
-        Err(error @ Error::TooManySkippedSteps { step: 5, skipped: 4, most: 3, .. }) => {
+        Err(error @ Error::TooManySkippedSteps { step: 5, skipped: 4, max: 3, .. }) => {
             assert_eq!(error.exit_code(), 5);
         }
         other => panic!("{other:?}"),
@@ -428,7 +428,7 @@ fn too_many_skipped_steps_stop_the_run() {
     // With a maximum of zero, the first non-finite step ends the run.
     let config = world.config("strict", &[&DIVERGES[..], &["--max-skipped-steps", "0"]].concat());
     match pretrain(&config, false, &StopFlag::new(), &mut |_| {}) {
-        Err(Error::TooManySkippedSteps { step: 2, skipped: 1, most: 0, .. }) => {}
+        Err(Error::TooManySkippedSteps { step: 2, skipped: 1, max: 0, .. }) => {}
         other => panic!("{other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use bert_model::{
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
-use bert_trainer::training::step::{MicroBatchLoss, train_step};
+use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 
@@ -105,7 +105,7 @@ fn follow(hidden_act: &str) {
             std::slice::from_ref(&batch),
             loss,
             f64::from(learning_rate),
-            (0, step as u64),
+            StepId { seed: 0, step: step as u64 },
         );
         model = updated;
         let report = report.unwrap();

@@ -11,6 +11,7 @@ use bert_model::{
 };
 use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
+use bert_trainer::encoding::padded_batch::PaddedBatch;
 use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
 use bert_trainer::pretrain::objective::pretraining_objective;
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
@@ -53,12 +54,14 @@ impl SyntheticRun {
             masked_lm_positions.extend(places[..predictions].iter().map(|p| (row * seq) as i32 + p));
         }
         let batch = PretrainingBatch {
-            batch_size: batch,
+            padded: PaddedBatch {
+                rows: batch,
+                seq_length: seq,
+                input_mask: vec![1; input_ids.len()],
+                segment_ids: (0..batch * seq).map(|i| i32::from(i % seq >= seq / 2)).collect(),
+                input_ids,
+            },
             first_sequence: 0,
-            seq_length: seq,
-            input_mask: vec![1; input_ids.len()],
-            segment_ids: (0..batch * seq).map(|i| i32::from(i % seq >= seq / 2)).collect(),
-            input_ids,
             masked_lm_positions,
             masked_lm_ids,
             next_sentence_labels: (0..batch as i32).map(|row| row % 2).collect(),
@@ -75,7 +78,8 @@ impl SyntheticRun {
         let model = self.model.take().expect("put back by the step before");
         let loss = pretraining_objective(&self.batch, true, false, &self.device);
         let batches = std::slice::from_ref(&self.batch);
-        let (model, report) = train_step(model, &mut self.optimizer, batches, loss, 1e-4, StepId { seed: 1, step: self.step });
+        let (model, report) =
+            train_step(model, &mut self.optimizer, batches, loss, 1e-4, StepId { seed: 1, step: self.step });
         self.model = Some(model);
         self.step += 1;
         report.expect("the loss is finite").loss
@@ -142,7 +146,8 @@ impl SyntheticClassifier {
                 MicroBatchLoss::new(total, Vec::new())
             };
         let batches = [(self.input.clone(), self.labels.clone())];
-        let (model, report) = train_step(model, &mut self.optimizer, &batches, loss, 2e-5, StepId { seed: 1, step: self.step });
+        let (model, report) =
+            train_step(model, &mut self.optimizer, &batches, loss, 2e-5, StepId { seed: 1, step: self.step });
         report.expect("the loss is finite");
         self.model = Some(model);
         self.step += 1;

@@ -79,9 +79,9 @@ impl fmt::Display for Estimate {
         line("CPU time, about", &format!("{:.1} s", self.cpu_seconds))?;
         let plan = &self.plan;
         line("buckets of documents", &format!("{} in {} pass(es)", plan.buckets, plan.passes))?;
-        line("  documents per bucket, about", &plan.documents_of_bucket)?;
-        line("row groups per shard, about", &plan.row_groups_of_shard)?;
-        line("reads per shard, at most", &plan.reads_of_shard)?;
+        line("  documents per bucket, about", &plan.documents_per_bucket)?;
+        line("row groups per shard, about", &plan.row_groups_per_shard)?;
+        line("reads per shard, at most", &plan.reads_per_shard)?;
         line("open files, at most", &plan.open_files)?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
@@ -95,48 +95,50 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
     let prepared = prepare(config)?;
     let sample = Sample::read(&prepared)?;
-    let read = start.elapsed().as_secs_f64();
+    let reading = start.elapsed().as_secs_f64();
     let scale = sample.text_bytes as f64 / sample.bytes.max(1) as f64;
-    let (text, tokenize) = tokenize_sample(&prepared, &sample)?;
+    let start = Instant::now();
+    let documents = tokenize_sample(&prepared, &sample)?;
+    let tokenizing = start.elapsed().as_secs_f64() * scale;
     let in_text = |count: u64| (count as f64 * scale).round() as u64;
-    let (documents, tokens) = (sample.documents.max(1), in_text(text.tokens()));
-    let plan = Plan::new(config, documents, tokens, prepared.ids().size());
+    let text = Counts {
+        documents: sample.documents.max(1),
+        sentences: in_text(documents.sentences()),
+        tokens: in_text(documents.tokens()),
+        ..Counts::default()
+    };
+    let plan = Plan::new(config, text.documents, text.tokens, prepared.ids().size());
     plan.check(config)?;
     let threads = prepared.pool.current_num_threads();
-    let trial = Trial::of(&prepared, &plan, &text, scale)?;
+    let trial = Trial::run(&prepared, &plan, &documents, scale)?;
     // Each pass yields about the same number of instances.
     let rows = (trial.rows as f64 * scale * config.passes() as f64 / trial.passes as f64).round();
-    let per_row = |of_trial: f64| of_trial / trial.rows.max(1) as f64;
-    let sentences = in_text(text.sentences());
-    let counts = Counts { documents, sentences, tokens, ..Counts::default() };
-    let sizes = Sizes { rows, packed: rows * per_row(trial.packed as f64), text: counts };
-    let bytes = (rows * per_row(trial.bytes as f64)) as u64;
-    let (seconds, cpu_seconds) = {
-        // The threads share the reading.
-        let before = read / threads as f64 + tokenize * scale;
-        let building = rows * per_row(trial.seconds);
-        // A small text has fewer buckets than there are threads.
-        let serial = config.random == RandomMode::Reference;
-        let workers = plan.units().min(trial.tuning.workers as u64) as f64;
-        let idle = if serial { 1.0 } else { threads as f64 / workers };
-        // The build waits for the last shards, the vocabulary, the card, the manifest and the folder to reach the disk.
-        let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
-        (before + building * idle + syncs, (before + building) * if serial { 1.0 } else { threads as f64 })
-    };
+    let rows_per_trial_row = rows / trial.rows.max(1) as f64;
+    let bytes = (trial.bytes as f64 * rows_per_trial_row) as u64;
+    let sizes = Sizes { rows, packed: trial.packed as f64 * rows_per_trial_row, text };
+    // The threads share the reading.
+    let before = reading / threads as f64 + tokenizing;
+    let building = trial.seconds * rows_per_trial_row;
+    let serial = config.random == RandomMode::Reference;
+    // A small text has fewer buckets than there are threads.
+    let workers = plan.units().min(trial.tuning.workers as u64);
+    let idle = if serial { 1.0 } else { threads as f64 / workers as f64 };
+    // The build waits for the last shards, the vocabulary, the card, the manifest and the folder to reach the disk.
+    let syncs = (plan.shards.min(2) + 4) as f64 * SECONDS_PER_SYNC;
     Ok(Estimate {
         files: prepared.files.len(),
         text_bytes: sample.text_bytes,
         sampled: sample.bytes as f64 / sample.text_bytes.max(1) as f64,
-        documents,
-        sentences,
-        tokens,
+        documents: text.documents,
+        sentences: text.sentences,
+        tokens: text.tokens,
         instances: rows as u64,
         shards: plan.shards,
         bytes,
         scratch: bytes + scratch(config, &plan, &sizes),
         memory: memory(config, &plan, &trial.tuning, threads, &sizes),
-        seconds,
-        cpu_seconds,
+        seconds: before + building * idle + syncs,
+        cpu_seconds: (before + building) * if serial { 1.0 } else { threads as f64 },
         plan: plan.figures(rows, threads),
         warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?
             .into_iter()
@@ -144,9 +146,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     })
 }
 
-/// Tokenizes the sample; returns its documents and the time in seconds.
-fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<(Documents, f64)> {
-    let (start, config) = (Instant::now(), prepared.config);
+/// Tokenizes the sample; returns its documents.
+fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<Documents> {
+    let config = prepared.config;
     let tokenizer = prepared.tokenizer();
     // The lines were already checked when all inputs were read.
     let any_lines = BuildConfig { strict_utf8: false, lossy_utf8: true, ..config.clone() };
@@ -155,12 +157,11 @@ fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<(Doc
         &sample.blocks,
         DocumentsBuilder::new(tokenizer.ids().size()),
     )?;
-    let seconds = start.elapsed().as_secs_f64();
     if config.layout == Layout::Documents {
         // Shuffled like the stored documents, because neighbours in the text may have phrases in common.
         text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
     }
-    Ok((text, seconds))
+    Ok(text)
 }
 
 /// The sizes of the corpus and its data set.
@@ -220,26 +221,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_that_of_the_largest_stage() {
+    fn peak_memory_is_the_largest_stage() {
         let config = BuildConfig { num_shards: Some(2), dupe_factor: 10, ..BuildConfig::default() };
         let plan = Plan::new(&config, 100, 1_000_000, 30_000);
         assert_eq!(plan.units(), 10);
         let text = Counts { documents: 100, sentences: 1_000, tokens: 1_000_000, ..Counts::default() };
         let sizes = Sizes { rows: 1e5, packed: 100.0 * 1e5, text };
-        let of = |config: &BuildConfig, index, workers| {
+        let peak = |config: &BuildConfig, index, workers| {
             memory(config, &plan, &Tuning { index, workers }, 2, &sizes) as f64
         };
         let index = 16.0 * (1e2 + 1.0);
-        assert_eq!(of(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORD_CACHE_PER_THREAD);
+        assert_eq!(peak(&config, 1 << 30, 0), BASE + TOKENIZER + 2.0 * WORD_CACHE_PER_THREAD);
         let unit = 100.0 * 1e5 / 10.0;
         let building = 3.0 * (WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * unit);
-        assert_eq!(of(&config, 1 << 30, 3), BASE + index + building);
-        assert_eq!(of(&config, 1000, 3), BASE + building, "the index stays on disk");
+        assert_eq!(peak(&config, 1 << 30, 3), BASE + index + building);
+        assert_eq!(peak(&config, 1000, 3), BASE + building, "the index stays on disk");
         let reference = BuildConfig { random: RandomMode::Reference, ..config.clone() };
         let text = 2.0 * 1e6 + 4.0 * 1e3;
-        assert_eq!(of(&reference, 0, 3), BASE + text + 12.0 * 1e5 + building);
+        assert_eq!(peak(&reference, 0, 3), BASE + text + 12.0 * 1e5 + building);
         let documents = BuildConfig { layout: Layout::Documents, ..config };
-        let of_bucket = WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * 2.0 * 100_000.0;
-        assert_eq!(of(&documents, 0, 3), BASE + 3.0 * of_bucket);
+        let per_bucket = WORKER_BYTES + WORKER_BYTES_PER_PACKED_BYTE * 2.0 * 100_000.0;
+        assert_eq!(peak(&documents, 0, 3), BASE + 3.0 * per_bucket);
     }
 }

@@ -48,11 +48,10 @@ impl Sample {
             while let Some(block) = reader.next_block()? {
                 sample.text_bytes += block.bytes.len() as u64;
                 sample.documents += begun_documents(&block, &mut in_document);
-                let of_block = LineCheck::of(&block, path, bad_lines)?;
-                lines.add_block(of_block, path, block.ends_file, bad_lines)?;
+                let counts = LineCheck::of(&block, path, bad_lines)?;
+                lines.add_block(counts, path, block.ends_file, bad_lines)?;
                 if number.is_multiple_of(distance) {
-                    let (block, bytes) = shortened(block, path, prepared)?;
-                    sampled.push(SampledBlock { number, block, bytes });
+                    sampled.push(shortened(number, block, path, prepared)?);
                 }
                 number += 1;
                 if sampled.len() > MAX_BLOCKS {
@@ -83,27 +82,36 @@ fn begun_documents(block: &Block, in_document: &mut bool) -> u64 {
     begun
 }
 
-/// Truncates a long block; returns it with the bytes of the text that it represents.
-fn shortened(mut block: Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
-    let all = block.bytes.len() as u64;
+/// Truncates a long block.
+fn shortened(
+    number: usize,
+    mut block: Block,
+    path: &Path,
+    prepared: &PreparedBuild<'_>,
+) -> Result<SampledBlock> {
     if block.bytes.len() <= MAX_BLOCK_BYTES {
-        return Ok((block, all));
+        return Ok(SampledBlock { number, bytes: block.bytes.len() as u64, block });
     }
     if block.format.is_table() {
-        return first_rows(&block, path, prepared);
+        return first_rows(number, &block, path, prepared);
     }
     let end = block.bytes[..MAX_BLOCK_BYTES].iter().rposition(|&byte| byte == b'\n');
     block.bytes.truncate(end.map_or_else(|| character_boundary(&block.bytes), |end| end + 1));
     block.bytes.shrink_to_fit();
-    let bytes = block.bytes.len() as u64;
-    Ok((Block { ends_file: false, ..block }, bytes))
+    block.ends_file = false;
+    Ok(SampledBlock { number, bytes: block.bytes.len() as u64, block })
 }
 
 /// Returns the texts of the first rows of a block, the last one truncated, as a block of rows.
-fn first_rows(block: &Block, path: &Path, prepared: &PreparedBuild<'_>) -> Result<(Block, u64)> {
-    let (mut bytes, mut row_ends, mut of_all) = (Vec::new(), Vec::new(), 0u64);
+fn first_rows(
+    number: usize,
+    block: &Block,
+    path: &Path,
+    prepared: &PreparedBuild<'_>,
+) -> Result<SampledBlock> {
+    let (mut bytes, mut row_ends, mut text_bytes) = (Vec::new(), Vec::new(), 0u64);
     each_text(block, path, prepared.config.text_rules(), |text, _| {
-        of_all += text.len() as u64;
+        text_bytes += text.len() as u64;
         if bytes.len() < MAX_BLOCK_BYTES {
             let room = text.floor_char_boundary(MAX_BLOCK_BYTES - bytes.len());
             bytes.extend_from_slice(&text.as_bytes()[..room]);
@@ -111,11 +119,12 @@ fn first_rows(block: &Block, path: &Path, prepared: &PreparedBuild<'_>) -> Resul
         }
     })?;
     // The sample represents the same fraction of the other columns as of the text.
-    let share = bytes.len() as f64 / of_all.max(1) as f64;
-    let represented = if of_all == 0 { block.bytes.len() as f64 } else { block.bytes.len() as f64 * share };
+    let fraction = if text_bytes == 0 { 1.0 } else { bytes.len() as f64 / text_bytes as f64 };
+    let represented = (block.bytes.len() as f64 * fraction) as u64;
     let (file, first_line) = (block.file, block.first_line);
     let (format, null_rows, ends_file) = (Format::Parquet, Vec::new(), false);
-    Ok((Block { file, format, first_line, bytes, row_ends, null_rows, ends_file }, represented as u64))
+    let block = Block { file, format, first_line, bytes, row_ends, null_rows, ends_file };
+    Ok(SampledBlock { number, block, bytes: represented })
 }
 
 /// Returns the last offset up to [`MAX_BLOCK_BYTES`] that is a UTF-8 character boundary.

@@ -42,15 +42,15 @@ pub(super) struct Trial {
 impl Trial {
     /// Builds the data set from the documents of a sample; `scale` is the size of the text divided by the size of the
     /// sample.
-    pub(super) fn of(
+    pub(super) fn run(
         prepared: &PreparedBuild<'_>,
         plan: &Plan,
         text: &Documents,
         scale: f64,
     ) -> Result<Self> {
-        let (sample, building) = time_warm(|| build_rows(prepared, text))?;
+        let Timed { result: sample, seconds: building } = time_warm(|| build_rows(prepared, text))?;
         let tuning = Tuning::new(prepared.budget, prepared.pool.current_num_threads(), plan.unit_bytes());
-        let (bytes, writing) = time_warm(|| match prepared.config.layout {
+        let Timed { result: bytes, seconds: writing } = time_warm(|| match prepared.config.layout {
             Layout::Instances => encode_rows(prepared, plan, &tuning, &sample),
             Layout::Documents => encode_documents(prepared, plan, &tuning, text, scale),
         })?;
@@ -59,12 +59,18 @@ impl Trial {
     }
 }
 
-/// Runs `work` twice; returns the second result and the seconds that it took. This excludes startup costs (starting
-/// threads, first use of memory), which do not matter in a long build.
-fn time_warm<T>(work: impl Fn() -> Result<T>) -> Result<(T, f64)> {
+/// A result and the time that it took.
+struct Timed<T> {
+    result: T,
+    seconds: f64,
+}
+
+/// Runs `work` twice and returns the second result with its time. This excludes startup costs (starting threads, first
+/// use of memory), which do not matter in a long build.
+fn time_warm<T>(work: impl Fn() -> Result<T>) -> Result<Timed<T>> {
     work()?;
     let start = Instant::now();
-    Ok((work()?, start.elapsed().as_secs_f64()))
+    Ok(Timed { result: work()?, seconds: start.elapsed().as_secs_f64() })
 }
 
 /// Packed rows of the sample.
@@ -128,8 +134,8 @@ fn encode_documents(
     let encode =
         |encoder: &mut DocumentEncoder, some| encoder.encode(Path::new(PLACEHOLDER), documents, some);
     let mut encoded = encode_all(prepared, tuning, items, encoder, encode)?.into_iter();
-    let of_shard = groups / shards;
-    (0..shards).map(|_| bytes_of(prepared, plan, &format, encoded.by_ref().take(of_shard))).sum()
+    let per_shard = groups / shards;
+    (0..shards).map(|_| bytes_of(prepared, plan, &format, encoded.by_ref().take(per_shard))).sum()
 }
 
 fn encode_rows(

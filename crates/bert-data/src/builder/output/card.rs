@@ -100,23 +100,50 @@ fn counts(manifest: &Manifest) -> String {
         ("documents", report.documents.to_string()),
         ("sentences", report.sentences.to_string()),
         ("tokens of the text", report.tokens.to_string()),
-        ("`[UNK]` among them", percent(report.unknown_share())),
+        ("`[UNK]` among them", percent(report.unknown_fraction())),
         ("tokens in no instance of any pass", percent(report.uncovered_fraction())),
         ("passes over the text", passes),
         ("instances", report.instances.to_string()),
         ("tokens of the instances", report.instance_tokens.to_string()),
     ];
     match config.nsp {
-        Nsp::On => counts.push(("random next sentences", percent(report.random_next_share()))),
-        Nsp::Sop => counts.push(("swapped sentences", percent(report.random_next_share()))),
+        Nsp::On => counts.push(("random next sentences", percent(report.random_next_fraction()))),
+        Nsp::Sop => counts.push(("swapped sentences", percent(report.random_next_fraction()))),
         Nsp::Off => {}
     }
     if config.masking == Masking::Static || config.layout == Layout::Documents {
-        counts.push(("masked tokens", percent(report.masked_share())));
+        counts.push(("masked tokens", percent(report.masked_fraction())));
     }
     let mode = if config.random == RandomMode::Keyed { "keyed" } else { "reference" };
     counts.push(("seed", format!("{} ({mode})", config.random_seed)));
     rows(counts.iter().map(|(name, value)| [*name, value]))
+}
+
+/// The columns of padded rows, before the label: name, type and description.
+const HF_COLUMNS: [[&str; 3]; 4] = [
+    ["`input_ids`", "list of int32", "tokens after masking, with `[CLS]` and `[SEP]`, then padding"],
+    ["`token_type_ids`", "list of int8", "0 for the first segment, 1 for the second"],
+    ["`attention_mask`", "list of int8", "1 for tokens, 0 for padding"],
+    ["`labels`", "list of int32", "the original token at masked positions, else -100"],
+];
+
+/// Returns the columns of rows in the form of the reference, before the label.
+fn reference_columns(masking: Masking) -> [[&'static str; 3]; 4] {
+    let (tokens, positions) = match masking {
+        Masking::Static => {
+            ("tokens after masking, with `[CLS]` and `[SEP]`", "positions of the masked tokens, ascending")
+        }
+        Masking::Dynamic => (
+            "the original tokens, with `[CLS]` and `[SEP]`",
+            "empty: the loader draws new masks in every epoch",
+        ),
+    };
+    [
+        ["`input_ids`", "list of int32", tokens],
+        ["`segment_ids`", "list of int8", "0 for the first segment, 1 for the second"],
+        ["`masked_lm_positions`", "list of int32", positions],
+        ["`masked_lm_ids`", "list of int32", "the original tokens at these positions"],
+    ]
 }
 
 /// Describes the columns of the shards.
@@ -126,15 +153,6 @@ fn columns(config: &ResolvedConfig) -> String {
         Nsp::On => "1 when the second segment is random",
         Nsp::Sop => "1 when the two segments are swapped",
         Nsp::Off => "always 0: there is one segment",
-    };
-    let (tokens, masks) = match config.masking {
-        Masking::Static => {
-            ("tokens after masking, with `[CLS]` and `[SEP]`", "positions of the masked tokens, ascending")
-        }
-        Masking::Dynamic => (
-            "the original tokens, with `[CLS]` and `[SEP]`",
-            "empty: the loader draws new masks in every epoch",
-        ),
     };
     let (rule, mut columns) = match (config.layout, config.columns) {
         (Layout::Documents, _) => (
@@ -148,33 +166,19 @@ fn columns(config: &ResolvedConfig) -> String {
                 ["`sentence_lengths`", "list of int32", "number of tokens of each sentence"],
             ],
         ),
-        (_, Columns::Hf) => (
+        (Layout::Instances, Columns::Hf) => (
             format!(
                 "Rows are padded to {max_length} tokens. The columns are the arguments of `BertForPreTraining`:"
             ),
-            vec![
-                [
-                    "`input_ids`",
-                    "list of int32",
-                    "tokens after masking, with `[CLS]` and `[SEP]`, then padding",
-                ],
-                ["`token_type_ids`", "list of int8", "0 for the first segment, 1 for the second"],
-                ["`attention_mask`", "list of int8", "1 for tokens, 0 for padding"],
-                ["`labels`", "list of int32", "the original token at masked positions, else -100"],
-                ["`next_sentence_label`", "int8", label],
-            ],
+            HF_COLUMNS.to_vec(),
         ),
-        (_, Columns::Reference) => (
-            "Rows are not padded.".to_owned(),
-            vec![
-                ["`input_ids`", "list of int32", tokens],
-                ["`segment_ids`", "list of int8", "0 for the first segment, 1 for the second"],
-                ["`masked_lm_positions`", "list of int32", masks],
-                ["`masked_lm_ids`", "list of int32", "the original tokens at these positions"],
-                ["`next_sentence_label`", "int8", label],
-            ],
-        ),
+        (Layout::Instances, Columns::Reference) => {
+            ("Rows are not padded.".to_owned(), reference_columns(config.masking).to_vec())
+        }
     };
+    if config.layout == Layout::Instances {
+        columns.push(["`next_sentence_label`", "int8", label]);
+    }
     if config.masking == Masking::Dynamic && config.segmenter != Segmenter::None {
         let what = "whether a token continues the Chinese word before it";
         columns.push(["`continues_word`", "list of bool", what]);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::scratch::{clear_text, folder_in};
-use crate::builder::output::work_folder::{COMMITTING, Identity, Work};
+use crate::builder::output::work_folder::{COMMITTING, Identity, WorkFolder};
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
@@ -39,7 +39,7 @@ pub(crate) struct Output<'a> {
     pub(crate) folder: StagedFolder<'a>,
     /// The object store in which the data set is published, if any.
     pub(crate) objects: Option<ObjectOutput>,
-    pub(crate) work: Work<'a>,
+    pub(crate) work: WorkFolder<'a>,
     /// The folder in which the parts store the tokenized text.
     text: StagedFolder<'a>,
     /// Whether the folder was created for this build.
@@ -180,7 +180,7 @@ impl<'a> Output<'a> {
             None => folder.clone(),
         };
         let name = part.work_name();
-        let work = Work::open(folder.inside(&name), text.inside(&name), identity)?;
+        let work = WorkFolder::open(folder.inside(&name), text.inside(&name), identity)?;
         Ok(OutputState::Open(Box::new(Self { folder, objects, work, text, created, locks })))
     }
 

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_with_too_long_receipts_are_refused_first() {
+    fn parts_with_too_long_receipts_are_rejected_first() {
         let parts = BuildConfig { part: Some(1), parts: Some(2), ..BuildConfig::default() };
         let large = BuildConfig { num_shards: Some(99_999), max_seq_length: 65_535, ..parts.clone() };
         reject_too_large(&large, 200 << 20).unwrap();

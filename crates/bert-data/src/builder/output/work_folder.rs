@@ -146,7 +146,7 @@ impl Identity {
 
 /// The work folder of this build.
 #[derive(Debug)]
-pub(crate) struct Work<'a> {
+pub(crate) struct WorkFolder<'a> {
     pub(crate) folder: StagedFolder<'a>,
     /// Folder of the tokenized text: the same folder, or one on another disk.
     pub(crate) text: StagedFolder<'a>,
@@ -178,7 +178,7 @@ fn output_of<'f>(work: &'f StagedFolder<'_>) -> &'f Path {
     work.path().parent().unwrap_or(work.path())
 }
 
-impl<'a> Work<'a> {
+impl<'a> WorkFolder<'a> {
     /// Opens or creates the work folder of this build. Removes the work folder of another build first.
     pub(crate) fn open(folder: StagedFolder<'a>, text: StagedFolder<'a>, identity: Identity) -> Result<Self> {
         let same =
@@ -241,7 +241,7 @@ impl<'a> Work<'a> {
         self.worth_keeping.store(false, Ordering::Relaxed);
     }
 
-    /// Returns whether the folder is kept after a failure: [`Work::keep`] was called, or the folder existed before.
+    /// Returns whether the folder is kept after a failure: [`WorkFolder::keep`] was called, or the folder existed before.
     pub(crate) fn is_kept(&self) -> bool {
         self.worth_keeping.load(Ordering::Relaxed)
     }

@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 use std::sync::LazyLock;
 
 use super::pack::{B_LANES, LANES, PAIRS};
+use crate::matmul::matrix_view::MatrixMut;
 
 /// Rows and columns of a block of c.
 pub(crate) const SIDE: usize = 2 * LANES;
@@ -47,8 +48,8 @@ fn request_permission() -> bool {
     const XFEATURE_XTILEDATA: libc::c_int = 18;
     #[expect(unsafe_code, reason = "a system call that std does not have")]
     // SAFETY: the call takes two numbers and touches no memory of this process.
-    let refused = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) };
-    refused == 0
+    let denied = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) };
+    denied == 0
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -93,9 +94,10 @@ impl TileRegisters {
         Self(PhantomData)
     }
 
-    /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Rows of c are `c_row`
-    /// apart. Prefetches all rows of c into the L1 cache at once, since c comes from farther away than the factors.
-    pub(crate) fn products(&self, terms: &[Term], (c, c_row): (&mut [f32], usize), add: bool) {
+    /// Computes the sum of the products a b of the terms (at least one), plus c with `add`. Prefetches all rows of c
+    /// into the L1 cache at once, since c comes from farther away than the factors.
+    pub(crate) fn products(&self, terms: &[Term], c: MatrixMut, add: bool) {
+        let MatrixMut { data: c, row_stride: c_row } = c;
         assert!(!terms.is_empty(), "a product needs at least one term");
         assert!(c_row >= SIDE && c.len() >= (SIDE - 1) * c_row + SIDE, "c holds the block");
         let (top, bottom) = c.split_at_mut(LANES * c_row);

@@ -6,16 +6,12 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use super::pack::{self, A_LANES, B_LANES, KBlock};
+use crate::matmul::matrix_view::MatrixMut;
 
 /// Computes the given columns of the first `m` rows of c from narrow panels of a and wide panels of b.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(crate) fn block(
-    m: usize,
-    columns: Range<usize>,
-    (c, c_row): (&mut [f32], usize),
-    add: bool,
-    factors: &[KBlock],
-) {
+pub(crate) fn block(m: usize, columns: Range<usize>, c: MatrixMut, add: bool, factors: &[KBlock]) {
+    let MatrixMut { data: c, row_stride: c_row } = c;
     for column in columns.clone().step_by(B_LANES) {
         let columns = (columns.end - column).min(B_LANES);
         for row in (0..m).step_by(A_LANES) {

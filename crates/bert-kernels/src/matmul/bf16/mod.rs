@@ -2,8 +2,8 @@
 //!
 //! [`multiply`] computes `c = a b` or `c = c + a b` for f32 matrices in strided slices. It rounds every element of a
 //! and b to bf16 (to nearest, ties to even, subnormals to zero) and sums their products in f32 on the fastest [`Unit`]
-//! of the processor: [`tiles`] if there are any, else [`registers`]. [`supported`] returns whether the processor has a
-//! unit; without one [`multiply`] panics.
+//! of the processor: AMX tiles ([`amx`]) if there are any, else vector registers ([`avx512`]). [`supported`] returns
+//! whether the processor has a unit; without one [`multiply`] panics.
 //!
 //! The loops follow Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): [`pack`] lays
 //! the factors out in panels, and a unit computes a block of c in registers. A panel of b stays in the L1 cache, a
@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use crate::cpu::buffer_pool::{Scratch, scratch, shared_scratch};
 use crate::matmul::bf16::amx::{SIDE, Term, TileRegisters};
-use crate::matmul::matrix_view::{Matrix, Side, Threads};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use pack::{B_LANES, KBlock, Layout, Source};
 use unit::{Kind, Unit};
 
@@ -71,7 +71,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Creates a factor whose k-blocks, `block_depth` long each, are written later ([`Self::k_blocks_mut`]).
+    /// Creates a factor whose k-blocks, `block_depth` long each, are filled later ([`Self::k_blocks_mut`]).
     pub(crate) fn new(side: Side, lanes: usize, k: usize, block_depth: usize) -> Self {
         Self::for_unit(Unit::best().expect(MISSING), Threads::All, side, lanes, k, block_depth)
     }
@@ -105,16 +105,15 @@ impl Packed {
         for (index, words) in packed.words.chunks_mut(words).enumerate() {
             let first = index * block_depth;
             let source = source(side, matrix, lanes, first, block_depth.min(k - first));
-            pack_all((unit, threads), source, unit.layout(side), bytemuck::cast_slice_mut(words));
+            pack_all(unit, threads, source, unit.layout(side), bytemuck::cast_slice_mut(words));
         }
         packed
     }
 
-    /// Returns the k-blocks in order, each to be written by [`Filler::fill`].
-    pub(crate) fn k_blocks_mut(&mut self) -> (Filler, impl IndexedParallelIterator<Item = &mut [f32]>) {
-        let filler = Filler { unit: self.unit, side: self.side };
-        let words = self.words_per_block();
-        (filler, self.words.par_chunks_mut(words))
+    /// Returns the k-blocks in order, to be filled.
+    pub(crate) fn k_blocks_mut(&mut self) -> impl IndexedParallelIterator<Item = PackedBlock<'_>> {
+        let (unit, side, words) = (self.unit, self.side, self.words_per_block());
+        self.words.par_chunks_mut(words).map(move |words| PackedBlock { unit, side, words })
     }
 
     /// Returns the number of words of every k-block except the last; at least one.
@@ -131,24 +130,24 @@ impl Packed {
     }
 }
 
-/// Writes k-blocks of a [`Packed`] factor.
-#[derive(Clone, Copy)]
-pub(crate) struct Filler {
+/// One k-block of a [`Packed`] factor, to be filled.
+pub(crate) struct PackedBlock<'a> {
     unit: Unit,
     side: Side,
+    words: &'a mut [f32],
 }
 
-impl Filler {
-    /// Writes some lanes of one k-block. `part` is the part of the factor with these lanes and this k-block; it is `k`
+impl PackedBlock<'_> {
+    /// Writes some lanes of the block. `part` is the part of the factor with these lanes and this k-block; it is `k`
     /// long.
     ///
     /// # Panics
     ///
     /// If the first lane is not a multiple of [`SIDE`].
-    pub(crate) fn fill(self, block: &mut [f32], part: Matrix, lanes: Range<usize>, k: usize) {
+    pub(crate) fn fill(&mut self, part: Matrix, lanes: Range<usize>, k: usize) {
         assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
         let pairs = pairs(k);
-        let words = &mut block[lanes.start * pairs..][..lanes.len().next_multiple_of(SIDE) * pairs];
+        let words = &mut self.words[lanes.start * pairs..][..lanes.len().next_multiple_of(SIDE) * pairs];
         let source = source(self.side, part, lanes.len(), 0, k);
         let layout = self.unit.layout(self.side);
         pack(self.unit, source, layout, 0, bytemuck::cast_slice_mut(words));
@@ -162,141 +161,161 @@ fn pairs(k: usize) -> usize {
 
 /// One factor of a product.
 #[derive(Clone, Copy)]
-pub(crate) enum Factor<'a> {
+pub(crate) enum Operand<'a> {
     /// A matrix that is packed for this product only.
     Plain(Matrix<'a>),
     /// A factor that is already packed.
     Packed(&'a Packed),
 }
 
+impl<'a> Operand<'a> {
+    fn packed(self) -> Option<&'a Packed> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Packed(packed) => Some(packed),
+        }
+    }
+}
+
 const MISSING: &str = "the processor has no AVX-512 BF16";
 
-/// Computes `c = a b`, or `c = c + a b` with `add`, where c has `m` rows that are `c_row` apart, and `n` columns.
+/// Computes `c = a b`, or `c = c + a b` with `add`.
 ///
 /// # Panics
 ///
 /// If no stride of a plain factor is 1, if a packed factor was packed for other sizes, or without AVX-512 BF16.
-pub(crate) fn multiply(
-    threads: Threads,
-    sizes: (usize, usize, usize),
-    c: (&mut [f32], usize),
-    add: bool,
-    a: Factor,
-    b: Factor,
-) {
-    multiply_by(Unit::best().expect(MISSING), threads, sizes, c, add, a, b);
+pub(crate) fn multiply(threads: Threads, sizes: Gemm, c: MatrixMut, add: bool, a: Operand, b: Operand) {
+    Product::new(Unit::best().expect(MISSING), threads, sizes, a, b).run(c, add);
 }
 
-fn multiply_by(
+/// A product of two factors on a unit.
+struct Product<'a> {
     unit: Unit,
     threads: Threads,
-    (m, n, k): (usize, usize, usize),
-    (c, c_row): (&mut [f32], usize),
-    add: bool,
-    a: Factor,
-    b: Factor,
-) {
-    if m == 0 || n == 0 {
-        return;
+    sizes: Gemm,
+    a: Operand<'a>,
+    b: Operand<'a>,
+    /// Length of a k-block.
+    block_depth: usize,
+}
+
+impl<'a> Product<'a> {
+    fn new(unit: Unit, threads: Threads, sizes: Gemm, a: Operand<'a>, b: Operand<'a>) -> Self {
+        for (side, factor, lanes) in [(Side::Left, a, sizes.m), (Side::Right, b, sizes.n)] {
+            if let Some(packed) = factor.packed() {
+                assert_eq!((packed.unit, packed.side, packed.lanes, packed.k), (unit, side, lanes, sizes.k));
+            }
+        }
+        let depths = [a, b].map(|factor| factor.packed().map(|packed| packed.block_depth));
+        let block_depth = match depths {
+            [Some(a), Some(b)] => {
+                assert_eq!(a, b, "factors packed for different products");
+                a
+            }
+            [a, b] => a.or(b).unwrap_or_else(|| unit.block_depth(sizes.k)),
+        };
+        Self { unit, threads, sizes, a, b, block_depth }
     }
-    let c = &mut c[..(m - 1) * c_row + n];
-    if k == 0 && !add {
-        c.chunks_mut(c_row).for_each(|c| c[..n].fill(0.0));
+
+    fn run(&self, c: MatrixMut, add: bool) {
+        let Gemm { m, n, k } = self.sizes;
+        if m == 0 || n == 0 {
+            return;
+        }
+        let c = MatrixMut::new(&mut c.data[..(m - 1) * c.row_stride + n], c.row_stride);
+        if k == 0 && !add {
+            c.data.chunks_mut(c.row_stride).for_each(|c| c[..n].fill(0.0));
+        }
+        let packed = self.a.packed().is_some() && self.b.packed().is_some();
+        let rows = rows_per_task(self.threads, m, packed);
+        // A plain factor is packed for the k-blocks of one step only.
+        let blocks_per_step = if packed { usize::MAX } else { self.blocks_per_pass() };
+        let starts = (0..k).step_by(self.block_depth);
+        let all: Vec<Range<usize>> = starts.map(|first| first..k.min(first + self.block_depth)).collect();
+        let columns = n.next_multiple_of(B_LANES);
+        for (step, ranges) in all.chunks(blocks_per_step).enumerate() {
+            let mut room = self.room(self.b, ranges, columns);
+            let b = self.k_blocks(Side::Right, ranges, 0..columns, room.as_mut(), |source, words| {
+                pack_all(self.unit, self.threads, source, Layout::Wide, words);
+            });
+            let add = add || step > 0;
+            each(self.threads, c.data, rows * c.row_stride, |(index, data)| {
+                let c = MatrixMut::new(data, c.row_stride);
+                self.multiply_rows(index * rows, rows, c, add, ranges, &b);
+            });
+        }
     }
-    let block_depth = match (a, b) {
-        (Factor::Plain(_), Factor::Plain(_)) => unit.block_depth(k),
-        (Factor::Packed(packed), Factor::Plain(_)) | (Factor::Plain(_), Factor::Packed(packed)) => {
-            packed.block_depth
-        }
-        (Factor::Packed(a), Factor::Packed(b)) => {
-            assert_eq!(a.block_depth, b.block_depth, "factors packed for different products");
-            a.block_depth
-        }
-    };
-    for (side, factor, lanes) in [(Side::Left, a, m), (Side::Right, b, n)] {
-        if let Factor::Packed(packed) = factor {
-            assert_eq!((packed.unit, packed.side, packed.lanes, packed.k), (unit, side, lanes, k));
+
+    /// Computes a maximum of `rows` rows of c from row `top` on, with the k-blocks at `ranges`.
+    fn multiply_rows(
+        &self,
+        top: usize,
+        rows: usize,
+        mut c: MatrixMut,
+        add: bool,
+        ranges: &[Range<usize>],
+        b: &[&[u32]],
+    ) {
+        let rows = rows.min(self.sizes.m - top);
+        let lanes = rows.next_multiple_of(SIDE);
+        let mut room = self.room(self.a, ranges, lanes);
+        let a = self.k_blocks(Side::Left, ranges, top..top + lanes, room.as_mut(), |source, words| {
+            pack(self.unit, source, self.unit.layout(Side::Left), top, words);
+        });
+        let blocks = ranges.iter().zip(a).zip(b);
+        let factors: Vec<KBlock> =
+            blocks.map(|((range, a), b)| KBlock { a, b, pairs: pairs(range.len()) }).collect();
+        for left in (0..self.sizes.n).step_by(COLUMNS) {
+            for (i, factors) in factors.chunks(self.blocks_per_pass()).enumerate() {
+                let columns = left..self.sizes.n.min(left + COLUMNS);
+                block(self.unit, rows, columns, c.starting_at(0), add || i > 0, factors);
+            }
         }
     }
-    let packed = matches!((a, b), (Factor::Packed(_), Factor::Packed(_)));
-    let rows = rows_per_task(threads, m, packed);
-    // The number of k-blocks that are multiplied per pass over c, so that c is read and written less often.
-    let blocks_per_pass = (unit.depth() / block_depth).max(1);
-    // The number of k-blocks per step of the loop below. A plain factor is packed for these k-blocks only.
-    let blocks_per_step = if packed { k.div_ceil(block_depth).max(1) } else { blocks_per_pass };
-    let columns = n.next_multiple_of(B_LANES);
-    let mut b_scratch = match b {
-        Factor::Plain(_) => {
-            Some(scratch(pairs(block_depth.min(k)) * blocks_per_step.min(k.div_ceil(block_depth)) * columns))
-        }
-        Factor::Packed(_) => None,
-    };
-    for first in (0..k).step_by(blocks_per_step * block_depth) {
-        let parts: Vec<(usize, usize)> = (first..k.min(first + blocks_per_step * block_depth))
-            .step_by(block_depth)
-            .map(|first| (first, block_depth.min(k - first)))
-            .collect();
-        let mut b_scratch: Option<&mut [u32]> =
-            b_scratch.as_mut().map(|words| bytemuck::cast_slice_mut(words));
-        let b_words: Vec<&[u32]> = parts
-            .iter()
-            .map(|&(first, depth)| match b {
-                Factor::Packed(packed) => packed.words(first / block_depth),
-                Factor::Plain(matrix) => {
-                    let all = b_scratch.take().expect("room for a plain factor");
-                    let (words, rest) = all.split_at_mut(pairs(depth) * columns);
-                    b_scratch = Some(rest);
-                    let source = source(Side::Right, matrix, n, first, depth);
-                    pack_all((unit, threads), source, Layout::Wide, words);
+
+    /// Returns the number of k-blocks that are multiplied per pass over c, so that c is read and written less often.
+    fn blocks_per_pass(&self) -> usize {
+        (self.unit.depth() / self.block_depth).max(1)
+    }
+
+    /// Returns a buffer for the k-blocks of a factor that is not packed yet.
+    fn room(&self, factor: Operand, ranges: &[Range<usize>], lanes: usize) -> Option<Scratch> {
+        let words = ranges.iter().map(|range| pairs(range.len())).sum::<usize>() * lanes;
+        factor.packed().is_none().then(|| scratch(words))
+    }
+
+    /// Returns the given lanes of the k-blocks of a factor. `pack` packs each block of a plain factor into `room`.
+    fn k_blocks<'b>(
+        &self,
+        side: Side,
+        ranges: &[Range<usize>],
+        lanes: Range<usize>,
+        room: Option<&'b mut Scratch>,
+        pack: impl Fn(Source, &mut [u32]),
+    ) -> Vec<&'b [u32]>
+    where
+        'a: 'b,
+    {
+        let mut room: &mut [u32] = room.map_or(&mut [], |room| bytemuck::cast_slice_mut(room));
+        let (factor, all_lanes) = match side {
+            Side::Left => (self.a, self.sizes.m),
+            Side::Right => (self.b, self.sizes.n),
+        };
+        let block = |range: &Range<usize>| {
+            let pairs = pairs(range.len());
+            match factor {
+                Operand::Packed(packed) => {
+                    &packed.words(range.start / self.block_depth)[lanes.start * pairs..lanes.end * pairs]
+                }
+                Operand::Plain(matrix) => {
+                    let (words, rest) = std::mem::take(&mut room).split_at_mut(pairs * lanes.len());
+                    room = rest;
+                    pack(source(side, matrix, all_lanes, range.start, range.len()), words);
                     &*words
                 }
-            })
-            .collect();
-        let add = add || first > 0;
-        each(threads, c, rows * c_row, |(index, c)| {
-            let top = index * rows;
-            let height = rows.min(m - top);
-            let lanes = height.next_multiple_of(SIDE);
-            let all_pairs = parts.iter().map(|(_, depth)| pairs(*depth)).sum::<usize>();
-            let mut a_scratch = match a {
-                Factor::Plain(_) => Some(scratch(all_pairs * lanes)),
-                Factor::Packed(_) => None,
-            };
-            let mut room: Option<&mut [u32]> =
-                a_scratch.as_mut().map(|words| bytemuck::cast_slice_mut(words));
-            let factors: Vec<KBlock> = parts
-                .iter()
-                .zip(&b_words)
-                .map(|(&(first, depth), &b)| {
-                    let pairs = pairs(depth);
-                    let a = match a {
-                        Factor::Packed(packed) => {
-                            &packed.words(first / block_depth)[top * pairs..][..lanes * pairs]
-                        }
-                        Factor::Plain(matrix) => {
-                            let all = room.take().expect("room for a plain factor");
-                            let (words, rest) = all.split_at_mut(pairs * lanes);
-                            room = Some(rest);
-                            pack(
-                                unit,
-                                source(Side::Left, matrix, m, first, depth),
-                                unit.layout(Side::Left),
-                                top,
-                                words,
-                            );
-                            &*words
-                        }
-                    };
-                    KBlock { a, b, pairs }
-                })
-                .collect();
-            for left in (0..n).step_by(COLUMNS) {
-                for (i, factors) in factors.chunks(blocks_per_pass).enumerate() {
-                    let columns = left..n.min(left + COLUMNS);
-                    block(unit, height, columns, (&mut *c, c_row), add || i > 0, factors);
-                }
             }
-        });
+        };
+        ranges.iter().map(block).collect()
     }
 }
 
@@ -309,21 +328,14 @@ fn pack(_: Unit, source: Source, layout: Layout, first: usize, packed: &mut [u32
 }
 
 /// Packs all lanes with [`pack`], [`PANELS`] panels per task.
-fn pack_all((unit, threads): (Unit, Threads), source: Source, layout: Layout, packed: &mut [u32]) {
+fn pack_all(unit: Unit, threads: Threads, source: Source, layout: Layout, packed: &mut [u32]) {
     each(threads, packed, PANELS * source.pairs() * B_LANES, |(index, packed)| {
         pack(unit, source, layout, index * PANELS * B_LANES, packed);
     });
 }
 
 /// Computes the given columns of the first `rows` rows of c. The slice begins with column 0 of c.
-fn block(
-    unit: Unit,
-    rows: usize,
-    columns: Range<usize>,
-    c: (&mut [f32], usize),
-    add: bool,
-    factors: &[KBlock],
-) {
+fn block(unit: Unit, rows: usize, columns: Range<usize>, c: MatrixMut, add: bool, factors: &[KBlock]) {
     #[expect(unsafe_code, reason = "functions for AVX-512 BF16, called where it was detected")]
     // SAFETY: a `Unit` exists only if the processor has its instructions.
     unsafe {
@@ -337,13 +349,7 @@ fn block(
 /// Computes [`block`] on AMX tiles. The rows are split so that their part of a fits in the L1 cache while the panels of
 /// b pass through it. The first two micro-tiles of a panel prefetch one half of the next panel each.
 #[target_feature(enable = "avx512f")]
-fn tile_block(
-    m: usize,
-    columns: Range<usize>,
-    (c, c_row): (&mut [f32], usize),
-    add: bool,
-    factors: &[KBlock],
-) {
+fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, factors: &[KBlock]) {
     let tiles = TileRegisters::configure();
     let bytes_of_row = factors.iter().map(|factors| size_of::<u32>() * factors.pairs).sum::<usize>();
     let rows = (L1_BYTES / bytes_of_row / SIDE * SIDE).max(SIDE);
@@ -360,20 +366,20 @@ fn tile_block(
                     let (a, b) = factors.micro_tile(row, SIDE, column);
                     terms.push(Term::new(a, b, factors.half_panel(next, half.min(1))));
                 }
-                let c = &mut c[row * c_row + column..];
+                let c = c.starting_at(row * c.row_stride + column);
                 let (rows, columns) = ((m - row).min(SIDE), (columns.end - column).min(SIDE));
                 if (rows, columns) == (SIDE, SIDE) {
-                    tiles.products(&terms, (c, c_row), add);
+                    tiles.products(&terms, c, add);
                     continue;
                 }
                 let mut edge = [0.0; SIDE * SIDE];
                 if add {
-                    for (edge, c) in edge.chunks_mut(SIDE).zip(c.chunks(c_row)).take(rows) {
+                    for (edge, c) in edge.chunks_mut(SIDE).zip(c.data.chunks(c.row_stride)).take(rows) {
                         edge[..columns].copy_from_slice(&c[..columns]);
                     }
                 }
-                tiles.products(&terms, (&mut edge, SIDE), add);
-                for (edge, c) in edge.chunks(SIDE).zip(c.chunks_mut(c_row)).take(rows) {
+                tiles.products(&terms, MatrixMut::new(&mut edge, SIDE), add);
+                for (edge, c) in edge.chunks(SIDE).zip(c.data.chunks_mut(c.row_stride)).take(rows) {
                     c[..columns].copy_from_slice(&edge[..columns]);
                 }
             }

@@ -57,22 +57,23 @@ fn every_layout(unit: Unit) {
             };
             let (a, b) = (factor(&a, layout & 1 > 0, m, k), factor(&b, layout & 2 > 0, k, n));
             for add in [false, true] {
-                check(unit, (m, n, k), add, a, b);
+                check(unit, Gemm { m, n, k }, add, a, b);
             }
         }
     }
 }
 
-fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: Matrix) {
+fn check(unit: Unit, sizes: Gemm, add: bool, a: Matrix, b: Matrix) {
+    let Gemm { m, n, k } = sizes;
     let c_row = n + 3;
     let before = numbers(3, m * c_row);
     let run = |threads: usize, mode, a, b| {
         let mut c = before.clone();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| multiply_by(unit, mode, (m, n, k), (&mut c, c_row), add, a, b));
+        pool.install(|| Product::new(unit, mode, sizes, a, b).run(MatrixMut::new(&mut c, c_row), add));
         c
     };
-    let plain = (Factor::Plain(a), Factor::Plain(b));
+    let plain = (Operand::Plain(a), Operand::Plain(b));
     let c = run(1, Threads::One, plain.0, plain.1);
     for threads in [1, 2, 3] {
         let other = run(threads, Threads::All, plain.0, plain.1);
@@ -80,7 +81,7 @@ fn check(unit: Unit, (m, n, k): (usize, usize, usize), add: bool, a: Matrix, b: 
     }
     let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
     let (left, right) = (packed(Side::Left, a, m), packed(Side::Right, b, n));
-    let packed = (Factor::Packed(&left), Factor::Packed(&right));
+    let packed = (Operand::Packed(&left), Operand::Packed(&right));
     for (a, b) in [(packed.0, plain.1), (plain.0, packed.1), packed] {
         assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: different bytes with packed factors");
     }
@@ -127,8 +128,8 @@ fn tiles_round_as_intel_sdm_specifies() {
         let mut c = vec![f32::NAN; m * n];
         if k > 0 && m > 0 {
             let (a, b) = (Matrix::rows(&a, k), Matrix::rows(&b, n));
-            let (a, b) = (Factor::Plain(a), Factor::Plain(b));
-            multiply_by(tiles, Threads::One, (m, n, k), (&mut c, n), false, a, b);
+            let product = Product::new(tiles, Threads::One, Gemm { m, n, k }, a.into(), b.into());
+            product.run(MatrixMut::new(&mut c, n), false);
         }
         for (at, c) in c.iter().enumerate().take(m * n * k.min(1)) {
             let want = reference_product(k, |l| a[at / n * k + l], |l| b[l * n + at % n]);
@@ -145,7 +146,8 @@ fn rounding_ties_to_even_and_non_finite_inputs() {
         let mut c = [0.0];
         let (a, b) = ([a], [b]);
         let (a, b) = (Matrix::rows(&a, 1), Matrix::rows(&b, 1));
-        multiply(Threads::One, (1, 1, 1), (&mut c, 1), false, Factor::Plain(a), Factor::Plain(b));
+        let sizes = Gemm { m: 1, n: 1, k: 1 };
+        multiply(Threads::One, sizes, MatrixMut::new(&mut c, 1), false, a.into(), b.into());
         c[0]
     };
     // In units of 2^-7 above 1: a half rounds down to 1, one and a half rounds up to two units.

@@ -1,12 +1,13 @@
 //! Splits comma-separated lines into records by RFC 4180: a quoted field may contain commas, line ends and doubled
-//! quotes. Input outside the standard is rejected, because other readers would interpret it differently.
+//! quotes. Input outside the standard is rejected, because other readers would interpret it differently. This needs its
+//! own state machine: the `csv` crate accepts stray and unclosed quotes.
 
 use std::io::BufRead;
 use std::path::Path;
 
 use bert_storage::Locate;
 
-use super::super::lines::{lines_of, open_file};
+use super::super::lines::{for_each_line_in, open_file};
 use crate::error::{TaskError, TaskProblem};
 
 /// Maximum length of a quoted field; a longer one most likely lacks its closing quote.
@@ -21,34 +22,37 @@ enum State {
     AfterQuote,
 }
 
-/// Calls `each` with every record of a file and its first line number, and adds the location to its errors. Blank lines
-/// between records are skipped.
-pub fn for_each_record(
+/// Works as [`for_each_record_in`] on a file, and adds the location to the errors of `each`.
+pub(crate) fn for_each_record(
     path: &Path,
     mut each: impl FnMut(u64, &[String]) -> Result<(), TaskProblem>,
 ) -> Result<(), TaskError> {
-    records_of(open_file(path)?, path, |line, fields| {
+    for_each_record_in(open_file(path)?, path, |line, fields| {
         each(line, fields).map_err(|problem| problem.at_line(path, line).into())
     })
 }
 
-/// Works as [`for_each_record`] on any reader of any length; `path` is named in errors.
-pub fn records_of<E: From<TaskError>>(
+/// Calls `each` with the first line number and the fields of every record of a reader of any length. Blank lines
+/// between records are skipped. Errors name `path`.
+///
+/// # Errors
+/// [`TaskProblem::StrayQuote`], [`TaskProblem::UnclosedQuote`], the errors of [`for_each_line_in`], and of `each`.
+pub fn for_each_record_in<E: From<TaskError>>(
     reader: impl BufRead,
     path: &Path,
     mut each: impl FnMut(u64, &[String]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut record = Record { state: State::FieldStart, line: 0, fields: Vec::new(), field: String::new() };
     let wrong = |problem: TaskProblem, line| TaskError::from(problem.at_line(path, line));
-    lines_of(reader, path, |line, text| -> Result<(), E> {
+    for_each_line_in(reader, path, |line, text| -> Result<(), E> {
         let fields = record.take(line, text).map_err(|problem| wrong(problem, line))?;
         if record.state == State::Quoted && record.field.len() > MAX_FIELD_BYTES {
-            return Err(wrong(TaskProblem::OpenQuote, record.line).into());
+            return Err(wrong(TaskProblem::UnclosedQuote, record.line).into());
         }
         fields.map_or(Ok(()), |fields| each(record.line, &fields))
     })?;
     match record.state {
-        State::Quoted => Err(wrong(TaskProblem::OpenQuote, record.line).into()),
+        State::Quoted => Err(wrong(TaskProblem::UnclosedQuote, record.line).into()),
         _ => Ok(()),
     }
 }
@@ -117,7 +121,7 @@ mod tests {
 
     fn records(text: &str) -> Result<Vec<(u64, Vec<String>)>, String> {
         let mut records = Vec::new();
-        let read = records_of(text.as_bytes(), Path::new("x.csv"), |line, fields| {
+        let read = for_each_record_in(text.as_bytes(), Path::new("x.csv"), |line, fields| {
             records.push((line, fields.to_vec()));
             Ok::<(), TaskError>(())
         });
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_quotes() {
+    fn quoted_fields_follow_rfc_4180() {
         let record = |line, fields: &[&str]| (line, fields.iter().map(|f| f.to_string()).collect());
         assert_eq!(
             records("a,b\n c ,\n,\n").unwrap(),
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_that_the_standard_does_not_allow() {
+    fn stray_and_unclosed_quotes_are_errors() {
         let stray =
             "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it";
         assert_eq!(records("a,b\n5\" disk,1\n"), Err(format!("x.csv:2: {stray}")));

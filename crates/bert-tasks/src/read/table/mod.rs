@@ -4,12 +4,12 @@
 //! range found in the file. The rest of the code treats a table like any other task.
 
 mod csv;
-mod label_form;
+mod normalize_label;
 mod notes;
 mod rows;
 
-pub use csv::for_each_record;
-pub use csv::records_of;
+pub(super) use csv::for_each_record;
+pub use csv::for_each_record_in;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,15 +22,15 @@ use crate::read::glue_tsv::label_of;
 use crate::task::example::{Example, Split, SplitFile};
 use crate::task::spec::Columns;
 use crate::task::{TableDescription, Task};
-use label_form::canonical;
-use rows::{FORMS, Row, read_rows};
+use normalize_label::normalize_label;
+use rows::{Row, TABLE_FORMATS, read_rows};
 
 /// Maximum number of classes; with more, the column most likely does not contain classes.
-const MOST_CLASSES: usize = 1000;
+const MAX_CLASSES: usize = 1000;
 
 /// The kind of a table's labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Labels<'a> {
+pub enum TableLabels<'a> {
     /// Classes; if empty, the labels of the training file, sorted.
     Classes(&'a [String]),
     /// Scores.
@@ -53,7 +53,7 @@ pub struct DescribedTable {
 /// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
 pub fn describe(
     columns: &[String],
-    labels: Labels<'_>,
+    labels: TableLabels<'_>,
     train: &Path,
     dev: &Path,
     test: Option<&Path>,
@@ -68,17 +68,19 @@ pub fn describe(
     let test = test.filter(|_| description.test_has_labels);
     let files = [Some(train), Some(dev), test].into_iter().flatten();
     let mut notes = Vec::new();
-    if let Labels::Classes(given) = labels {
-        description.labels = given.iter().map(|label| canonical(label)).collect();
+    if let TableLabels::Classes(given) = labels {
+        description.labels = given.iter().map(|label| normalize_label(label)).collect();
         for path in files {
             let rows = read_rows(path, names, true)?;
-            notes.extend([notes::blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten());
+            notes.extend(
+                [notes::surrounding_blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten(),
+            );
             if description.labels.is_empty() {
                 description.labels = classes(rows, path, names)?;
             }
         }
         let found = &description.labels;
-        notes.extend([notes::near_twins(found), notes::scores_as_classes(found)].into_iter().flatten());
+        notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
     } else {
         description.range = Some(range(files, names)?);
     }
@@ -100,9 +102,9 @@ fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns<'_>) -> Resul
 /// Returns the distinct labels, sorted as numbers if possible, else as text.
 fn classes(rows: Vec<Row>, path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
     let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
-    if !(2..=MOST_CLASSES).contains(&found.len()) {
-        let (column, found, most) = (names.label.to_string(), found.len(), MOST_CLASSES);
-        return Err(TaskProblem::Classes { column, found, most }.located(path).into());
+    if !(2..=MAX_CLASSES).contains(&found.len()) {
+        let (column, found, max) = (names.label.to_string(), found.len(), MAX_CLASSES);
+        return Err(TaskProblem::Classes { column, found, max }.located(path).into());
     }
     let mut found: Vec<String> = found.into_iter().collect();
     if found.iter().all(|label| label.parse::<i64>().is_ok()) {
@@ -120,7 +122,7 @@ fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, TaskError> {
 }
 
 /// Returns the examples of a table, like [`crate::read_file`].
-pub fn read_table(
+pub(crate) fn read_table(
     task: &Task,
     columns: Columns<'_>,
     path: &Path,
@@ -137,8 +139,8 @@ pub fn read_table(
 }
 
 /// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
-pub fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
-    let tried: Vec<String> = FORMS.iter().map(|form| format!("{split}.{form}")).collect();
+pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, TaskError> {
+    let tried: Vec<String> = TABLE_FORMATS.iter().map(|extension| format!("{split}.{extension}")).collect();
     let mut found = Vec::new();
     for name in &tried {
         if exists(&dir.join(name))? {
@@ -155,6 +157,8 @@ pub fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitFile, Ta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::metric::Metric;
+    use crate::task::spec::Kind;
     use crate::{Label, find_split, read_file};
 
     fn columns(names: &[&str]) -> Vec<String> {
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_found_sorted_and_kept_once() {
+    fn classes_are_found_and_sorted() {
         let train = "text,label\na,yes\nb,no\nc,yes\n";
         let folder =
             folder(&[("train.csv", train), ("dev.csv", "text,label\na,no\n"), ("test.csv", "text\na\n")]);
@@ -178,33 +182,32 @@ mod tests {
         let names = columns(&["text", "label"]);
         let describe =
             |labels| describe(&names, labels, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")));
-        let task = describe(Labels::Classes(&[])).unwrap().task;
+        let task = describe(TableLabels::Classes(&[])).unwrap().task;
         let spec = task.spec();
-        assert_eq!((spec.labels(), spec.num_labels(), spec.pair), (&["no", "yes"][..], 2, false));
-        assert_eq!(spec.class_names[1], "yes");
+        assert_eq!((task.num_labels(), spec.pair), (2, false));
+        assert!(task.labels().eq(["no", "yes"]) && task.class_names().eq(["no", "yes"]));
         assert_eq!(
             (spec.metrics, spec.primary),
             (&[Metric::Accuracy, Metric::MacroF1][..], Metric::Accuracy)
         );
         assert!(!spec.has_labels(Split::Test));
-        assert_eq!(describe(Labels::Classes(&[])).unwrap().task, task);
-        assert!(std::ptr::eq(describe(Labels::Classes(&[])).unwrap().task.spec(), spec));
-        let examples = read_file(task, &at("train.csv"), true).unwrap();
+        assert_eq!(describe(TableLabels::Classes(&[])).unwrap().task, task);
+        let examples = read_file(&task, &at("train.csv"), true).unwrap();
         assert_eq!(examples[1].label, Some(Label::Class(0)));
-        assert!(read_file(task, &at("dev.csv"), false).unwrap()[0].label.is_none());
+        assert!(read_file(&task, &at("dev.csv"), false).unwrap()[0].label.is_none());
 
         let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
-        let other = describe(Labels::Classes(&three)).unwrap().task;
-        assert!(other != task && other.spec().labels() == ["yes", "no", "maybe"]);
-        let fewer = describe(Labels::Classes(&two)).unwrap().task;
-        let error = read_file(fewer, &at("train.csv"), true).unwrap_err().to_string();
+        let other = describe(TableLabels::Classes(&three)).unwrap().task;
+        assert!(other != task && other.labels().eq(["yes", "no", "maybe"]));
+        let fewer = describe(TableLabels::Classes(&two)).unwrap().task;
+        let error = read_file(&fewer, &at("train.csv"), true).unwrap_err().to_string();
         assert!(
             error.ends_with("train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe")
         );
     }
 
     #[test]
-    fn numbers_are_sorted_as_numbers_and_one_class_is_none() {
+    fn numeric_classes_sort_as_numbers() {
         let rows = |labels: &[&str]| {
             let row = |label: &&str| Row {
                 line: 1,
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_class_in_every_form_of_file() {
+    fn labels_are_equal_in_every_file_format() {
         let folder = folder(&[
             ("train.csv", "text,label\na,True\nb,FALSE\nc, true\n"),
             ("dev.jsonl", "{\"text\":\"a\",\"label\":true}\n{\"text\":\"b\",\"label\":false}\n"),
@@ -234,10 +237,11 @@ mod tests {
         let names = columns(&["text", "label"]);
         let labels = columns(&["False", "TRUE"]);
         let described =
-            describe(&names, Labels::Classes(&labels), &at("train.csv"), &at("dev.jsonl"), None).unwrap();
-        assert_eq!(described.task.spec().labels(), ["false", "true"]);
+            describe(&names, TableLabels::Classes(&labels), &at("train.csv"), &at("dev.jsonl"), None)
+                .unwrap();
+        assert!(described.task.labels().eq(["false", "true"]));
         let classes = |name: &str| -> Vec<Option<Label>> {
-            read_file(described.task, &at(name), true).unwrap().iter().map(|example| example.label).collect()
+            read_file(&described.task, &at(name), true).unwrap().iter().map(|example| example.label).collect()
         };
         assert_eq!(classes("train.csv"), [1, 0, 1].map(|class| Some(Label::Class(class))));
         assert_eq!(classes("dev.jsonl"), [1, 0].map(|class| Some(Label::Class(class))));
@@ -256,22 +260,24 @@ mod tests {
             folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["a", "b", "s"]);
-        let task = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap().task;
+        let task =
+            describe(&names, TableLabels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap().task;
         assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
         assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
         std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
-        let error = describe(&names, Labels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
+        let error =
+            describe(&names, TableLabels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
         assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is not a number, expected a score"), "{error}");
     }
 
     #[test]
-    fn a_report_says_all_of_a_table() {
+    fn a_table_task_serializes_its_description() {
         let description = TableDescription {
             columns: columns(&["text", "label"]),
             labels: columns(&["no", "yes"]),
             ..TableDescription::default()
         };
-        let task = Task::Table(TableTask::new(&description).unwrap());
+        let task = Task::table(description).unwrap();
         let json = serde_json::to_string(&task).unwrap();
         assert_eq!(serde_json::from_str::<Task>(&json).unwrap(), task);
         let named = serde_json::from_str::<Task>("\"table\"").unwrap();
@@ -280,15 +286,15 @@ mod tests {
         assert_eq!((task.to_string(), named.to_string()), ("table".into(), "table".into()));
         for wrong in [&["text"][..], &["a", "a"], &["a", ""], &["a", "b", "c", "d"]] {
             let description = TableDescription { columns: columns(wrong), ..TableDescription::default() };
-            assert_eq!(TableTask::new(&description).unwrap_err().exit_code(), 2);
+            assert_eq!(Task::table(description).unwrap_err().exit_code(), 2);
         }
     }
 
     #[test]
-    fn one_table_a_split() {
+    fn several_tables_of_a_split_are_an_error() {
         let folder = folder(&[("train.csv", ""), ("dev.csv", ""), ("dev.parquet", "")]);
         let task = "table".parse().unwrap();
-        let find = |split| find_split(task, folder.path(), split);
+        let find = |split| find_split(&task, folder.path(), split);
         assert_eq!(find(Split::Train).unwrap().path, folder.path().join("train.csv"));
         let error = find(Split::Dev).unwrap_err();
         assert!(error.to_string().contains("dev.csv, dev.parquet"), "{error}");

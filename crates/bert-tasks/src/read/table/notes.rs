@@ -6,12 +6,12 @@ use std::path::Path;
 use super::rows::Row;
 
 /// Number of integer classes above which they are most likely scores.
-const MANY_CLASSES: usize = 20;
+const MAX_INTEGER_CLASSES: usize = 20;
 /// Maximum number of labels listed in a message.
-const NAMED: usize = 4;
+const MAX_LISTED: usize = 4;
 
 /// Reports labels with surrounding blanks, which are removed.
-pub(super) fn blanks(path: &Path, rows: &[Row]) -> Option<String> {
+pub(super) fn surrounding_blanks(path: &Path, rows: &[Row]) -> Option<String> {
     let has_blanks = |row: &&Row| row.written.as_ref().is_some_and(|label| label.trim() != label);
     let count = rows.iter().filter(has_blanks).count();
     (count > 0)
@@ -31,12 +31,12 @@ pub(super) fn spellings(path: &Path, rows: &[Row]) -> Option<String> {
         .map(|(label, forms)| format!("{label} ({})", forms.into_iter().collect::<Vec<_>>().join(", ")))
         .collect();
     (!several.is_empty()).then(|| {
-        format!("{}: labels with several spellings are one class: {}", path.display(), first(&several))
+        format!("{}: labels with several spellings are one class: {}", path.display(), first_few(&several))
     })
 }
 
 /// Reports classes that differ only in case, blanks or hyphens and are most likely the same.
-pub(super) fn near_twins(classes: &[String]) -> Option<String> {
+pub(super) fn similar_classes(classes: &[String]) -> Option<String> {
     let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for class in classes {
         let plain = |c: &char| !(c.is_whitespace() || matches!(c, '-' | '_'));
@@ -46,12 +46,12 @@ pub(super) fn near_twins(classes: &[String]) -> Option<String> {
             alike.entry(key).or_default().push(class);
         }
     }
-    let twins: Vec<String> =
+    let similar: Vec<String> =
         alike.into_values().filter(|of| of.len() > 1).map(|of| of.join(" and ")).collect();
-    (!twins.is_empty()).then(|| {
+    (!similar.is_empty()).then(|| {
         format!(
             "classes that differ only in capitals, white space or hyphens are kept apart: {}",
-            first(&twins)
+            first_few(&similar)
         )
     })
 }
@@ -60,21 +60,22 @@ pub(super) fn near_twins(classes: &[String]) -> Option<String> {
 pub(super) fn scores_as_classes(classes: &[String]) -> Option<String> {
     let numbers: Vec<f64> = classes.iter().filter_map(|class| class.parse().ok()).collect();
     let have_fractions = numbers.iter().any(|number: &f64| number.fract() != 0.0);
-    let are_scores = numbers.len() == classes.len() && (have_fractions || classes.len() > MANY_CLASSES);
+    let are_scores =
+        numbers.len() == classes.len() && (have_fractions || classes.len() > MAX_INTEGER_CLASSES);
     are_scores.then(|| {
         let count = classes.len();
         format!(
             "the labels are numbers ({}) and are used as {count} classes without order; --regression uses them as \
              scores",
-            first(classes)
+            first_few(classes)
         )
     })
 }
 
 /// Lists the first few items, with dots if there are more.
-fn first(all: &[String]) -> String {
-    let dots = if all.len() > NAMED { ", ..." } else { "" };
-    format!("{}{dots}", all[..all.len().min(NAMED)].join(", "))
+fn first_few(all: &[String]) -> String {
+    let dots = if all.len() > MAX_LISTED { ", ..." } else { "" };
+    format!("{}{dots}", all[..all.len().min(MAX_LISTED)].join(", "))
 }
 
 #[cfg(test)]
@@ -86,20 +87,22 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_look_like_slips_are_told() {
-        let said = |of: &[&str]| near_twins(&classes(of));
+    fn similar_classes_are_reported() {
+        let note = |of: &[&str]| similar_classes(&classes(of));
         assert_eq!(
-            said(&["No", "Yes", "no", "yes"]).unwrap(),
+            note(&["No", "Yes", "no", "yes"]).unwrap(),
             "classes that differ only in capitals, white space or hyphens are kept apart: No and no, Yes and yes"
         );
-        assert!(said(&["not entailed", "not_entailed"]).is_some());
-        assert_eq!((said(&["-1", "1"]), said(&["no", "yes"])), (None, None));
+        assert!(note(&["not entailed", "not_entailed"]).is_some());
+        assert_eq!((note(&["-1", "1"]), note(&["no", "yes"])), (None, None));
     }
 
     #[test]
-    fn numbers_with_fractions_are_most_likely_scores() {
-        let told = scores_as_classes(&classes(&["0.2", "0.4", "1", "3", "4.5"])).unwrap();
-        assert!(told.contains("(0.2, 0.4, 1, 3, ...), taken as 5 classes") && told.contains("--regression"));
+    fn numbers_that_look_like_scores_are_reported() {
+        let note = scores_as_classes(&classes(&["0.2", "0.4", "1", "3", "4.5"])).unwrap();
+        assert!(
+            note.contains("(0.2, 0.4, 1, 3, ...) and are used as 5 classes") && note.contains("--regression")
+        );
         assert_eq!(scores_as_classes(&classes(&["0", "1", "2"])), None);
         assert_eq!(scores_as_classes(&classes(&["0.5", "good"])), None);
         let many: Vec<String> = (0..50).map(|at| at.to_string()).collect();

@@ -7,15 +7,15 @@ use bert_data::parquet::text_rows::text_rows;
 use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use super::super::lines::{for_each_line, some};
+use super::super::lines::{for_each_line, non_empty};
 use super::csv::for_each_record;
-use super::label_form::canonical;
+use super::normalize_label::normalize_label;
 use crate::error::{TaskError, TaskProblem, json_type};
-use crate::read::glue_tsv::{Positions, place, same_columns};
+use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index};
 use crate::task::spec::Columns;
 
 /// File extensions to search for in a folder.
-pub(super) const FORMS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
+pub(super) const TABLE_FORMATS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 
 /// One row.
 #[derive(Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub line: u64,
     pub text_a: String,
     pub text_b: Option<String>,
-    /// The normalized label ([`canonical`]), if the column exists and has a value.
+    /// The normalized label ([`normalize_label`]), if the column exists and has a value.
     pub label: Option<String>,
     /// The label as written in the file.
     pub written: Option<String>,
@@ -33,8 +33,8 @@ pub(super) struct Row {
 /// Reads all rows of a file; with `labelled`, each must have a label.
 pub(super) fn read_rows(path: &Path, columns: Columns<'_>, labelled: bool) -> Result<Vec<Row>, TaskError> {
     let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
-    let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    match end.as_str() {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
         "csv" => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
         "tsv" => for_each_line(path, |line, text| {
             let fields: Vec<&str> = text.split('\t').collect();
@@ -42,27 +42,31 @@ pub(super) fn read_rows(path: &Path, columns: Columns<'_>, labelled: bool) -> Re
         })?,
         "jsonl" | "ndjson" => for_each_line(path, |line, text| table.object(line, text))?,
         "parquet" => table.parquet(path)?,
-        _ => return Err(TaskProblem::UnknownForm.located(path).into()),
+        _ => return Err(TaskProblem::UnknownTableFormat.located(path).into()),
     }
-    some(table.rows, path)
+    non_empty(table.rows, path)
 }
 
 struct Table<'a> {
     columns: Columns<'a>,
     labelled: bool,
     /// Set by the header.
-    positions: Option<Positions>,
+    positions: Option<ColumnIndices>,
     rows: Vec<Row>,
 }
 
-/// Returns the positions of the columns in a header.
-fn find(columns: Columns<'_>, labelled: bool, header: &[impl AsRef<str>]) -> Result<Positions, TaskProblem> {
-    let label = place(header, columns.label);
-    Ok(Positions {
+/// Returns the column indices in a header.
+fn find_columns(
+    columns: Columns<'_>,
+    labelled: bool,
+    header: &[impl AsRef<str>],
+) -> Result<ColumnIndices, TaskProblem> {
+    let label = column_index(header, columns.label);
+    Ok(ColumnIndices {
         columns: header.len(),
         index: None,
-        text_a: place(header, columns.text_a)?,
-        text_b: columns.text_b.map(|name| place(header, name)).transpose()?,
+        text_a: column_index(header, columns.text_a)?,
+        text_b: columns.text_b.map(|name| column_index(header, name)).transpose()?,
         label: if labelled { Some(label?) } else { label.ok() },
     })
 }
@@ -76,10 +80,10 @@ impl Table<'_> {
         separator: &'static str,
     ) -> Result<(), TaskProblem> {
         let Some(positions) = self.positions else {
-            self.positions = Some(find(self.columns, self.labelled, fields)?);
+            self.positions = Some(find_columns(self.columns, self.labelled, fields)?);
             return Ok(());
         };
-        same_columns(fields.len(), positions.columns, separator)?;
+        check_column_count(fields.len(), positions.columns, separator)?;
         let value = |at: usize| Some(fields[at].as_ref());
         let (text_b, label) = (positions.text_b.and_then(value), positions.label.and_then(value));
         self.row(line, value(positions.text_a), text_b, label)
@@ -106,14 +110,14 @@ impl Table<'_> {
     fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
         let (columns, labelled) = (self.columns, self.labelled);
         let choose = |names: &[String]| {
-            let found = find(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
+            let found = find_columns(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
             Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
         };
         let texts = 1 + usize::from(columns.text_b.is_some());
         text_rows(path, choose, |row, values| {
             let text_b = values[1..texts].first().copied().flatten();
-            let taken = self.row(row, values[0], text_b, values.get(texts).copied().flatten());
-            taken.map_err(|problem| problem.at_line(path, row).into())
+            let added = self.row(row, values[0], text_b, values.get(texts).copied().flatten());
+            added.map_err(|problem| problem.at_line(path, row).into())
         })
     }
 
@@ -135,7 +139,13 @@ impl Table<'_> {
         }
         let owned = |text: Option<&str>| text.map(str::to_string);
         let (text_a, text_b) = (text_a.to_string(), owned(text_b));
-        self.rows.push(Row { line, text_a, text_b, label: label.map(canonical), written: owned(label) });
+        self.rows.push(Row {
+            line,
+            text_a,
+            text_b,
+            label: label.map(normalize_label),
+            written: owned(label),
+        });
         Ok(())
     }
 }
@@ -176,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_rows_from_every_form_of_lines() {
+    fn every_text_format_gives_the_same_rows() {
         let tables = [
             ("a.csv", "label,id,text,other\nyes,1,\"a, \"\"b\"\"\",c\nno,2,d,e\n"),
             ("a.TSV", "text\tlabel\tother\na, \"b\"\tyes\tc\nd\tno\te\n"),
@@ -197,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_may_be_missing_where_they_do_not_count() {
+    fn labels_are_optional_for_prediction() {
         assert_eq!(rows("a.csv", "text\na\n", SINGLE, false).unwrap(), [row(2, "a", None, None)]);
         let numbers =
             "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": true}\n{\"text\": \"c\"}\n";
@@ -207,51 +217,39 @@ mod tests {
         );
     }
 
+    fn check_error(name: &str, text: &str, message: &str) {
+        assert_eq!(rows(name, text, SINGLE, true), Err(format!("{name}{message}")));
+    }
+
     #[test]
-    fn every_bad_row_has_its_line() {
-        for (name, text, said) in [
-            (
-                "a.csv",
-                "text,labels\na,1\n",
-                "a.csv:1: no column \"label\" in the header (columns here: text, labels)",
-            ),
-            (
-                "a.csv",
-                "text,label\na,1\nb\n",
-                "a.csv:3: 1 comma-separated columns, expected 2 as in the first row",
-            ),
-            (
-                "a.tsv",
-                "text\tlabel\na\t1\t2\n",
-                "a.tsv:2: 3 tab-separated columns, expected 2 as in the first row",
-            ),
-            ("a.csv", "text,label\na,\n", "a.csv:2: \"label\" is empty, expected a label"),
-            ("a.csv", "text,label\n ,1\n", "a.csv:2: \"text\" is empty, expected a text"),
-            (
-                "a.jsonl",
-                "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n",
-                "a.jsonl:2: \"label\" is missing, expected a label",
-            ),
-            ("a.jsonl", "{\"text\": 5, \"label\": 1}\n", "a.jsonl:1: \"text\" is a number, expected a text"),
-            ("a.jsonl", "{\"label\": 1}\n", "a.jsonl:1: \"text\" is missing, expected a text"),
-            (
-                "a.jsonl",
-                "{\"text\": \"a\", \"label\": [1]}\n",
-                "a.jsonl:1: \"label\" is a list or an object, expected a label",
-            ),
-            (
-                "a.csv",
-                "text,label,text\na,1,b\n",
-                "a.csv:1: two columns are named \"text\"; rename one of them",
-            ),
-            ("a.csv", "text,label\n", "a.csv: this file has no examples"),
-            ("a.xlsx", "", "a.xlsx: the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet"),
-        ] {
-            assert_eq!(rows(name, text, SINGLE, true), Err(said.to_string()));
-        }
-        let error = rows("a.jsonl", "text\n", SINGLE, true).unwrap_err();
-        assert!(error.starts_with("a.jsonl:1: not a JSON object: "), "{error}");
+    fn invalid_separated_rows_are_errors() {
+        let missing = ":1: no column \"label\" in the header (columns here: text, labels)";
+        check_error("a.csv", "text,labels\na,1\n", missing);
+        let few = ":3: 1 comma-separated columns, expected 2 as in the first row";
+        check_error("a.csv", "text,label\na,1\nb\n", few);
+        let many = ":2: 3 tab-separated columns, expected 2 as in the first row";
+        check_error("a.tsv", "text\tlabel\na\t1\t2\n", many);
+        check_error("a.csv", "text,label\na,\n", ":2: \"label\" is empty, expected a label");
+        check_error("a.csv", "text,label\n ,1\n", ":2: \"text\" is empty, expected a text");
+        let twice = ":1: two columns are named \"text\"; rename one of them";
+        check_error("a.csv", "text,label,text\na,1,b\n", twice);
+        check_error("a.csv", "text,label\n", ": this file has no examples");
+        let format = ": the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet";
+        check_error("a.xlsx", "", format);
         let missing = rows("a.csv", "text,label\na,1\n", PAIR, true).unwrap_err();
         assert!(missing.contains("no column \"other\""), "{missing}");
+    }
+
+    #[test]
+    fn invalid_json_rows_are_errors() {
+        let second = "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n";
+        check_error("a.jsonl", second, ":2: \"label\" is missing, expected a label");
+        let number = ":1: \"text\" is a number, expected a text";
+        check_error("a.jsonl", "{\"text\": 5, \"label\": 1}\n", number);
+        check_error("a.jsonl", "{\"label\": 1}\n", ":1: \"text\" is missing, expected a text");
+        let list = ":1: \"label\" is a list or an object, expected a label";
+        check_error("a.jsonl", "{\"text\": \"a\", \"label\": [1]}\n", list);
+        let error = rows("a.jsonl", "text\n", SINGLE, true).unwrap_err();
+        assert!(error.starts_with("a.jsonl:1: not a JSON object: "), "{error}");
     }
 }

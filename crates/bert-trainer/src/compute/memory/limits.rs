@@ -10,7 +10,7 @@ use super::bytes_in_words;
 
 /// The source of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitKind {
+pub(crate) enum LimitKind {
     /// The memory and swap space of the machine.
     Machine,
     /// Free memory at the moment, which may change.
@@ -25,11 +25,11 @@ pub enum LimitKind {
 
 /// A memory limit for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryLimit {
+pub(crate) struct MemoryLimit {
     /// Its source.
-    pub kind: LimitKind,
+    pub(crate) kind: LimitKind,
     /// Bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Display for MemoryLimit {
@@ -47,12 +47,12 @@ impl Display for MemoryLimit {
 
 impl MemoryLimit {
     /// Returns all known limits of this process.
-    pub fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         Self::of_system(Path::new("/"))
     }
 
     /// Returns whether the limit is fixed, so that waiting does not raise it.
-    pub fn is_firm(&self) -> bool {
+    pub(crate) fn is_firm(&self) -> bool {
         self.kind != LimitKind::Available
     }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_control_group_above_the_process_counts() {
+    fn the_lowest_control_group_is_used() {
         let group = |bytes| vec![limit(LimitKind::ControlGroup, bytes)];
         let second = [
             ("proc/self/cgroup", "0::/job/step\n"),

@@ -8,42 +8,42 @@ mod limits;
 use bert_kernels::{Kernels, Precision};
 use bert_model::BertConfig;
 
-pub use limits::{LimitKind, MemoryLimit};
+pub(crate) use limits::MemoryLimit;
 
 /// Maximum factor between the estimate and the measured peak of a process, in either direction.
 pub const ACCURACY: f64 = 1.3;
 
 /// The sizes that determine a step's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepShape {
+pub(crate) struct StepShape {
     /// Sequences in the largest micro-batch.
-    pub sequences: usize,
+    pub(crate) sequences: usize,
     /// Tokens in a sequence, padding included.
-    pub length: usize,
+    pub(crate) length: usize,
     /// Masked-LM targets in the micro-batch; 0 if no vocabulary logits are computed.
-    pub targets: usize,
+    pub(crate) targets: usize,
     /// Micro-batches in a step.
-    pub micro_batches: usize,
+    pub(crate) micro_batches: usize,
     /// Whether layers are recomputed in the backward pass.
-    pub recompute: bool,
+    pub(crate) recompute: bool,
 }
 
 /// The memory of a training step, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepMemory {
+pub(crate) struct StepMemory {
     /// The program, its threads, and the data in the data loader.
-    pub program: u64,
+    pub(crate) program: u64,
     /// Weights, gradients and moments, and the snapshot of a checkpoint while it is written.
-    pub model: u64,
+    pub(crate) model: u64,
     /// Layer outputs kept for the backward pass.
-    pub layers: u64,
+    pub(crate) layers: u64,
     /// Vocabulary logits in the masked-LM head.
-    pub vocabulary: u64,
+    pub(crate) vocabulary: u64,
 }
 
 /// The result of comparing a step with the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The memory is sufficient.
     Fits,
     /// The memory may be insufficient: the estimate is close to this limit.
@@ -54,7 +54,7 @@ pub enum Verdict {
 
 /// Compares an estimate with the limits. Returns the lowest firm limit that the step certainly exceeds, or else the
 /// lowest limit that it may exceed.
-pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
+pub(crate) fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
     let total = needed.total() as f64;
     let lowest = |reached: &dyn Fn(&MemoryLimit) -> bool| {
         limits.iter().filter(|limit| reached(limit)).min_by_key(|limit| limit.bytes).cloned()
@@ -94,7 +94,7 @@ const COLUMNS: f64 = 384.0;
 
 impl StepMemory {
     /// Estimates a step of pre-training, or of fine-tuning if the shape has no targets.
-    pub fn of_step(model: &BertConfig, shape: &StepShape) -> Self {
+    pub(crate) fn of_step(model: &BertConfig, shape: &StepShape) -> Self {
         let threads = rayon::current_num_threads() as f64;
         let parameters = match shape.targets {
             0 => model.parameter_count(),
@@ -121,7 +121,7 @@ impl StepMemory {
 
     /// Adds the rows that the data loader keeps in memory: their number of tokens, padding included.
     #[must_use]
-    pub fn with_tokens_of_data(self, tokens: u64) -> Self {
+    pub(crate) fn with_tokens_of_data(self, tokens: u64) -> Self {
         Self { program: self.program + 6 * tokens, ..self }
     }
 
@@ -158,17 +158,17 @@ impl StepMemory {
     }
 
     /// Returns the total.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.program + self.model + self.layers + self.vocabulary
     }
 
     /// Returns whether a step certainly fits below a limit.
-    pub fn fits(&self, limit: &MemoryLimit) -> bool {
+    pub(crate) fn fits(&self, limit: &MemoryLimit) -> bool {
         self.total() as f64 * ACCURACY <= limit.bytes as f64
     }
 
     /// Describes the memory needed for each part, and the limit.
-    pub fn describe(&self, limit: &MemoryLimit) -> String {
+    pub(crate) fn describe(&self, limit: &MemoryLimit) -> String {
         format!(
             "a step needs about {} of memory ({} for weights, gradients and moments, {} for the layers, {} for logits \
              of the vocabulary, {} for program and data), but {limit}",
@@ -193,10 +193,11 @@ pub fn bytes_in_words(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::limits::LimitKind;
     use super::*;
 
     #[test]
-    fn the_lowest_firm_limit_refuses_and_free_memory_only_warns() {
+    fn firm_limits_reject_and_free_memory_warns() {
         let needed = StepMemory { program: 0, model: 1000, layers: 0, vocabulary: 0 };
         let limit = |kind, bytes| MemoryLimit { kind, bytes };
         let [machine, available, group] = [

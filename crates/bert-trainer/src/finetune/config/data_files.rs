@@ -5,7 +5,7 @@ use bert_storage::{Locate, Located};
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
 use bert_tasks::{
-    DescribedTable, Labels, Split, SplitFile, TaskError, TaskProblem, describe_table, find_split,
+    DescribedTable, Split, SplitFile, TableLabels, TaskError, TaskProblem, describe_table, find_split,
 };
 
 impl FinetuneConfig {
@@ -25,8 +25,8 @@ impl FinetuneConfig {
                 Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
                 Err(source) => Err(TaskProblem::Io(source).located(path).into()),
             },
-            (None, Some(data)) => find_split(self.task, data, split),
-            (None, None) => Err(TaskError::NoSuchSplit { task: self.task, split }),
+            (None, Some(data)) => find_split(&self.task, data, split),
+            (None, None) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
         }
     }
 
@@ -48,12 +48,12 @@ impl FinetuneConfig {
             | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
             Err(error) => return Err(error.into()),
         };
-        let labels = match self.regression {
-            true => Labels::Scores,
-            false => Labels::Classes(&self.labels),
+        let labels = match self.table.regression {
+            true => TableLabels::Scores,
+            false => TableLabels::Classes(&self.table.labels),
         };
         let DescribedTable { task, notes } =
-            describe_table(&self.columns, labels, &train, &dev, test.as_deref())?;
+            describe_table(&self.table.columns, labels, &train, &dev, test.as_deref())?;
         Ok((Self { task, ..self.clone() }, notes))
     }
 }

@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 #[serde(untagged)]
 pub enum Choices<T> {
     /// One value.
-    One(T),
+    Single(T),
     /// Several values, which make a grid.
-    Several(Vec<T>),
+    Grid(Vec<T>),
 }
 
 impl<T> Choices<T> {
     /// Returns all values.
     pub fn values(&self) -> &[T] {
         match self {
-            Self::One(value) => std::slice::from_ref(value),
-            Self::Several(values) => values,
+            Self::Single(value) => std::slice::from_ref(value),
+            Self::Grid(values) => values,
         }
     }
 }
@@ -33,14 +33,14 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Choices<T> {
         let value = |part: &str| part.trim().parse().map_err(|error: T::Err| format!("{part:?}: {error}"));
         let mut values = text.split(',').map(value).collect::<Result<Vec<T>, String>>()?;
         Ok(match values.len() {
-            1 => Self::One(values.remove(0)),
-            _ => Self::Several(values),
+            1 => Self::Single(values.remove(0)),
+            _ => Self::Grid(values),
         })
     }
 }
 
-/// Maximum number of values; more is taken for a typing error.
-const MOST: usize = 10_000;
+/// Maximum number of seeds.
+const MAX_SEEDS: usize = 10_000;
 
 /// Seeds, one run each. In JSON, a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +72,8 @@ impl FromStr for Seeds {
             let range = range(part.trim())
                 .ok_or_else(|| format!("{part:?} is neither a number nor a range such as 1-5"))?;
             // `count` would overflow: a range may have 2^64 numbers.
-            if range.end() - range.start() >= (MOST - seeds.len().min(MOST)) as u64 {
-                return Err(format!("more than {MOST} seeds"));
+            if range.end() - range.start() >= (MAX_SEEDS - seeds.len().min(MAX_SEEDS)) as u64 {
+                return Err(format!("more than {MAX_SEEDS} seeds"));
             }
             seeds.extend(range);
         }
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(seeds("9, 1-3,7-7").unwrap(), [9, 1, 2, 3, 7]);
         assert_eq!(seeds("18446744073709551615").unwrap(), [u64::MAX]);
         for wrong in ["", "one", "5-1", "1-", "-1", "1,,2", "1-2-3"] {
-            let said = seeds(wrong).unwrap_err();
-            assert!(said.contains("neither a number nor a range"), "{wrong}: {said}");
+            let error = seeds(wrong).unwrap_err();
+            assert!(error.contains("neither a number nor a range"), "{wrong}: {error}");
         }
         for many in ["0-18446744073709551615", "1-10001", "1-10000,7"] {
             assert_eq!(seeds(many).unwrap_err(), "more than 10000 seeds");

@@ -9,13 +9,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::flag_values::Choices;
-use super::resolve::{Resolved, check};
-use crate::error::Error;
+use super::resolve::Resolved;
+use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
 use bert_tasks::{Metric, Statistics};
 
 /// Maximum number of cells.
-const MOST_CELLS: usize = 1000;
+const MAX_GRID_CELLS: usize = 1000;
 
 /// One configuration of a grid.
 #[derive(Clone, Debug)]
@@ -42,10 +42,10 @@ pub(crate) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
         check(!values.is_empty(), flag, "must have a value")?;
         let twice = (1..values.len()).any(|at| values[..at].contains(&values[at]));
         check(!twice, flag, "the values must differ from each other")?;
-        check(cells.len() * values.len() <= MOST_CELLS, flag, "the grid has more than 1000 cells")?;
+        check(cells.len() * values.len() <= MAX_GRID_CELLS, flag, "the grid has more than 1000 cells")?;
         let with = |cell: &FinetuneConfig, value: &T| {
             let mut cell = cell.clone();
-            set(&mut cell, Choices::One(value.clone()));
+            set(&mut cell, Choices::Single(value.clone()));
             cell
         };
         Ok(cells.iter().flat_map(|cell| values.iter().map(move |value| with(cell, value))).collect())
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn one_value_or_several() {
         let choices = |text: &str| text.parse::<Choices<f64>>();
-        assert_eq!(choices("1e-4").unwrap(), Choices::One(1e-4));
-        assert_eq!(choices("1e-4, 3e-4").unwrap(), Choices::Several(vec![1e-4, 3e-4]));
+        assert_eq!(choices("1e-4").unwrap(), Choices::Single(1e-4));
+        assert_eq!(choices("1e-4, 3e-4").unwrap(), Choices::Grid(vec![1e-4, 3e-4]));
         assert!(choices("1e-4,fast").unwrap_err().contains("\"fast\""));
         assert_eq!(serde_json::to_string(&choices("0.5").unwrap()).unwrap(), "0.5");
         assert_eq!(serde_json::to_string(&choices("1,2").unwrap()).unwrap(), "[1.0,2.0]");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cells_are_all_combinations() {
+    fn cells_are_all_combinations() {
         let grid =
             cells(&config(&["--learning-rate", "1e-4,3e-4", "--train-batch-size", "16,32,64"])).unwrap();
         let settings: Vec<(f64, usize, f64)> = (grid.iter())
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_grid_is_refused() {
-        for (flags, said) in [
+    fn invalid_grids_are_rejected() {
+        for (flags, message) in [
             (["--learning-rate", "1e-4,1e-4"], "--learning-rate: the values must differ from each other"),
             (["--train-batch-size", "16,0"], "--train-batch-size: must be at least 1"),
             (["--num-train-epochs", "2,-1"], "--num-train-epochs: must be positive"),
         ] {
-            assert_eq!(cells(&config(&flags)).unwrap_err().to_string(), said);
+            assert_eq!(cells(&config(&flags)).unwrap_err().to_string(), message);
         }
     }
 }

@@ -1,26 +1,27 @@
 //! Defines the configuration of a fine-tuning. Every field is a flag of `finetune` (feature `cli`) and a key in JSON,
 //! and its doc comment is the flag's help text.
 
+pub mod adapter_args;
 pub(crate) mod data_files;
 pub(crate) mod flag_values;
 pub mod grid;
 pub(crate) mod resolve;
+pub mod squad_args;
+pub mod table_args;
 
 use std::path::PathBuf;
 
 use bert_model::FeatureHeadKind;
-#[cfg(feature = "cli")]
-use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::device::KernelChoice;
-#[cfg(feature = "cli")]
-use crate::compute::device::{DEVICE_HELP, DeviceName};
-use crate::compute::precision::PrecisionChoice;
+use crate::compute::compute_args::{ComputeArgs, compute_setters};
+use crate::finetune::config::adapter_args::AdapterArgs;
 use crate::finetune::config::flag_values::{Choices, Seeds};
+use crate::finetune::config::squad_args::SquadArgs;
+use crate::finetune::config::table_args::TableArgs;
 use crate::initialization::InitializationChoice;
 use crate::training::adamw::AdamWConfig;
-use crate::training::lr_schedule::ScheduleKind;
+use crate::training::optimizer_args::{OptimizerArgs, optimizer_setters};
 use bert_tasks::Task;
 
 /// The epoch of a run whose weights are scored and saved.
@@ -52,26 +53,15 @@ pub enum HeadKind {
     BiLstm,
 }
 
-/// The kinds of adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum AdapterKind {
-    /// A bottleneck after the feed-forward network, on its normalized output (`seq_bn`).
-    Pfeiffer,
-    /// Bottlenecks after attention and after the feed-forward network (`double_seq_bn`).
-    Houlsby,
-    /// A bottleneck parallel to the feed-forward network (`par_bn`).
-    Parallel,
-    /// Low-rank matrices added to the query and value projections.
-    Lora,
-}
-
-/// The configuration of `finetune`. Defaults marked "by task" are in the table of `docs/finetuning.md`.
+/// The configuration of `finetune`. Defaults marked "by task" are in the table of `docs/finetuning.md`. Unknown JSON keys
+/// are ignored; the program `finetune` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
-#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[cfg_attr(
+    feature = "cli",
+    derive(clap::Args),
+    command(mut_args(with_heading), mut_arg("adam_bias_correction", |flag| flag.default_value("true")))
+)]
 #[setters(prefix = "with_", strip_option)]
-#[serde(deny_unknown_fields)]
 pub struct FinetuneConfig {
     /// Task to train: rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad,
     /// squad2, conll, swag, or table for a custom table in CSV, TSV, JSON Lines or Parquet (see --columns).
@@ -85,20 +75,10 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub data: Option<PathBuf>,
 
-    /// For --task table: names of the text column, optionally the second text column, and the label or score column.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ','))]
-    pub columns: Vec<String>,
-
-    /// For --task table: the classes in the order of their numbers [default: the labels of the training file, sorted].
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "A,B,...", value_delimiter = ',', conflicts_with = "regression")
-    )]
-    pub labels: Vec<String>,
-
-    /// For --task table: predict a number; its range is read from the files.
-    #[cfg_attr(feature = "cli", arg(long))]
-    pub regression: bool,
+    /// Columns and labels of --task table.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub table: TableArgs,
 
     /// Training file, for table, squad, squad2, conll and swag; replaces the one in --data.
     #[cfg_attr(feature = "cli", arg(long, value_name = "FILE"))]
@@ -143,31 +123,10 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with_all = ["freeze_encoder", "adapter"]))]
     pub layer_decay: Option<f64>,
 
-    /// Train an adapter and the classifier only; the encoder stays frozen, but applies dropout.
-    #[cfg_attr(feature = "cli", arg(long, value_enum))]
-    pub adapter: Option<AdapterKind>,
-
-    /// Fuse trained adapters (AdapterFusion, pfeiffer only): train an attention over them and the classifier, with
-    /// encoder and adapters frozen. Takes output folders of finetune --adapter or folders of the adapters library.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR,DIR,...", value_delimiter = ',', conflicts_with_all = ["adapter", "freeze_encoder", "trainable_layers", "layer_decay"]))]
-    #[serde(default)]
-    pub fusion: Vec<PathBuf>,
-
-    /// Reduction factor of the adapter: hidden size divided by bottleneck size, at least 1 [default: 16; parallel: 2].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
-    pub adapter_reduction: Option<f64>,
-
-    /// Rank of the matrices of --adapter lora [default: 8].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    pub lora_rank: Option<usize>,
-
-    /// LoRA alpha: the update is scaled by alpha / rank [default: 8].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
-    pub lora_alpha: Option<f64>,
-
-    /// Save a full model with LoRA merged into its weights, and the LoRA matrices in adapter/.
-    #[cfg_attr(feature = "cli", arg(long))]
-    pub merge_lora: bool,
+    /// Adapters.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub adapters: AdapterArgs,
 
     /// Use the checkpoint's configuration and vocabulary with random weights, as a baseline without pre-training.
     #[cfg_attr(feature = "cli", arg(long))]
@@ -231,50 +190,19 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().warmup_proportion))]
     pub warmup_proportion: f64,
 
-    /// Learning rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().schedule))]
-    pub schedule: ScheduleKind,
-
-    /// Decoupled weight decay; not applied to LayerNorm and biases.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().weight_decay))]
-    pub weight_decay: f64,
-
-    /// Adam's epsilon.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_epsilon))]
-    pub adam_epsilon: f64,
-
-    /// Apply Adam's bias correction. The reference does not, which makes results vary more between seeds.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = defaults().adam_bias_correction, action = ArgAction::Set))]
-    pub adam_bias_correction: bool,
-
-    /// Maximum global gradient norm; 0 disables clipping.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().max_gradient_norm))]
-    pub max_gradient_norm: f64,
+    /// Hyper-parameters that pre-training has too.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub optimizer: OptimizerArgs,
 
     /// Maximum sequence length, including special tokens [default: by task].
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_seq_length: Option<usize>,
 
-    /// For squad and squad2: stride between windows of a long text, in tokens [default: 128].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    pub doc_stride: Option<usize>,
-
-    /// For squad and squad2: maximum question length in tokens; longer questions are truncated [default: 64].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    pub max_query_length: Option<usize>,
-
-    /// For squad and squad2: number of start and end candidates per window, and of answers kept per question [default:
-    /// 20].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    pub n_best_size: Option<usize>,
-
-    /// For squad and squad2: maximum answer length in tokens [default: 30].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    pub max_answer_length: Option<usize>,
-
-    /// For squad2: predict "no answer" if its score exceeds the best answer's by more than X [default: 0].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", allow_negative_numbers = true))]
-    pub null_score_diff_threshold: Option<f64>,
+    /// Windows and answers of --task squad and squad2.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub squad: SquadArgs,
 
     /// Epoch to score and save for each run: the best on dev (or on the examples of --holdout), or the last.
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().select))]
@@ -289,17 +217,31 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub predict: Option<PathBuf>,
 
-    /// Compute device; see `DEVICE_HELP`.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", default_value_t = defaults().device, help = DEVICE_HELP))]
-    pub device: DeviceName,
+    /// Device, kernels and precision.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub compute: ComputeArgs,
+}
 
-    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = defaults().kernels))]
-    pub kernels: KernelChoice,
-
-    /// Precision of matrix products, f32 or bf16; everything else is f32 [default: bf16 on CUDA, f32 elsewhere].
-    #[cfg_attr(feature = "cli", arg(long, value_enum))]
-    pub precision: Option<PrecisionChoice>,
+/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+#[cfg(feature = "cli")]
+fn with_heading(flag: clap::Arg) -> clap::Arg {
+    let (heading, is_rare) = match flag.get_id().as_str() {
+        "predict" => ("Files", false),
+        "train_file" | "dev_file" | "test_file" => ("Files", true),
+        "freeze_encoder" => ("Trained layers", false),
+        "head" | "trainable_layers" | "layer_decay" => ("Trained layers", true),
+        "random_init" => ("Initial weights", false),
+        "initialization" | "initialization_data" => ("Initial weights", true),
+        "num_train_epochs" | "train_batch_size" | "max_seq_length" => ("Training", false),
+        "gradient_accumulation_steps" | "max_train_examples" => ("Training", true),
+        "learning_rate" => ("Optimizer", false),
+        "warmup_proportion" => ("Optimizer", true),
+        "holdout" => ("Selection of the epoch and the grid cell", false),
+        "select" | "patience" | "subset_seed" => ("Selection of the epoch and the grid cell", true),
+        _ => return flag,
+    };
+    flag.help_heading(heading).hide_short_help(is_rare)
 }
 
 /// Returns the defaults of the flags.
@@ -311,6 +253,9 @@ fn defaults() -> FinetuneConfig {
 fn one() -> u64 {
     1
 }
+
+compute_setters!(FinetuneConfig);
+optimizer_setters!(FinetuneConfig);
 
 impl FinetuneConfig {
     /// Returns the default configuration for a task, a checkpoint and an output folder. The task's files must also be
@@ -328,9 +273,7 @@ impl FinetuneConfig {
         Self {
             task,
             data: None,
-            columns: Vec::new(),
-            labels: Vec::new(),
-            regression: false,
+            table: TableArgs::default(),
             train_file: None,
             dev_file: None,
             test_file: None,
@@ -340,12 +283,7 @@ impl FinetuneConfig {
             head: None,
             trainable_layers: None,
             layer_decay: None,
-            adapter: None,
-            fusion: Vec::new(),
-            adapter_reduction: None,
-            lora_rank: None,
-            lora_alpha: None,
-            merge_lora: false,
+            adapters: AdapterArgs::default(),
             random_init: false,
             initialization: None,
             initialization_data: None,
@@ -358,23 +296,13 @@ impl FinetuneConfig {
             gradient_accumulation_steps: 1,
             learning_rate: None,
             warmup_proportion: 0.1,
-            schedule: ScheduleKind::Bert,
-            weight_decay: 0.01,
-            adam_epsilon: 1e-6,
-            adam_bias_correction: true,
-            max_gradient_norm: 1.0,
+            optimizer: OptimizerArgs { adam_bias_correction: true, ..OptimizerArgs::default() },
             max_seq_length: None,
-            doc_stride: None,
-            max_query_length: None,
-            n_best_size: None,
-            max_answer_length: None,
-            null_score_diff_threshold: None,
+            squad: SquadArgs::default(),
             select: Selection::Best,
             patience: None,
             predict: None,
-            device: DeviceName::Flex,
-            kernels: KernelChoice::Fused,
-            precision: None,
+            compute: ComputeArgs::default(),
         }
     }
 
@@ -404,12 +332,6 @@ impl FinetuneConfig {
 
     /// Returns the optimizer's hyper-parameters.
     pub fn optimizer(&self) -> AdamWConfig {
-        AdamWConfig {
-            epsilon: self.adam_epsilon,
-            weight_decay: self.weight_decay,
-            bias_correction: self.adam_bias_correction,
-            max_gradient_norm: self.max_gradient_norm,
-            ..AdamWConfig::default()
-        }
+        self.optimizer.adamw()
     }
 }

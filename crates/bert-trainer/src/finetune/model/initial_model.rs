@@ -1,5 +1,7 @@
 //! Creates the model that a run starts from, with the checkpoint's weights or new ones (`--random-init`).
 
+use std::path::Path;
+
 use bert_data::DataSet;
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
 
@@ -8,8 +10,8 @@ use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::events::FinetuneEvent;
-use crate::finetune::model::pretrained::{Opened, Setup};
-use crate::finetune::objectives::Objective;
+use crate::finetune::model::TaskModel;
+use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::initialization::{FreshWeights, InitializationChoice};
 
 /// Prefixes of all tensors that a fine-tuning adds to an encoder.
@@ -34,38 +36,61 @@ fn fresh_weights(
     FreshWeights::new(choice, &data, model, seed).map(Some)
 }
 
+/// The model that a run starts from, and its configuration.
+pub(crate) struct InitialModel<M> {
+    pub(crate) model: M,
+    pub(crate) config: BertConfig,
+}
+
 /// Returns the initial model of the run with this seed.
 ///
 /// # Errors
 /// When the weights cannot be read or do not fit the model.
-pub(crate) fn start_model<O: Objective>(
-    objective: &O,
+pub(crate) fn initial_model<T: TaskModel>(
+    task: &T,
     seed: u64,
-    tell: &mut dyn FnMut(FinetuneEvent),
-) -> Result<(O::Model, BertConfig), Error> {
-    let Setup { config, opened, .. } = objective.setup();
-    let Opened { start, text, device, .. } = opened;
-    let mut model_config = objective.model_config(opened.model.clone());
-    model_config.compute = opened.compute;
-    if let Some(fresh) = fresh_weights(config, text, &model_config, seed)? {
-        let model = O::Model::initialized(&model_config, fresh.initialization(), seed, device)?;
-        return Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config));
-    }
-    let model = O::Model::new(&model_config, seed, device);
-    let mut tensors = read_pretrained_tensors(start)?;
-    let first = seed == config.seeds[0];
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<InitialModel<T::Model>, Error> {
+    let Setup { config, checkpoint, .. } = task.setup();
+    let BaseCheckpoint { folder, tokenizer, device, .. } = checkpoint;
+    let mut model_config = task.model_config(checkpoint.model_config.clone());
+    model_config.compute = checkpoint.compute;
+    let model = match fresh_weights(config, tokenizer, &model_config, seed)? {
+        Some(fresh) => T::Model::initialized(&model_config, fresh.initialization(), seed, device)?,
+        None => {
+            let model = T::Model::new(&model_config, seed, device);
+            let is_first = seed == config.seeds[0];
+            let mut warn = |text: String| {
+                if is_first {
+                    on_event(FinetuneEvent::Warning(text));
+                }
+            };
+            let (model, fresh) = load_encoder(model, folder, &mut warn)?;
+            task.prepared(model, &fresh.iter().collect::<Vec<_>>(), seed)?
+        }
+    };
+    let model = config.with_trained_layers(model, model_config.num_hidden_layers)?;
+    Ok(InitialModel { model, config: model_config })
+}
+
+/// Returns the model with the encoder of a checkpoint and a new head, and the names of the encoder's tensors that the
+/// checkpoint lacks.
+fn load_encoder<M: Architecture>(
+    model: M,
+    checkpoint: &Path,
+    warn: &mut dyn FnMut(String),
+) -> Result<(M, Vec<String>), Error> {
+    let mut tensors = read_pretrained_tensors(checkpoint)?;
     // Discard the heads of an earlier fine-tuning: their outputs belong to another task, even if the shapes match.
     let is_head = |name: &String| TUNED_HEADS.iter().any(|head| name.starts_with(head));
-    let heads = tensors.extract_if(.., |name, _| is_head(name)).count();
-    if heads > 0 && first {
+    if tensors.extract_if(.., |name, _| is_head(name)).count() > 0 {
         let text = "the head of the checkpoint is from an earlier fine-tuning; it is replaced by a new head";
-        tell(FinetuneEvent::Warning(text.to_string()));
+        warn(text.to_string());
     }
     let (model, loaded) = load_named_tensors(model, tensors, LoadPolicy::FreshHeads)?;
-    let fresh: Vec<&String> = loaded.missing.iter().filter(|name| name.starts_with("bert.")).collect();
-    if !fresh.is_empty() && first {
-        tell(FinetuneEvent::Warning(format!("not in the checkpoint, so initialized at random: {fresh:?}")));
+    let fresh: Vec<String> = loaded.missing.into_iter().filter(|name| name.starts_with("bert.")).collect();
+    if !fresh.is_empty() {
+        warn(format!("not in the checkpoint, so initialized at random: {fresh:?}"));
     }
-    let model = objective.prepared(model, &fresh, seed)?;
-    Ok((config.with_trained_layers(model, model_config.num_hidden_layers)?, model_config))
+    Ok((model, fresh))
 }

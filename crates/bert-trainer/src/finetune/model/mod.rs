@@ -11,9 +11,9 @@ pub(crate) mod trainable_layers;
 use bert_model::{Architecture, BertConfig, Mode};
 use burn::tensor::Tensor;
 
+use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::error::Error;
 use crate::finetune::data::TaskData;
-use crate::training::stop_flag::{StopFlag, StopRequested};
 
 /// A part of the training items of one step.
 pub(crate) struct MicroBatch<B> {

@@ -3,9 +3,8 @@
 use bert_model::Architecture;
 use burn::module::Module;
 
-use crate::error::Error;
+use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
-use crate::finetune::config::resolve::check;
 use crate::training::adamw::AdamW;
 
 /// Returns the depth of a parameter in the encoder: 0 for the embeddings, 1 for the first layer, `None` for pooler and
@@ -20,7 +19,7 @@ fn depth(name: &str) -> Option<usize> {
 
 impl FinetuneConfig {
     /// Returns whether the parameter is trained in a model of `layers` layers, ignoring adapters and frozen encoders.
-    pub(crate) fn layer_learns(&self, name: &str, layers: usize) -> bool {
+    pub(crate) fn is_layer_trained(&self, name: &str, layers: usize) -> bool {
         let frozen = self.trainable_layers.map(|trained| layers - trained);
         match (frozen, depth(name)) {
             (Some(frozen), Some(depth)) => depth > frozen,
@@ -69,10 +68,10 @@ mod tests {
             "classifier.bias",
         ];
         assert_eq!(names.map(depth), [Some(0), Some(1), Some(12), None, None]);
-        let learns = |flags: &[&str]| names.map(|name| config(flags).layer_learns(name, 12));
-        assert_eq!(learns(&[]), [true; 5]);
-        assert_eq!(learns(&["--trainable-layers", "12"]), [false, true, true, true, true]);
-        assert_eq!(learns(&["--trainable-layers", "1"]), [false, false, true, true, true]);
-        assert_eq!(learns(&["--trainable-layers", "0"]), [false, false, false, true, true]);
+        let trained = |flags: &[&str]| names.map(|name| config(flags).is_layer_trained(name, 12));
+        assert_eq!(trained(&[]), [true; 5]);
+        assert_eq!(trained(&["--trainable-layers", "12"]), [false, true, true, true, true]);
+        assert_eq!(trained(&["--trainable-layers", "1"]), [false, false, true, true, true]);
+        assert_eq!(trained(&["--trainable-layers", "0"]), [false, false, false, true, true]);
     }
 }

@@ -1,103 +1,153 @@
-//! Writes the output folder of a fine-tuning, except the report.
+//! The output of a fine-tuning: predictions, the best model and the report.
 
+pub(crate) mod adapters;
+pub(crate) mod classification;
+pub(crate) mod folder;
+pub(crate) mod question_answering;
 pub(crate) mod report;
+pub(crate) mod token_classification;
 
-use std::io::{self, Write};
-use std::path::Path;
+use bert_model::BertConfig;
+use bert_tasks::statistics::{SeedRun, SeedSummary};
+use serde_json::Value;
 
-use bert_model::{Architecture, BertConfig, save_pretrained};
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
-
-use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
-use crate::run_dir::incomplete_output::{Contents, OutputGuard, is_marked};
+use crate::finetune::data::datasets::Part;
+use crate::finetune::model::adapters::TrainedParameters;
+use crate::finetune::output::adapters::FusionReport;
+use crate::finetune::output::folder::{MODEL, OutputFolder};
+use crate::finetune::output::report::FinetuneReport;
+use crate::finetune::run::grid_search::{CellRuns, GridResult};
+use crate::finetune::scoring::TaskScoring;
+use crate::finetune::setup::Setup;
 
-/// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
-pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
-
-/// `report.json` is written last.
-const CONTENTS: Contents = Contents {
-    last: "report.json",
-    is_ours: |name| {
-        let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
-        let predictions = ["predictions.", "probabilities.", "nbest_predictions.", "null_odds."];
-        seed || ["adapter", "model", DEV_LABELS].contains(&name)
-            || predictions.iter().any(|start| name.starts_with(start))
-    },
-};
-
-/// The locked output folder.
-pub(super) struct Output {
-    unfinished: OutputGuard<'static>,
-    _lock: OutputLock,
-}
-
-impl Output {
-    /// Creates and locks the folder.
-    pub(super) fn open(output: &Path) -> Result<Self, Error> {
-        let folder = StagedFolder::new(&Disk, output);
-        folder.check_not_in_use()?;
-        if folder.has(CONTENTS.last)? {
-            return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
-        }
-        let unfinished = OutputGuard::begin(folder, CONTENTS, "choose another --output")?;
-        let lock = unfinished.folder.lock(LOCK)?;
-        Ok(Self { unfinished, _lock: lock })
-    }
-
-    /// Opens a folder as [`Self::open`] does, but also accepts a report that was written before the enclosing
-    /// multi-task output was finished: such a folder still has its marker, and the report is removed. A finished
-    /// fine-tuning is rejected and keeps its report.
-    pub(super) fn reopen(output: &Path) -> Result<Self, Error> {
-        let folder = StagedFolder::new(&Disk, output);
-        folder.check_not_in_use()?;
-        if is_marked(&folder)? && folder.has(CONTENTS.last)? {
-            folder.remove(CONTENTS.last)?;
-        }
-        Self::open(output)
-    }
-
-    /// Returns the folder.
-    pub(super) fn folder(&self) -> &StagedFolder<'static> {
-        &self.unfinished.folder
-    }
-
-    /// Marks the output as complete, after the report is written.
-    pub(super) fn finish(self) -> Result<(), Error> {
-        self.unfinished.finish()
-    }
-
-    /// Writes a file and creates its parent folder.
-    pub(super) fn write(
+/// The output files of a task. Together with its supertraits, this is everything that a fine-tuning needs of a task.
+pub(crate) trait TaskOutput: TaskScoring {
+    /// Writes answers to files whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    fn write_answers(
         &self,
-        name: &str,
-        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), Error> {
-        if let Some((folder, _)) = name.rsplit_once('/') {
-            self.folder().inside(folder).create()?;
-        }
-        self.folder().write(name, content)?;
+        output: &OutputFolder,
+        prefix: &str,
+        set: &Self::Set,
+        answers: &Self::Answers,
+    ) -> Result<(), Error>;
+
+    /// Writes the labels of dev, for tasks that publish them next to the predictions.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    fn write_dev_labels(&self, _output: &OutputFolder) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Returns a function that writes a model's files into the named folder.
-    pub(super) fn sink(&self, name: &str) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
-        let folder = self.folder().inside(name);
-        move |name, bytes| {
-            let written = folder.create().and_then(|()| folder.write_bytes(name, bytes));
-            written.map(drop).map_err(io::Error::other)
-        }
+    /// Writes the fine-tuned model.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    fn save_model(
+        &self,
+        output: &OutputFolder,
+        model: &Self::Model,
+        model_config: &BertConfig,
+    ) -> Result<(), Error> {
+        output.save_model(model, model_config, &self.setup().checkpoint.tokenizer)
     }
 
-    /// Writes a full model into the named folder.
-    pub(super) fn save_model<M: Architecture>(
-        &self,
-        name: &str,
-        model: &M,
-        config: &BertConfig,
-        text: &ModelTokenizer,
-    ) -> Result<(), Error> {
-        let vocabulary = text.files(config.max_position_embeddings);
-        Ok(save_pretrained(&mut self.sink(name), model, config, Some(vocabulary))?)
+    /// Returns the attention over the adapters of `--fusion`.
+    ///
+    /// # Errors
+    /// When an adapter cannot be read.
+    fn fusion(&self, _model: &Self::Model) -> Result<Option<FusionReport>, Error> {
+        Ok(None)
     }
+}
+
+/// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, and the
+/// report.
+///
+/// # Errors
+/// When a file cannot be written; otherwise as [`CellRuns::model`].
+pub(crate) fn write_output<T: TaskOutput>(
+    task: &T,
+    output: &OutputFolder,
+    GridResult { cell, runs, grid }: GridResult<'_, T>,
+    identity: Value,
+) -> Result<FinetuneReport, Error> {
+    let (sets, Setup { config, checkpoint, .. }) = (task.sets(), task.setup());
+    let model = runs.model(output.folder().path())?;
+    write_files(task, output, &runs, model)?;
+    let (dev, training) = (summary(task, &runs, Part::Dev), sets.training);
+    let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
+    let report = FinetuneReport {
+        resolved: cell.resolved.clone(),
+        grid,
+        fusion: task.fusion(model)?,
+        start: checkpoint.name.clone(),
+        parameters: TrainedParameters::new(config, model, checkpoint.model_config.num_hidden_layers),
+        train_examples: training.trained_on,
+        training,
+        identity,
+        dev_digest: T::digest(task.part(Part::Dev)),
+        is_sample: sets.is_sample,
+        warnings: warnings(task, &runs, &dev),
+        dev,
+        dev_mismatched: summary_of(Part::DevMismatched),
+        test: summary_of(Part::Test),
+        runs: runs.finished.iter().map(|run| run.report.clone()).collect(),
+        model: config.output.join(MODEL),
+        config: config.clone(),
+    };
+    output.folder().write_json("report.json", &report)?;
+    Ok(report)
+}
+
+/// Writes the answers of all runs and the best run's model.
+fn write_files<T: TaskOutput>(
+    task: &T,
+    output: &OutputFolder,
+    runs: &CellRuns<T>,
+    model: &T::Model,
+) -> Result<(), Error> {
+    task.write_dev_labels(output)?;
+    for run in &runs.finished {
+        let prefix = format!("seed-{}/dev_", run.report.seed);
+        task.write_answers(output, &prefix, task.part(Part::Dev), &run.answers[&Part::Dev])?;
+    }
+    if let Some(set) = &task.sets().to_predict {
+        // The runs are finished: a stop waits until their results are written.
+        let answers = task.answer(model, set, &StopFlag::new()).expect("no signal sets this flag");
+        task.write_answers(output, "", set, &answers)?;
+    }
+    task.save_model(output, model, &runs.model_config)
+}
+
+/// Returns the summary of the runs on a part.
+fn summary<T: TaskScoring>(task: &T, runs: &CellRuns<T>, part: Part) -> SeedSummary {
+    let answers: Vec<&T::Answers> = runs.finished.iter().map(|run| &run.answers[&part]).collect();
+    let seed_runs = runs.finished.iter().map(|run| SeedRun {
+        seed: run.report.seed,
+        scores: run.report.scores(part).expect("scored with the part").clone(),
+        degenerate: task.is_degenerate(&run.answers[&part]),
+    });
+    task.summary(task.part(part), seed_runs.collect(), &answers)
+}
+
+/// Returns the warnings for the report.
+fn warnings<T: TaskScoring>(task: &T, runs: &CellRuns<T>, dev: &SeedSummary) -> Vec<String> {
+    let of_runs = runs.finished.iter().flat_map(|run| {
+        let diverged = run.report.diverged.then(|| {
+            "the run has diverged: its training loss ended far above the loss of random guessing; use a lower \
+             --learning-rate or more warm-up"
+                .to_string()
+        });
+        let remark = task.remark(&run.answers[&Part::Dev]);
+        diverged.into_iter().chain(remark).map(|text| format!("seed {}: {text}", run.report.seed))
+    });
+    let sets = task.sets();
+    let notes = task.setup().checkpoint.notes.iter().chain(&sets.notes).cloned();
+    of_runs.chain(dev.warnings()).chain(sets.training.warning()).chain(notes).collect()
 }

@@ -7,82 +7,22 @@ use std::path::{Path, PathBuf};
 use bert_storage::Locate;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, FolderProblem};
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::config::grid::GridReport;
 use crate::finetune::config::resolve::Resolved;
-use crate::finetune::model::adapters::{FusionReport, TrainedParameters};
-use crate::finetune::objectives::Part;
-use crate::finetune::objectives::holdout::TrainingParts;
-use crate::run_dir::json_file::{exists, read_json};
-use bert_tasks::statistics::{Calibration, SeedSummary};
-use bert_tasks::{Metric, Scores, Task};
-
-/// One epoch of a run; the last may be partial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EpochReport {
-    /// Finished steps.
-    pub step: u64,
-    /// Epochs trained, `step * batch / examples`.
-    pub epoch: f64,
-    /// Mean training loss of the epoch's steps; `None` if it had no step, as can happen with several tasks.
-    pub train_loss: Option<f64>,
-    /// Scores on dev after the epoch, if evaluated (`--select last`: at the end only; `--holdout`: never).
-    pub dev: Option<Scores>,
-    /// Scores on the held-out part of train, if evaluated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_out: Option<Scores>,
-}
-
-/// One run in the report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunReport {
-    /// Its seed.
-    pub seed: u64,
-    /// Epochs trained at the selected state.
-    pub epoch: f64,
-    /// Whether `--patience` ended the run before its last epoch.
-    #[serde(default)]
-    pub stopped_early: bool,
-    /// Whether its training loss ended far above the loss of a uniform prediction.
-    #[serde(default)]
-    pub diverged: bool,
-    /// Scores on the held-out part of train, which selected the state.
-    pub held_out: Option<Scores>,
-    /// Scores on dev.
-    pub dev: Scores,
-    /// Scores on the second dev set, if the task has one.
-    pub dev_mismatched: Option<Scores>,
-    /// Scores on test, if its labels are published.
-    pub test: Option<Scores>,
-    /// Confusion matrix on dev: rows are true classes, columns are predictions; `None` for a regression.
-    pub confusion: Option<Vec<Vec<u64>>>,
-    /// Calibration on dev; `None` for a regression.
-    pub calibration: Option<Calibration>,
-    /// Training loss and scores on dev for each epoch.
-    #[serde(default)]
-    pub history: Vec<EpochReport>,
-}
-
-impl RunReport {
-    /// Returns the metric that selects states, runs and cells: on the held-out part of train if there is one, else on
-    /// dev.
-    pub(crate) fn deciding(&self, metric: Metric) -> f64 {
-        self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
-    }
-
-    /// Returns the scores on a part, if it was scored.
-    pub(crate) fn scores(&self, part: Part) -> Option<&Scores> {
-        match part {
-            Part::HeldOut => self.held_out.as_ref(),
-            Part::Dev => Some(&self.dev),
-            Part::DevMismatched => self.dev_mismatched.as_ref(),
-            Part::Test => self.test.as_ref(),
-        }
-    }
-}
+use crate::finetune::data::TaskData;
+use crate::finetune::data::holdout::TrainingParts;
+use crate::finetune::model::adapters::TrainedParameters;
+use crate::finetune::output::adapters::FusionReport;
+use crate::finetune::run::fingerprint::identity;
+use crate::finetune::run::run_report::RunReport;
+use crate::run_dir::identity::differences;
+use crate::run_dir::json_file::{exists, read_record};
+use bert_tasks::Task;
+use bert_tasks::statistics::SeedSummary;
 
 /// `report.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -146,13 +86,30 @@ impl FinetuneReport {
         if !exists(&path)? {
             return Err(FolderProblem::NoFinetuning.located(folder).into());
         }
-        serde_json::from_value(read_json(&path)?).map_err(|error| Error::corrupt(&path, error))
+        read_record(&path)
     }
 
-    /// Returns the run whose model is saved: the first one with the highest deciding score.
+    /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these
+    /// include the seeds and the file of `--predict`.
+    ///
+    /// # Errors
+    /// When a file of the checkpoint cannot be read.
+    pub(crate) fn differences<T: TaskData>(&self, task: &T) -> Result<Vec<String>, Error> {
+        if self.identity.is_null() {
+            let text = "the report is of an earlier version and does not record its weights and data";
+            return Ok(vec![text.to_string()]);
+        }
+        let mut changed = differences(&self.identity, &identity(task)?);
+        let outputs = |config: &FinetuneConfig| json!({ "seeds": config.seeds, "predict": config.predict });
+        changed.extend(differences(&outputs(&self.config), &outputs(task.setup().config)));
+        Ok(changed)
+    }
+
+    /// Returns the run whose model is saved: the first one with the highest selection score.
     pub(crate) fn best_run(&self) -> Option<&RunReport> {
         let primary = self.dev.task.spec().primary;
-        let better = |run: &RunReport, best: &RunReport| run.deciding(primary) > best.deciding(primary);
+        let better =
+            |run: &RunReport, best: &RunReport| run.selection_score(primary) > best.selection_score(primary);
         self.runs.iter().reduce(|best, run| if better(run, best) { run } else { best })
     }
 }

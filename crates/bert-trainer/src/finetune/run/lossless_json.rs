@@ -6,8 +6,8 @@
 use serde_json::{Number, Value};
 
 /// Returns the value with every fraction as a string prefixed with `=`, and every string prefixed with `'`.
-pub(crate) fn exact(value: Value) -> Value {
-    change(value, &|value| match value {
+pub(crate) fn encode(value: Value) -> Value {
+    map_leaves(value, &|value| match value {
         Value::Number(number) if number.is_f64() => {
             Value::String(format!("={}", number.as_f64().expect("checked above")))
         }
@@ -16,9 +16,9 @@ pub(crate) fn exact(value: Value) -> Value {
     })
 }
 
-/// Inverse of [`exact`].
-pub(crate) fn inexact(value: Value) -> Value {
-    change(value, &|value| match value {
+/// Inverse of [`encode`].
+pub(crate) fn decode(value: Value) -> Value {
+    map_leaves(value, &|value| match value {
         Value::String(text) => match text.strip_prefix('=') {
             Some(number) => number.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number),
             None => Value::String(text.strip_prefix('\'').unwrap_or(&text).to_string()),
@@ -27,10 +27,11 @@ pub(crate) fn inexact(value: Value) -> Value {
     })
 }
 
-fn change(value: Value, leaf: &dyn Fn(Value) -> Value) -> Value {
+/// Returns the value with every number, string, Boolean and null replaced by `leaf`.
+fn map_leaves(value: Value, leaf: &dyn Fn(Value) -> Value) -> Value {
     match value {
-        Value::Array(values) => values.into_iter().map(|value| change(value, leaf)).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, change(value, leaf))).collect(),
+        Value::Array(values) => values.into_iter().map(|value| map_leaves(value, leaf)).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, map_leaves(value, leaf))).collect(),
         value => leaf(value),
     }
 }
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_to_the_bit() {
+    fn encoded_numbers_are_decoded_bit_for_bit() {
         let mut bits = 0x3fb9_9999_9999_9999u64;
         let numbers: Vec<f64> = (0..2000)
             .map(|_| {
@@ -51,7 +52,7 @@ mod tests {
             })
             .collect();
         let value = json!({ "numbers": numbers, "texts": ["", "=1.5", "'", "a"], "whole": 7, "one": 1.0, "none": null });
-        let text = exact(value.clone()).to_string();
-        assert_eq!(inexact(serde_json::from_str(&text).unwrap()), value);
+        let text = encode(value.clone()).to_string();
+        assert_eq!(decode(serde_json::from_str(&text).unwrap()), value);
     }
 }

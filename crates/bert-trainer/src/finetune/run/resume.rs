@@ -1,7 +1,7 @@
 //! Saves an unfinished fine-tuning on disk, so that `--resume` reproduces an uninterrupted run bit for bit.
 //!
 //! ```text
-//! OUTPUT/.runs/run.json                      settings and digests (identity.rs), with a checksum
+//! OUTPUT/.runs/run.json                      settings and digests (fingerprint.rs), with a checksum
 //! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the current run: weights, moments, the best state so far
 //! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, with a checksum
 //! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, for the best run only
@@ -27,17 +27,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compute::environment::environment;
+use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
-use crate::finetune::objectives::{Answered, Objective};
-use crate::finetune::output::report::{EpochReport, RunReport};
-use crate::finetune::run::lossless_json::{exact, inexact};
+use crate::finetune::run::lossless_json::{decode, encode};
+use crate::finetune::run::run_report::{EpochReport, FinishedRun, RunReport};
+use crate::finetune::run::step::TrainState;
+use crate::finetune::scoring::{PartAnswers, TaskScoring};
 use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::retention::RetentionPolicy;
-use crate::training::adamw::AdamW;
-use crate::training::stop_flag::StopFlag;
 
 const FOLDER: &str = ".runs";
 const REMOVED: &str = ".runs-removed";
@@ -45,7 +45,7 @@ const FINISHED: &str = "finished.json";
 const BEST: &str = "best.safetensors";
 
 /// Minimum time between checkpoints at the ends of epochs; small runs finish before the first.
-const APART: Duration = Duration::from_secs(60);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The saved runs of an unfinished fine-tuning.
 pub(crate) struct SavedRuns<'a> {
@@ -62,8 +62,9 @@ pub(crate) struct Progress {
     pub(crate) losses: Vec<f64>,
     /// Finished epochs.
     pub(crate) history: Vec<EpochReport>,
-    /// Epochs since the best one.
-    pub(crate) waited: u64,
+    /// Scored epochs since the best one.
+    #[serde(alias = "waited")]
+    pub(crate) epochs_without_improvement: u64,
     /// Epochs trained at the best state, if there is one.
     pub(crate) best_epoch: Option<f64>,
     /// Whether the loss of the last epoch was far above the loss of a uniform prediction.
@@ -73,7 +74,7 @@ pub(crate) struct Progress {
 
 /// A finished run on disk.
 #[derive(Serialize, Deserialize)]
-struct FinishedRun<A> {
+struct FinishedRunFile<A> {
     report: RunReport,
     answers: A,
     /// Digest of the run's model.
@@ -91,13 +92,13 @@ impl<'a> SavedRuns<'a> {
         resume: bool,
         identity: &Value,
         keeps_finished: bool,
-        tell: &mut dyn FnMut(FinetuneEvent),
+        on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self, Error> {
         let folder = output.inside(FOLDER);
         let saved = Self { output, keeps_finished };
-        let mut told = Vec::new();
-        if Self::are_of(&saved.output, identity, &mut |event| told.push(event))? && resume {
-            told.into_iter().for_each(tell);
+        let mut warnings = Vec::new();
+        if Self::are_of(&saved.output, identity, &mut |event| warnings.push(event))? && resume {
+            warnings.into_iter().for_each(on_event);
             return Ok(saved);
         }
         saved.remove()?;
@@ -113,7 +114,7 @@ impl<'a> SavedRuns<'a> {
     pub(crate) fn are_of(
         output: &StagedFolder<'_>,
         identity: &Value,
-        tell: &mut dyn FnMut(FinetuneEvent),
+        on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<bool, Error> {
         let folder = output.inside(FOLDER);
         if !folder.has(RUN)? {
@@ -126,7 +127,7 @@ impl<'a> SavedRuns<'a> {
             other => other,
         })?;
         if !environment_changes.is_empty() {
-            tell(FinetuneEvent::Warning(format!(
+            on_event(FinetuneEvent::Warning(format!(
                 "this fine-tuning began on another machine or with another program: {}. It continues, but its result \
                  may differ in the last bits",
                 environment_changes.join("; ")
@@ -143,7 +144,7 @@ impl<'a> SavedRuns<'a> {
     /// Returns the location of a run.
     pub(crate) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
         let folder = self.output.inside(FOLDER).inside(&format!("cell-{}-seed-{seed}", cell + 1));
-        SavedRun { folder, seed, keeps_finished: self.keeps_finished, last: Instant::now() }
+        SavedRun { folder, seed, keeps_finished: self.keeps_finished, last_checkpoint: Instant::now() }
     }
 }
 
@@ -152,54 +153,87 @@ pub(crate) struct SavedRun<'a> {
     folder: StagedFolder<'a>,
     seed: u64,
     keeps_finished: bool,
-    last: Instant,
+    last_checkpoint: Instant,
 }
 
-/// A run that had finished before: its report, its answers, and its model if it is the best.
-pub(crate) type Before<O> = (RunReport, Answered<O>, Option<<O as Objective>::Model>);
+/// A run as its newest checkpoint has it.
+pub(crate) struct RestoredRun<M> {
+    pub(crate) state: TrainState<M>,
+    pub(crate) progress: Progress,
+    pub(crate) best: Option<BestModel<M>>,
+}
 
-/// The best weights so far, and the epochs trained at that point.
-type Best<M> = (M, f64);
+/// The best model so far, without autodiff.
+pub(crate) struct BestModel<M> {
+    pub(crate) model: M,
+    /// Epochs trained.
+    pub(crate) epoch: f64,
+}
+
+/// A training state and the progress `P` from a checkpoint, if there is one.
+pub(crate) struct RestoredState<M, P> {
+    pub(crate) state: TrainState<M>,
+    pub(crate) progress: Option<P>,
+    /// The checkpoint's folder.
+    folder: Option<PathBuf>,
+}
+
+/// The contents of a checkpoint.
+pub(crate) struct RunSnapshot<'a, M, P> {
+    /// Finished steps.
+    pub(crate) step: u64,
+    pub(crate) progress: &'a P,
+    pub(crate) state: &'a TrainState<M>,
+    /// The best model so far.
+    pub(crate) best: Option<&'a M>,
+}
 
 impl SavedRun<'_> {
-    /// Returns the run's newest checkpoint, or its start: weights, progress and the best state so far, without
-    /// autodiff.
+    /// Returns the run's newest checkpoint, or its start with the given state.
     ///
     /// # Errors
     /// When all of its checkpoints are corrupt.
     pub(crate) fn restore<M: Architecture>(
         &self,
-        model: M,
-        optimizer: &mut AdamW,
+        state: TrainState<M>,
         device: &Device,
-        tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<(M, Progress, Option<Best<M>>), Error> {
-        let (model, found) = self.restore_from::<M, Progress>(model, optimizer, device, tell)?;
-        let Some((path, progress)) = found else { return Ok((model, Progress::default(), None)) };
-        let best = progress.best_epoch.map(|epoch| -> Result<_, Error> {
-            let tensors = read_safetensors(&path.join(BEST))?;
-            Ok((load_named_tensors(model.clone(), tensors, LoadPolicy::Exact)?.0.valid(), epoch))
-        });
-        let best = best.transpose()?;
-        Ok((model, progress, best))
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<RestoredRun<M>, Error> {
+        let RestoredState { state, progress, folder } =
+            self.restore_state::<M, Progress>(state, device, on_event)?;
+        let progress = progress.unwrap_or_default();
+        let best = match (folder, progress.best_epoch) {
+            (Some(folder), Some(epoch)) => {
+                let tensors = read_safetensors(&folder.join(BEST))?;
+                let (model, _) = load_named_tensors(state.model.clone(), tensors, LoadPolicy::Exact)?;
+                Some(BestModel { model: model.valid(), epoch })
+            }
+            _ => None,
+        };
+        Ok(RestoredRun { state, progress, best })
     }
 
-    /// Returns the newest checkpoint's weights, state and folder, if there is one.
+    /// Returns the weights, moments and progress of the newest checkpoint, if there is one, else the given state.
     ///
     /// # Errors
     /// When all checkpoints are corrupt.
-    pub(crate) fn restore_from<M: Module, P: DeserializeOwned>(
+    pub(crate) fn restore_state<M: Module, P: DeserializeOwned>(
         &self,
-        model: M,
-        optimizer: &mut AdamW,
+        TrainState { model, mut optimizer }: TrainState<M>,
         device: &Device,
-        tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<(M, Option<(PathBuf, P)>), Error> {
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<RestoredState<M, P>, Error> {
         let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
-            tell(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+            on_event(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        let Some((path, state)) = found else { return Ok((model, None)) };
-        let progress = serde_json::from_value(inexact(state.run)).map_err(|e| Error::corrupt(&path, e))?;
+        let Some((path, state)) = found else {
+            return Ok(RestoredState {
+                state: TrainState { model, optimizer },
+                progress: None,
+                folder: None,
+            });
+        };
+        let progress = serde_json::from_value(decode(state.run)).map_err(|e| Error::corrupt(&path, e))?;
         optimizer.restore(
             state.updates,
             &state.fewer_updates,
@@ -207,37 +241,38 @@ impl SavedRun<'_> {
             &device.clone().inner(),
         )?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
-        tell(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
-        Ok((model, Some((path, progress))))
+        on_event(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
+        let state = TrainState { model, optimizer };
+        Ok(RestoredState { state, progress: Some(progress), folder: Some(path) })
     }
 
     /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
     ///
     /// # Errors
     /// [`Error::Stopped`]; otherwise as [`CheckpointFolder::write`].
-    pub(crate) fn pause<M: Module>(
+    pub(crate) fn pause<M: Module, P: Serialize>(
         &mut self,
         stop: &StopFlag,
         epoch_ends: bool,
-        (step, progress): (u64, &impl Serialize),
-        (model, optimizer): (&M, &AdamW),
-        best: Option<&M>,
+        snapshot: RunSnapshot<'_, M, P>,
     ) -> Result<(), Error> {
-        let (signal, is_due) = (stop.requested(), epoch_ends && self.last.elapsed() >= APART);
+        let RunSnapshot { step, progress, state: TrainState { model, optimizer }, best } = snapshot;
+        let signal = stop.requested();
+        let is_due = epoch_ends && self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL;
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
             let state = TrainerState {
                 step,
                 updates: optimizer.updates(),
                 fewer_updates: optimizer.fewer_updates(),
                 skipped: SkippedSteps::default(),
-                place: None,
-                run: exact(serde_json::to_value(progress).expect("plain data")),
+                loader_position: None,
+                run: encode(serde_json::to_value(progress).expect("plain data")),
             };
             let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
             weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
             let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
             CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?;
-            self.last = Instant::now();
+            self.last_checkpoint = Instant::now();
         }
         match signal {
             Some(signal) => Err(Error::Stopped { signal, step }),
@@ -245,16 +280,16 @@ impl SavedRun<'_> {
         }
     }
 
-    /// Returns the run if it had finished before, and its model if it is the best; `shape` is a model with the same
+    /// Returns the run if it had finished before, with its model if that was saved; `shape` is a model with the same
     /// shapes.
     ///
     /// # Errors
     /// When a file cannot be read or is corrupt.
-    pub(crate) fn finished<O: Objective>(
+    pub(crate) fn finished<T: TaskScoring>(
         &self,
-        shape: &O::Model,
-        tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Option<Before<O>>, Error> {
+        shape: &T::Model,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Option<FinishedRun<T>>, Error> {
         let path = self.folder.path_of(FINISHED);
         if !exists(&path)? {
             return Ok(None);
@@ -264,47 +299,37 @@ impl SavedRun<'_> {
             other => Error::corrupt(&path, other),
         })?;
         let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt(&path, e))?;
-        let saved: FinishedRun<Answered<O>> =
-            serde_json::from_value(inexact(json)).map_err(|e| Error::corrupt(&path, e))?;
+        let saved: FinishedRunFile<PartAnswers<T>> =
+            serde_json::from_value(decode(json)).map_err(|e| Error::corrupt(&path, e))?;
         let best = self.folder.path_of(BEST);
-        let model = match exists(&best)? {
-            false => None,
-            true => {
-                let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
-                if digest_bytes(&bytes) != saved.model {
-                    return Err(Error::corrupt(&best, format!("not the file that {FINISHED} describes")));
-                }
-                let tensors = named_tensors_from_bytes(&bytes, &best)?;
-                Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid())
+        let mut model = None;
+        if exists(&best)? {
+            let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
+            if digest_bytes(&bytes) != saved.model {
+                return Err(Error::corrupt(&best, format!("not the file that {FINISHED} describes")));
             }
-        };
-        tell(FinetuneEvent::Resumed { seed: self.seed, step: None });
-        Ok(Some((saved.report, saved.answers, model)))
+            let tensors = named_tensors_from_bytes(&bytes, &best)?;
+            model = Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid());
+        }
+        on_event(FinetuneEvent::Resumed { seed: self.seed, step: None });
+        Ok(Some(FinishedRun { report: saved.report, answers: saved.answers, model }))
     }
 
-    /// Saves a finished run, unless it is the only one, and removes its checkpoints.
+    /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `is_best` selects
+    /// whether the model itself is saved, or its digest only.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(crate) fn finish<O: Objective>(
-        &self,
-        report: &RunReport,
-        answers: &Answered<O>,
-        model: &O::Model,
-        is_best: bool,
-    ) -> Result<(), Error> {
-        if !self.keeps_finished {
-            return Ok(());
-        }
+    pub(crate) fn finish<T: TaskScoring>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
+        let (true, Some(model)) = (self.keeps_finished, &run.model) else { return Ok(()) };
         self.folder.create()?;
         let bytes = to_safetensors_bytes(model);
         if is_best {
             self.folder.write_bytes(BEST, &bytes)?;
         }
-        let (report, answers) = (report.clone(), answers.clone());
-        let run = FinishedRun { report, answers, model: digest_bytes(&bytes) };
-        let run = exact(serde_json::to_value(run).expect("plain data"));
-        self.folder.write_checksummed(FINISHED, &run)?;
+        let (report, answers) = (run.report.clone(), run.answers.clone());
+        let file = FinishedRunFile { report, answers, model: digest_bytes(&bytes) };
+        self.folder.write_checksummed(FINISHED, &encode(serde_json::to_value(file).expect("plain data")))?;
         self.folder.remove("checkpoints")?;
         Ok(())
     }
@@ -313,8 +338,20 @@ impl SavedRun<'_> {
     ///
     /// # Errors
     /// When the model cannot be removed.
-    pub(crate) fn forget_model(&self) -> Result<(), Error> {
+    pub(crate) fn remove_model(&self) -> Result<(), Error> {
         self.folder.remove(BEST)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_of_earlier_versions_is_read() {
+        let saved = json!({ "step": 7, "losses": [], "history": [], "waited": 2, "best_epoch": 1.0 });
+        let progress: Progress = serde_json::from_value(saved).unwrap();
+        assert_eq!((progress.step, progress.epochs_without_improvement), (7, 2));
     }
 }

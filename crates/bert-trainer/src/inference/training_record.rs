@@ -6,8 +6,8 @@ use std::path::Path;
 use bert_kernels::Compute;
 use serde_json::Value;
 
-use crate::compute::device::KernelChoice;
 use crate::compute::device::DeviceName;
+use crate::compute::device::KernelChoice;
 use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 use crate::run_dir::json_file::{exists, read_json};
@@ -26,18 +26,18 @@ pub struct ModelOptions<'a> {
     pub device: DeviceName,
 }
 
-/// The fine-tuning that produced a model.
-pub(super) struct Trained {
+/// The record of the fine-tuning that produced a model.
+pub(super) struct TrainingRecord {
     /// `report.json`; null for a folder from another program.
     pub(super) report: Value,
 }
 
-impl Trained {
+impl TrainingRecord {
     /// Reads the `report.json` of the fine-tuning that wrote this `model/` folder; other folders have none.
     ///
     /// # Errors
     /// When the report cannot be read.
-    pub(super) fn of(folder: &Path) -> Result<Self, Error> {
+    pub(super) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.with_file_name("report.json");
         let has_report = folder.file_name().is_some_and(|name| name == "model") && exists(&path)?;
         Ok(Self { report: if has_report { read_json(&path)? } else { Value::Null } })
@@ -66,8 +66,9 @@ impl Trained {
     /// # Errors
     /// [`TaskProblem::WrongValue`].
     pub(super) fn check_form(&self, example: &Example) -> Result<(), TaskProblem> {
-        let Some(spec) = self.task().map(Task::spec) else { return Ok(()) };
-        let gives_labels = matches!(spec.kind, Kind::Classification { .. } | Kind::Regression { .. });
+        let Some(task) = self.task() else { return Ok(()) };
+        let spec = task.spec();
+        let gives_labels = matches!(spec.kind, Kind::Classification | Kind::Regression { .. });
         let (found, expected) = match (spec.pair, example.text_b.is_some()) {
             (true, false) if gives_labels => (
                 "missing",

@@ -1,0 +1,318 @@
+//! The bf16 kernel of the feed-forward network: a block of rows goes through all three operations on one thread.
+
+use std::ops::Range;
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use crate::cpu::buffer_pool::scratch;
+use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
+use crate::cpu::row_blocks::add_blocks;
+use crate::fused_op::{Fused, TensorBackend, apply_or};
+use crate::matmul::bf16::{Operand, Packed, PackedBlock};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
+use crate::matmul::packed_weights::{PackedWeights, packed};
+use crate::matmul::{MatmulContext, multiply, run_both};
+use crate::ops::gelu::{forward_rows, value_and_gradient_rows};
+use crate::types::{Gelu, Projection};
+
+/// Number of rows per task of the backward pass.
+const ROWS: usize = 128;
+/// Maximum number of rows per task of the forward pass. Each task reads all weights, so larger tasks read less.
+const MAX_ROWS: usize = 256;
+/// Number of intermediate features that a task computes at a time: 1 KiB of f32 per row, twice in the backward
+/// pass.
+const FEATURES: usize = 256;
+
+pub(crate) fn feed_forward<const D: usize>(
+    (path, cache): (TensorBackend, Option<&PackedWeights>),
+    x: Tensor<D>,
+    Projection { weight, bias }: Projection,
+    second: Tensor<2>,
+    form: Gelu,
+) -> Tensor<D> {
+    let inputs = [x.into(), weight.into(), bias.into(), second.into()];
+    apply_or(FeedForward(form), path, inputs, |operation, inputs| {
+        operation.output(inputs.map(contiguous).each_ref(), cache)
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FeedForward(Gelu);
+
+/// Sizes and weights of one call.
+struct Layer<'a> {
+    input: usize,
+    wide: usize,
+    output: usize,
+    first: &'a [f32],
+    bias: &'a [f32],
+    second: &'a [f32],
+}
+
+impl<'a> Layer<'a> {
+    fn new([x, first, bias, second]: [&'a FlexTensor; 4]) -> Self {
+        Self {
+            input: width(x),
+            wide: width(first),
+            output: width(second),
+            first: slice(first),
+            bias: slice(bias),
+            second: slice(second),
+        }
+    }
+
+    /// Returns the ranges of intermediate features, [`FEATURES`] long except the last.
+    fn parts(&self) -> Vec<Range<usize>> {
+        let starts = (0..self.wide).step_by(FEATURES);
+        starts.map(|start| start..self.wide.min(start + FEATURES)).collect()
+    }
+
+    /// Returns the columns of W1 of a part, `[input, features]`.
+    fn first(&self, part: &Range<usize>) -> Matrix<'a> {
+        Matrix::rows(&self.first[part.start..], self.wide)
+    }
+
+    /// Returns the rows of W2 of a part, `[features, output]`.
+    fn second(&self, part: &Range<usize>) -> Matrix<'a> {
+        Matrix::rows(&self.second[part.start * self.output..], self.output)
+    }
+
+    /// Packs W1, W1' and W2' of a part.
+    fn backward_weights(&self, part: &Range<usize>) -> [Packed; 3] {
+        [
+            right(self.first(part), (self.input, part.len())),
+            right(self.first(part).transposed(), (part.len(), self.input)),
+            right(self.second(part).transposed(), (self.output, part.len())),
+        ]
+    }
+}
+
+fn right(matrix: Matrix, (k, n): (usize, usize)) -> Packed {
+    Packed::whole(Threads::All, Side::Right, matrix, n, k)
+}
+
+/// Computes the product of one task, on one thread.
+fn product<'a>(sizes: Gemm, c: &mut [f32], add: bool, a: impl Into<Operand<'a>>, b: &'a Packed) {
+    multiply(MatmulContext::bf16(Threads::One), sizes, MatrixMut::new(c, sizes.n), add, a, b);
+}
+
+/// Computes the gradient of a weight, a sum over all rows, if it is wanted.
+fn sum_over_rows(threads: Threads, sizes: Gemm, c: &mut Option<Vec<f32>>, a: &Packed, b: &Packed) {
+    if let Some(c) = c {
+        multiply(MatmulContext::bf16(threads), sizes, MatrixMut::new(c, sizes.n), false, a, b);
+    }
+}
+
+impl FeedForward {
+    fn output(self, inputs: [&FlexTensor; 4], cache: Option<&PackedWeights>) -> FlexTensor {
+        let layer = Layer::new(inputs);
+        let Layer { input, output, .. } = layer;
+        let parts = layer.parts();
+        // All parts of W1 and W2, packed as right factors.
+        let firsts = packed(cache, inputs[1], || {
+            parts.iter().map(|part| right(layer.first(part), (input, part.len()))).collect()
+        });
+        let seconds = packed(cache, inputs[3], || {
+            parts.iter().map(|part| right(layer.second(part), (part.len(), output))).collect()
+        });
+        let x = slice(inputs[0]);
+        let all_rows = x.len() / input;
+        let mut y = buffer(all_rows * output);
+        let rows =
+            (all_rows / (2 * rayon::current_num_threads())).clamp(ROWS, MAX_ROWS).next_multiple_of(ROWS);
+        y.par_chunks_mut(rows * output).zip(x.par_chunks(rows * input)).for_each(|(y, x)| {
+            let rows = x.len() / input;
+            let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, input), rows, input);
+            let mut z = scratch(rows * FEATURES);
+            for (i, ((part, first), second)) in parts.iter().zip(&*firsts).zip(&*seconds).enumerate() {
+                let features = part.len();
+                let z = &mut z[..rows * features];
+                product(Gemm { m: rows, n: features, k: input }, z, false, &x, first);
+                forward_rows(self.0, &layer.bias[part.clone()], z);
+                let sizes = Gemm { m: rows, n: output, k: features };
+                product(sizes, y, i > 0, Matrix::rows(z, features), second);
+            }
+        });
+        let mut shape = inputs[0].layout().shape().clone();
+        let last = shape.num_dims() - 1;
+        shape[last] = output;
+        tensor(y, shape)
+    }
+}
+
+impl Fused<4> for FeedForward {
+    type Saved = [FlexTensor; 4];
+
+    fn forward(&self, inputs: [FlexTensor; 4]) -> (FlexTensor, Self::Saved) {
+        let inputs = inputs.map(contiguous);
+        (self.output(inputs.each_ref(), None), inputs)
+    }
+
+    fn backward(
+        self,
+        inputs: Self::Saved,
+        gradient: FlexTensor,
+        wanted: [bool; 4],
+    ) -> [Option<FlexTensor>; 4] {
+        let gradient = contiguous(gradient);
+        let layer = Layer::new(inputs.each_ref());
+        let Layer { input, wide, output, .. } = layer;
+        let parts = layer.parts();
+        let weights = parts.iter().map(|part| layer.backward_weights(part)).collect();
+        let pass = BackwardPass {
+            form: self.0,
+            parts,
+            weights,
+            x_wanted: wanted[0],
+            weights_wanted: wanted[1] || wanted[3],
+            layer,
+        };
+        let (x, dy) = (slice(&inputs[0]), slice(&gradient));
+        let rows = x.len() / input;
+        let mut dx = buffer(x.len());
+        let mut sums = vec![0.0; rows.div_ceil(ROWS) * wide];
+        // Factors of the sums over all rows.
+        let mut left_x = Packed::new(Side::Left, input, rows, ROWS);
+        let mut left_activated = Packed::new(Side::Left, wide, rows, ROWS);
+        let mut right_dz = Packed::new(Side::Right, wide, rows, ROWS);
+        let mut right_dy = Packed::new(Side::Right, output, rows, ROWS);
+        let [all_x, all_activated, all_dz, all_dy] =
+            [&mut left_x, &mut left_activated, &mut right_dz, &mut right_dy].map(Packed::k_blocks_mut);
+        dx.par_chunks_mut(ROWS * input)
+            .zip(x.par_chunks(ROWS * input))
+            .zip(dy.par_chunks(ROWS * output))
+            .zip(sums.par_chunks_mut(wide))
+            .zip(all_x.zip(all_activated))
+            .zip(all_dz.zip(all_dy))
+            .for_each(|(((((dx, x), dy), sums), (packed_x, activated)), (dz, packed_dy))| {
+                let outputs = BlockOutputs { dx, sums, x: packed_x, activated, dz, dy: packed_dy };
+                pass.block(x, dy, outputs);
+            });
+        let mut d_first = wanted[1].then(|| buffer(input * wide));
+        let mut d_second = wanted[3].then(|| buffer(wide * output));
+        let first_sizes = Gemm { m: input, n: wide, k: rows };
+        let second_sizes = Gemm { m: wide, n: output, k: rows };
+        run_both(
+            |threads| sum_over_rows(threads, first_sizes, &mut d_first, &left_x, &right_dz),
+            |threads| sum_over_rows(threads, second_sizes, &mut d_second, &left_activated, &right_dy),
+        );
+        [
+            wanted[0].then(|| tensor(dx, inputs[0].layout().shape().clone())),
+            d_first.map(|values| tensor(values, [input, wide])),
+            wanted[2].then(|| tensor(add_blocks(&sums, wide), [wide])),
+            d_second.map(|values| tensor(values, [wide, output])),
+        ]
+    }
+}
+
+/// The inputs that all blocks of the backward pass share.
+struct BackwardPass<'a> {
+    form: Gelu,
+    layer: Layer<'a>,
+    parts: Vec<Range<usize>>,
+    /// W1, W1' and W2' of each part.
+    weights: Vec<[Packed; 3]>,
+    x_wanted: bool,
+    weights_wanted: bool,
+}
+
+/// The results of a block of rows.
+struct BlockOutputs<'a> {
+    dx: &'a mut [f32],
+    /// The sum of dz.
+    sums: &'a mut [f32],
+    /// Factors of the weights' gradients.
+    x: PackedBlock<'a>,
+    activated: PackedBlock<'a>,
+    dz: PackedBlock<'a>,
+    dy: PackedBlock<'a>,
+}
+
+impl BackwardPass<'_> {
+    /// Computes a block of rows, from its x and dy.
+    fn block(&self, x: &[f32], dy: &[f32], mut outputs: BlockOutputs) {
+        let Layer { input, output, bias, .. } = self.layer;
+        let rows = x.len() / input;
+        let (x, dy) = (Matrix::rows(x, input), Matrix::rows(dy, output));
+        if self.weights_wanted {
+            outputs.x.fill(x.transposed(), 0..input, rows);
+            outputs.dy.fill(dy, 0..output, rows);
+        }
+        let x = Packed::whole(Threads::One, Side::Left, x, rows, input);
+        let dy = Packed::whole(Threads::One, Side::Left, dy, rows, output);
+        let (mut z, mut dz) = (scratch(rows * FEATURES), scratch(rows * FEATURES));
+        for (i, (part, weights)) in self.parts.iter().zip(&self.weights).enumerate() {
+            let [first, first_transposed, second_transposed] = weights;
+            let features = part.len();
+            let (z, dz) = (&mut z[..rows * features], &mut dz[..rows * features]);
+            product(Gemm { m: rows, n: features, k: input }, z, false, &x, first);
+            product(Gemm { m: rows, n: features, k: output }, dz, false, &dy, second_transposed);
+            value_and_gradient_rows(self.form, &bias[part.clone()], z, dz, &mut outputs.sums[part.clone()]);
+            let (z, dz) = (Matrix::rows(z, features), Matrix::rows(dz, features));
+            if self.x_wanted {
+                product(Gemm { m: rows, n: input, k: features }, outputs.dx, i > 0, dz, first_transposed);
+            }
+            if self.weights_wanted {
+                outputs.activated.fill(z.transposed(), part.clone(), rows);
+                outputs.dz.fill(dz, part.clone(), rows);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution, Tensor};
+
+    use super::*;
+    use crate::fused_op::{fused_path, tensor_backend};
+    use crate::ops::dense;
+    use crate::ops::gelu::bias_gelu;
+    use crate::{Compute, Precision};
+
+    #[test]
+    #[ignore = "needs AVX-512 BF16"]
+    fn bf16_bits_equal_the_three_operations() {
+        assert!(crate::has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
+        let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
+        let device = Device::flex().autodiff();
+        for (rows, input, wide, output) in
+            [(1, 1, 1, 1), (3, 8, 40, 5), (130, 33, 70, 32), (300, 64, 1100, 48)]
+        {
+            for form in [Gelu::Erf, Gelu::Tanh] {
+                let normal = Distribution::Normal(0.0, 0.3);
+                let matrix = |shape: [usize; 2]| Tensor::<2>::random(shape, normal, &device).require_grad();
+                let (x, first, second) =
+                    (matrix([rows, input]), matrix([input, wide]), matrix([wide, output]));
+                let bias = Tensor::<1>::random([wide], normal, &device).require_grad();
+                let weights = matrix([rows, output]).detach();
+                let backends = [
+                    tensor_backend(&x),
+                    tensor_backend(&first),
+                    tensor_backend(&bias),
+                    tensor_backend(&second),
+                ];
+                let path = fused_path(compute, &backends).expect("a fused path");
+                let projection = Projection { weight: first.clone(), bias: bias.clone() };
+                let at_once = feed_forward((path, None), x.clone(), projection, second.clone(), form);
+                let wide = dense::product(compute, x.clone(), first.clone());
+                let apart =
+                    dense::product(compute, bias_gelu(compute, wide, bias.clone(), form), second.clone());
+                at_once.clone().into_data().assert_eq(&apart.clone().into_data(), true);
+                let slopes = [at_once, apart].map(|y| {
+                    let gradients = (y * weights.clone()).sum().backward();
+                    let of = |x: &Tensor<2>| x.grad(&gradients).expect("a gradient").into_data();
+                    let bias = bias.grad(&gradients).expect("a gradient").into_data();
+                    ([&x, &first, &second].map(of), bias)
+                });
+                for (at_once, apart) in slopes[0].0.iter().zip(&slopes[1].0) {
+                    at_once.assert_eq(apart, true);
+                }
+                let tolerance = burn::tensor::Tolerance::<f32>::relative(1e-4).set_absolute(1e-4);
+                slopes[0].1.assert_approx_eq(&slopes[1].1, tolerance);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The feed-forward network of a layer without its last bias: `y = gelu(x W1 + b1) W2`.
+//!
+//! This is section 3.3 of "Attention is all you need" with GELU. In f32 it runs the three operations
+//! [`mod@super::dense`], [`mod@super::gelu`] and [`mod@super::dense`] again, with their intermediate results in memory.
+//! In bf16 products are so fast that memory traffic and the packing of factors cost as much. So one thread takes a few
+//! rows through all three, a few hundred intermediate features at a time, which stay in its L2 cache. Nothing is saved:
+//! the backward pass recomputes `z = x W1 + b1`, and then computes `dz = (dy W2') gelu'(z)`, `dx = dz W1'`, `dW1 = x'
+//! dz`, `db1 = sum(dz)`, `dW2 = gelu(z)' dy`. For the sums over all rows, z and dz are stored in bf16, already packed.
+//!
+//! Both ways give the same bits in bf16, except for `db1`, whose terms are added in a different order.
+
+mod bf16_blocks;
+
+use burn::tensor::{Tensor, assert_shape};
+
+use crate::compute::Precision;
+use crate::fused_op::{fused_path, tensor_backend};
+use crate::matmul::packed_weights::KernelContext;
+use crate::ops::dense;
+use crate::ops::gelu::bias_gelu;
+use crate::types::{Gelu, Projection};
+
+/// Returns `gelu(x W1 + b1) W2`.
+///
+/// # Shapes
+///
+/// - x: `[.., d_input]`
+/// - first: `[d_input, d_intermediate]` and `[d_intermediate]`
+/// - second: `[d_intermediate, d_output]`
+/// - output: `[.., d_output]`
+pub fn feed_forward<'a, const D: usize>(
+    ctx: impl Into<KernelContext<'a>>,
+    x: Tensor<D>,
+    first: Projection,
+    second: Tensor<2>,
+    form: Gelu,
+) -> Tensor<D> {
+    let ctx = ctx.into();
+    let [input, intermediate] = first.weight.dims();
+    assert_eq!(x.dims()[D - 1], input, "the width of x");
+    assert_shape!(first.bias, [intermediate]);
+    assert_shape!(second, [intermediate, _]);
+    let backends = [
+        tensor_backend(&x),
+        tensor_backend(&first.weight),
+        tensor_backend(&first.bias),
+        tensor_backend(&second),
+    ];
+    if ctx.compute.precision == Precision::Bf16
+        && let Some(path) = fused_path(ctx.compute, &backends)
+    {
+        return bf16_blocks::feed_forward((path, ctx.packed), x, first, second, form);
+    }
+    let wide = bias_gelu(ctx.compute, dense::product(ctx, x, first.weight), first.bias, form);
+    dense::product(ctx, wide, second)
+}

@@ -1,0 +1,286 @@
+//! The bf16 kernel of self-attention: one thread projects one row of the batch and computes its attention.
+
+use burn::backend::flex::FlexTensor;
+use rayon::prelude::*;
+
+use crate::cpu::buffer_pool::scratch;
+use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor};
+use crate::cpu::row_blocks::{add_bias, add_blocks, add_rows};
+use crate::fused_op::Fused;
+use crate::matmul::bf16::{Operand, Packed, PackedBlock};
+use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
+use crate::matmul::packed_weights::{PackedWeights, packed};
+use crate::matmul::{MatmulContext, multiply};
+use crate::ops::attention::{Attention, BatchRow, RowScratch, Sizes, SoftmaxStatistics};
+
+#[derive(Clone, Debug)]
+pub(crate) struct SelfAttention(pub(crate) Attention);
+
+fn right(matrix: Matrix, hidden: usize) -> Packed {
+    Packed::whole(Threads::All, Side::Right, matrix, hidden, hidden)
+}
+
+/// Projects one row of the batch after another.
+struct Projector<'a> {
+    threads: Threads,
+    sizes: Sizes,
+    weights: [&'a Packed; 3],
+    biases: [&'a [f32]; 3],
+}
+
+impl Projector<'_> {
+    /// Computes a product of one row of the batch, `[seq, hidden]` times `[hidden, hidden]`.
+    fn product<'a>(&self, c: &mut [f32], add: bool, a: impl Into<Operand<'a>>, b: &'a Packed) {
+        let Sizes { seq, hidden, .. } = self.sizes;
+        let sizes = Gemm { m: seq, n: hidden, k: hidden };
+        multiply(MatmulContext::bf16(self.threads), sizes, MatrixMut::new(c, hidden), add, a, b);
+    }
+
+    /// Computes the queries, keys and values of a row of the batch, `[3, seq, hidden]`.
+    fn project(&self, x: &[f32], projected: &mut [f32]) {
+        let Sizes { seq, hidden, .. } = self.sizes;
+        let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
+        let rows = projected.chunks_exact_mut(seq * hidden);
+        for ((y, weight), bias) in rows.zip(self.weights).zip(self.biases) {
+            self.product(y, false, &x, weight);
+            add_bias(y, bias);
+        }
+    }
+}
+
+fn thirds(all: &[f32]) -> [&[f32]; 3] {
+    let part = all.len() / 3;
+    std::array::from_fn(|i| &all[i * part..(i + 1) * part])
+}
+
+impl SelfAttention {
+    /// Returns the threads of the products of one row of the batch.
+    fn threads(&self, seq: usize) -> Threads {
+        if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One }
+    }
+
+    /// Returns the contexts, and the statistics of each row of scores.
+    pub(crate) fn contexts(
+        &self,
+        inputs: &[FlexTensor; 7],
+        cache: Option<&PackedWeights>,
+    ) -> (FlexTensor, Vec<SoftmaxStatistics>) {
+        let [x, _, _, _, bq, bk, bv] = inputs.each_ref().map(slice);
+        let shape = inputs[0].layout().shape().clone();
+        let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+        let weights: [_; 3] = std::array::from_fn(|i| {
+            let weight = &inputs[1 + i];
+            packed(cache, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
+        });
+        let weights = weights.each_ref().map(|parts| &parts[0]);
+        let projector = Projector { threads: self.threads(seq), sizes, weights, biases: [bq, bk, bv] };
+        let mut context = buffer(x.len());
+        let mut statistics = self.0.statistics(shape[0], seq);
+        let chunk = seq * hidden;
+        context
+            .par_chunks_mut(chunk)
+            .zip(x.par_chunks(chunk))
+            .zip(statistics.par_chunks_mut(self.0.heads * seq))
+            .enumerate()
+            .for_each_init(
+                || (RowScratch::new(seq), scratch(3 * chunk)),
+                |(scratch, projected), (batch, ((context, x), statistics))| {
+                    projector.project(x, projected);
+                    let row = BatchRow { batch, sizes, qkv: thirds(projected) };
+                    self.0.row_forward(row, statistics, context, scratch);
+                },
+            );
+        (tensor(context, shape), statistics)
+    }
+}
+
+impl Fused<7> for SelfAttention {
+    /// The inputs, and the statistics of each row of scores.
+    type Saved = ([FlexTensor; 7], Vec<SoftmaxStatistics>);
+
+    fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
+        let inputs = inputs.map(contiguous);
+        let (context, statistics) = self.contexts(&inputs, None);
+        (context, (inputs, statistics))
+    }
+
+    fn backward(
+        self,
+        (inputs, statistics): Self::Saved,
+        gradient: FlexTensor,
+        wanted: [bool; 7],
+    ) -> [Option<FlexTensor>; 7] {
+        let gradient = contiguous(gradient);
+        let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
+        let shape = inputs[0].layout().shape().clone();
+        let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+        let (tokens, chunk) = (shape[0] * seq, seq * hidden);
+        let matrices = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
+        let weights = matrices.map(|weight| right(weight, hidden));
+        let weights = weights.each_ref();
+        let pass = BackwardPass {
+            attention: &self.0,
+            projector: Projector { threads: self.threads(seq), sizes, weights, biases: [bq, bk, bv] },
+            transposed: matrices.map(|weight| right(weight.transposed(), hidden)),
+            x_wanted: wanted[0],
+            weights_wanted: wanted[1..4].contains(&true),
+        };
+        let mut dx = buffer(x.len());
+        let mut sums = vec![0.0; shape[0] * 3 * hidden];
+        // Packed factors of the weight gradients, which sum over all tokens.
+        let mut left = Packed::new(Side::Left, hidden, tokens, seq);
+        let mut rights: [Packed; 3] = std::array::from_fn(|_| Packed::new(Side::Right, hidden, tokens, seq));
+        let [all_q, all_k, all_v] = rights.each_mut().map(Packed::k_blocks_mut);
+        dx.par_chunks_mut(chunk)
+            .zip(x.par_chunks(chunk))
+            .zip(slice(&gradient).par_chunks(chunk))
+            .zip(statistics.par_chunks(self.0.heads * seq))
+            .zip(sums.par_chunks_mut(3 * hidden))
+            .zip(left.k_blocks_mut())
+            .zip(all_q.zip(all_k).zip(all_v))
+            .enumerate()
+            .for_each_init(
+                || (RowScratch::new(seq), scratch(3 * chunk), scratch(3 * chunk)),
+                |(scratch, projected, gradients), (batch, row)| {
+                    let ((((((dx, x), gradient), statistics), sums), left), ((q, k), v)) = row;
+                    let input = RowInput { batch, x, gradient, statistics };
+                    let output = RowOutput { dx, sums, left, rights: [q, k, v] };
+                    pass.row(input, output, projected, gradients, scratch);
+                },
+            );
+        let [dq, dk, dv] = std::array::from_fn(|i| {
+            wanted[1 + i].then(|| {
+                let mut weight = buffer(hidden * hidden);
+                let (sizes, c) =
+                    (Gemm { m: hidden, n: hidden, k: tokens }, MatrixMut::new(&mut weight, hidden));
+                multiply(MatmulContext::bf16(Threads::All), sizes, c, false, &left, &rights[i]);
+                tensor(weight, [hidden, hidden])
+            })
+        });
+        let sums = add_blocks(&sums, 3 * hidden);
+        let [bq, bk, bv] = std::array::from_fn(|i| {
+            let sum = sums[i * hidden..(i + 1) * hidden].to_vec();
+            wanted[4 + i].then(|| tensor(sum, [hidden]))
+        });
+        [wanted[0].then(|| tensor(dx, shape)), dq, dk, dv, bq, bk, bv]
+    }
+}
+
+/// The inputs that all rows of the backward pass share.
+struct BackwardPass<'a> {
+    attention: &'a Attention,
+    projector: Projector<'a>,
+    /// The transposed weights.
+    transposed: [Packed; 3],
+    x_wanted: bool,
+    weights_wanted: bool,
+}
+
+/// One row of the batch in the backward pass.
+struct RowInput<'a> {
+    batch: usize,
+    x: &'a [f32],
+    /// The gradient of the context.
+    gradient: &'a [f32],
+    statistics: &'a [SoftmaxStatistics],
+}
+
+/// The results of one row of the batch.
+struct RowOutput<'a> {
+    dx: &'a mut [f32],
+    /// The sums of the gradients of queries, keys and values.
+    sums: &'a mut [f32],
+    /// Factors of the weights' gradients: x, and the gradients of queries, keys and values.
+    left: PackedBlock<'a>,
+    rights: [PackedBlock<'a>; 3],
+}
+
+impl BackwardPass<'_> {
+    /// Computes one row of the batch. `projected` and `gradients` are scratch buffers, `[3, seq, hidden]`.
+    fn row(
+        &self,
+        input: RowInput,
+        mut output: RowOutput,
+        projected: &mut [f32],
+        gradients: &mut [f32],
+        scratch: &mut RowScratch,
+    ) {
+        let sizes @ Sizes { seq, hidden, .. } = self.projector.sizes;
+        self.projector.project(input.x, projected);
+        let row = BatchRow { batch: input.batch, sizes, qkv: thirds(projected) };
+        let chunk = seq * hidden;
+        let outputs = gradients
+            .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
+            .expect("three parts");
+        self.attention.row_backward(row, input.statistics, input.gradient, outputs, scratch);
+        for (gradient, sum) in thirds(gradients).into_iter().zip(output.sums.chunks_exact_mut(hidden)) {
+            add_rows(gradient, sum);
+        }
+        let gradients = thirds(gradients).map(|gradient| Matrix::rows(gradient, hidden));
+        if self.x_wanted {
+            for (i, (gradient, weight)) in gradients.into_iter().zip(&self.transposed).enumerate() {
+                self.projector.product(output.dx, i > 0, gradient, weight);
+            }
+        }
+        if self.weights_wanted {
+            output.left.fill(Matrix::rows(input.x, hidden).transposed(), 0..hidden, seq);
+            for (gradient, right) in gradients.into_iter().zip(&mut output.rights) {
+                right.fill(gradient, 0..hidden, seq);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution, Tensor, Tolerance};
+
+    use super::*;
+    use crate::fused_op::{Input, apply, fused_path, tensor_backend};
+    use crate::{Compute, Dropout, Precision};
+
+    /// Tokens of the batch are summed 32 at a time, so the bits are equal where rows are multiples of that.
+    #[test]
+    #[ignore = "needs AVX-512 BF16"]
+    fn bf16_rows_equal_the_whole_batch() {
+        assert!(crate::has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
+        let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
+        let device = Device::flex().autodiff();
+        for (batch, seq, heads, head) in [(1, 1, 1, 1), (3, 32, 2, 16), (2, 45, 3, 11), (2, 96, 4, 64)] {
+            let hidden = heads * head;
+            let normal = Distribution::Normal(0.0, 0.3);
+            let matrix = || Tensor::<2>::random([hidden, hidden], normal, &device).require_grad();
+            let vector = || Tensor::<1>::random([hidden], normal, &device).require_grad();
+            let x = Tensor::<3>::random([batch, seq, hidden], normal, &device).require_grad();
+            let outer = Tensor::<3>::random([batch, seq, hidden], normal, &device);
+            let weights = [matrix(), matrix(), matrix()];
+            let biases = [vector(), vector(), vector()];
+            let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
+            let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
+            let bias = contiguous(Input::from(mask).into_flex());
+            let precision = Precision::Bf16;
+            let attention = Attention { bias, heads, scale: 0.3, dropout: Dropout::new(5, 0.1), precision };
+            let inputs = || -> [Input; 7] {
+                let [wq, wk, wv] = weights.clone().map(Input::from);
+                let [bq, bk, bv] = biases.clone().map(Input::from);
+                [x.clone().into(), wq, wk, wv, bq, bk, bv]
+            };
+            let by_row: Tensor<3> = apply(SelfAttention(attention.clone()), path, inputs());
+            let at_once: Tensor<3> = apply(super::super::SelfAttention(attention), path, inputs());
+            by_row.clone().into_data().assert_eq(&at_once.clone().into_data(), true);
+            let [by_row, at_once] = [by_row, at_once].map(|y| {
+                let gradients = (y * outer.clone()).sum().backward();
+                let mut all = vec![x.grad(&gradients).expect("a gradient").into_data()];
+                all.extend(weights.each_ref().map(|w| w.grad(&gradients).expect("a gradient").into_data()));
+                all.extend(biases.each_ref().map(|b| b.grad(&gradients).expect("a gradient").into_data()));
+                all
+            });
+            for (i, (by_row, at_once)) in by_row.iter().zip(&at_once).enumerate() {
+                if i == 0 || seq % 32 == 0 && i < 4 {
+                    by_row.assert_eq(at_once, true);
+                }
+                by_row.assert_approx_eq(at_once, Tolerance::<f32>::relative(1e-4).set_absolute(1e-4));
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Creates the tasks of custom tables.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::catalog;
+use crate::error::TaskError;
+use crate::task::metric::Metric;
+use crate::task::spec::{Kind, TaskSpec};
+use crate::task::{TableDescription, TableTask, Task};
+
+impl Task {
+    /// Returns the task of a table.
+    ///
+    /// # Errors
+    /// [`TaskError::TableColumns`] when the columns are set but are not two or three different ones.
+    pub fn table(description: TableDescription) -> Result<Self, TaskError> {
+        TableTask::new(description).map(|table| Task::Table(Arc::new(table)))
+    }
+}
+
+impl TableTask {
+    fn new(description: TableDescription) -> Result<Self, TaskError> {
+        let distinct: BTreeSet<&String> = description.columns.iter().collect();
+        if !matches!(description.columns.len(), 0 | 2 | 3)
+            || distinct.len() != description.columns.len()
+            || description.columns.iter().any(String::is_empty)
+        {
+            return Err(TaskError::TableColumns(description.columns));
+        }
+        let (pair, test_has_labels) = (description.columns.len() == 3, description.test_has_labels);
+        let common = TaskSpec { pair, test_has_labels, ..catalog::TABLE };
+        let spec = match description.range {
+            Some((min, max)) => TaskSpec {
+                kind: Kind::Regression { min, max },
+                metrics: &[Metric::Pearson, Metric::Spearman, Metric::Rmse, Metric::Mae],
+                primary: Metric::Pearson,
+                ..common
+            },
+            None => common,
+        };
+        Ok(Self { description, spec })
+    }
+}

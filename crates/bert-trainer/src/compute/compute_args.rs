@@ -1,0 +1,86 @@
+//! The flags for the device, the kernels and the precision.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "cli")]
+use crate::compute::device::DEVICE_HELP;
+use crate::compute::device::{DeviceName, KernelChoice};
+use crate::compute::precision::PrecisionChoice;
+use crate::error::Error;
+
+/// Defines setters of a configuration for the fields of one of its parts.
+macro_rules! part_setters {
+    ($config:ty, $part:ident: $($setter:ident($field:ident: $type:ty)),+) => {
+        impl $config {
+            $(
+                #[doc = concat!("Sets `", stringify!($part), ".", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $setter(mut self, $field: $type) -> Self {
+                    self.$part.$field = $field.into();
+                    self
+                }
+            )+
+        }
+    };
+}
+pub(crate) use part_setters;
+
+/// Defines setters of a configuration for the fields of its part `compute`.
+macro_rules! compute_setters {
+    ($config:ty) => {
+        $crate::compute::compute_args::part_setters!(
+            $config,
+            compute: with_device(device: $crate::compute::device::DeviceName),
+            with_kernels(kernels: $crate::compute::device::KernelChoice),
+            with_precision(precision: $crate::compute::precision::PrecisionChoice)
+        );
+    };
+}
+pub(crate) use compute_setters;
+
+/// Device, kernels and precision of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Compute"))]
+#[setters(prefix = "with_", strip_option)]
+#[serde(default)]
+pub struct ComputeArgs {
+    /// Compute device; see `DEVICE_HELP`.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "DEVICE", default_value_t = Self::default().device, help = DEVICE_HELP)
+    )]
+    pub device: DeviceName,
+
+    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().kernels)
+    )]
+    pub kernels: KernelChoice,
+
+    /// Precision of matrix products, f32 or bf16; the rest is f32 [default: bf16 on CUDA, f32 on a CPU].
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
+    pub precision: Option<PrecisionChoice>,
+}
+
+impl Default for ComputeArgs {
+    fn default() -> Self {
+        Self { device: DeviceName::Flex, kernels: KernelChoice::Fused, precision: None }
+    }
+}
+
+impl ComputeArgs {
+    /// Returns the precision of matrix products, or the device's default.
+    pub(crate) fn precision(&self) -> PrecisionChoice {
+        PrecisionChoice::or_default(self.precision, self.device)
+    }
+
+    /// Returns the precision of matrix products, if the device and the kernels have it.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub(crate) fn checked_precision(&self) -> Result<PrecisionChoice, Error> {
+        let precision = self.precision();
+        precision.check(self.device, self.kernels).map(|()| precision)
+    }
+}

@@ -1,0 +1,66 @@
+//! The model of token classification.
+
+use bert_model::{BertConfig, BertForTokenClassification, BertInput, Mode, token_loss};
+use burn::tensor::{Int, Tensor};
+
+use crate::finetune::data::TaskData;
+use crate::finetune::data::token_classification::{SentenceSet, TokenClassification};
+use crate::finetune::model::token_outputs::{TokenBatch, TokenModel};
+use crate::finetune::model::{MicroBatch, TaskModel};
+
+impl TokenModel for BertForTokenClassification {
+    type Logits = Tensor<3>;
+
+    fn logits(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        self.forward(input, mode)
+    }
+
+    fn logits_of_frozen_encoder(&self, input: BertInput, mode: Mode) -> Tensor<3> {
+        self.forward_frozen(input, mode)
+    }
+
+    fn cross_entropy(logits: Tensor<3>, [positions, tags]: [Tensor<1, Int>; 2], count: f64) -> Tensor<1> {
+        token_loss(logits, positions, tags, count)
+    }
+}
+
+impl TaskModel for TokenClassification<'_> {
+    type Model = BertForTokenClassification;
+    /// Sentences, with the positions and numbers of their words' tags.
+    type Batch = TokenBatch;
+
+    fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
+        checkpoint.with_labels(&self.names)
+    }
+
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<TokenBatch> {
+        let SentenceSet { sentences, encoded } = &self.sets().train;
+        let padded = encoded.batch(items, encoded.padded_length(whole));
+        let (mut positions, mut tags) = (Vec::new(), Vec::new());
+        for (row, &item) in items.iter().enumerate() {
+            for (position, tag) in encoded.first_pieces(item).iter().zip(&sentences[item].tags) {
+                let number = self.names.iter().position(|name| name == tag).expect("a tag of train");
+                positions.push((row * padded.seq_length + position) as i32);
+                tags.push(number as i32);
+            }
+        }
+        let targets = tags.len();
+        MicroBatch { batch: TokenBatch { padded, targets: [positions, tags] }, targets }
+    }
+
+    fn loss(
+        &self,
+        model: &BertForTokenClassification,
+        _frozen: Option<&Tensor<2>>,
+        batch: &TokenBatch,
+        targets: usize,
+        mode: Mode,
+    ) -> Tensor<1> {
+        model.batch_loss(self.setup(), batch, targets, mode)
+    }
+
+    /// Loss of a uniform distribution over the tags.
+    fn uniform_loss(&self) -> f64 {
+        (self.names.len() as f64).ln()
+    }
+}

@@ -1,0 +1,76 @@
+//! The inputs of every task: the configuration and the opened checkpoint with its tokenizer, device and kernels.
+
+use std::path::PathBuf;
+
+use bert_kernels::Compute;
+use bert_model::BertConfig;
+use burn::tensor::Device;
+
+use crate::compute::precision::PrecisionChoice;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::Error;
+use crate::finetune::config::FinetuneConfig;
+use crate::finetune::events::FinetuneEvent;
+use crate::run_dir::builtin_model;
+use crate::run_dir::model_folder::resolve_model_folder;
+
+/// The inputs of every task.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    /// The configuration; in a grid, valid for all cells except learning rate, batch size and epochs.
+    pub(crate) config: &'a FinetuneConfig,
+    /// The checkpoint.
+    pub(crate) checkpoint: &'a BaseCheckpoint,
+    /// Maximum sequence length.
+    pub(crate) max_seq_length: usize,
+}
+
+/// The checkpoint that every run starts from.
+pub(crate) struct BaseCheckpoint {
+    /// Its folder.
+    pub(crate) folder: PathBuf,
+    /// Its name in reports and adapters: the folder, or the name of the built-in model.
+    pub(crate) name: PathBuf,
+    /// The model's configuration.
+    pub(crate) model_config: BertConfig,
+    /// The tokenizer and the vocabulary.
+    pub(crate) tokenizer: ModelTokenizer,
+    /// The device, with autodiff.
+    pub(crate) device: Device,
+    /// Kernels and precision.
+    pub(crate) compute: Compute,
+    /// Remarks on the labels of a table, for the report.
+    pub(crate) notes: Vec<String>,
+}
+
+impl BaseCheckpoint {
+    /// Opens the device and the checkpoint of a configuration for sequences of up to `max_length` tokens.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened; [`Error::Mismatch`] when the model does not support this length.
+    pub(crate) fn open(
+        config: &FinetuneConfig,
+        precision: PrecisionChoice,
+        max_length: usize,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Self, Error> {
+        let device = config.compute.device.open()?.autodiff();
+        let folder = resolve_model_folder(&config.checkpoint, &mut |error| {
+            on_event(FinetuneEvent::Warning(error.to_string()));
+        })?;
+        let name = match builtin_model::is_meant(&config.checkpoint) {
+            true => config.checkpoint.clone(),
+            false => folder.clone(),
+        };
+        let tokenizer = ModelTokenizer::open(&folder)?;
+        let model_config = BertConfig::read(folder.join("config.json"))?;
+        tokenizer.check_fits(&model_config, max_length)?;
+        let compute = precision.with(config.compute.kernels);
+        Ok(Self { folder, name, model_config, tokenizer, device, compute, notes: Vec::new() })
+    }
+
+    /// Returns the device without autodiff.
+    pub(crate) fn inference_device(&self) -> Device {
+        self.device.clone().inner()
+    }
+}

@@ -1,0 +1,100 @@
+//! Opens the inputs of a run and checks that they match: device, data, the model's configuration and memory.
+
+use std::path::PathBuf;
+
+use bert_data::{DataSet, Manifest, Nsp};
+use bert_model::{BertConfig, BertForPreTraining};
+use burn::tensor::Device;
+
+use super::estimate::check_memory;
+use super::events::PretrainEvent;
+use crate::compute::stop_flag::StopFlag;
+use crate::data_loader::{DataLoader, LoaderPosition};
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::Error;
+use crate::evaluation::{Evaluation, evaluate_unless_stopped};
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::starting_point::StartingPoint;
+use crate::training::adamw::AdamW;
+
+/// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
+pub(super) struct RunInputs<'a> {
+    pub(super) config: &'a PretrainConfig,
+    /// With autodiff.
+    pub(super) device: Device,
+    pub(super) data: DataSet,
+    pub(super) eval_loader: Option<DataLoader>,
+    pub(super) start: StartingPoint,
+    /// Estimated memory of a step in bytes, if available.
+    pub(super) memory: Option<u64>,
+}
+
+impl<'a> RunInputs<'a> {
+    /// Opens the device, the data and the model's configuration.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
+    pub(super) fn open(
+        config: &'a PretrainConfig,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Self, Error> {
+        let device = config.compute.device.open()?.autodiff();
+        let data = config.open_data(&config.data)?;
+        let loader = DataLoader::new(data.clone(), config.seed)?;
+        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
+        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
+        let start = StartingPoint::resolve(config, &loader, on_event)?;
+        if let Some(eval) = &eval_loader {
+            eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(&data)))?;
+        }
+        let memory = check_memory(config, &start.config, data.manifest(), on_event)?;
+        Ok(Self { config, device, data, eval_loader, start, memory })
+    }
+
+    /// Returns the model's configuration.
+    pub(super) fn model_config(&self) -> &BertConfig {
+        &self.start.config
+    }
+
+    /// Returns the manifest of the training data.
+    pub(super) fn manifest(&self) -> &Manifest {
+        self.data.manifest()
+    }
+
+    /// Returns whether the next-sentence labels are meaningful.
+    pub(super) fn has_next_sentence(&self) -> bool {
+        self.manifest().config.nsp != Nsp::Off
+    }
+
+    /// Returns a loader of the training data that starts at a position.
+    pub(super) fn loader(&self, position: Option<LoaderPosition>) -> Result<DataLoader, Error> {
+        let loader = DataLoader::new(self.data.clone(), self.config.seed)?;
+        let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
+        Ok(loader.starting_at(position))
+    }
+
+    /// Returns an optimizer for a model, with moments at zero.
+    pub(super) fn optimizer(&self, model: &BertForPreTraining) -> AdamW {
+        AdamW::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
+    }
+
+    /// Evaluates a model (without autodiff) on the held-out data after `step` steps; `None` without held-out data.
+    ///
+    /// # Errors
+    /// When a shard cannot be read; [`Error::Stopped`].
+    pub(super) fn evaluate(
+        &mut self,
+        model: &BertForPreTraining,
+        step: u64,
+        stop: &StopFlag,
+    ) -> Result<Option<Evaluation>, Error> {
+        let has_next_sentence = self.has_next_sentence();
+        let Some(loader) = &mut self.eval_loader else { return Ok(None) };
+        let (limit, device) = (self.config.eval_instances, self.device.clone().inner());
+        // A batch size that fits into the memory of a training step.
+        let size = self.config.micro_batch_size();
+        let evaluation = evaluate_unless_stopped(model, loader, size, limit, &device, stop)?
+            .map_err(|stopped| stopped.after(step))?;
+        Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
+    }
+}

@@ -1,0 +1,97 @@
+//! Reads the settings of a run from `run.json`, for report pages and model cards.
+//!
+//! `run_folder.rs` writes this file and compares it when the run is resumed.
+
+use std::path::PathBuf;
+
+use bert_model::BertConfig;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Map;
+
+/// `run.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RunFile {
+    pub(crate) config: RunPaths,
+    pub(crate) identity: RunIdentity,
+}
+
+/// The data folders of a run.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct RunPaths {
+    /// The training data.
+    pub(crate) data: PathBuf,
+    /// The held-out data.
+    pub(crate) eval_data: Option<PathBuf>,
+    /// Maximum number of held-out instances.
+    pub(crate) eval_instances: Option<u64>,
+}
+
+/// The settings that determine the results of a run; names of choices are spelled as on the command line.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RunIdentity {
+    pub(crate) steps: u64,
+    /// Sequences in a step.
+    pub(crate) batch_size: u64,
+    /// Maximum learning rate.
+    pub(crate) learning_rate: f64,
+    pub(crate) warmup_steps: u64,
+    pub(crate) schedule: String,
+    pub(crate) seed: u64,
+    #[serde(default = "f32")]
+    pub(crate) precision: String,
+    #[serde(deserialize_with = "model")]
+    pub(crate) model: BertConfig,
+    /// BLAKE3 of the weights of `--init-checkpoint`.
+    pub(crate) init_checkpoint: Option<String>,
+    /// `None` for a run from a checkpoint, and for the initialization of the paper.
+    pub(crate) initialization: Option<String>,
+    /// BLAKE3 of the digests of the training shards.
+    pub(crate) data: String,
+    /// BLAKE3 of the vocabulary.
+    #[serde(default)]
+    pub(crate) vocabulary: String,
+    /// `None` for a run of an earlier version.
+    pub(crate) data_rules: Option<DataRules>,
+}
+
+/// The options by which the training instances are made.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct DataRules {
+    pub(crate) max_seq_length: u64,
+    pub(crate) masked_lm_prob: f64,
+    pub(crate) nsp: String,
+    pub(crate) layout: String,
+    pub(crate) masking: String,
+}
+
+/// Returns the precision of runs from before this setting existed.
+fn f32() -> String {
+    "f32".to_string()
+}
+
+fn model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BertConfig, D::Error> {
+    BertConfig::from_json(Map::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+impl RunIdentity {
+    /// Returns the identity of a run of BERT-tiny with 8,000 word pieces and batches of 32.
+    pub(crate) fn example(steps: u64) -> Self {
+        Self {
+            steps,
+            batch_size: 32,
+            learning_rate: 1e-3,
+            warmup_steps: 10,
+            schedule: "bert".into(),
+            seed: 1,
+            precision: "f32".into(),
+            model: BertConfig::preset(bert_model::Preset::Tiny, 8000),
+            init_checkpoint: None,
+            initialization: None,
+            data: String::new(),
+            vocabulary: String::new(),
+            data_rules: None,
+        }
+    }
+}

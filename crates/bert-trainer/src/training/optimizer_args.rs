@@ -1,0 +1,106 @@
+//! The flags of the optimizer that pre-training and fine-tuning share.
+
+#[cfg(feature = "cli")]
+use clap::ArgAction;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, check};
+use crate::training::adamw::AdamWConfig;
+use crate::training::lr_schedule::ScheduleKind;
+
+/// Defines setters of a configuration for the fields of its part `optimizer`.
+macro_rules! optimizer_setters {
+    ($config:ty) => {
+        $crate::compute::compute_args::part_setters!(
+            $config,
+            optimizer: with_schedule(schedule: $crate::training::lr_schedule::ScheduleKind),
+            with_weight_decay(weight_decay: f64),
+            with_adam_epsilon(adam_epsilon: f64),
+            with_adam_bias_correction(adam_bias_correction: bool),
+            with_max_gradient_norm(max_gradient_norm: f64)
+        );
+    };
+}
+pub(crate) use optimizer_setters;
+
+/// Hyper-parameters of AdamW and the shape of the learning-rate schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Optimizer"))]
+#[setters(prefix = "with_")]
+#[serde(default)]
+pub struct OptimizerArgs {
+    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().schedule)
+    )]
+    pub schedule: ScheduleKind,
+
+    /// Decoupled weight decay; not applied to LayerNorm and biases.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "X", default_value_t = Self::default().weight_decay)
+    )]
+    pub weight_decay: f64,
+
+    /// Adam's epsilon.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "X", default_value_t = Self::default().adam_epsilon)
+    )]
+    pub adam_epsilon: f64,
+
+    /// Apply Adam's bias correction. The reference does not; without it, fine-tuning varies more between seeds.
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long, hide_short_help = true, value_name = "BOOL",
+            default_value_t = Self::default().adam_bias_correction, action = ArgAction::Set
+        )
+    )]
+    pub adam_bias_correction: bool,
+
+    /// Maximum global gradient norm; 0 disables clipping.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "X", default_value_t = Self::default().max_gradient_norm)
+    )]
+    pub max_gradient_norm: f64,
+}
+
+impl Default for OptimizerArgs {
+    fn default() -> Self {
+        let adamw = AdamWConfig::default();
+        Self {
+            schedule: ScheduleKind::Bert,
+            weight_decay: adamw.weight_decay,
+            adam_epsilon: adamw.epsilon,
+            adam_bias_correction: adamw.bias_correction,
+            max_gradient_norm: adamw.max_gradient_norm,
+        }
+    }
+}
+
+impl OptimizerArgs {
+    /// Checks each value.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming the flag.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let (decay, norm) = (self.weight_decay, self.max_gradient_norm);
+        check(decay.is_finite() && decay >= 0.0, "weight-decay", "must not be negative")?;
+        check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
+        check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")
+    }
+
+    /// Returns the hyper-parameters of AdamW, with the default decay rates of the moments.
+    pub(crate) fn adamw(&self) -> AdamWConfig {
+        AdamWConfig {
+            epsilon: self.adam_epsilon,
+            weight_decay: self.weight_decay,
+            bias_correction: self.adam_bias_correction,
+            max_gradient_norm: self.max_gradient_norm,
+            ..AdamWConfig::default()
+        }
+    }
+}
