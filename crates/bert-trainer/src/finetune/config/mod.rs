@@ -5,6 +5,7 @@ pub mod adapter_args;
 pub(crate) mod data_files;
 pub(crate) mod flag_values;
 pub mod grid;
+mod part_settings;
 pub(crate) mod resolve;
 pub mod squad_args;
 pub mod table_args;
@@ -14,8 +15,8 @@ use std::path::PathBuf;
 use bert_model::FeatureHeadKind;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::{ComputeArgs, compute_setters};
-use crate::finetune::config::adapter_args::AdapterArgs;
+use crate::compute::compute_args::{ComputeArgs, compute_setters, part_setters};
+use crate::finetune::config::adapter_args::{AdapterArgs, AdapterKind};
 use crate::finetune::config::flag_values::{Choices, Seeds};
 use crate::finetune::config::squad_args::SquadArgs;
 use crate::finetune::config::table_args::TableArgs;
@@ -256,6 +257,13 @@ fn one() -> u64 {
 
 compute_setters!(FinetuneConfig);
 optimizer_setters!(FinetuneConfig);
+part_setters!(FinetuneConfig, adapters: with_adapter(adapter: AdapterKind), with_fusion(fusion: Vec<PathBuf>));
+part_setters!(
+    FinetuneConfig,
+    table: with_columns(columns: Vec<String>),
+    with_labels(labels: Vec<String>),
+    with_regression(regression: bool)
+);
 
 impl FinetuneConfig {
     /// Returns the default configuration for a task, a checkpoint and an output folder. The task's files must also be
