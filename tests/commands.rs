@@ -4,46 +4,60 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, Folder, articles, ended, entailment};
+use crate::common::{Ended, Folder, QUICK, articles, ended, entailment};
 
 /// How a command is run.
 enum RunMode {
-    /// UntilFile it ends.
+    /// Until it ends.
     ToEnd(&'static str),
-    /// UntilFile it ends, with a text on its standard input.
+    /// Until it ends, with a text on its standard input.
     WithInput(&'static str, &'static str),
-    /// UntilFile a file exists; then the long-running command is stopped.
+    /// Until a file exists; then the long-running command is stopped.
     UntilFile(&'static str, &'static str),
 }
 
 use RunMode::{ToEnd, UntilFile, WithInput};
 
+impl RunMode {
+    /// Returns the name of the program; for `bert`, the name of the command follows.
+    fn name(&self) -> String {
+        let (ToEnd(line) | WithInput(line, _) | UntilFile(line, _)) = self;
+        let words: Vec<&str> = line.split_whitespace().take(2).collect();
+        if words[0] == "bert" { words.join(" ") } else { words[0].to_string() }
+    }
+}
+
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [(&str, RunMode); 21] = [
-    ("export", ToEnd("bert export tiny-en exported")),
-    ("make-vocab", ToEnd("bert make-vocab --input train.txt --output vocab.txt")),
-    (
-        "make-pretrain-data",
-        ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
+const CASES: [RunMode; 26] = [
+    ToEnd("bert export tiny-en exported"),
+    ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
+    ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
+    ToEnd("bert inspect data"),
+    ToEnd("bert verify data"),
+    ToEnd("bert evaluate --data data"),
+    ToEnd("bert init --model tiny --vocab vocab.txt --output fresh"),
+    ToEnd("bert merge parts"),
+    UntilFile("pretrain --data data --model tiny --output run --steps 1", "run/run.json"),
+    ToEnd("bert recipes"),
+    ToEnd("bert fill-mask 'The river is [MASK].'"),
+    ToEnd("bert attention 'The river is long.'"),
+    WithInput("bert features --input -", "The river is long.\n"),
+    ToEnd("bert probe 'The river is [MASK].' --replace river=sea"),
+    ToEnd("finetune --task rte --data glue --output tuned"),
+    WithInput("bert predict --model tuned --input -", ""),
+    ToEnd("bert report tuned"),
+    ToEnd("bert scores tuned"),
+    ToEnd("bert glue --data glue --output all"),
+    ToEnd("bert multitask --data glue --tasks rte,sst-2 --output both"),
+    UntilFile("bert quickstart", "out/quickstart"),
+    ToEnd("bert data --input train.txt --vocab exported/vocab.txt --output data-of-bert"),
+    UntilFile(
+        "bert pretrain --data data --model tiny --output run-of-bert --steps 1",
+        "run-of-bert/run.json",
     ),
-    ("inspect", ToEnd("bert inspect data")),
-    ("verify", ToEnd("bert verify data")),
-    ("evaluate", ToEnd("bert evaluate --data data")),
-    ("init", ToEnd("bert init --model tiny --vocab vocab.txt --output fresh")),
-    ("merge", ToEnd("bert merge parts")),
-    ("pretrain", UntilFile("pretrain --data data --model tiny --output run --steps 1", "run/run.json")),
-    ("recipes", ToEnd("bert recipes")),
-    ("fill-mask", ToEnd("bert fill-mask 'The river is [MASK].'")),
-    ("attention", ToEnd("bert attention 'The river is long.'")),
-    ("features", WithInput("bert features --input -", "The river is long.\n")),
-    ("probe", ToEnd("bert probe 'The river is [MASK].' --replace river=sea")),
-    ("finetune", ToEnd("finetune --task rte --data glue --output tuned")),
-    ("predict", WithInput("bert predict --model tuned --input -", "")),
-    ("report", ToEnd("bert report tuned")),
-    ("scores", ToEnd("bert scores tuned")),
-    ("glue", ToEnd("bert glue --data glue --output all")),
-    ("multitask", ToEnd("bert multitask --data glue --tasks rte,sst-2 --output both")),
-    ("quickstart", UntilFile("bert quickstart", "out/quickstart")),
+    ToEnd("bert finetune --task rte --data glue --output tuned-of-bert"),
+    ToEnd("bert completions bash"),
+    ToEnd("bert man pages"),
 ];
 
 #[test]
@@ -55,15 +69,16 @@ fn every_command_starts_with_its_defaults() {
     let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
     // A name is indented by two columns, a further line of a description by more.
     let listed = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
-    let mut names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    names.retain(|name| *name != "help");
-    names.extend(["make-pretrain-data", "pretrain", "finetune"]);
-    let mut tested: Vec<&str> = CASES.iter().map(|(name, _)| *name).collect();
+    let names = listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let mut names: Vec<String> = names.map(|name| format!("bert {name}")).collect();
+    names.extend(["make-pretrain-data", "pretrain", "finetune"].map(String::from));
+    let mut tested: Vec<String> = CASES.iter().map(RunMode::name).collect();
     names.sort_unstable();
     tested.sort_unstable();
     assert_eq!(names, tested, "a command without a case, or a case without a command");
-    for (name, case) in &CASES {
-        if *name == "merge" {
+    for case in &CASES {
+        let name = case.name();
+        if name == "bert merge" {
             let data = "make-pretrain-data --input train.txt --vocab exported/vocab.txt --output parts";
             for part in [1, 2] {
                 folder.ok(&format!("{data} --part {part} --parts 2"));
@@ -77,6 +92,68 @@ fn every_command_starts_with_its_defaults() {
         let good = ended.code == Some(0) || (may_be_stopped && ended.code == Some(143));
         assert!(good, "{name}: {:?}\n{}", ended.code, ended.stderr);
     }
+}
+
+#[test]
+fn main_programs_run_as_commands_of_bert() {
+    let folder = Folder::with_data();
+    // `--config` gives the required flags.
+    folder.ok("make-pretrain-data --config data --random-seed 2 --output a");
+    for command in ["bert data", "bert make-pretrain-data"] {
+        let output = command.replace(' ', "-");
+        folder.ok(&format!("{command} --config data --random-seed 2 --output {output}"));
+        let shards =
+            |name: &str| folder.snapshot(name).into_iter().filter(|(file, _)| file.ends_with(".parquet"));
+        assert!(shards("a").eq(shards(&output)), "{command}");
+    }
+    folder.ok(&format!("bert pretrain {QUICK} --steps 2 --save-every 1 --output run"));
+    folder.ok("bert pretrain --config run --steps 3 --output longer");
+    folder.refused("bert pretrain --steps 2", 2, "Usage: bert pretrain");
+    folder.refused("bert data --no-such-flag", 2, "Usage: bert data");
+}
+
+#[test]
+fn completions_cover_all_programs() {
+    let folder = Folder::new();
+    let programs = ["bert", "make-pretrain-data", "pretrain", "finetune"];
+    for (shell, registration) in [
+        ("bash", "default NAME"),
+        ("zsh", "#compdef NAME"),
+        ("fish", "complete -c NAME "),
+        ("powershell", "-CommandName 'NAME'"),
+    ] {
+        let script = folder.ok(&format!("bert completions {shell}")).stdout;
+        for program in programs {
+            let registration = registration.replace("NAME", program);
+            assert!(script.contains(&registration), "{shell}: {registration}");
+        }
+        for word in ["quickstart", "fill-mask", "max-predictions-per-seq", "warmup-steps", "num-train-epochs"]
+        {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let script = folder.ok("bert completions powershell").stdout;
+    let rest = script.lines().skip_while(|line| line.starts_with("using namespace"));
+    assert_eq!(rest.filter(|line| line.starts_with("using")).count(), 0, "`using` after other statements");
+}
+
+#[test]
+fn man_pages_cover_all_programs_and_commands() {
+    let folder = Folder::new();
+    folder.ok("bert man pages/man1");
+    let pages = folder.snapshot("pages/man1");
+    for name in
+        ["bert", "make-pretrain-data", "pretrain", "finetune", "bert-data", "bert-pretrain", "bert-fill-mask"]
+    {
+        let page = folder.text(&format!("pages/man1/{name}.1"));
+        assert!(page.starts_with(".ie") || page.contains(".TH "), "{name}: {page}");
+        assert!(!page.contains("processor:"), "{name}: it depends on the machine");
+    }
+    // Every command has a page.
+    let commands = CASES.iter().map(RunMode::name).filter(|name| name.starts_with("bert "));
+    assert_eq!(pages.len(), commands.count() + 4, "{:?}", pages.keys());
+    folder.ok("bert man pages/man1");
+    assert!(pages == folder.snapshot("pages/man1"));
 }
 
 fn piped(folder: &Folder, line: &str, text: &str) -> Ended {
@@ -93,7 +170,7 @@ fn until(folder: &Folder, line: &str, file: &str) -> Ended {
         assert!(started.elapsed() < Duration::from_secs(300), "{line}: no {file}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    crate::resume::send(&child, "TERM");
+    crate::pretraining::resume::send(&child, "TERM");
     ended(line, child.wait_with_output().expect("its end"))
 }
 

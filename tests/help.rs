@@ -1,7 +1,5 @@
 //! `--help` of every program and command.
 
-use std::fs;
-
 use crate::common::Folder;
 
 /// Width of the terminal in columns.
@@ -66,14 +64,48 @@ fn help_groups_flags_under_headings() {
 }
 
 #[test]
-fn main_programs_are_not_commands_of_bert() {
+fn commands_of_bert_have_the_help_of_main_programs() {
     let folder = Folder::new();
-    for program in ["make-pretrain-data", "pretrain", "finetune"] {
-        let ended = folder.run(&format!("bert {program} --help"));
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        let expected =
-            format!("error: {program} is a separate program: run `{program}` instead of `bert {program}`");
-        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+    for (program, command) in
+        [("make-pretrain-data", "data"), ("pretrain", "pretrain"), ("finetune", "finetune")]
+    {
+        let without_usage = |line: &str| -> Vec<String> {
+            let help = folder.ok(line).stdout;
+            help.lines().filter(|line| !line.starts_with("Usage: ")).map(String::from).collect()
+        };
+        for flag in ["-h", "--help"] {
+            let expected = without_usage(&format!("{program} {flag}"));
+            assert_eq!(without_usage(&format!("bert {command} {flag}")), expected, "{command} {flag}");
+        }
+        assert_eq!(
+            without_usage(&format!("bert help {command}")),
+            without_usage(&format!("{program} --help"))
+        );
+        let help = folder.ok(&format!("bert {command} --help")).stdout;
+        assert!(help.contains(&format!("Usage: bert {command} ")), "{help}");
     }
-    assert!(fs::read_dir(folder.at(".")).expect("a folder").next().is_none());
+}
+
+#[test]
+fn long_version_names_commit_features_and_processor() {
+    let folder = Folder::new();
+    for (program, name) in [
+        ("bert", "bert"),
+        ("make-pretrain-data", "make-pretrain-data"),
+        ("pretrain", "pretrain"),
+        ("finetune", "finetune"),
+        ("bert data", "bert-data"),
+    ] {
+        let first = format!("{name} {}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(folder.ok(&format!("{program} -V")).stdout, format!("{first}\n"));
+        let long = folder.ok(&format!("{program} --version")).stdout;
+        let lines: Vec<&str> = long.lines().collect();
+        let [version, commit, features, processor] = lines[..] else { panic!("{long}") };
+        assert_eq!(version, first);
+        let commit = commit.strip_prefix("commit:    ").expect("a commit");
+        assert!(commit == "unknown" || commit.chars().all(|digit| digit.is_ascii_hexdigit()), "{commit}");
+        assert_eq!(features.contains("flex"), cfg!(feature = "flex"), "{features}");
+        let units = bert_kernels::processor::instruction_set();
+        assert_eq!(processor, format!("processor: {units}"));
+    }
 }

@@ -34,3 +34,4 @@ pub mod saved_config;
 pub mod signals;
 pub mod terminal;
 pub mod threads;
+pub mod version;

@@ -73,13 +73,20 @@ pub trait Program: CommandFactory + FromArgMatches {
     }
 }
 
-/// Parses the arguments of a program. Options that the command line does not give come from `--config` or `--recipe`.
-/// Exits the process on a usage error.
+/// Parses the arguments of this process. Exits the process on a usage error.
+///
+/// # Errors
+/// As `parse_line`.
+pub fn parse<A: Program>() -> anyhow::Result<A> {
+    parse_line(A::command(), command_line::arguments().collect())
+}
+
+/// Parses a command line, the name of the program first. Options that it does not give come from `--config` or
+/// `--recipe`. Exits the process on a usage error.
 ///
 /// # Errors
 /// Fails if the file cannot be read; [`OptionError::File`] for an unknown key or an invalid value.
-pub fn parse<A: Program>() -> anyhow::Result<A> {
-    let (command, mut line): (_, Vec<OsString>) = (A::command(), command_line::arguments().collect());
+pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) -> anyhow::Result<A> {
     // Usage errors are reported below, when the whole command line is parsed.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();

@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::run_args::RunArgs;
 use crate::saved_config::{ConfigArgs, Program};
 use crate::signals::stop_on_signals;
+use crate::version::long_version;
 
 const EXAMPLES: &str = "Examples:
   finetune --task sst-2 --data glue --checkpoint run --output sst-2 --seeds 1-5
@@ -21,7 +22,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Fine-tune a checkpoint on a task, once per seed, and evaluate it.
 #[derive(Parser, Debug)]
-#[command(name = "finetune", version)]
+#[command(name = "finetune", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]

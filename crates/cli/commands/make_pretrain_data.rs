@@ -15,6 +15,7 @@ use crate::recipe::Recipe;
 use crate::run_args::PrintArgs;
 use crate::saved_config::{self, Program, RecipeArgs};
 use crate::signals::ignore_checkpoint_requests;
+use crate::version::long_version;
 
 /// Message of a command whose output is already complete.
 const FINISHED: &str = "this data set is already complete, with the same options and text";
@@ -27,7 +28,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Build BERT pre-training data from text: sentence pairs, masks, Parquet shards.
 #[derive(Parser, Debug)]
-#[command(name = "make-pretrain-data", version, mut_args(with_heading))]
+#[command(name = "make-pretrain-data", version, long_version = long_version(), mut_args(with_heading))]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]

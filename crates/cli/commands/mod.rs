@@ -1,6 +1,8 @@
 //! The commands: one module each, with an `Args` struct and a `run` function.
 
 pub mod attention;
+pub mod bert;
+pub mod completions;
 pub mod engine;
 pub mod evaluate;
 pub mod export;
@@ -12,6 +14,7 @@ pub mod init;
 pub mod inspect;
 pub mod make_pretrain_data;
 pub mod make_vocab;
+pub mod man;
 pub mod merge;
 pub mod multitask;
 pub mod predict;

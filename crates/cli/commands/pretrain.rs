@@ -20,6 +20,7 @@ use crate::recipe::Recipe;
 use crate::run_args::RunArgs;
 use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::stop_on_signals;
+use crate::version::long_version;
 
 const EXAMPLES: &str = "Examples:
   pretrain --data data --model tiny --steps 10000 --output run
@@ -28,7 +29,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Pre-train BERT (masked LM and next-sentence prediction) on a folder made by make-pretrain-data.
 #[derive(Parser, Debug)]
-#[command(name = "pretrain", version)]
+#[command(name = "pretrain", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
 pub struct Args {
     #[command(flatten)]

@@ -271,7 +271,7 @@ impl FinetuneConfig {
     ///
     /// ```
     /// use bert_trainer::finetune::FinetuneConfig;
-    /// use bert_trainer::tasks::Task;
+    /// use bert_tasks::Task;
     ///
     /// let config = FinetuneConfig::new(Task::Rte, "run", "rte").with_data("glue").with_freeze_encoder(true);
     /// assert_eq!(config.seeds[..], [1]);

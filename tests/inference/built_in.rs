@@ -45,9 +45,9 @@ fn built_in_model_fills_masks_and_fine_tunes() {
 
 #[test]
 fn model_card_has_the_digests() {
-    let card = include_str!("../models/tiny-en/README.md");
-    let weights: &[u8] = include_bytes!("../models/tiny-en/model.safetensors");
-    for bytes in [weights, include_bytes!("../models/tiny-en/vocab.txt")] {
+    let card = include_str!("../../models/tiny-en/README.md");
+    let weights: &[u8] = include_bytes!("../../models/tiny-en/model.safetensors");
+    for bytes in [weights, include_bytes!("../../models/tiny-en/vocab.txt")] {
         let digest = bert_storage::digest_bytes(bytes);
         assert!(card.contains(&digest), "the card does not name {digest}");
     }

@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use crate::common::{Ended, Folder, ended};
-use crate::hostile::limited;
+use crate::reliability::hostile::limited;
 
 const WORDS: usize = 30_522;
 

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::{Folder, ended, entailment};
-use crate::resume::{send, until_in_time};
+use crate::pretraining::resume::{send, until_in_time};
 
 /// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
 #[test]

@@ -14,7 +14,7 @@ use bert_random::{Domain, Random, Stream};
 use bert_trainer::run_dir::checkpoint::CheckpointFolder;
 
 use crate::common::{Folder, articles, entailment};
-use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
+use crate::pretraining::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
 /// Returns how many kills have to hit a living process.
 fn wanted() -> u64 {

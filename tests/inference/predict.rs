@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, ended, number};
-use crate::tasks::with_entailment;
+use crate::finetuning::tasks::with_entailment;
 
 const TUNE: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
 

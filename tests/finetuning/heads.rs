@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, number};
-use crate::tasks::with_entailment;
+use crate::finetuning::tasks::with_entailment;
 
 const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
                      --learning-rate 3e-3";

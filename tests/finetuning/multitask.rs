@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::common::{Ended, Folder, ended, number};
-use crate::tasks::with_entailment;
+use crate::finetuning::tasks::with_entailment;
 
 fn with_two_tasks() -> Folder {
     let folder = with_entailment();

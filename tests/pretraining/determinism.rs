@@ -1,7 +1,7 @@
 //! Equal input gives equal bytes, for any number of threads and in every run; micro-batches equal one batch.
 
 use crate::common::{Folder, QUICK, ended, has_bf16, number};
-use crate::hostile::limited;
+use crate::reliability::hostile::limited;
 
 #[test]
 fn shards_do_not_depend_on_threads() {

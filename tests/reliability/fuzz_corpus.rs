@@ -5,9 +5,9 @@ use std::path::Path;
 
 use bert_random::{Domain, Random, Stream};
 
-#[path = "../fuzz/checks.rs"]
+#[path = "../../fuzz/checks.rs"]
 mod checks;
-#[path = "../fuzz/model_checks.rs"]
+#[path = "../../fuzz/model_checks.rs"]
 mod model_checks;
 
 /// Number of variants of each file, in addition to the file itself.

@@ -64,7 +64,7 @@ fn licence_expressions_are_parsed() {
 
 #[test]
 fn every_licence_is_allowed() {
-    let deny = include_str!("../deny.toml");
+    let deny = include_str!("../../deny.toml");
     let (_, list) = deny.split_once("allow = [").expect("a list");
     let (list, _) = list.split_once(']').expect("its end");
     let allowed: Vec<&str> = list.split('"').skip(1).step_by(2).collect();

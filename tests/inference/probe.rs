@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{Folder, number};
-use crate::tasks::with_entailment;
+use crate::finetuning::tasks::with_entailment;
 
 fn probes(result: &Value) -> &Vec<Value> {
     result["probes"].as_array().expect("probes")

@@ -9,7 +9,7 @@
 use std::process::Command;
 
 use crate::common::{Ended, Folder, ended};
-use crate::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
+use crate::pretraining::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
 /// Runs a shell script in a namespace in which `small/` is a tmpfs of `size`.
 fn on_a_small_disk(folder: &Folder, size: &str, script: &str) -> Ended {

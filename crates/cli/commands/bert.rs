@@ -1,0 +1,130 @@
+//! `bert` parses its command line and runs a command: a module of [`commands`], or one of the three main programs.
+
+use std::ffi::OsString;
+
+use clap::{Args as _, CommandFactory, FromArgMatches as _, Parser, Subcommand};
+
+use crate::commands::{self, examples_and_exit_codes, finetune, make_pretrain_data, pretrain};
+use crate::saved_config::{self, Program};
+use crate::version::long_version;
+use crate::{command_line, signals, threads};
+
+const EXAMPLES: &str = "Examples:
+  bert quickstart
+  bert make-vocab --input corpus/ --output vocab.txt
+  bert fill-mask --checkpoint run 'The river flows into the [MASK].'
+  bert report run";
+
+/// BERT from raw text to a scored task: the programs make-pretrain-data (as `data`), pretrain and finetune, and tools.
+#[derive(Parser)]
+#[command(name = "bert", version, long_version = long_version())]
+#[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
+struct Cli {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+/// A command that is not a main program.
+#[derive(Subcommand)]
+enum Tool {
+    Quickstart(commands::quickstart::Args),
+    MakeVocab(commands::make_vocab::Args),
+    Init(commands::init::Args),
+    Merge(commands::merge::Args),
+    Inspect(commands::inspect::Args),
+    Verify(commands::verify::Args),
+    Evaluate(commands::evaluate::Args),
+    FillMask(commands::fill_mask::Args),
+    Attention(commands::attention::Args),
+    Predict(commands::predict::Args),
+    Features(commands::features::Args),
+    Probe(commands::probe::Args),
+    Recipes(commands::recipes::Args),
+    Report(commands::report::Args),
+    Scores(commands::scores::Args),
+    Glue(commands::glue::Args),
+    Multitask(commands::multitask::Args),
+    Export(commands::export::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+/// Runs `bert` with the arguments of this process. Exits the process on a usage error.
+///
+/// # Errors
+/// Returns the error of the command.
+pub fn run() -> anyhow::Result<()> {
+    let line: Vec<OsString> = command_line::arguments().collect();
+    if let Some(result) = run_main_program(&line) {
+        return result;
+    }
+    threads::compute_on_this_thread();
+    signals::ignore_checkpoint_requests()?;
+    let matches = command().get_matches_from(line);
+    run_tool(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).tool)
+}
+
+/// Runs a main program if the first argument names one. Its flags are parsed without [`Cli`], because `--config` may
+/// give the required ones.
+fn run_main_program(line: &[OsString]) -> Option<anyhow::Result<()>> {
+    Some(match line.get(1)?.to_str()? {
+        "data" | "make-pretrain-data" => parse("data", line).and_then(make_pretrain_data::run),
+        "pretrain" => {
+            threads::compute_on_this_thread();
+            parse("pretrain", line).and_then(pretrain::run)
+        }
+        "finetune" => {
+            threads::compute_on_this_thread();
+            parse("finetune", line).and_then(finetune::run)
+        }
+        _ => return None,
+    })
+}
+
+/// Parses `bert NAME ...`.
+fn parse<A: Program>(name: &'static str, line: &[OsString]) -> anyhow::Result<A> {
+    let command =
+        A::command().name(name).bin_name(format!("bert {name}")).display_name(format!("bert-{name}"));
+    saved_config::parse_line(command, line[1..].to_vec())
+}
+
+fn run_tool(tool: Tool) -> anyhow::Result<()> {
+    match tool {
+        Tool::Quickstart(args) => commands::quickstart::run(&args),
+        Tool::MakeVocab(args) => commands::make_vocab::run(&args),
+        Tool::Init(args) => commands::init::run(&args),
+        Tool::Merge(args) => commands::merge::run(&args),
+        Tool::Inspect(args) => commands::inspect::run(&args),
+        Tool::Verify(args) => commands::verify::run(&args),
+        Tool::Evaluate(args) => commands::evaluate::run(&args),
+        Tool::FillMask(args) => commands::fill_mask::run(&args),
+        Tool::Attention(args) => commands::attention::run(&args),
+        Tool::Predict(args) => commands::predict::run(&args),
+        Tool::Features(args) => commands::features::run(&args),
+        Tool::Probe(args) => commands::probe::run(&args),
+        Tool::Recipes(args) => commands::recipes::run(&args),
+        Tool::Report(args) => commands::report::run(&args),
+        Tool::Scores(args) => commands::scores::run(&args),
+        Tool::Glue(args) => commands::glue::run(&args),
+        Tool::Multitask(args) => commands::multitask::run(&args),
+        Tool::Export(args) => commands::export::run(&args),
+        Tool::Completions(args) => commands::completions::run(&args, programs()),
+        Tool::Man(args) => commands::man::run(&args, programs()),
+    }
+}
+
+/// Returns `bert` with all its commands, the main programs first.
+fn command() -> clap::Command {
+    let data = make_pretrain_data::Args::command().name("data").alias("make-pretrain-data");
+    Cli::augment_args(clap::Command::new("bert").subcommands([
+        data,
+        pretrain::Args::command(),
+        finetune::Args::command(),
+    ]))
+}
+
+/// Returns the four programs.
+fn programs() -> Vec<clap::Command> {
+    let main = [make_pretrain_data::Args::command(), pretrain::Args::command(), finetune::Args::command()];
+    [command()].into_iter().chain(main).collect()
+}

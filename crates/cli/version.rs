@@ -1,0 +1,28 @@
+//! `--version`: the version, the commit, the features and the processor. `-V` prints the version only.
+
+use std::sync::LazyLock;
+
+/// The features of the build, each with whether it is on.
+const FEATURES: [(&str, bool); 4] = [
+    ("flex", cfg!(feature = "flex")),
+    ("ndarray", cfg!(feature = "ndarray")),
+    ("cuda", cfg!(feature = "cuda")),
+    ("object-stores", cfg!(feature = "object-stores")),
+];
+
+/// Returns the version of the programs, and in further lines the commit ("unknown" if the build had no repository), the
+/// features and the vector instructions of this processor.
+pub fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let features: Vec<&str> =
+            FEATURES.iter().filter_map(|(name, is_on)| is_on.then_some(*name)).collect();
+        format!(
+            "{}\ncommit:    {}\nfeatures:  {}\nprocessor: {}",
+            env!("CARGO_PKG_VERSION"),
+            option_env!("BERT_COMMIT").unwrap_or("unknown"),
+            features.join(" "),
+            bert_kernels::processor::instruction_set(),
+        )
+    });
+    &TEXT
+}

@@ -1,0 +1,10 @@
+//! Fine-tunings of every kind, their resume, and what their reports say.
+
+mod adapters; // parameter-efficient fine-tuning: adapters and LoRA
+mod glue; // all tasks of GLUE in one command
+mod heads; // fine-tuning with other heads: answers, tags, choices
+mod multitask; // one encoder on several tasks
+mod resume; // stopped and killed fine-tunings: continued bit for bit
+mod tables; // fine-tuning on user tables, in every format
+pub(crate) mod tasks; // fine-tuning: reports, predictions, trained and frozen weights
+mod trust; // subsets, grids, early stopping, intervals and paired tests of fine-tunings

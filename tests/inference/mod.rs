@@ -1,0 +1,9 @@
+//! Models in use: the built-in one, folders of other projects, predictions, and the Python libraries that read our
+//! folders.
+
+mod built_in; // the built-in model
+mod foreign_models; // model folders of other projects: missing tensors, their tokenizers, other formats
+mod predict; // predict, features: a model on new texts
+mod probe; // a word changed, and which predictions flip
+mod python; // shards and exported folders, read by the Python libraries they are meant for
+mod trainer; // a folder for the Trainer of transformers, and the same rows for our programs

@@ -1,0 +1,7 @@
+//! Pre-training runs: initialization, recipes, limits, resume, and equal bytes for equal input.
+
+mod determinism; // equal input gives equal bytes; accumulation equals one batch
+mod initialization; // initialization of a run, and its resume
+mod limits; // memory: estimates, limits, out of memory
+mod recipes; // recipes, and a run limited by time
+pub(crate) mod resume; // stopped, killed, corrupted: continued bit for bit
