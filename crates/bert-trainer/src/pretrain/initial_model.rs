@@ -13,8 +13,8 @@ use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretrainin
 use crate::initialization::{FreshWeights, InitializationChoice};
 
 impl RunInputs<'_> {
-    /// Returns the weights of a checkpoint of the run, or else the initial weights: those of `--init-checkpoint`,
-    /// `fresh`, or [`Self::fresh_weights`].
+    /// Returns the weights of a checkpoint of the run, or else the initial weights, which come from
+    /// `--init-checkpoint`, `fresh` or [`Self::fresh_weights`].
     ///
     /// # Errors
     /// When the weights cannot be read or do not match the configuration; same as [`Self::fresh_weights`].
