@@ -6,7 +6,8 @@ use std::net::{IpAddr, ToSocketAddrs};
 use crate::error::{Error, Result};
 
 /// Warning printed when a scheduler or executor starts on a trusted network.
-pub const WARNING: &str = "clients that reach this port can run plans, which read and write files on this machine";
+pub const WARNING: &str =
+    "clients that reach this port can run plans, which read and write files on this machine";
 
 /// Rejects an address that other machines can reach, unless the network is trusted.
 ///
