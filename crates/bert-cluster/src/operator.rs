@@ -147,10 +147,10 @@ async fn run(work: Arc<Work>, part: u32) -> Result<RecordBatch> {
 
 /// Returns the message of a panicked thread.
 fn panic_text(failed: tokio::task::JoinError) -> String {
-    let Ok(said) = failed.try_into_panic() else { return "cancelled".to_owned() };
-    let said: &(dyn Any + Send) = &*said;
+    let Ok(payload) = failed.try_into_panic() else { return "cancelled".to_owned() };
+    let payload: &(dyn Any + Send) = &*payload;
     let text =
-        said.downcast_ref::<String>().map(String::as_str).or_else(|| said.downcast_ref::<&str>().copied());
+        payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     format!("the builder panicked: {}", text.unwrap_or("no message"))
 }
 

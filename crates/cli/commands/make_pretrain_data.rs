@@ -153,7 +153,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.config.part.is_some() {
         return run_part(&args);
     }
-    let outcome = with_progress(args.print.quiet, |tell| build(&args.config, tell))?;
+    let outcome = with_progress(args.print.quiet, |on_progress| build(&args.config, on_progress))?;
     if !args.print.json {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
@@ -195,7 +195,7 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
         let bert_data::PartText { documents, tokens, was_finished, .. } =
-            with_progress(args.print.quiet, |tell| bert_data::tokenize_part(&args.config, tell))?;
+            with_progress(args.print.quiet, |on_progress| bert_data::tokenize_part(&args.config, on_progress))?;
         if was_finished && !args.print.quiet {
             print_note(FINISHED);
         }
@@ -210,7 +210,7 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
             )),
         };
     }
-    let outcome = with_progress(args.print.quiet, |tell| bert_data::build_part(&args.config, tell))?;
+    let outcome = with_progress(args.print.quiet, |on_progress| bert_data::build_part(&args.config, on_progress))?;
     if args.print.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(

@@ -115,10 +115,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     stage("2/5 pre-training data");
     // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
     let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
-    with_progress(args.quiet, |tell| build(&documents, tell))?;
+    with_progress(args.quiet, |on_progress| build(&documents, on_progress))?;
     // The held-out instances are fixed; many passes reduce the variance of the figures.
     let held_out = data_config(&args.output, "held_out").with_dupe_factor(40);
-    with_progress(args.quiet, |tell| build(&held_out, tell))?;
+    with_progress(args.quiet, |on_progress| build(&held_out, on_progress))?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
     let baselines = baselines(

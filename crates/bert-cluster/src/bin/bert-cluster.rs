@@ -39,7 +39,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let mut options = String::new();
     std::io::stdin().read_to_string(&mut options).context("cannot read the options from stdin")?;
     let config: BuildConfig = serde_json::from_str(&options).context("the options on stdin")?;
-    let told = &mut |stage: &str| {
+    let on_stage = &mut |stage: &str| {
         if !args.quiet {
             eprintln!("{stage}");
         }
@@ -48,7 +48,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     #[cfg(unix)]
     let _ignored = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1())?;
     let engine = args.engine.with_patience(Duration::from_secs(args.executors_timeout));
-    let manifest = build(&engine, &config, args.tasks, told).await?;
+    let manifest = build(&engine, &config, args.tasks, on_stage).await?;
     let printed = serde_json::to_string(&manifest)? + "\n";
     std::io::stdout()
         .write_all(printed.as_bytes())

@@ -10,8 +10,8 @@ use bert_data::{
 /// Returns the folder of the reference material: `BERT_SHARED`, else `../shared` next to the workspace. Tests that need
 /// it are ignored with the reason "needs ../shared".
 pub(crate) fn shared() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let path = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from);
+    let default_folder = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let path = std::env::var_os("BERT_SHARED").map_or_else(default_folder, PathBuf::from);
     assert!(path.is_dir(), "this test needs the reference material, and {} is no folder", path.display());
     path
 }

@@ -15,8 +15,8 @@ use crate::read_split;
 /// Returns the folder with the published files: `data` in the folder `BERT_SHARED`, else in `../shared` next to the
 /// workspace.
 fn data() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let data = std::env::var_os("BERT_SHARED").map_or_else(beside, PathBuf::from).join("data");
+    let default_folder = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let data = std::env::var_os("BERT_SHARED").map_or_else(default_folder, PathBuf::from).join("data");
     assert!(data.is_dir(), "this test needs the published files, and {} is no folder", data.display());
     data
 }

@@ -127,9 +127,9 @@ mod tests {
         for (f32, bf16) in [(1000, 400), (1000, 1000), (1000, 1090)] {
             assert_eq!(times(f32, bf16), None);
         }
-        for (f32, bf16, said) in [(1000, 1100, "take 1.1 times"), (430, 840, "take 2.0 times")] {
+        for (f32, bf16, message) in [(1000, 1100, "take 1.1 times"), (430, 840, "take 2.0 times")] {
             let text = times(f32, bf16).expect("a warning");
-            assert!(text.contains(said) && text.contains("--precision f32 is faster"), "{text}");
+            assert!(text.contains(message) && text.contains("--precision f32 is faster"), "{text}");
         }
         let model = BertConfig::preset(bert_model::Preset::Tiny, 100);
         // Nothing is timed unless bf16 was requested and our kernels are used.

@@ -372,8 +372,8 @@ mod tests {
             let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
             fs::write(folder.path().join(MARKER), bert_storage::checksummed_json::checksummed_json(&marker))
                 .unwrap();
-            let said = verify(folder.path()).unwrap_err().to_string();
-            assert!(said.contains("names a file outside the folder"), "{name}: {said}");
+            let message = verify(folder.path()).unwrap_err().to_string();
+            assert!(message.contains("names a file outside the folder"), "{name}: {message}");
         }
     }
 }

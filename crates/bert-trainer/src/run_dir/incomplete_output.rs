@@ -17,7 +17,7 @@ pub(crate) struct Contents {
     pub(crate) is_ours: fn(&str) -> bool,
 }
 
-/// A folder being filled. If it is dropped before [`Unfinished::finish`], its files are deleted.
+/// A folder being filled. If it is dropped before [`OutputGuard::finish`], its files are deleted.
 pub(crate) struct OutputGuard<'a> {
     pub(crate) folder: StagedFolder<'a>,
     contents: Contents,
@@ -75,7 +75,7 @@ impl Drop for OutputGuard<'_> {
     }
 }
 
-/// Returns whether a folder was left before [`Unfinished::finish`].
+/// Returns whether a folder was left before [`OutputGuard::finish`].
 ///
 /// # Errors
 /// When the check fails.

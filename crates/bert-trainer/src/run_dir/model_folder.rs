@@ -81,9 +81,9 @@ mod tests {
         let hub = ["google-bert/bert-base-uncased", "bert-base-german-cased", "prajjwal1/bert-tiny"];
         let paths = ["runs", "./runs/one", "/a/b", "runs/one/two", "src/none", "a b/c", "", "~/bert"];
         assert!(hub.iter().all(|name| is_hub_name(name)) && !paths.iter().any(|path| is_hub_name(path)));
-        let said = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
-        assert!(said.to_string().contains("hf download google-bert/bert-base-uncased"), "{said}");
-        assert_eq!(said.exit_code(), 4);
+        let message = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
+        assert!(message.to_string().contains("hf download google-bert/bert-base-uncased"), "{message}");
+        assert_eq!(message.exit_code(), 4);
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn every_failing_operation_of_a_run_is_a_clean_error() {
 fn full_disk_reports_the_needed_bytes() {
     let world = World::new(0.1);
     let config = world.config("run", &SHORT);
-    let mut told = 0;
+    let mut reported = 0;
     for nth in 1.. {
         let _ = fs::remove_dir_all(world.at("run"));
         let files = Faulty::new(Fault::Full, nth);
@@ -113,7 +113,7 @@ fn full_disk_reports_the_needed_bytes() {
         if let Err(Error::Folder(error)) = result
             && let Located { problem: FolderProblem::CheckpointDiskFull { needed, .. }, .. } = &error
         {
-            told += 1;
+            reported += 1;
             let text = error.to_string();
             assert!(text.contains(&format!("needs about {needed} bytes")), "{text}");
             let folder = world.at("run/checkpoints");
@@ -124,10 +124,10 @@ fn full_disk_reports_the_needed_bytes() {
                 .map(|name| fs::metadata(folder.join("step-00000002").join(name)).unwrap().len())
                 .sum();
             let needed = *needed;
-            assert!(needed <= bytes && 10 * needed > 9 * bytes, "{needed} told, {bytes} needed");
+            assert!(needed <= bytes && 10 * needed > 9 * bytes, "{needed} reported, {bytes} needed");
         }
     }
-    assert!(told > 5, "{told}");
+    assert!(reported > 5, "{reported}");
 }
 
 #[test]

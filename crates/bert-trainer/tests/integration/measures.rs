@@ -122,10 +122,10 @@ fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, s
     for (ids, masked) in held_out {
         for &(at, target) in masked {
             let mut q = p.clone();
-            for (counts, beside) in [(&pairs, ids[at - 1]), (&columns, ids[at + 1])] {
-                let counts = &counts[beside];
+            for (counts, neighbour) in [(&pairs, ids[at - 1]), (&columns, ids[at + 1])] {
+                let counts = &counts[neighbour];
                 let seen: f64 = counts.iter().sum();
-                for t in (0..size).filter(|_| beside != mask) {
+                for t in (0..size).filter(|_| neighbour != mask) {
                     q[t] *= (counts[t] + 500.0 * p[t]) / (seen + 500.0) / p[t];
                 }
             }
