@@ -195,7 +195,9 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
     if args.tokenize_only {
         let bert_data::PartText { documents, tokens, was_finished, .. } =
-            with_progress(args.print.quiet, |on_progress| bert_data::tokenize_part(&args.config, on_progress))?;
+            with_progress(args.print.quiet, |on_progress| {
+                bert_data::tokenize_part(&args.config, on_progress)
+            })?;
         if was_finished && !args.print.quiet {
             print_note(FINISHED);
         }
@@ -210,7 +212,8 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
             )),
         };
     }
-    let outcome = with_progress(args.print.quiet, |on_progress| bert_data::build_part(&args.config, on_progress))?;
+    let outcome =
+        with_progress(args.print.quiet, |on_progress| bert_data::build_part(&args.config, on_progress))?;
     if args.print.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(

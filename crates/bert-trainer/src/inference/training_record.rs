@@ -6,8 +6,7 @@ use std::path::Path;
 use bert_kernels::Compute;
 use serde_json::Value;
 
-use crate::compute::device::DeviceName;
-use crate::compute::device::KernelChoice;
+use crate::compute::device::{DeviceName, KernelChoice};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 use crate::run_dir::json_file::{exists, read_json};

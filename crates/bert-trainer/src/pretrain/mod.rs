@@ -9,18 +9,14 @@
 pub(crate) mod best_and_average;
 mod checkpoint_writer;
 pub mod config;
-mod estimate;
 pub mod events;
-mod initial_model;
-mod inputs;
 pub mod objective;
 mod run;
 mod run_evaluation;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;
-mod starting_point;
+pub(crate) mod setup;
 mod step_runner;
-mod steps_for_budget;
 pub mod time_budget;
 
 use bert_storage::{Disk, FileSystem};
@@ -32,8 +28,8 @@ use crate::error::Error;
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::run::{OpenRun, Run};
+use crate::pretrain::setup::steps_for_budget::measure_length;
 use crate::pretrain::step_runner::StepRunner;
-use crate::pretrain::steps_for_budget::measure_length;
 
 /// Starts or continues a pre-training run.
 ///

@@ -8,7 +8,6 @@ use bert_storage::{FileSystem, Locate, StagedFolder};
 use burn::module::Module;
 
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics};
-use super::inputs::RunInputs;
 use super::objective::PretrainingParts;
 use super::step_runner::FinishedStep;
 use crate::compute::stop_flag::StopFlag;
@@ -21,6 +20,7 @@ use crate::pretrain::best_and_average::{BEST, SavedModel};
 use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer};
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;

@@ -7,11 +7,11 @@ use bert_model::BertForPreTraining;
 use burn::tensor::Device;
 
 use super::events::StepTiming;
-use super::inputs::RunInputs;
 use super::objective::pretraining_objective;
 use crate::data_loader::{LoaderPosition, Prefetcher};
 use crate::error::Error;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::setup::inputs::RunInputs;
 use crate::training::adamw::AdamW;
 use crate::training::step::{NotFinite, StepId, StepReport, train_step};
 

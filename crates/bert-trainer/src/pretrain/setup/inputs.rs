@@ -7,26 +7,26 @@ use bert_model::{BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
 use super::estimate::check_memory;
-use super::events::PretrainEvent;
 use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::{DataLoader, LoaderPosition};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::evaluation::{Evaluation, evaluate_unless_stopped};
 use crate::pretrain::config::PretrainConfig;
-use crate::pretrain::starting_point::StartingPoint;
+use crate::pretrain::events::PretrainEvent;
+use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::training::adamw::AdamW;
 
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
-pub(super) struct RunInputs<'a> {
-    pub(super) config: &'a PretrainConfig,
+pub(crate) struct RunInputs<'a> {
+    pub(crate) config: &'a PretrainConfig,
     /// With autodiff.
-    pub(super) device: Device,
-    pub(super) data: DataSet,
-    pub(super) eval_loader: Option<DataLoader>,
-    pub(super) start: StartingPoint,
+    pub(crate) device: Device,
+    pub(crate) data: DataSet,
+    pub(crate) eval_loader: Option<DataLoader>,
+    pub(crate) start: StartingPoint,
     /// Estimated memory of a step in bytes, if available.
-    pub(super) memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
 }
 
 impl<'a> RunInputs<'a> {
@@ -34,7 +34,7 @@ impl<'a> RunInputs<'a> {
     ///
     /// # Errors
     /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
-    pub(super) fn open(
+    pub(crate) fn open(
         config: &'a PretrainConfig,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
@@ -52,29 +52,29 @@ impl<'a> RunInputs<'a> {
     }
 
     /// Returns the model's configuration.
-    pub(super) fn model_config(&self) -> &BertConfig {
+    pub(crate) fn model_config(&self) -> &BertConfig {
         &self.start.config
     }
 
     /// Returns the manifest of the training data.
-    pub(super) fn manifest(&self) -> &Manifest {
+    pub(crate) fn manifest(&self) -> &Manifest {
         self.data.manifest()
     }
 
     /// Returns whether the next-sentence labels are meaningful.
-    pub(super) fn has_next_sentence(&self) -> bool {
+    pub(crate) fn has_next_sentence(&self) -> bool {
         self.manifest().config.nsp != Nsp::Off
     }
 
     /// Returns a loader of the training data that starts at a position.
-    pub(super) fn loader(&self, position: Option<LoaderPosition>) -> Result<DataLoader, Error> {
+    pub(crate) fn loader(&self, position: Option<LoaderPosition>) -> Result<DataLoader, Error> {
         let loader = DataLoader::new(self.data.clone(), self.config.seed)?;
         let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
         Ok(loader.starting_at(position))
     }
 
     /// Returns an optimizer for a model, with moments at zero.
-    pub(super) fn optimizer(&self, model: &BertForPreTraining) -> AdamW {
+    pub(crate) fn optimizer(&self, model: &BertForPreTraining) -> AdamW {
         AdamW::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
     }
 
@@ -82,7 +82,7 @@ impl<'a> RunInputs<'a> {
     ///
     /// # Errors
     /// When a shard cannot be read; [`Error::Stopped`].
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
         step: u64,

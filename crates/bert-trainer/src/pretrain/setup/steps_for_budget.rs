@@ -10,14 +10,14 @@ use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use burn::module::Module;
 
-use super::events::PretrainEvent;
 use super::inputs::RunInputs;
-use super::step_runner::StepRunner;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run_folder::{RunFolder, recorded_steps};
+use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::time_budget::Budget;
 
 /// Maximum duration of the measurement.
@@ -32,18 +32,18 @@ const MIN_STEPS: u64 = 3;
 const PLANNED_FRACTION: f64 = 0.97;
 
 /// The length of a run in steps.
-pub(super) struct MeasuredLength {
+pub(crate) struct MeasuredLength {
     /// The number of steps.
-    pub(super) steps: u64,
+    pub(crate) steps: u64,
     /// The initial weights of a run without a checkpoint, so that the run does not count the text again.
-    pub(super) fresh: Option<FreshWeights>,
+    pub(crate) fresh: Option<FreshWeights>,
 }
 
 /// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again.
 ///
 /// # Errors
 /// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; the errors of opening a run.
-pub(super) fn measure_length(
+pub(crate) fn measure_length(
     files: &dyn FileSystem,
     config: &PretrainConfig,
     budget: Budget,

@@ -3,11 +3,11 @@
 use bert_data::Manifest;
 use bert_model::BertConfig;
 
-use super::events::PretrainEvent;
 use crate::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use crate::data_loader::BLOCK_TOKENS;
 use crate::error::Error;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
 
 /// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
 /// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
@@ -15,7 +15,7 @@ use crate::pretrain::config::PretrainConfig;
 ///
 /// # Errors
 /// [`Error::NotEnoughMemory`].
-pub(super) fn check_memory(
+pub(crate) fn check_memory(
     config: &PretrainConfig,
     model: &BertConfig,
     data: &Manifest,

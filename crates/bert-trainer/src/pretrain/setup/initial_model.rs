@@ -5,12 +5,12 @@ use std::path::Path;
 use bert_data::Nsp;
 use bert_model::{Architecture, BertForPreTraining};
 
-use super::events::PretrainEvent;
 use super::inputs::RunInputs;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
 use crate::initialization::{FreshWeights, InitializationChoice};
+use crate::pretrain::events::PretrainEvent;
 
 impl RunInputs<'_> {
     /// Returns the weights of a checkpoint of the run, or else the initial weights, which come from
@@ -18,7 +18,7 @@ impl RunInputs<'_> {
     ///
     /// # Errors
     /// When the weights cannot be read or do not match the configuration; same as [`Self::fresh_weights`].
-    pub(super) fn model(
+    pub(crate) fn model(
         &self,
         checkpoint: Option<&Path>,
         fresh: Option<&FreshWeights>,
@@ -66,7 +66,7 @@ impl RunInputs<'_> {
     ///
     /// # Errors
     /// [`Error::Stopped`]; when a shard cannot be read or does not match the manifest.
-    pub(super) fn fresh_weights(
+    pub(crate) fn fresh_weights(
         &self,
         stop: &StopFlag,
         on_event: &mut dyn FnMut(PretrainEvent),

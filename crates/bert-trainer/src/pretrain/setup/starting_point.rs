@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use bert_model::{BertConfig, WEIGHTS};
 
-use super::events::PretrainEvent;
 use crate::data_loader::DataLoader;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
 use crate::run_dir::json_file::exists;
 use crate::run_dir::model_folder::resolve_model_folder;
 
 /// The model's configuration, and the weights that `--init-checkpoint` names.
-pub(super) struct StartingPoint {
-    pub(super) config: BertConfig,
+pub(crate) struct StartingPoint {
+    pub(crate) config: BertConfig,
     /// Folder of the weights; `None` for a fresh model.
-    pub(super) folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// Digest of these weights.
-    pub(super) weights_digest: Option<String>,
+    pub(crate) weights_digest: Option<String>,
 }
 
 impl StartingPoint {
@@ -27,7 +27,7 @@ impl StartingPoint {
     ///
     /// # Errors
     /// When the configuration or the weights cannot be read, or do not match the data.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         config: &PretrainConfig,
         loader: &DataLoader,
         on_event: &mut dyn FnMut(PretrainEvent),
