@@ -84,7 +84,7 @@ pub(crate) fn limited(folder: &Folder, line: &str) -> Limited {
     let task = files.path().join("task");
     std::fs::write(&task, words.join("\n")).expect("a file written");
     let output = Command::new(std::env::current_exe().expect("the test"))
-        .args(["--exact", "hostile::peak_memory_is_measured", "--nocapture"])
+        .args(["--exact", "reliability::hostile::peak_memory_is_measured", "--nocapture"])
         .env(METER, &task)
         .current_dir(folder.at("."))
         .output()
