@@ -149,8 +149,10 @@ async fn run(work: Arc<Work>, part: u32) -> Result<RecordBatch> {
 fn panic_text(failed: tokio::task::JoinError) -> String {
     let Ok(payload) = failed.try_into_panic() else { return "cancelled".to_owned() };
     let payload: &(dyn Any + Send) = &*payload;
-    let text =
-        payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    let text = payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied());
     format!("the builder panicked: {}", text.unwrap_or("no message"))
 }
 
