@@ -43,7 +43,7 @@ fn register_products_match_f64_in_every_layout() {
 
 #[test]
 #[ignore = "needs AMX tiles"]
-fn tile_products_match_f64_in_every_layout() {
+fn tiles_match_f64_in_every_layout() {
     every_layout(Unit::new(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16"));
 }
 
