@@ -339,12 +339,28 @@ pub fn remove(url: &Path) -> io::Result<bool> {
     }
 }
 
+/// Maximum number of attempts to upload a large file.
+const MAX_UPLOADS: u32 = 3;
+
 /// Uploads a file and replaces an existing object. A large file is uploaded in parts, which become visible with the
 /// last one.
+///
+/// When the answer to the last request is lost, the store rejects its repetition, because the upload is complete. The
+/// file is then uploaded again.
 ///
 /// # Errors
 /// Errors of the store or the disk. The parts are then removed, if the store can be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
+    let mut attempt = 1;
+    loop {
+        match upload_once(file, url) {
+            Err(error) if attempt < MAX_UPLOADS && is_rejection(&error) => attempt += 1,
+            result => return result,
+        }
+    }
+}
+
+fn upload_once(file: &Path, url: &Path) -> io::Result<()> {
     let object = Object::of(url)?;
     let mut file = File::open(file)?;
     let size = file.metadata()?.len();
