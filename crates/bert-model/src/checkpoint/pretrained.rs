@@ -107,7 +107,7 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 ///
 /// # Errors
 ///
-/// If there is no such file: [`Error::PickledWeights`], [`Error::ShardedWeights`] or [`Error::ForeignWeights`] for
+/// If this file does not exist: [`Error::PickledWeights`], [`Error::ShardedWeights`] or [`Error::ForeignWeights`] for
 /// weights in another format, [`Error::AdapterWithoutEncoder`] for an adapter, else [`Error::MissingFile`]. Otherwise
 /// as [`read_safetensors`].
 pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {

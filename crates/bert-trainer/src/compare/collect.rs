@@ -20,7 +20,7 @@ use bert_tasks::statistics::{SeedRun, SeedSummary};
 use bert_tasks::{Label, Statistics};
 
 /// Settings that do not affect the scores of a seed.
-const PLACES: [&str; 10] = [
+const UNCOMPARED_SETTINGS: [&str; 10] = [
     "seeds",
     "output",
     "predict",
@@ -159,7 +159,7 @@ fn read(folder: &Path) -> Result<SavedResult, Error> {
             settings.insert(contents.to_string(), identity[contents].clone());
         }
     }
-    settings.retain(|name, value| !(PLACES.contains(&name.as_str()) || value.is_null()));
+    settings.retain(|name, value| !(UNCOMPARED_SETTINGS.contains(&name.as_str()) || value.is_null()));
     let (dev, dev_digest) = (report.dev, report.dev_digest);
     Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
 }
