@@ -8,7 +8,7 @@ mod reader;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -345,56 +345,58 @@ const MAX_UPLOADS: u32 = 3;
 /// Uploads a file and replaces an existing object. A large file is uploaded in parts, which become visible with the
 /// last one.
 ///
-/// When the answer to the last request is lost, the store rejects its repetition, because the upload is complete. The
-/// file is then uploaded again.
-///
 /// # Errors
 /// Errors of the store or the disk. The parts are then removed, if the store can be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
-    let mut attempt = 1;
-    loop {
-        match upload_once(file, url) {
-            Err(error) if attempt < MAX_UPLOADS && is_rejection(&error) => attempt += 1,
-            result => return result,
-        }
-    }
-}
-
-fn upload_once(file: &Path, url: &Path) -> io::Result<()> {
     let object = Object::of(url)?;
     let mut file = File::open(file)?;
     let size = file.metadata()?.len();
-    let length = PART.max(size.div_ceil(MAX_PARTS));
     wait(async move {
         if size <= PART {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             return object.store.put(&object.key, PutPayload::from(bytes)).await.map(|_| ()).map_err(failed);
         }
-        let upload = object.store.put_multipart(&object.key).await.map_err(failed)?;
-        let mut upload = WriteMultipart::new_with_chunk_size(upload, length as usize);
-        let mut sent = 0;
-        let result = loop {
-            let mut part = Vec::new();
-            match (&mut file).take(length).read_to_end(&mut part) {
-                Ok(0) => break Ok(()),
-                Ok(read) => sent += read as u64,
-                Err(error) => break Err(error),
-            }
-            if let Err(error) = upload.wait_for_capacity(MAX_IN_FLIGHT).await {
-                break Err(failed(error));
-            }
-            upload.put(part.into());
-        };
-        match result {
-            Ok(()) if sent == size => upload.finish().await.map(|_| ()).map_err(failed),
-            result => {
-                // The store may be unreachable; most stores remove old parts by a lifecycle rule of the bucket.
-                let _ = upload.abort().await;
-                result.and_then(|()| Err(io::Error::other("the file changed during the upload")))
+        for _ in 1..MAX_UPLOADS {
+            match upload_parts(&object, &mut file, size).await?.finish().await.map_err(failed) {
+                // When the answer to the last request is lost, the store rejects its repetition, because the upload is
+                // complete.
+                Err(error) if is_rejection(&error) => {}
+                result => return result.map(|_| ()),
             }
         }
+        upload_parts(&object, &mut file, size).await?.finish().await.map(|_| ()).map_err(failed)
     })?
+}
+
+/// Sends all parts of a file and returns the upload, which becomes visible when it is finished.
+async fn upload_parts(object: &Object, file: &mut File, size: u64) -> io::Result<WriteMultipart> {
+    let length = PART.max(size.div_ceil(MAX_PARTS));
+    file.rewind()?;
+    let upload = object.store.put_multipart(&object.key).await.map_err(failed)?;
+    let mut upload = WriteMultipart::new_with_chunk_size(upload, length as usize);
+    let mut sent = 0;
+    let result = loop {
+        let mut part = Vec::new();
+        match file.take(length).read_to_end(&mut part) {
+            Ok(0) if sent == size => break Ok(()),
+            Ok(0) => break Err(io::Error::other("the file changed during the upload")),
+            Ok(read) => sent += read as u64,
+            Err(error) => break Err(error),
+        }
+        if let Err(error) = upload.wait_for_capacity(MAX_IN_FLIGHT).await {
+            break Err(failed(error));
+        }
+        upload.put(part.into());
+    };
+    match result {
+        Ok(()) => Ok(upload),
+        Err(error) => {
+            // The store may be unreachable; most stores remove old parts by a lifecycle rule of the bucket.
+            let _ = upload.abort().await;
+            Err(error)
+        }
+    }
 }
 
 #[cfg(test)]
