@@ -223,7 +223,7 @@ fn newest(folder: &Folder) -> u64 {
     let found = CheckpointFolder::of_run(&folder.at("run"))
         .newest_good(&mut |error| panic!("a kill left a checkpoint that looks whole: {error}"))
         .expect("readable");
-    found.map_or(0, |(_, state)| state.step)
+    found.map_or(0, |found| found.state.step)
 }
 
 fn steps_in_the_log(folder: &Folder) -> u64 {

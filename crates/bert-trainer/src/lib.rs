@@ -56,8 +56,7 @@
 //! | [`pretrain`] | a pre-training run: configuration, training loop, events |
 //! | [`finetune`] | fine-tuning on tasks, grid search, several tasks at once |
 //! | [`inference`] | answers, features, masked words, probes for flipped predictions |
-//! | [`report`] | HTML pages of a run, a fine-tuning, or attention |
-//! | [`compare`] | comparison of fine-tunings, the GLUE table and submission |
+//! | [`report`] | HTML pages of a run, a fine-tuning, or attention; comparison of fine-tunings, the GLUE table |
 //! | [`export`] | export as a Hugging Face folder |
 //! | [`error`] | errors and exit codes |
 //!
@@ -88,7 +87,6 @@
 //! | `ndarray` | burn's older CPU backend |
 //! | `cuda` | the CUDA backend; untested on a GPU |
 
-pub mod compare;
 pub mod compute;
 pub mod data_loader;
 pub mod encoding;

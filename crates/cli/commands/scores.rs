@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::compare::{collect, pairwise};
+use bert_trainer::report::compare::{collect, pairwise};
 use clap::Args as ClapArgs;
 
 use crate::exit::print_result;

@@ -7,27 +7,10 @@ use crate::compute::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 
-/// Defines setters of a configuration for the fields of one of its parts.
-macro_rules! part_setters {
-    ($config:ty, $part:ident: $($setter:ident($field:ident: $type:ty)),+) => {
-        impl $config {
-            $(
-                #[doc = concat!("Sets `", stringify!($part), ".", stringify!($field), "`.")]
-                #[must_use]
-                pub fn $setter(mut self, $field: $type) -> Self {
-                    self.$part.$field = $field.into();
-                    self
-                }
-            )+
-        }
-    };
-}
-pub(crate) use part_setters;
-
 /// Defines setters of a configuration for the fields of its part `compute`.
 macro_rules! compute_setters {
     ($config:ty) => {
-        $crate::compute::compute_args::part_setters!(
+        $crate::compute::config_parts::part_setters!(
             $config,
             compute: with_device(device: $crate::compute::device::DeviceName),
             with_kernels(kernels: $crate::compute::device::KernelChoice),

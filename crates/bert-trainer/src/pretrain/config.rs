@@ -9,6 +9,8 @@ use bert_storage::ObjectCache;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::compute_args::{ComputeArgs, compute_setters};
+#[cfg(feature = "cli")]
+use crate::compute::config_parts::{HelpGroup, with_heading};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
@@ -22,7 +24,7 @@ use crate::training::optimizer_args::{OptimizerArgs, optimizer_setters};
 /// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
 /// run, whichever is less. Unknown JSON keys are ignored; the program `pretrain` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
-#[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(with_heading)))]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(|flag| with_heading(flag, HELP_GROUPS))))]
 #[setters(prefix = "with_", strip_option)]
 pub struct PretrainConfig {
     /// Data folder from make-pretrain-data, or its URL.
@@ -177,25 +179,32 @@ pub struct PretrainConfig {
     pub compute: ComputeArgs,
 }
 
-/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+/// The headings of the help.
 #[cfg(feature = "cli")]
-fn with_heading(flag: clap::Arg) -> clap::Arg {
-    let (heading, is_rare) = match flag.get_id().as_str() {
-        "init_checkpoint" => ("Initial weights", false),
-        "initialization" | "fresh_heads" => ("Initial weights", true),
-        "batch_size" | "gradient_accumulation_steps" | "seed" => ("Training", false),
-        "length_buckets" | "recompute" | "max_skipped_steps" => ("Training", true),
-        "learning_rate" | "warmup_steps" => ("Optimizer", false),
-        "adam_beta1" | "adam_beta2" => ("Optimizer", true),
-        "eval_data" => ("Evaluation", false),
-        "eval_every" | "eval_instances" => ("Evaluation", true),
-        "save_every" => ("Checkpoints", false),
-        "keep_checkpoints" | "keep_best" | "average_last" => ("Checkpoints", true),
-        "cache" | "cache_size" => ("Shard cache", true),
-        _ => return flag,
-    };
-    flag.help_heading(heading).hide_short_help(is_rare)
-}
+const HELP_GROUPS: &[HelpGroup] = &[
+    HelpGroup {
+        heading: "Initial weights",
+        common: &["init_checkpoint"],
+        rare: &["initialization", "fresh_heads"],
+    },
+    HelpGroup {
+        heading: "Training",
+        common: &["batch_size", "gradient_accumulation_steps", "seed"],
+        rare: &["length_buckets", "recompute", "max_skipped_steps"],
+    },
+    HelpGroup {
+        heading: "Optimizer",
+        common: &["learning_rate", "warmup_steps"],
+        rare: &["adam_beta1", "adam_beta2"],
+    },
+    HelpGroup { heading: "Evaluation", common: &["eval_data"], rare: &["eval_every", "eval_instances"] },
+    HelpGroup {
+        heading: "Checkpoints",
+        common: &["save_every"],
+        rare: &["keep_checkpoints", "keep_best", "average_last"],
+    },
+    HelpGroup { heading: "Shard cache", common: &[], rare: &["cache", "cache_size"] },
+];
 
 /// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

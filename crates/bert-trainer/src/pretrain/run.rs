@@ -1,8 +1,6 @@
 //! Opens a run, writes its logs and checkpoints, and decides when a checkpoint or an evaluation is due: everything
 //! around the training loop.
 
-use std::path::PathBuf;
-
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
 use bert_storage::{FileSystem, Locate, StagedFolder};
 use burn::module::Module;
@@ -21,7 +19,7 @@ use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_folder::{RunFolder, held_out, identity};
 use crate::pretrain::setup::inputs::RunInputs;
-use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, read_optimizer};
+use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer};
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
@@ -85,24 +83,6 @@ impl RunLogs {
     }
 }
 
-/// The newest valid checkpoint of a run that is resumed.
-struct FoundCheckpoint {
-    path: PathBuf,
-    state: TrainerState,
-}
-
-impl FoundCheckpoint {
-    fn newest(
-        folder: &RunFolder<'_>,
-        on_event: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<Option<Self>, Error> {
-        let found = folder.checkpoints().newest_good(&mut |error| {
-            on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
-        })?;
-        Ok(found.map(|(path, state)| Self { path, state }))
-    }
-}
-
 impl<'a> Run<'a> {
     /// Starts a run or, with `resume`, continues it from its newest valid checkpoint.
     ///
@@ -128,13 +108,15 @@ impl<'a> Run<'a> {
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
         let folder = open_folder(files, &inputs, resume, on_event)?;
-        let found = FoundCheckpoint::newest(&folder, on_event)?;
+        let found = folder.checkpoints().newest_good(&mut |error| {
+            on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+        })?;
         let model = match initial {
             Some(initial) if found.is_none() => initial,
             _ => inputs.model(found.as_ref().map(|found| found.path.as_path()), fresh, stop, on_event)?,
         };
         let mut optimizer = inputs.optimizer(&model);
-        if let Some(FoundCheckpoint { path, state }) = &found {
+        if let Some(ValidCheckpoint { path, state }) = &found {
             let (moments, device) = (read_optimizer(path)?, inputs.device.clone().inner());
             optimizer.restore(state.updates, &state.fewer_updates, moments, &device)?;
         }
@@ -160,7 +142,7 @@ impl<'a> Run<'a> {
     fn new(
         inputs: RunInputs<'a>,
         folder: RunFolder<'a>,
-        found: Option<FoundCheckpoint>,
+        found: Option<ValidCheckpoint>,
         stop: &StopFlag,
     ) -> Result<Self, Error> {
         let state = found.as_ref().map(|found| &found.state);
@@ -182,7 +164,7 @@ impl<'a> Run<'a> {
             logs,
             last_metrics: None,
             last_saved: found
-                .map(|FoundCheckpoint { path, state }| SavedCheckpoint { step: state.step, path }),
+                .map(|ValidCheckpoint { path, state }| SavedCheckpoint { step: state.step, path }),
             inputs,
         };
         run.evaluation_pending = run.lacks_its_evaluation()?;

@@ -2,9 +2,11 @@
 //!
 //! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
 //! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The page loads no
-//! external resources. It compares the figures with baselines and, for a run, with published results.
+//! external resources. It compares the figures with baselines and, for a run, with published results. [`compare`] compares
+//! several fine-tunings.
 
 pub mod attention_page;
+pub mod compare;
 mod findings;
 mod finetuning;
 pub(crate) mod next_step;

@@ -54,6 +54,15 @@ pub struct TrainerState {
     pub run: serde_json::Value,
 }
 
+/// A committed checkpoint whose files all match their digests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidCheckpoint {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Its state.
+    pub state: TrainerState,
+}
+
 /// Steps whose update was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,16 +229,13 @@ impl<'a> CheckpointFolder<'a> {
     ///
     /// # Errors
     /// [`FolderProblem::NoGoodCheckpoint`] when all checkpoints are corrupt; or when the folder cannot be read.
-    pub fn newest_good(
-        &self,
-        warn: &mut dyn FnMut(&Error),
-    ) -> Result<Option<(PathBuf, TrainerState)>, Error> {
+    pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
         let steps = self.steps()?;
         let mut newest = None;
         for &step in steps.iter().rev() {
             let path = self.path(step);
             match verify(&path) {
-                Ok(state) => return Ok(Some((path, state))),
+                Ok(state) => return Ok(Some(ValidCheckpoint { path, state })),
                 Err(error) => {
                     warn(&error);
                     newest.get_or_insert(error.to_string());

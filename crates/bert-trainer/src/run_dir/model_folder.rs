@@ -36,9 +36,9 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         return Ok(path.to_path_buf());
     }
     if path.join("checkpoints").is_dir()
-        && let Some((folder, _)) = CheckpointFolder::of_run(path).newest_good(warn)?
+        && let Some(newest) = CheckpointFolder::of_run(path).newest_good(warn)?
     {
-        return Ok(folder);
+        return Ok(newest.path);
     }
     if path.join("report.json").exists() && path.join("model/config.json").exists() {
         return Ok(path.join("model"));

@@ -11,7 +11,7 @@ use crate::training::lr_schedule::ScheduleKind;
 /// Defines setters of a configuration for the fields of its part `optimizer`.
 macro_rules! optimizer_setters {
     ($config:ty) => {
-        $crate::compute::compute_args::part_setters!(
+        $crate::compute::config_parts::part_setters!(
             $config,
             optimizer: with_schedule(schedule: $crate::training::lr_schedule::ScheduleKind),
             with_weight_decay(weight_decay: f64),

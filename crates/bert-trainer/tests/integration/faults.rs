@@ -158,7 +158,7 @@ fn power_cut_loses_no_committed_checkpoint() {
         let found = CheckpointFolder::of_run(&config.output)
             .newest_good(&mut |error| panic!("{what}: {error}"))
             .unwrap();
-        let step = found.map_or(0, |(_, state)| state.step);
+        let step = found.map_or(0, |found| found.state.step);
         assert!(step >= saved, "{what}: checkpoint {saved} was committed, {step} is there");
         again(&config);
         assert_same(&world, "cut/run", &what);

@@ -113,7 +113,7 @@ fn flips_in_a_checkpoint_select_the_older_one() {
         assert_eq!(error.exit_code(), 4, "{what}: {error}");
         assert_names(&error, path, what);
         let mut warnings = 0;
-        let (found, _) = checkpoints.newest_good(&mut |_| warnings += 1).unwrap().unwrap();
+        let found = checkpoints.newest_good(&mut |_| warnings += 1).unwrap().unwrap().path;
         assert!(found == checkpoints.path(1) && warnings == 1, "{what}: {found:?}");
     };
     flip(&files, 3500, 8, |path, what, _| look(path, what));

@@ -423,7 +423,7 @@ fn too_many_skipped_steps_stop_the_run() {
     // No checkpoint of a skipped step has replaced it.
     let checkpoints = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&world.at("run"));
     assert_eq!(checkpoints.steps().unwrap(), [1]);
-    let (_, state) = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
+    let state = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap().state;
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
     // With a maximum of zero, the first non-finite step ends the run.
     let config = world.config("strict", &[&DIVERGES[..], &["--max-skipped-steps", "0"]].concat());
@@ -469,10 +469,11 @@ fn skipped_step_changes_no_weights() {
     assert!(metrics.iter().all(|m| m.skipped != (m.loss.is_finite() && m.gradient_norm.is_finite())));
     let text = fs::read_to_string(world.at("whole/metrics.jsonl")).unwrap();
     assert_eq!(text.matches("\"skipped\":true").count(), skipped.len());
-    let (_, state) = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&world.at("whole"))
+    let state = bert_trainer::run_dir::checkpoint::CheckpointFolder::of_run(&world.at("whole"))
         .newest_good(&mut |error| panic!("{error}"))
         .unwrap()
-        .unwrap();
+        .unwrap()
+        .state;
     assert_eq!((state.skipped.all, state.updates), (skipped.len() as u64, 10 - skipped.len() as u64));
     for stop in 1..10 {
         let config = config(&format!("stopped-{stop}"));

@@ -15,7 +15,10 @@ use std::path::PathBuf;
 use bert_model::FeatureHeadKind;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::{ComputeArgs, compute_setters, part_setters};
+use crate::compute::compute_args::{ComputeArgs, compute_setters};
+use crate::compute::config_parts::part_setters;
+#[cfg(feature = "cli")]
+use crate::compute::config_parts::{HelpGroup, with_heading};
 use crate::finetune::config::adapter_args::{AdapterArgs, AdapterKind};
 use crate::finetune::config::flag_values::{Choices, Seeds};
 use crate::finetune::config::squad_args::SquadArgs;
@@ -60,7 +63,7 @@ pub enum HeadKind {
 #[cfg_attr(
     feature = "cli",
     derive(clap::Args),
-    command(mut_args(with_heading), mut_arg("adam_bias_correction", |flag| flag.default_value("true")))
+    command(mut_args(|flag| with_heading(flag, HELP_GROUPS)), mut_arg("adam_bias_correction", |flag| flag.default_value("true")))
 )]
 #[setters(prefix = "with_", strip_option)]
 pub struct FinetuneConfig {
@@ -224,26 +227,32 @@ pub struct FinetuneConfig {
     pub compute: ComputeArgs,
 }
 
-/// Puts a flag under its heading in the help; `-h` hides the rare ones. Flags without a heading come first.
+/// The headings of the help.
 #[cfg(feature = "cli")]
-fn with_heading(flag: clap::Arg) -> clap::Arg {
-    let (heading, is_rare) = match flag.get_id().as_str() {
-        "predict" => ("Files", false),
-        "train_file" | "dev_file" | "test_file" => ("Files", true),
-        "freeze_encoder" => ("Trained layers", false),
-        "head" | "trainable_layers" | "layer_decay" => ("Trained layers", true),
-        "random_init" => ("Initial weights", false),
-        "initialization" | "initialization_data" => ("Initial weights", true),
-        "num_train_epochs" | "train_batch_size" | "max_seq_length" => ("Training", false),
-        "gradient_accumulation_steps" | "max_train_examples" => ("Training", true),
-        "learning_rate" => ("Optimizer", false),
-        "warmup_proportion" => ("Optimizer", true),
-        "holdout" => ("Selection of the epoch and the grid cell", false),
-        "select" | "patience" | "subset_seed" => ("Selection of the epoch and the grid cell", true),
-        _ => return flag,
-    };
-    flag.help_heading(heading).hide_short_help(is_rare)
-}
+const HELP_GROUPS: &[HelpGroup] = &[
+    HelpGroup { heading: "Files", common: &["predict"], rare: &["train_file", "dev_file", "test_file"] },
+    HelpGroup {
+        heading: "Trained layers",
+        common: &["freeze_encoder"],
+        rare: &["head", "trainable_layers", "layer_decay"],
+    },
+    HelpGroup {
+        heading: "Initial weights",
+        common: &["random_init"],
+        rare: &["initialization", "initialization_data"],
+    },
+    HelpGroup {
+        heading: "Training",
+        common: &["num_train_epochs", "train_batch_size", "max_seq_length"],
+        rare: &["gradient_accumulation_steps", "max_train_examples"],
+    },
+    HelpGroup { heading: "Optimizer", common: &["learning_rate"], rare: &["warmup_proportion"] },
+    HelpGroup {
+        heading: "Selection of the epoch and the grid cell",
+        common: &["holdout"],
+        rare: &["select", "patience", "subset_seed"],
+    },
+];
 
 /// Returns the defaults of the flags.
 #[cfg(feature = "cli")]

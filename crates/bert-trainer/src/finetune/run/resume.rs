@@ -34,7 +34,9 @@ use crate::finetune::run::lossless_json::{decode, encode};
 use crate::finetune::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::finetune::run::step::TrainState;
 use crate::finetune::scoring::{PartAnswers, TaskScoring};
-use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, read_optimizer};
+use crate::run_dir::checkpoint::{
+    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
+};
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::retention::RetentionPolicy;
@@ -226,7 +228,7 @@ impl SavedRun<'_> {
         let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
             on_event(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
-        let Some((path, state)) = found else {
+        let Some(ValidCheckpoint { path, state }) = found else {
             return Ok(RestoredState {
                 state: TrainState { model, optimizer },
                 progress: None,

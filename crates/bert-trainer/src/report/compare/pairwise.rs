@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::collect::collect;
-use crate::compare::saved_answers::{DevAnswers, check_same, read_side};
 use crate::error::Error;
+use crate::report::compare::saved_answers::{DevAnswers, check_same, read_side};
 use bert_tasks::statistics::{McNemar, PairedTest, paired_test};
 use bert_tasks::{Label, Metric, Statistics, Task, score};
 

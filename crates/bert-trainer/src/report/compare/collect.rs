@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::compare::saved_answers::{check_sets, read_side};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::{DEV_LABELS, FinetuneReport};
+use crate::report::compare::saved_answers::{check_sets, read_side};
 use crate::run_dir::json_file::exists;
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::statistics::{SeedRun, SeedSummary};

@@ -40,7 +40,7 @@ pub fn write_submission(
 ) -> Result<Submission, Error> {
     let mut submission = Submission::default();
     let mut answered = Vec::new();
-    for task in &crate::compare::glue_table::TASKS {
+    for task in &crate::report::compare::glue_table::TASKS {
         let mut model = None;
         for (name, examples) in test_sets(task, data)? {
             let Some(examples) = examples.filter(|_| tasks.contains(task)) else {
