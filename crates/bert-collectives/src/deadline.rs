@@ -1,0 +1,73 @@
+//! Time limits of operations.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Lost, list};
+use crate::topology::{Member, Topology};
+
+/// Limits the time of an operation.
+pub struct Deadline<'a> {
+    /// Maximum time without a byte from or to a rank that has not finished the operation.
+    pub timeout: Duration,
+    /// Time between two calls of `on_wait`.
+    pub interval: Duration,
+    /// Is called while the operation waits.
+    pub on_wait: &'a mut dyn FnMut(&Waiting),
+}
+
+/// An operation that waits for other ranks. Its `Display` names them.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// Ranks that have not finished the operation, ascending.
+    pub members: Vec<Member>,
+    /// Time since the last byte.
+    pub elapsed: Duration,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "waiting for {} for {} s", list(&self.members), self.elapsed.as_secs())
+    }
+}
+
+/// Measures the time since the last progress of an operation.
+pub(crate) struct Timer<'a, 'b> {
+    deadline: &'a mut Deadline<'b>,
+    progress: Instant,
+    calls: u32,
+}
+
+impl<'a, 'b> Timer<'a, 'b> {
+    pub(crate) fn start(deadline: &'a mut Deadline<'b>) -> Self {
+        Self { deadline, progress: Instant::now(), calls: 0 }
+    }
+
+    /// Notes that a byte has moved.
+    pub(crate) fn progress(&mut self) {
+        self.progress = Instant::now();
+        self.calls = 0;
+    }
+
+    /// Calls `on_wait` if it is due, and returns the maximum time to sleep before the next call of this function.
+    ///
+    /// # Errors
+    /// Fails if the timeout has passed.
+    pub(crate) fn check(
+        &mut self,
+        topology: &Topology,
+        missing: impl FnOnce() -> Vec<usize>,
+    ) -> Result<Duration, Lost> {
+        let elapsed = self.progress.elapsed();
+        let due = self.deadline.interval * (self.calls + 1);
+        if elapsed < self.deadline.timeout && elapsed < due {
+            return Ok(due.min(self.deadline.timeout) - elapsed);
+        }
+        let members: Vec<Member> = missing().into_iter().map(|rank| topology.member(rank)).collect();
+        if elapsed >= self.deadline.timeout {
+            return Err(Lost::Silent { members, after: elapsed });
+        }
+        self.calls += 1;
+        (self.deadline.on_wait)(&Waiting { members, elapsed });
+        Ok(self.deadline.interval.min(self.deadline.timeout - elapsed))
+    }
+}

@@ -1,0 +1,54 @@
+//! The errors of the operations.
+
+use std::time::Duration;
+
+use crate::topology::Member;
+
+/// The reason why an operation cannot finish. The transport returns it again for all later operations.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// The connection to a rank is closed or unusable.
+    #[error("lost {member}: {reason}")]
+    Peer {
+        /// The rank.
+        member: Member,
+        /// The reason.
+        reason: String,
+    },
+    /// Ranks that have not sent or taken a byte for the length of the timeout.
+    #[error("no answer from {} for {} s (--group-timeout)", list(members), after.as_secs_f64().round())]
+    Silent {
+        /// The ranks, ascending.
+        members: Vec<Member>,
+        /// Time since the last byte.
+        after: Duration,
+    },
+}
+
+/// Returns ranks as a list in words: at most eight, then a count.
+pub(crate) fn list(members: &[Member]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = members.iter().take(SHOWN).map(Member::to_string).collect();
+    match members.len() {
+        0..=SHOWN => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), more - SHOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_rank_and_host() {
+        let member = |rank| Member { rank, host: "node7".into() };
+        let lost = Lost::Peer { member: member(3), reason: "connection closed".into() };
+        assert_eq!(lost.to_string(), "lost rank 3 on node7: connection closed");
+        let silent = Lost::Silent { members: vec![member(1), member(2)], after: Duration::from_secs(600) };
+        assert_eq!(
+            silent.to_string(),
+            "no answer from rank 1 on node7, rank 2 on node7 for 600 s (--group-timeout)"
+        );
+        assert!(list(&(0..10).map(member).collect::<Vec<_>>()).ends_with("rank 7 on node7 and 2 more"));
+    }
+}

@@ -1,0 +1,38 @@
+//! Moves bytes between the ranks of a process group.
+//!
+//! A *process group* is a set of processes, or of threads in tests, that train one model. Each has a *rank* from 0 to
+//! `world_size - 1`. All ranks call the same collective operations in the same order:
+//!
+//! | operation | effect |
+//! |---|---|
+//! | [`all_to_all`](Transport::all_to_all) | sends one part to each rank and receives one part from each |
+//! | [`all_gather`](Transport::all_gather) | sends one part to all ranks |
+//! | [`broadcast`](Transport::broadcast) | sends the bytes of one rank to all others |
+//! | [`barrier`](Transport::barrier) | returns when all ranks have called it |
+//!
+//! The crate adds no numbers. A reduction of MPI or NCCL depends on the number of ranks and on the algorithm that the
+//! library chooses, so its last bits differ. The caller adds in an order of its own.
+//!
+//! An operation that cannot finish returns [`Lost`] with the ranks that are responsible. It never waits longer than
+//! [`Deadline::timeout`] without progress.
+//!
+//! | transport | ranks |
+//! |---|---|
+//! | [`Alone`] | one process |
+//! | [`ThreadTransport`] | threads of one process, for tests |
+//! | [`faults::FaultyTransport`] | a wrapper for tests that fails, delays or corrupts one operation |
+
+mod alone;
+mod deadline;
+mod error;
+pub mod faults;
+mod threads;
+mod topology;
+mod transport;
+
+pub use alone::Alone;
+pub use deadline::{Deadline, Waiting};
+pub use error::Lost;
+pub use threads::ThreadTransport;
+pub use topology::{Member, Topology};
+pub use transport::{Operation, Traffic, Transport};

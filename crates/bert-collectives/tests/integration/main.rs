@@ -1,0 +1,4 @@
+//! Tests the transports.
+
+mod common;
+mod operations;
