@@ -9,7 +9,7 @@ use bert_model::{BertConfig, Preset};
 use bert_trainer::StopFlag;
 use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::export_fresh;
-use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, finetune};
+use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, TableArgs, finetune};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice};
 
 const ROWS: &str = "text\tlabel\nthe sun is warm today\tgood\nthe rain is cold today\tbad\n\
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(at("dev.tsv"), ROWS)?;
 
     let config = FinetuneConfig::new("table".parse()?, checkpoint, at("tuned"))
-        .with_columns(vec!["text".to_owned(), "label".to_owned()])
+        .with_table(TableArgs::default().with_columns(["text", "label"].map(String::from)))
         .with_data(folder.path())
         .with_seeds(Seeds(vec![1, 2, 3]))
         .with_num_train_epochs(Choices::Single(20.0))

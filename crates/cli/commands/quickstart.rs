@@ -16,7 +16,7 @@ use bert_tasks::Metric;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::evaluation::ngram_baselines::{Baselines, baselines};
-use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection};
+use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection, TableArgs};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::{PretrainConfig, StopFlag};
@@ -220,7 +220,7 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
 fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
     let config = FinetuneConfig::new("table".parse()?, at("pretrain"), at(folder))
-        .with_columns(vec!["text".to_owned(), "label".to_owned()])
+        .with_table(TableArgs::default().with_columns(["text", "label"].map(String::from)))
         .with_data(at("topics"))
         .with_seeds(Seeds(args.seeds.to_vec()))
         .with_num_train_epochs(Choices::Single(10.0))

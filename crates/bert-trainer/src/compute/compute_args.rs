@@ -7,19 +7,6 @@ use crate::compute::device::{DEVICE_HELP, DeviceName, KernelChoice};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 
-/// Defines setters of a configuration for the fields of its part `compute`.
-macro_rules! compute_setters {
-    ($config:ty) => {
-        $crate::compute::config_parts::part_setters!(
-            $config,
-            compute: with_device(device: $crate::compute::device::DeviceName),
-            with_kernels(kernels: $crate::compute::device::KernelChoice),
-            with_precision(precision: $crate::compute::precision::PrecisionChoice)
-        );
-    };
-}
-pub(crate) use compute_setters;
-
 /// Device, kernels and precision of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Compute"))]
@@ -58,9 +45,6 @@ impl ComputeArgs {
     }
 
     /// Returns the precision of matrix products, if the device and the kernels have it.
-    ///
-    /// # Errors
-    /// [`Error::Configuration`] naming the flag.
     pub(crate) fn checked_precision(&self) -> Result<PrecisionChoice, Error> {
         let precision = self.precision();
         precision.check(self.device, self.kernels).map(|()| precision)

@@ -46,9 +46,6 @@ impl StopFlag {
     }
 
     /// Fails if a stop was requested, for work between steps such as an evaluation.
-    ///
-    /// # Errors
-    /// [`StopRequested`].
     pub(crate) fn check(&self) -> Result<(), StopRequested> {
         match self.requested() {
             Some(signal) => Err(StopRequested { signal }),
@@ -57,9 +54,6 @@ impl StopFlag {
     }
 
     /// Fails if a stop was requested, for work before the first step.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`].
     pub(crate) fn check_before_first_step(&self) -> Result<(), Error> {
         self.check().map_err(|stopped| stopped.after(0))
     }

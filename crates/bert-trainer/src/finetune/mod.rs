@@ -45,6 +45,7 @@ pub use crate::finetune::config::adapter_args::AdapterKind;
 pub use crate::finetune::config::flag_values::{Choices, Seeds};
 pub use crate::finetune::config::grid::{CellReport, GridReport};
 pub use crate::finetune::config::resolve::Resolved;
+pub use crate::finetune::config::table_args::TableArgs;
 pub use crate::finetune::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::finetune::data::holdout::TrainingParts;
 pub use crate::finetune::events::{FinetuneEvent, TaskEpoch};
@@ -84,35 +85,39 @@ pub fn finetune(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    with_task(config, Tune { resume, stop }, on_event)
+    with_task(config, Action::Train { resume, stop }, on_event)
 }
 
-/// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data.
+/// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data, and
+/// returns its report.
 ///
 /// # Errors
-/// [`FolderProblem::TuningDiffers`] with each difference; otherwise as [`finetune`].
-pub fn check_finished(config: &FinetuneConfig) -> Result<(), Error> {
-    with_task(config, CheckFinished, &mut |_| {})
+/// [`FolderProblem::FinishedDiffers`] with each difference; otherwise as [`finetune`].
+pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
+    with_task(config, Action::CheckFinished, &mut |_| {})
 }
 
-/// An operation that is generic over the task.
-trait Action {
-    type Output;
+/// Checks a configuration as far as possible without reading its files.
+///
+/// # Errors
+/// [`Error::Configuration`] naming the flag.
+pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
+    grid::cells(config).map(drop)
+}
 
-    fn with<T: TaskOutput>(
-        self,
-        task: &T,
-        cells: &[Cell],
-        on_event: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<Self::Output, Error>;
+/// What to do with a task after its files are read.
+#[derive(Clone, Copy)]
+enum Action<'a> {
+    Train { resume: bool, stop: &'a StopFlag },
+    CheckFinished,
 }
 
 /// Reads the files of a configuration and runs an action on its task.
-fn with_task<A: Action>(
+fn with_task(
     config: &FinetuneConfig,
-    action: A,
+    action: Action<'_>,
     on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<A::Output, Error> {
+) -> Result<FinetuneReport, Error> {
     // Check the flags before reading the files that describe a table.
     grid::cells(config)?;
     let (config, notes) = &config.described()?;
@@ -124,78 +129,65 @@ fn with_task<A: Action>(
     let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => action.with(&QuestionAnswering::read(setup)?, cells, on_event),
-        Kind::Tags => action.with(&TokenClassification::read(setup)?, cells, on_event),
+        Kind::Spans { .. } => action.run(&QuestionAnswering::read(setup)?, cells, on_event),
+        Kind::Tags => action.run(&TokenClassification::read(setup)?, cells, on_event),
         _ if spec.choices > 0 => {
-            action.with(&Classification::<BertForMultipleChoice>::read(setup)?, cells, on_event)
+            action.run(&Classification::<BertForMultipleChoice>::read(setup)?, cells, on_event)
         }
         _ if config.feature_head().is_some() => {
-            action.with(&Classification::<BertWithFeatureHead>::read(setup)?, cells, on_event)
+            action.run(&Classification::<BertWithFeatureHead>::read(setup)?, cells, on_event)
         }
-        _ => action.with(&Classification::<BertForSequenceClassification>::read(setup)?, cells, on_event),
+        _ => action.run(&Classification::<BertForSequenceClassification>::read(setup)?, cells, on_event),
     }
 }
 
-/// Checks a configuration as far as possible without reading its files.
-///
-/// # Errors
-/// [`Error::Configuration`] naming the flag.
-pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
-    grid::cells(config).map(drop)
-}
-
-struct CheckFinished;
-
-impl Action for CheckFinished {
-    type Output = ();
-
-    fn with<T: TaskOutput>(
-        self,
-        task: &T,
-        _cells: &[Cell],
-        _tell: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<(), Error> {
-        let output = &task.setup().config.output;
-        let changed = FinetuneReport::read(output)?.differences(task)?;
-        if changed.is_empty() {
-            return Ok(());
-        }
-        Err(FolderProblem::FinishedDiffers(changed).located(output).into())
-    }
-}
-
-struct Tune<'a> {
-    resume: bool,
-    stop: &'a StopFlag,
-}
-
-impl Action for Tune<'_> {
-    type Output = FinetuneReport;
-
-    fn with<T: TaskOutput>(
+impl Action<'_> {
+    fn run<T: TaskOutput>(
         self,
         task: &T,
         cells: &[Cell],
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<FinetuneReport, Error> {
-        report_notes(task, cells, on_event);
-        let config = task.setup().config;
-        // Load the weights before creating the output folder, so that a failure leaves no files.
-        let first = initial_model(task, config.seeds[0], on_event)?;
-        if self.resume && !exists(&config.output)? {
-            return Err(FolderProblem::NothingToResume.located(&config.output).into());
+        match self {
+            Self::Train { resume, stop } => train(task, cells, resume, stop, on_event),
+            Self::CheckFinished => {
+                let output = &task.setup().config.output;
+                let report = FinetuneReport::read(output)?;
+                let changed = report.differences(task)?;
+                if !changed.is_empty() {
+                    return Err(FolderProblem::FinishedDiffers(changed).located(output).into());
+                }
+                Ok(report)
+            }
         }
-        let output = OutputFolder::open(&config.output)?;
-        let several = cells.len() * config.seeds.len() > 1;
-        let (folder, identity) = (output.folder().clone(), identity(task)?);
-        let saved = SavedRuns::open(folder, self.resume, &identity, several, on_event)?;
-
-        let result = train_grid(task, cells, first, &saved, self.stop, on_event)?;
-        let report = write_output(task, &output, result, identity)?;
-        saved.remove()?;
-        output.finish()?;
-        Ok(report)
     }
+}
+
+/// Trains every configuration and writes the output of the best.
+fn train<T: TaskOutput>(
+    task: &T,
+    cells: &[Cell],
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
+    report_notes(task, cells, on_event);
+    let config = task.setup().config;
+    // Load the weights before creating the output folder, so that a failure leaves no files.
+    let first = initial_model(task, config.seeds[0], on_event)?;
+    if resume && !exists(&config.output)? {
+        return Err(FolderProblem::NothingToResume.located(&config.output).into());
+    }
+    let output = OutputFolder::open(&config.output)?;
+    let several = cells.len() * config.seeds.len() > 1;
+    let (folder, identity) = (output.folder().clone(), identity(task)?);
+    let saved = SavedRuns::open(folder, resume, &identity, several, on_event)?;
+
+    let result = train_grid(task, cells, first, &saved, stop, on_event)?;
+    let report = write_output(task, &output, result, identity)?;
+    saved.remove()?;
+    output.finish()?;
+    Ok(report)
 }
 
 /// Reports notes on the data and the machine before the first step.

@@ -8,9 +8,9 @@ use bert_storage::ObjectCache;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::{ComputeArgs, compute_setters};
+use crate::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use crate::compute::config_parts::{HelpGroup, with_heading};
+use crate::compute::help_groups::{HelpGroup, with_heading};
 use crate::compute::precision::PrecisionChoice;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
@@ -18,7 +18,7 @@ use crate::pretrain::time_budget::Budget;
 use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::Schedule;
-use crate::training::optimizer_args::{OptimizerArgs, optimizer_setters};
+use crate::training::optimizer_args::OptimizerArgs;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
 /// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
@@ -234,9 +234,6 @@ fn max_skipped_steps() -> u64 {
     defaults().max_skipped_steps
 }
 
-compute_setters!(PretrainConfig);
-optimizer_setters!(PretrainConfig);
-
 impl PretrainConfig {
     /// Returns the defaults for a data folder, an output folder and a number of steps. Set a model size or an initial
     /// checkpoint as well.
@@ -338,9 +335,6 @@ impl PretrainConfig {
     }
 
     /// Opens a data folder, with the configured shard cache.
-    ///
-    /// # Errors
-    /// Same as [`DataSet::open`].
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(

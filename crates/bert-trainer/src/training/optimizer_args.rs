@@ -8,21 +8,6 @@ use crate::error::{Error, check};
 use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::ScheduleKind;
 
-/// Defines setters of a configuration for the fields of its part `optimizer`.
-macro_rules! optimizer_setters {
-    ($config:ty) => {
-        $crate::compute::config_parts::part_setters!(
-            $config,
-            optimizer: with_schedule(schedule: $crate::training::lr_schedule::ScheduleKind),
-            with_weight_decay(weight_decay: f64),
-            with_adam_epsilon(adam_epsilon: f64),
-            with_adam_bias_correction(adam_bias_correction: bool),
-            with_max_gradient_norm(max_gradient_norm: f64)
-        );
-    };
-}
-pub(crate) use optimizer_setters;
-
 /// Hyper-parameters of AdamW and the shape of the learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Optimizer"))]
@@ -83,9 +68,6 @@ impl Default for OptimizerArgs {
 
 impl OptimizerArgs {
     /// Checks each value.
-    ///
-    /// # Errors
-    /// [`Error::Configuration`] naming the flag.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (decay, norm) = (self.weight_decay, self.max_gradient_norm);
         check(decay.is_finite() && decay >= 0.0, "weight-decay", "must not be negative")?;

@@ -27,9 +27,6 @@ pub(crate) struct Cell {
 }
 
 /// Returns the cells of a configuration, all checked: one, unless a flag has several values.
-///
-/// # Errors
-/// [`Error::Configuration`] naming the flag.
 pub(crate) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
     fn each<T: Clone + PartialEq>(
         cells: Vec<FinetuneConfig>,

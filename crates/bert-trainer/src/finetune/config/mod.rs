@@ -15,17 +15,16 @@ use std::path::PathBuf;
 use bert_model::FeatureHeadKind;
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::{ComputeArgs, compute_setters};
-use crate::compute::config_parts::part_setters;
+use crate::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use crate::compute::config_parts::{HelpGroup, with_heading};
-use crate::finetune::config::adapter_args::{AdapterArgs, AdapterKind};
+use crate::compute::help_groups::{HelpGroup, with_heading};
+use crate::finetune::config::adapter_args::AdapterArgs;
 use crate::finetune::config::flag_values::{Choices, Seeds};
 use crate::finetune::config::squad_args::SquadArgs;
 use crate::finetune::config::table_args::TableArgs;
 use crate::initialization::InitializationChoice;
 use crate::training::adamw::AdamWConfig;
-use crate::training::optimizer_args::{OptimizerArgs, optimizer_setters};
+use crate::training::optimizer_args::OptimizerArgs;
 use bert_tasks::Task;
 
 /// The epoch of a run whose weights are scored and saved.
@@ -263,16 +262,6 @@ fn defaults() -> FinetuneConfig {
 fn one() -> u64 {
     1
 }
-
-compute_setters!(FinetuneConfig);
-optimizer_setters!(FinetuneConfig);
-part_setters!(FinetuneConfig, adapters: with_adapter(adapter: AdapterKind), with_fusion(fusion: Vec<PathBuf>));
-part_setters!(
-    FinetuneConfig,
-    table: with_columns(columns: Vec<String>),
-    with_labels(labels: Vec<String>),
-    with_regression(regression: bool)
-);
 
 impl FinetuneConfig {
     /// Returns the default configuration for a task, a checkpoint and an output folder. The task's files must also be

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct TableArgs {
     /// Names of the text column, optionally the second text column, and the label or score column.
     #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ','))]
+    #[setters(into)]
     pub columns: Vec<String>,
 
     /// The classes in the order of their numbers [default: the labels of the training file, sorted].
