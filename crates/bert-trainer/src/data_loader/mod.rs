@@ -225,9 +225,6 @@ impl DataLoader {
     }
 
     /// Returns the first `limit` instances of the folder, or all of them, in stored order, in batches of `batch_size`.
-    ///
-    /// # Errors
-    /// Same as [`DataLoader::batch`], for each batch.
     pub(crate) fn stored_batches(
         &mut self,
         limit: Option<u64>,

@@ -102,9 +102,6 @@ pub fn decide(rows: &[Vec<f32>], kind: Kind) -> Vec<Label> {
 }
 
 /// Predicts like [`predict`], unless a stop is requested before the last batch.
-///
-/// # Errors
-/// [`StopRequested`].
 pub(crate) fn predict_unless_stopped<M: ClassifierModel>(
     model: &M,
     features: &Features,

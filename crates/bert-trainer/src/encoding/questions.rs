@@ -63,9 +63,6 @@ impl EncodedQuestions {
     }
 
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
-    ///
-    /// # Errors
-    /// [`StopRequested`] when a stop is requested before the last batch.
     pub(crate) fn answers(
         &self,
         questions: &[Question],

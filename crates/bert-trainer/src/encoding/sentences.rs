@@ -94,9 +94,6 @@ impl EncodedSentences {
     }
 
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.
-    ///
-    /// # Errors
-    /// [`StopRequested`] when a stop is requested before the last batch.
     pub(crate) fn tags(
         &self,
         sentences: &[Sentence],

@@ -48,9 +48,6 @@ impl<'a> ColumnNames<'a> {
     }
 
     /// Returns the positions of the text columns in a header.
-    ///
-    /// # Errors
-    /// [`TaskProblem::MissingColumn`], [`TaskProblem::DuplicateColumn`].
     pub(super) fn positions(&self, header: &[String]) -> Result<ColumnPositions, TaskProblem> {
         let has = |name: &str| header.iter().any(|field| field == name);
         let (text_a, text_b) = match (&self.requested.texts[..], self.trained_columns()) {
@@ -71,9 +68,6 @@ impl<'a> ColumnNames<'a> {
 
     /// Returns the positions of the text columns in a tab-separated file from its first line, and whether that line is
     /// a header; `None` if each line consists of one or two texts.
-    ///
-    /// # Errors
-    /// The errors of [`Self::positions`].
     pub(super) fn tsv_positions(
         &self,
         first: &[String],
@@ -145,9 +139,6 @@ impl ColumnPositions {
     }
 
     /// Returns the texts of a row.
-    ///
-    /// # Errors
-    /// [`TaskProblem::WrongColumns`].
     pub(super) fn texts(&self, fields: &[String], separator: &'static str) -> Result<RowTexts, TaskProblem> {
         check_column_count(fields.len(), self.columns, separator)?;
         Ok(RowTexts {

@@ -49,9 +49,6 @@ pub use training_record::ModelOptions;
 use crate::error::Error;
 
 /// Loads the encoder of a model folder, ignoring its heads. If the folder has no pooler, the pooler is random.
-///
-/// # Errors
-/// When the folder cannot be read.
 pub(crate) fn load_encoder(folder: &Path, device: &Device) -> Result<(BertModel, BertConfig), Error> {
     let (model, config, _) = load_pretrained(folder, |config| config, LoadPolicy::FreshHeads, 0, device)?;
     Ok((model, config))

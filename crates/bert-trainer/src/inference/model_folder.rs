@@ -92,9 +92,6 @@ pub(super) fn line_of(example: &Example) -> u64 {
 }
 
 /// Rejects an encoder for a model that includes its own.
-///
-/// # Errors
-/// [`Error::Configuration`] naming the flag.
 pub(super) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(), Error> {
     match encoder.is_some() && !is_adapter_folder(folder) {
         true => Err(Error::Configuration {

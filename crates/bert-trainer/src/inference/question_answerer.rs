@@ -63,9 +63,6 @@ impl Answerer {
     }
 
     /// Answers questions (`text_a`) on texts (`text_b`).
-    ///
-    /// # Errors
-    /// [`TaskProblem::WrongValue`] for an example without a text.
     pub(super) fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, TaskError> {
         let question = |example: &Example| match &example.text_b {
             Some(context) => Ok(Question {

@@ -61,9 +61,6 @@ impl Tagger {
     }
 
     /// Returns the tags of texts.
-    ///
-    /// # Errors
-    /// [`TaskProblem::WrongValue`] for a pair.
     pub(super) fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, TaskError> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
             let (column, found) = ("text_b".to_string(), "a second text");

@@ -33,9 +33,6 @@ pub(super) struct TrainingRecord {
 
 impl TrainingRecord {
     /// Reads the `report.json` of the fine-tuning that wrote this `model/` folder; other folders have none.
-    ///
-    /// # Errors
-    /// When the report cannot be read.
     pub(super) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.with_file_name("report.json");
         let has_report = folder.file_name().is_some_and(|name| name == "model") && exists(&path)?;
@@ -61,9 +58,6 @@ impl TrainingRecord {
     }
 
     /// Rejects a single text if the model was trained on pairs, and a pair if it was trained on single texts.
-    ///
-    /// # Errors
-    /// [`TaskProblem::WrongValue`].
     pub(super) fn check_form(&self, example: &Example) -> Result<(), TaskProblem> {
         let Some(task) = self.task() else { return Ok(()) };
         let spec = task.spec();

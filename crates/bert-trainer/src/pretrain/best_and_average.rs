@@ -32,9 +32,6 @@ impl<'a> SavedModel<'a> {
     }
 
     /// Returns the figures of the model, if they exist.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is corrupt; the error names it.
     pub(crate) fn evaluation(&self) -> Result<Option<EvaluationRecord>, Error> {
         let path = self.0.path_of(EVALUATION);
         if !exists(&path)? {
@@ -44,9 +41,6 @@ impl<'a> SavedModel<'a> {
     }
 
     /// Returns whether a model with these figures should replace it.
-    ///
-    /// # Errors
-    /// Same as [`Self::evaluation`].
     pub(crate) fn is_worse_than(&self, record: &EvaluationRecord) -> Result<bool, Error> {
         let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
         Ok(loss(record).is_finite() && self.evaluation()?.is_none_or(|best| loss(record) < loss(&best)))

@@ -36,9 +36,6 @@ impl<'scope, 'env> CheckpointWriter<'scope, 'env> {
     }
 
     /// Returns the checkpoint once it is written, only once. With `wait`, blocks until then.
-    ///
-    /// # Errors
-    /// Returns the error of the write.
     pub(super) fn finished(&mut self, wait: bool) -> Result<Option<SavedCheckpoint>, Error> {
         let Some((step, thread)) = self.writing.take_if(|(_, thread)| wait || thread.is_finished()) else {
             return Ok(None);

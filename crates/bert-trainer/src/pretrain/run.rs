@@ -85,9 +85,6 @@ impl RunLogs {
 
 impl<'a> Run<'a> {
     /// Starts a run or, with `resume`, continues it from its newest valid checkpoint.
-    ///
-    /// # Errors
-    /// When the configuration, the inputs or the run's folder are invalid, or do not match.
     pub(super) fn open(
         files: &'a dyn FileSystem,
         config: &'a PretrainConfig,
@@ -214,9 +211,6 @@ impl<'a> Run<'a> {
     }
 
     /// Counts consecutive steps without an update.
-    ///
-    /// # Errors
-    /// [`Error::TooManySkippedSteps`].
     fn check_skipped(
         &mut self,
         metrics: &StepMetrics,

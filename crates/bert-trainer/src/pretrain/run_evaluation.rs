@@ -13,9 +13,6 @@ use crate::pretrain::best_and_average::{AVERAGE, SavedModel, average_last};
 
 impl Run<'_> {
     /// Runs the evaluation that is missing, if any: of the initial weights, or one that a stop skipped.
-    ///
-    /// # Errors
-    /// Same as [`Run::evaluate`].
     pub(super) fn evaluate_if_pending(
         &mut self,
         model: &BertForPreTraining,

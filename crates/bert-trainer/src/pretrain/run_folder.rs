@@ -106,9 +106,6 @@ impl<'a> RunFolder<'a> {
 }
 
 /// Returns the number of steps of the run in a folder; `None` if there is no run.
-///
-/// # Errors
-/// When its `run.json` is damaged.
 pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
     if !exists(&path.join(RUN))? {
         return Ok(None);

@@ -49,9 +49,6 @@ impl<'a> StepRunner<'a> {
     }
 
     /// Trains on the next batch.
-    ///
-    /// # Errors
-    /// When the batch cannot be read.
     pub(super) fn run(
         &mut self,
         model: BertForPreTraining,

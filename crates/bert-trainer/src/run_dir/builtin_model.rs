@@ -29,9 +29,6 @@ pub(crate) fn is_meant(path: &Path) -> bool {
 }
 
 /// Returns the model's folder; creates it if it is missing or incomplete.
-///
-/// # Errors
-/// When the folder cannot be written.
 pub(crate) fn folder() -> Result<PathBuf, Error> {
     unpack(&ObjectCache::user_folder("models"))
 }

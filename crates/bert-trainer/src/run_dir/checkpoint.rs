@@ -195,9 +195,6 @@ impl<'a> CheckpointFolder<'a> {
 
     /// Deletes what a killed process has left: partly written or partly deleted checkpoints. Call this only with the
     /// run's lock held.
-    ///
-    /// # Errors
-    /// When a leftover cannot be deleted.
     pub(crate) fn remove_leftovers(&self) -> Result<(), Error> {
         for name in self.0.names()? {
             let is_hidden = name.starts_with(PARTIAL) || name.starts_with(REMOVED);
@@ -210,9 +207,6 @@ impl<'a> CheckpointFolder<'a> {
 
     /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and
     /// not counted, or they would displace valid ones.
-    ///
-    /// # Errors
-    /// When a checkpoint cannot be deleted.
     pub(crate) fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
         let steps = self.steps()?;
         let counted = steps.partition_point(|&step| step <= newest);

@@ -12,9 +12,6 @@ use crate::run_dir::json_file::{exists, read_json};
 pub(crate) const ENCODER: &str = "encoder.json";
 
 /// Returns the contents of [`ENCODER`] for the encoder in a folder.
-///
-/// # Errors
-/// When the encoder's weights cannot be read.
 pub(crate) fn encoder_record(encoder: &Path) -> Result<Vec<u8>, Error> {
     let digest = digest_file(&encoder.join(WEIGHTS))?;
     Ok(format!("{:#}\n", serde_json::json!({ WEIGHTS: { "blake3": digest } })).into_bytes())

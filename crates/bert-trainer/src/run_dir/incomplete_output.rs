@@ -76,9 +76,6 @@ impl Drop for OutputGuard<'_> {
 }
 
 /// Returns whether a folder was left before [`OutputGuard::finish`].
-///
-/// # Errors
-/// When the check fails.
 pub(crate) fn is_marked(folder: &StagedFolder<'_>) -> bert_storage::Result<bool> {
     folder.has(MARKER)
 }

@@ -32,9 +32,6 @@ struct Stamp {
 impl MetricsLog {
     /// Opens the log for a run that continues after `step` updates, or starts (`None`). Records of later steps, which a
     /// killed run may have left, are removed, and so is a truncated line.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written.
     pub(crate) fn open(folder: &StagedFolder<'_>, name: &str, step: Option<u64>) -> Result<Self, Error> {
         let path = folder.path_of(name);
         let old: Vec<(Stamp, Vec<u8>)> = step.map_or(Ok(Vec::new()), |_| records(&path))?;
@@ -46,9 +43,6 @@ impl MetricsLog {
     }
 
     /// Appends one record.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(record).expect("records are plain data");
         line.push('\n');
@@ -56,17 +50,11 @@ impl MetricsLog {
     }
 
     /// Reads the records of the log.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub(crate) fn records<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
         Ok(records(&self.path)?.into_iter().map(|(record, _)| record).collect())
     }
 
     /// Syncs all appended records to disk.
-    ///
-    /// # Errors
-    /// When the sync fails.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.file.sync().map_err(|e| Error::io(&self.path, e))
     }

@@ -59,9 +59,6 @@ pub(crate) struct Sets<'a, S> {
 
 impl<'a, S> Sets<'a, S> {
     /// Reads every file with `read`, train first, and converts the examples of each to a set.
-    ///
-    /// # Errors
-    /// When a file is missing, and the errors of `read`.
     pub(crate) fn read<T>(
         setup: Setup<'a>,
         mut read: impl FnMut(&Path, Purpose) -> Result<Vec<T>, Error>,

@@ -74,9 +74,6 @@ impl SavedAdapter {
 }
 
 /// Reads the adapters of `--fusion`. For an output folder of a fine-tuning, reads the adapter of its best run.
-///
-/// # Errors
-/// When an adapter cannot be read, or two have the same name.
 pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<SavedAdapter>, Error> {
     let mut adapters: Vec<SavedAdapter> = Vec::new();
     for folder in folders {
@@ -94,9 +91,6 @@ pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<SavedAdapter>, Er
 
 /// Returns the model with a new adapter, or with the adapters of `--fusion` and a new attention over them, if
 /// requested. `fresh` names the tensors that the checkpoint lacks.
-///
-/// # Errors
-/// When the adapters do not fit the model.
 pub(crate) fn with_adapters(
     Setup { config, checkpoint, .. }: Setup<'_>,
     model: BertForSequenceClassification,

@@ -21,9 +21,6 @@ use crate::finetune::setup::Setup;
 /// Support for adapters in the encoder, which only some classifiers have.
 pub(crate) trait AdapterSupport: ClassifierModel {
     /// Returns the model with a new adapter, if requested. `fresh` names the tensors that the checkpoint lacks.
-    ///
-    /// # Errors
-    /// When the adapter does not fit the model.
     fn with_adapters(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
         Ok(self)
     }
@@ -151,9 +148,6 @@ impl<M: AdapterSupport> TaskModel for Classification<'_, M> {
 }
 
 /// Returns the features of all sequences, grouped by example, `[sequences, features]`, with autodiff.
-///
-/// # Errors
-/// [`StopRequested`] when a stop is requested before the last batch.
 fn all_features<M: ClassifierModel>(
     model: &M,
     features: &Features,

@@ -43,9 +43,6 @@ pub(crate) struct InitialModel<M> {
 }
 
 /// Returns the initial model of the run with this seed.
-///
-/// # Errors
-/// When the weights cannot be read or do not fit the model.
 pub(crate) fn initial_model<T: TaskModel>(
     task: &T,
     seed: u64,

@@ -36,9 +36,6 @@ pub(crate) trait TaskModel: TaskData {
     }
 
     /// Modifies a loaded model before training; `fresh` names the tensors that the checkpoint lacks.
-    ///
-    /// # Errors
-    /// When the model cannot be modified.
     fn prepared(&self, model: Self::Model, _fresh: &[&String], _seed: u64) -> Result<Self::Model, Error> {
         Ok(model)
     }
@@ -54,9 +51,6 @@ pub(crate) trait TaskModel: TaskData {
     fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<Self::Batch>;
 
     /// Returns the frozen encoder's output for every item, if the head needs nothing else.
-    ///
-    /// # Errors
-    /// [`StopRequested`].
     fn frozen_outputs(
         &self,
         _model: &Self::Model,

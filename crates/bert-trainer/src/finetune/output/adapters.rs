@@ -30,9 +30,6 @@ pub struct FusionReport {
 
 /// Writes the fine-tuned model. A full model or an adapter goes into `model/`; a merged adapter also into `adapter/`.
 /// For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
-///
-/// # Errors
-/// When a file cannot be written.
 pub(crate) fn save_with_adapters(
     output: &OutputFolder,
     setup: Setup<'_>,
@@ -91,9 +88,6 @@ fn write_encoder_record(output: &OutputFolder, folder: &str, encoder: &Path) -> 
 }
 
 /// Measures the attention over the adapters on the examples; `model` must be without autodiff.
-///
-/// # Errors
-/// When an adapter cannot be read.
 pub(crate) fn fusion_report(
     folders: &[PathBuf],
     model: &BertModel,

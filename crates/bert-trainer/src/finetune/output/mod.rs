@@ -25,9 +25,6 @@ use crate::finetune::setup::Setup;
 /// The output files of a task. Together with its supertraits, this is everything that a fine-tuning needs of a task.
 pub(crate) trait TaskOutput: TaskScoring {
     /// Writes answers to files whose names begin with `prefix`.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     fn write_answers(
         &self,
         output: &OutputFolder,
@@ -37,17 +34,11 @@ pub(crate) trait TaskOutput: TaskScoring {
     ) -> Result<(), Error>;
 
     /// Writes the labels of dev, for tasks that publish them next to the predictions.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     fn write_dev_labels(&self, _output: &OutputFolder) -> Result<(), Error> {
         Ok(())
     }
 
     /// Writes the fine-tuned model.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     fn save_model(
         &self,
         output: &OutputFolder,
@@ -58,9 +49,6 @@ pub(crate) trait TaskOutput: TaskScoring {
     }
 
     /// Returns the attention over the adapters of `--fusion`.
-    ///
-    /// # Errors
-    /// When an adapter cannot be read.
     fn fusion(&self, _model: &Self::Model) -> Result<Option<FusionReport>, Error> {
         Ok(None)
     }
@@ -68,9 +56,6 @@ pub(crate) trait TaskOutput: TaskScoring {
 
 /// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, and the
 /// report.
-///
-/// # Errors
-/// When a file cannot be written; otherwise as [`CellRuns::model`].
 pub(crate) fn write_output<T: TaskOutput>(
     task: &T,
     output: &OutputFolder,

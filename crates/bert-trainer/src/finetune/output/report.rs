@@ -91,9 +91,6 @@ impl FinetuneReport {
 
     /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these
     /// include the seeds and the file of `--predict`.
-    ///
-    /// # Errors
-    /// When a file of the checkpoint cannot be read.
     pub(crate) fn differences<T: TaskData>(&self, task: &T) -> Result<Vec<String>, Error> {
         if self.identity.is_null() {
             let text = "the report is of an earlier version and does not record its weights and data";

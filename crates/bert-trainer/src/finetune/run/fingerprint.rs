@@ -36,9 +36,6 @@ const MODEL_FILES: [&str; 5] =
 
 /// Returns the settings and digests that determine every run. The list of seeds is excluded: a run depends only on its
 /// own seed.
-///
-/// # Errors
-/// When a file of the checkpoint cannot be read.
 pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
     let Setup { config, checkpoint, .. } = task.setup();
     let mut settings = serde_json::to_value(config).expect("plain data");

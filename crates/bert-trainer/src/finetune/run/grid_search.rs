@@ -36,9 +36,6 @@ pub(crate) struct GridResult<'a, T: TaskScoring> {
 
 impl<T: TaskScoring> CellRuns<T> {
     /// Scores a single run whose last state is final.
-    ///
-    /// # Errors
-    /// [`StopRequested`].
     pub(crate) fn single(
         task: &T,
         seed: u64,
@@ -75,9 +72,6 @@ impl<T: TaskScoring> CellRuns<T> {
 /// Trains every configuration and keeps the runs of the one that is best on the held-out part of train (ties go to the
 /// first); keeps only the scores of the others. `first` is the first run's model, loaded before the output folder was
 /// created. `saved` holds the runs finished by an earlier process.
-///
-/// # Errors
-/// The errors of a run.
 pub(crate) fn train_grid<'a, T: TaskScoring>(
     task: &T,
     cells: &'a [Cell],

@@ -192,9 +192,6 @@ pub(crate) struct RunSnapshot<'a, M, P> {
 
 impl SavedRun<'_> {
     /// Returns the run's newest checkpoint, or its start with the given state.
-    ///
-    /// # Errors
-    /// When all of its checkpoints are corrupt.
     pub(crate) fn restore<M: Architecture>(
         &self,
         state: TrainState<M>,
@@ -216,9 +213,6 @@ impl SavedRun<'_> {
     }
 
     /// Returns the weights, moments and progress of the newest checkpoint, if there is one, else the given state.
-    ///
-    /// # Errors
-    /// When all checkpoints are corrupt.
     pub(crate) fn restore_state<M: Module, P: DeserializeOwned>(
         &self,
         TrainState { model, mut optimizer }: TrainState<M>,
@@ -284,9 +278,6 @@ impl SavedRun<'_> {
 
     /// Returns the run if it had finished before, with its model if that was saved; `shape` is a model with the same
     /// shapes.
-    ///
-    /// # Errors
-    /// When a file cannot be read or is corrupt.
     pub(crate) fn finished<T: TaskScoring>(
         &self,
         shape: &T::Model,
@@ -319,9 +310,6 @@ impl SavedRun<'_> {
 
     /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `is_best` selects
     /// whether the model itself is saved, or its digest only.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     pub(crate) fn finish<T: TaskScoring>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
         let (true, Some(model)) = (self.keeps_finished, &run.model) else { return Ok(()) };
         self.folder.create()?;
@@ -337,9 +325,6 @@ impl SavedRun<'_> {
     }
 
     /// Removes the model of a finished run when another run is better.
-    ///
-    /// # Errors
-    /// When the model cannot be removed.
     pub(crate) fn remove_model(&self) -> Result<(), Error> {
         self.folder.remove(BEST)?;
         Ok(())

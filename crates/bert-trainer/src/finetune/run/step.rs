@@ -50,9 +50,6 @@ impl<'a> TrainSettings<'a> {
 
     /// Takes one training step on some items of a task, after `done` finished steps, and returns the new state and the
     /// loss. `loss` receives a micro-batch and the number of targets in all of them.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`].
     pub(crate) fn step<T: TaskModel, M: Module>(
         &self,
         TrainState { model, mut optimizer }: TrainState<M>,

@@ -30,9 +30,6 @@ pub(crate) struct ScoredModel<T: TaskScoring> {
 
 impl<T: TaskScoring> ScoredModel<T> {
     /// Scores a model on a part.
-    ///
-    /// # Errors
-    /// [`StopRequested`].
     pub(crate) fn new(
         task: &T,
         model: T::Model,
@@ -194,9 +191,6 @@ impl<T: TaskScoring> SeedTraining<'_, T> {
     }
 
     /// Scores the best model on every labelled part.
-    ///
-    /// # Errors
-    /// [`StopRequested`].
     fn finish(&self, stop: &StopFlag) -> Result<FinishedRun<T>, StopRequested> {
         let ScoredModel { model, scored, epoch } = self.best.as_ref().expect("the last step is evaluated");
         let held_out = self.task.has(Part::HeldOut).then(|| scored.scores.clone());
@@ -230,9 +224,6 @@ pub(crate) struct RunHistory {
 }
 
 /// Scores a finished run, whose model is scored on dev, on every other labelled part.
-///
-/// # Errors
-/// [`StopRequested`].
 pub(crate) fn finished_run<T: TaskScoring>(
     task: &T,
     seed: u64,

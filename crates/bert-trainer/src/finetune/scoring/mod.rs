@@ -32,9 +32,6 @@ pub(crate) trait TaskScoring: TaskModel {
     type Answers: Clone + Serialize + DeserializeOwned;
 
     /// Returns the answers of a model without autodiff.
-    ///
-    /// # Errors
-    /// [`StopRequested`] when a stop is requested before the last batch.
     fn answer(
         &self,
         model: &Self::Model,
@@ -46,9 +43,6 @@ pub(crate) trait TaskScoring: TaskModel {
     fn score(&self, set: &Self::Set, answers: &Self::Answers) -> Scores;
 
     /// Returns the answers of a model without autodiff to a part, and their scores.
-    ///
-    /// # Errors
-    /// Same as [`Self::answer`].
     fn answer_and_score(
         &self,
         model: &Self::Model,

@@ -12,9 +12,6 @@ use crate::pretrain::events::PretrainEvent;
 /// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
 /// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
 /// is unknown.
-///
-/// # Errors
-/// [`Error::NotEnoughMemory`].
 pub(crate) fn check_memory(
     config: &PretrainConfig,
     model: &BertConfig,
