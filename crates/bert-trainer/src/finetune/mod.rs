@@ -105,7 +105,7 @@ pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config).map(drop)
 }
 
-/// What to do with a task after its files are read.
+/// An action on a task whose files have been read.
 #[derive(Clone, Copy)]
 enum Action<'a> {
     Train { resume: bool, stop: &'a StopFlag },
