@@ -1,5 +1,6 @@
 //! The errors of the operations.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::topology::Member;
@@ -23,6 +24,52 @@ pub enum Lost {
         /// Time since the last byte.
         after: Duration,
     },
+}
+
+/// The reason why a process cannot join its group.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// A rank did not join or was lost.
+    #[error("the group is not complete: {0}")]
+    Lost(#[from] Lost),
+    /// Rank 0 refused this process.
+    #[error("cannot join the group: {reason}")]
+    Refused {
+        /// The reason.
+        reason: String,
+    },
+    /// This process cannot listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Rank 0 or another rank cannot be reached.
+    #[error("cannot reach {address}: {reason}")]
+    Unreachable {
+        /// The address.
+        address: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A connection failed while the ranks joined.
+    #[error("cannot join the group: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl JoinError {
+    /// Returns the documented exit code of a program that ends with this error: 2 for a wrong configuration, 75 if a
+    /// new start may succeed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused { .. } => 2,
+            Self::Listen { .. } => 1,
+            Self::Lost(_) | Self::Unreachable { .. } | Self::Io(_) => 75,
+        }
+    }
 }
 
 /// Returns ranks as a list in words: at most eight, then a count.

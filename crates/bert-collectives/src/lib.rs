@@ -19,6 +19,7 @@
 //! | transport | ranks |
 //! |---|---|
 //! | [`Alone`] | one process |
+//! | [`TcpTransport`] | processes on any hosts |
 //! | [`ThreadTransport`] | threads of one process, for tests |
 //! | [`faults::FaultyTransport`] | a wrapper for tests that fails, delays or corrupts one operation |
 
@@ -26,13 +27,15 @@ mod alone;
 mod deadline;
 mod error;
 pub mod faults;
+mod tcp;
 mod threads;
 mod topology;
 mod transport;
 
 pub use alone::Alone;
 pub use deadline::{Deadline, Waiting};
-pub use error::Lost;
+pub use error::{JoinError, Lost};
+pub use tcp::{TcpConfig, TcpTransport, Token};
 pub use threads::ThreadTransport;
 pub use topology::{Member, Topology};
 pub use transport::{Operation, Traffic, Transport};

@@ -58,13 +58,16 @@ impl Topology {
 pub struct Member {
     /// The rank.
     pub rank: usize,
-    /// Its host name.
+    /// Its host name; empty before the rank has joined.
     pub host: String,
 }
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "rank {} on {}", self.rank, self.host)
+        match self.host.as_str() {
+            "" => write!(f, "rank {}", self.rank),
+            host => write!(f, "rank {} on {host}", self.rank),
+        }
     }
 }
 
