@@ -1,5 +1,7 @@
 //! `--help` of every program and command.
 
+use std::path::Path;
+
 use crate::common::Folder;
 
 /// Width of the terminal in columns.
@@ -40,6 +42,36 @@ fn help_wraps_at_the_width_of_the_terminal() {
             }
         }
     }
+}
+
+/// Compares `docs/commands.md` with the help of all programs. With the environment variable `BERT_UPDATE`, writes it.
+/// `bert data`, `bert pretrain` and `bert finetune` have the help of the three programs and are left out.
+#[test]
+fn commands_page_has_the_present_help() {
+    let folder = Folder::new();
+    let mut page = String::from(
+        "# Commands\n\nThe help of every program and command. `bert data`, `bert pretrain` and `bert finetune` are the three \
+         programs as commands of `bert`. `BERT_UPDATE=1 cargo test --test integration commands_page` \
+         writes this page.\n",
+    );
+    let repeated = ["bert data", "bert pretrain", "bert finetune"];
+    for command in commands(&folder).iter().filter(|command| !repeated.contains(&command.as_str())) {
+        let mut process = folder.command(&format!("{command} --help"));
+        let output = process.env("COLUMNS", "100").output().expect("the program starts");
+        let help = String::from_utf8(output.stdout).expect("help is UTF-8");
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        page.push_str(&format!("\n## {command}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
+    if std::env::var_os("BERT_UPDATE").is_some() {
+        std::fs::write(&path, &page).expect("the page is written");
+    }
+    let committed = std::fs::read_to_string(&path).expect("docs/commands.md");
+    let different = page.lines().zip(committed.lines()).find(|(now, then)| now != then);
+    assert!(
+        page == committed,
+        "docs/commands.md is out of date, run the command in its second line: {different:?}"
+    );
 }
 
 #[test]
