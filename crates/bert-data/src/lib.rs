@@ -147,8 +147,6 @@ pub mod make_vocab;
 mod parallel;
 pub mod parquet;
 pub mod shard;
-#[cfg(test)]
-mod test_text;
 pub mod tokenization;
 
 pub use builder::dry_run::{Estimate, dry_run};

@@ -12,10 +12,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::builder::output::written_shard::PieceStats;
 use crate::builder::plan::Plan;
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::token_store::{Store, StoreReader};
-use crate::builder::write_shards::{PieceStats, ShardPiece};
+use crate::builder::write_shards::ShardPiece;
 use crate::config::Layout;
 use crate::documents::bucket::order_of_pass;
 use crate::documents::tally::Tally;

@@ -51,7 +51,12 @@ pub(crate) fn resolve(budget: Option<ByteSize>, threads: usize) -> Result<ByteSi
     if budget.0 >= min_budget {
         return Ok(budget);
     }
-    Err(OptionError::BudgetTooSmall { budget, min: ByteSize(min_budget), threads }.into())
+    Err(OptionError::BudgetTooSmall {
+        budget: budget.to_string(),
+        min: ByteSize(min_budget).to_string(),
+        threads,
+    }
+    .into())
 }
 
 impl Tuning {
@@ -71,8 +76,8 @@ mod tests {
     use crate::builder::merge::merge;
     use crate::builder::parts::build_prepared_part;
     use crate::builder::prepare::prepare;
+    use crate::config::test_text::{content, lettered};
     use crate::config::{BuildConfig, Layout, RandomMode};
-    use crate::test_text::{content, lettered};
     use bert_storage::Disk;
 
     #[test]

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::builder::output::work_folder::WorkFolder;
+use crate::builder::output::written_shard::PieceStats;
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::Store;
-use crate::builder::write_shards::{PieceStats, ShardPiece};
+use crate::builder::write_shards::ShardPiece;
 use crate::documents::id_width::Width;
 use crate::error::{Error, Result};
 use crate::instance::coverage::SampledBlocks;

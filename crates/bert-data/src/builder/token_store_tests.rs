@@ -9,8 +9,8 @@ use crate::builder::output::scratch::folder_in;
 use crate::builder::parts::build_prepared_part;
 use crate::builder::prepare::SEGMENT;
 use crate::builder::prepare::prepare;
+use crate::config::test_text::{content, lettered};
 use crate::config::{BuildConfig, Layout};
-use crate::test_text::{content, lettered};
 use bert_storage::faults::{Fault, Faulty};
 use bert_storage::{Disk, FileSystem};
 

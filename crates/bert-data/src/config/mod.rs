@@ -9,6 +9,8 @@ pub(crate) mod check;
 pub(crate) mod part;
 pub mod predictions;
 pub(crate) mod resolved;
+#[cfg(test)]
+pub(crate) mod test_text;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

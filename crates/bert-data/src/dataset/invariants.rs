@@ -163,8 +163,8 @@ mod tests {
     use crate::builder::output::part_receipt::PartReceipt;
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
+    use crate::config::test_text::lettered;
     use crate::dataset::manifest::Manifest;
-    use crate::test_text::lettered;
     use bert_storage::Disk;
 
     fn tally(numbers: &[u64]) -> Tally {

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::config::byte_size::ByteSize;
-
 /// A problem with an option or a configuration file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -70,9 +68,9 @@ pub enum OptionError {
     #[error("--memory-budget is {budget}, but {threads} thread(s) need at least {min}")]
     BudgetTooSmall {
         /// The given budget.
-        budget: ByteSize,
+        budget: String,
         /// The minimum budget.
-        min: ByteSize,
+        min: String,
         /// Worker threads.
         threads: usize,
     },
@@ -161,7 +159,7 @@ pub enum PartError {
         /// Number of parts.
         parts: usize,
         /// The file and its problem.
-        source: Box<crate::error::Error>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A part was built from different text, with different options or by another program.
     #[error("part {part} does not match the other parts: it has other {what}")]

@@ -155,7 +155,7 @@ pub enum ManifestProblem {
     Contradiction(&'static str),
     /// A build would reject the options in a manifest; the reason.
     #[error("its options are not valid for a build")]
-    Options(#[source] Box<crate::Error>),
+    Options(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A file that a manifest names is missing.
     #[error("this file is missing, but the manifest lists it")]
     FileMissing,

@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 use super::decompress::Source;
-use super::json_values::JsonValues;
+use super::json::values::JsonValues;
 use super::known_format;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};

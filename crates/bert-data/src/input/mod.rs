@@ -8,18 +8,15 @@
 
 mod blocks;
 mod decompress;
-mod expand;
+mod files;
 mod json;
-mod json_values;
 pub(crate) mod known_format;
 pub mod line_check;
-mod pattern;
 mod recognize;
 pub mod remarks;
 mod separated;
 pub mod table;
 pub(crate) mod texts;
-mod walk;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,10 +27,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{Block, BlockReader};
-pub use expand::{
+pub use files::{
     expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning, split_lists,
 };
-pub(crate) use expand::{files_to_read, reject_too_many, reject_vocabulary};
+pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
 
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::decompress::HEAD;

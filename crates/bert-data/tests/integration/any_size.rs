@@ -442,7 +442,7 @@ fn mismatched_parts_are_rejected() {
     let error = merge(&folder, &mut |_| {}).unwrap_err();
     assert!(
         matches!(&error, Error::Part(PartError::Damaged { part: 2, parts: 2, source })
-            if matches!(**source, Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. }))),
+            if matches!(source.downcast_ref(), Some(Error::Manifest(Located { problem: ManifestProblem::FileDigest { .. }, .. })))),
         "{error}"
     );
     assert!(!Manifest::path(&folder).exists());

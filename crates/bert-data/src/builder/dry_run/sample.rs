@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
-    use crate::test_text::lettered;
+    use crate::config::test_text::lettered;
 
     /// Lines of 2 MB: plain text, and JSON with another column of the same length.
     #[test]

@@ -11,6 +11,7 @@ pub(crate) mod part_receipt;
 pub(crate) mod receipt_size;
 pub(crate) mod scratch;
 pub(crate) mod work_folder;
+pub(crate) mod written_shard;
 
 use std::path::{Path, PathBuf};
 

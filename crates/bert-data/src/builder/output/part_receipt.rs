@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::builder::write_shards::{PartStats, PieceStats, WrittenShard};
+use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard};
 use crate::config::Layout;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
@@ -135,7 +135,7 @@ mod tests {
     use crate::builder::output::receipt_size::{PASS, SHARD};
     use crate::builder::prepare::prepare;
     use crate::config::BuildConfig;
-    use crate::test_text::lettered;
+    use crate::config::test_text::lettered;
     use bert_storage::Disk;
     use bert_storage::checksummed_json::checksummed_json;
 

@@ -4,6 +4,8 @@
 //! inside an emoji; DuckDB accepts a comma after the last value. Such a row is repaired and parsed again. Only the
 //! value of one key is read.
 
+pub(crate) mod values;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;

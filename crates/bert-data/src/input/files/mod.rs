@@ -1,5 +1,8 @@
 //! Lists the files named by the inputs: paths, folders, patterns and URLs.
 
+mod pattern;
+mod walk;
+
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -14,12 +17,12 @@ use glob::{MatchOptions, Pattern};
 use crate::config::TEXT_COLUMN;
 use crate::error::{Error, InputError, InputProblem, Locate, Result};
 use crate::input::each_file;
-use crate::input::pattern::{self, begins_alike, is_pattern};
-use crate::input::recognize::has_table_name;
-use crate::input::table::InputReader;
-use crate::input::walk::{
+use crate::input::files::pattern::{begins_alike, is_pattern};
+use crate::input::files::walk::{
     Kind, Walk, is_iceberg_metadata, is_skipped, kind, real_path, reject_files_of_tables, table,
 };
+use crate::input::recognize::has_table_name;
+use crate::input::table::InputReader;
 
 /// Size in bytes of a file's entry in a manifest, excluding its name.
 const ENTRY: u64 = 224;
@@ -310,7 +313,7 @@ fn is_marker(name: &Path) -> Result<bool> {
     }
 }
 
-/// Applies [`crate::input::walk::reject_table`] to the folders of an object store.
+/// Applies [`crate::input::files::walk::reject_table`] to the folders of an object store.
 fn reject_tables_of_store(objects: &[(PathBuf, u64)], found: &[PathBuf]) -> Result<()> {
     for (name, _) in objects {
         let part = |of: &str| name.ancestors().find(|path| path.file_name().is_some_and(|part| part == of));

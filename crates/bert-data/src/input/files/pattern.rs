@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use glob::{Pattern, PatternError};
 
 use crate::error::{InputProblem, Locate, Result};
-use crate::input::walk::{Kind, Walk, is_skipped, kind};
+use crate::input::files::walk::{Kind, Walk, is_skipped, kind};
 
 /// Returns whether a path contains pattern characters.
 pub(super) fn is_pattern(path: &str) -> bool {

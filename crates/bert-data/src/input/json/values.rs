@@ -7,7 +7,7 @@
 use std::io::{self, BufRead, Read};
 
 /// Reader that converts JSON to JSON Lines.
-pub(super) struct JsonValues<R> {
+pub(crate) struct JsonValues<R> {
     json: R,
     lines: Vec<u8>,
     given: usize,
@@ -35,7 +35,7 @@ enum ParserState {
 }
 
 impl<R: BufRead> JsonValues<R> {
-    pub(super) fn new(json: R) -> Self {
+    pub(crate) fn new(json: R) -> Self {
         let (lines, state) = (Vec::new(), ParserState::Between);
         Self { json, lines, given: 0, depth: 0, state, in_array: false, ended: false }
     }
