@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::objects::is_transient;
-use crate::url::shown;
+use crate::objects::url::shown;
 
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -32,26 +32,20 @@ pub mod checksummed_json;
 mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
-mod object_cache;
-#[cfg(feature = "object-stores")]
-pub mod objects;
-#[cfg(not(feature = "object-stores"))]
-#[path = "no_objects.rs"]
 pub mod objects;
 pub mod scratch;
 mod source;
 mod staged;
 mod suggestion;
 mod system;
-mod url;
 mod visible;
 
 pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
 pub use error::{Error, Locate, Located, Result, is_disk_full};
-pub use object_cache::ObjectCache;
+pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
+pub use source::object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use suggestion::did_you_mean;
 pub use system::{Disk, Durable, FileSystem};
-pub use url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
 pub use visible::visible;

@@ -1,4 +1,4 @@
-//! Replaces `objects` if the feature `object-stores` is off: every request fails.
+//! Replaces `store` if the feature `object-stores` is off: every request fails.
 
 use std::io::{self, Empty};
 use std::path::{Path, PathBuf};

@@ -3,13 +3,15 @@
 //!
 //! `file://` URLs are paths. Other URLs need the feature `object-stores`.
 
+pub(crate) mod object_cache;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::objects;
-use crate::url::{is_url, on_disk};
+use crate::objects::url::{is_url, on_disk};
 
 /// Opens a file or an object for sequential reading.
 ///

@@ -5,7 +5,8 @@ use std::sync::mpsc::Receiver;
 
 use object_store::{GetOptions, GetRange, ObjectStore};
 
-use super::{Object, answer, failed, start};
+use crate::objects::store::error::failed;
+use crate::objects::store::object::{Object, answer, start};
 
 /// Size of the first block in bytes: a reader of only the header requests no more.
 const FIRST_BLOCK: u64 = 1 << 16;
