@@ -1,11 +1,11 @@
-//! [`Error`]: errors in a configuration, a checkpoint or its files.
+//! [`Error`]: errors in a configuration, a checkpoint or its files. [`LoadReport`]: the differences between a checkpoint
+//! and a model.
 //!
 //! The messages name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and
 //! panic (`assert_shape!`).
 
+use std::fmt;
 use std::path::PathBuf;
-
-use crate::checkpoint::load_report::LoadReport;
 
 /// An error of this crate, with the file, key or tensor it concerns.
 #[derive(Debug, thiserror::Error)]
@@ -223,4 +223,46 @@ impl Error {
             _ => 4,
         }
     }
+}
+
+/// The differences between a checkpoint's tensors and a model's parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Names of parameters that the checkpoint lacks.
+    pub missing: Vec<String>,
+    /// Names of tensors that the model lacks.
+    pub unexpected: Vec<String>,
+    /// Name, shape in the model and shape in the checkpoint of tensors whose shapes differ.
+    pub misshapen: Vec<(String, Vec<usize>, Vec<usize>)>,
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if !self.missing.is_empty() {
+            parts.push(format!("missing: {}", listed(&self.missing)));
+        }
+        if !self.unexpected.is_empty() {
+            parts.push(format!("unexpected: {}", listed(&self.unexpected)));
+        }
+        for (name, model, checkpoint) in self.misshapen.iter().take(MAX_LISTED) {
+            parts.push(format!("{name} has shape {checkpoint:?}, but the model has {model:?}"));
+        }
+        if self.misshapen.len() > MAX_LISTED {
+            parts.push(format!("and {} more with a different shape", self.misshapen.len() - MAX_LISTED));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// Maximum number of names in a message; the rest are counted.
+const MAX_LISTED: usize = 20;
+
+fn listed(names: &[String]) -> String {
+    let shown = names.len().min(MAX_LISTED);
+    let more = match names.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..shown].join(", ") + &more
 }

@@ -69,18 +69,19 @@ pub mod layers;
 pub mod models;
 
 pub use crate::adapters::{
-    AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_folder, is_adapter_parameter, is_fusion_folder,
-    is_fusion_parameter, read_adapter, read_fusion, save_adapter, save_fusion,
+    AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_parameter, is_fusion_parameter, read_adapter,
+    read_fusion, save_adapter, save_fusion,
 };
-pub use crate::checkpoint::foreign_weights::reject_other_weights;
+pub use crate::checkpoint::foreign_weights::{
+    is_adapter_folder, is_fusion_folder, reject_adapter, reject_other_weights,
+};
 pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
-pub use crate::checkpoint::load_report::LoadReport;
 pub use crate::checkpoint::parameter_names::{
     NamedTensors, hf_name, is_transposed, map_parameters, named_parameters,
 };
 pub use crate::checkpoint::pretrained::{
-    Sink, WEIGHTS, files_except_weights, folder_sink, load_pretrained, load_pretrained_weights,
-    read_pretrained_config, read_pretrained_tensors, reject_adapter, reject_weights_file, save_pretrained,
+    Sink, WEIGHTS, folder_sink, load_pretrained_weights, read_pretrained_config, read_pretrained_tensors,
+    reject_weights_file,
 };
 pub use crate::checkpoint::safetensors::{
     named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,
@@ -103,11 +104,12 @@ pub use crate::models::loss::{
     LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,
     cross_entropy_sum, regression_loss,
 };
+pub use crate::models::pretrained::{files_except_weights, load_pretrained, save_pretrained};
 pub use crate::models::pretraining::{
     BertForPreTraining, PretrainingInput, PretrainingOutput, PretrainingScores,
 };
 pub use crate::models::question_answering::{BertForQuestionAnswering, SpanLogits, span_loss};
 pub use bert_kernels::gelu::Gelu;
 pub use config::{BertConfig, Preset};
-pub use error::Error;
+pub use error::{Error, LoadReport};
 pub use init::Initialization;

@@ -17,12 +17,12 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::folder::AdapterFolder;
-use crate::checkpoint::load_report::LoadReport;
 use crate::checkpoint::parameter_names::{NamedTensors, canonical, map_parameters};
 use crate::config::adapter::{AdapterConfig, BottleneckForm, adapter_config_error};
-use crate::error::Error;
+use crate::error::{Error, LoadReport};
 use crate::layers::adapter_fusion::AdapterFusion;
 use crate::models::bert::BertModel;
+use crate::models::classification::BertForSequenceClassification;
 use bert_random::normal;
 
 /// Standard deviation of the initial query and key weights.
@@ -114,5 +114,22 @@ impl BertModel {
     pub fn fusion_distance(&self) -> Option<Tensor<1>> {
         let distances = self.encoder.layer.iter().filter_map(|layer| layer.output.fusion.as_ref());
         distances.map(AdapterFusion::distance).reduce(|a, b| a + b)
+    }
+}
+
+impl BertForSequenceClassification {
+    /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`BertModel::with_fusion`].
+    pub fn with_fusion(
+        mut self,
+        adapters: &[AdapterFolder],
+        dropout_prob: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        self.bert = self.bert.with_fusion(adapters, dropout_prob, seed)?;
+        Ok(self)
     }
 }

@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::is_adapter_parameter;
 use crate::adapters::{adapters_library_format, peft_format};
-use crate::checkpoint::load_report::LoadReport;
+use crate::checkpoint::foreign_weights::ADAPTER_CONFIG;
+use crate::checkpoint::load::compare_with_parameters;
 use crate::checkpoint::parameter_names::{NamedTensors, map_parameters, named_parameters, rename_tensors};
 use crate::checkpoint::pretrained::{Sink, pass_to_sink};
 use crate::checkpoint::safetensors::{named_tensors_to_bytes, read_safetensors};
@@ -24,11 +25,10 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::tokenizer_files::{Vocabulary, pretty};
 use crate::config::BertConfig;
 use crate::config::adapter::{AdapterConfig, adapter_config_error};
-use crate::error::Error;
+use crate::error::{Error, LoadReport};
 use crate::models::architecture::Architecture;
 use crate::models::classification::BertForSequenceClassification;
 
-pub(crate) const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter.safetensors";
 const PEFT_WEIGHTS: &str = "adapter_model.safetensors";
 const HEAD_CONFIG: &str = "head_config.json";
@@ -99,7 +99,7 @@ pub fn save_adapter(
             library_metadata(config, metadata, adapters_library_format::config(form, reduction_factor))
         }
     };
-    files.push((CONFIG, pretty(&adapter_config)));
+    files.push((ADAPTER_CONFIG, pretty(&adapter_config)));
     pass_to_sink(sink, files)
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn trained_tensors(
 /// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
 /// form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
-    let config = read_json(dir, CONFIG)?;
+    let config = read_json(dir, ADAPTER_CONFIG)?;
     match config.contains_key("peft_type") {
         true => read_peft(dir, &config),
         false => read_library(dir, &config),
@@ -279,7 +279,7 @@ pub(crate) fn with_tensors(
     let own = |name: &str| own(name) || (has_head && name.starts_with("classifier."));
     let mut parameters = named_parameters(&model);
     parameters.retain(|(name, ..)| own(name));
-    let report = LoadReport::new(&parameters, &tensors);
+    let report = compare_with_parameters(&parameters, &tensors);
     if report != LoadReport::default() {
         return Err(Error::TensorMismatch(report));
     }

@@ -17,6 +17,7 @@ use super::folder::{
     read_head, read_json, read_weights, trained_tensors, with_tensors,
 };
 use crate::adapters::attach_fusion::is_fusion_parameter;
+use crate::checkpoint::foreign_weights::FUSION_CONFIG;
 use crate::checkpoint::parameter_names::{NamedTensors, rename_tensors};
 use crate::checkpoint::pretrained::{Sink, pass_to_sink};
 use crate::checkpoint::safetensors::named_tensors_to_bytes;
@@ -27,7 +28,6 @@ use crate::error::Error;
 use crate::models::architecture::Architecture;
 use crate::models::classification::BertForSequenceClassification;
 
-pub(crate) const CONFIG: &str = "adapter_fusion_config.json";
 const WEIGHTS: &str = "model_adapter_fusion.safetensors";
 
 /// Contents of a folder of fused adapters.
@@ -48,7 +48,7 @@ pub struct FusionFolder {
 /// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] with the key for an
 /// unsupported kind of attention.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
-    let config = read_json(dir, CONFIG)?;
+    let config = read_json(dir, FUSION_CONFIG)?;
     let name = name_of(&config)?;
     let found = config.get("config").unwrap_or(&Value::Null);
     for (key, expected) in dynamic().as_object().expect("an object") {
@@ -116,7 +116,7 @@ pub fn save_fusion(
     files.push(("config.json", config.to_json_string(BertForSequenceClassification::NAME).into_bytes()));
     files.extend(head_files(&head, config, metadata));
     files.push((WEIGHTS, named_tensors_to_bytes(&attention)));
-    files.push((CONFIG, pretty(&library_metadata(config, metadata, dynamic()))));
+    files.push((FUSION_CONFIG, pretty(&library_metadata(config, metadata, dynamic()))));
     pass_to_sink(sink, files)
 }
 

@@ -21,8 +21,6 @@ pub(crate) mod folder;
 pub(crate) mod fusion_folder;
 pub(crate) mod peft_format;
 
-use std::path::Path;
-
 use bert_random::{normal, uniform};
 use burn::module::Module;
 
@@ -40,17 +38,6 @@ pub use crate::layers::bottleneck_adapter::Bottleneck;
 pub use crate::layers::lora::{LowRank, SelfAttentionLora};
 pub use folder::{AdapterFolder, AdapterMetadata, read_adapter, save_adapter};
 pub use fusion_folder::{FusionFolder, read_fusion, save_fusion};
-
-/// Returns true if a folder holds an adapter or fused adapters, but not a model.
-pub fn is_adapter_folder(dir: &Path) -> bool {
-    let adapter = dir.join(folder::CONFIG).is_file() || is_fusion_folder(dir);
-    adapter && !dir.join("model.safetensors").is_file()
-}
-
-/// Returns true if a folder holds fused adapters.
-pub fn is_fusion_folder(dir: &Path) -> bool {
-    dir.join(fusion_folder::CONFIG).is_file()
-}
 
 /// Returns true if the parameter of this name belongs to an adapter.
 pub fn is_adapter_parameter(name: &str) -> bool {
@@ -135,21 +122,6 @@ impl BertForSequenceClassification {
     /// [`Error::AdapterConfig`] if the size does not fit the model.
     pub fn with_adapter(mut self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         self.bert = self.bert.with_adapter(adapter, seed)?;
-        Ok(self)
-    }
-
-    /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
-    ///
-    /// # Errors
-    ///
-    /// As [`BertModel::with_fusion`].
-    pub fn with_fusion(
-        mut self,
-        adapters: &[AdapterFolder],
-        dropout_prob: f64,
-        seed: u64,
-    ) -> Result<Self, Error> {
-        self.bert = self.bert.with_fusion(adapters, dropout_prob, seed)?;
         Ok(self)
     }
 

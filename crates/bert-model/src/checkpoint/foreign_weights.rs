@@ -88,3 +88,29 @@ pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
     files.sort();
     files.iter().try_for_each(|file| reject_foreign(file))
 }
+
+/// The file that every adapter's folder has.
+pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
+
+/// The file that every folder of fused adapters has.
+pub(crate) const FUSION_CONFIG: &str = "adapter_fusion_config.json";
+
+/// Returns true if a folder holds an adapter or fused adapters, but not a model.
+pub fn is_adapter_folder(dir: &Path) -> bool {
+    let adapter = dir.join(ADAPTER_CONFIG).is_file() || is_fusion_folder(dir);
+    adapter && !dir.join("model.safetensors").is_file()
+}
+
+/// Returns true if a folder holds fused adapters.
+pub fn is_fusion_folder(dir: &Path) -> bool {
+    dir.join(FUSION_CONFIG).is_file()
+}
+
+/// Rejects a folder that holds an adapter and no model.
+///
+/// # Errors
+///
+/// [`Error::AdapterWithoutEncoder`].
+pub fn reject_adapter(dir: &Path) -> Result<(), Error> {
+    if is_adapter_folder(dir) { Err(Error::AdapterWithoutEncoder(dir.into())) } else { Ok(()) }
+}

@@ -4,13 +4,14 @@
 //! model with the loaded values and a [`LoadReport`], or an error that names every missing, unexpected and misshapen
 //! tensor.
 
+use std::collections::BTreeSet;
+
 use burn::module::{Module, ParamId};
 
-use crate::checkpoint::load_report::LoadReport;
 use crate::checkpoint::parameter_names::{
     NamedTensors, canonical, map_parameters, named_parameters, rename_tensors,
 };
-use crate::error::Error;
+use crate::error::{Error, LoadReport};
 
 /// The differences between a checkpoint and a model that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub fn load_named_tensors<M: Module>(
     let parameters = named_parameters(&model);
     let mut tensors = align_prefix(current_names(tensors)?, &parameters);
 
-    let report = LoadReport::new(&parameters, &tensors);
+    let report = compare_with_parameters(&parameters, &tensors);
     let rejected = LoadReport {
         missing: rejected(&report.missing, policy),
         unexpected: rejected(&report.unexpected, policy),
@@ -69,6 +70,26 @@ pub fn load_named_tensors<M: Module>(
     }
     let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
     Ok((model, report))
+}
+
+/// Returns the differences between tensors and parameters.
+pub(crate) fn compare_with_parameters(
+    parameters: &[(String, ParamId, Vec<usize>)],
+    tensors: &NamedTensors,
+) -> LoadReport {
+    let mut report = LoadReport::default();
+    for (name, _, shape) in parameters {
+        match tensors.get(name) {
+            None => report.missing.push(name.clone()),
+            Some((found, _)) if found != shape => {
+                report.misshapen.push((name.clone(), shape.clone(), found.clone()));
+            }
+            Some(_) => {}
+        }
+    }
+    let known: BTreeSet<&String> = parameters.iter().map(|(name, ..)| name).collect();
+    report.unexpected = tensors.keys().filter(|name| !known.contains(name)).cloned().collect();
+    report
 }
 
 /// Returns the names that the policy does not accept.

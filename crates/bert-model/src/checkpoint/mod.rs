@@ -7,7 +7,6 @@
 
 pub(crate) mod foreign_weights;
 pub(crate) mod load;
-pub(crate) mod load_report;
 pub(crate) mod parameter_names;
 pub(crate) mod pretrained;
 pub(crate) mod safetensors;

@@ -1,0 +1,85 @@
+//! Loads and saves a model as a Hugging Face folder: configuration, weights and tokenizer files.
+//!
+//! [`save_pretrained`] passes the files one by one to a [`Sink`], which stores them. The optimizer state and counters
+//! of a training checkpoint are files of `bert-trainer`.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use crate::checkpoint::load::LoadPolicy;
+use crate::checkpoint::pretrained::{
+    Sink, WEIGHTS, load_pretrained_weights, pass_to_sink, read_pretrained_config,
+};
+use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::tokenizer_files::Vocabulary;
+use crate::config::BertConfig;
+use crate::error::{Error, LoadReport};
+use crate::models::architecture::Architecture;
+
+/// Passes every file of a Hugging Face folder to `sink`: the tokenizer files, `model.safetensors`, and `config.json`
+/// last.
+///
+/// # Errors
+///
+/// [`Error::Io`] with the file's name, if the sink fails. Before the first file: [`Error::VocabularySize`],
+/// [`Error::MissingSpecialToken`] and [`Error::ParameterNotFinite`].
+pub fn save_pretrained<M: Architecture>(
+    sink: &mut Sink<'_>,
+    model: &M,
+    config: &BertConfig,
+    vocabulary: Option<Vocabulary<'_>>,
+) -> Result<(), Error> {
+    let mut files = files_except_weights::<M>(config, vocabulary)?;
+    let snapshot = Snapshot::of(model);
+    snapshot.check_finite()?;
+    let mut bytes = Vec::with_capacity(snapshot.file_bytes() as usize);
+    snapshot.write(&mut bytes).expect("writing to memory cannot fail");
+    files.insert(files.len() - 1, (WEIGHTS, bytes));
+    pass_to_sink(sink, files)
+}
+
+/// Returns the name and bytes of every file of a folder except the weights: the tokenizer files, and `config.json`
+/// last.
+///
+/// # Errors
+///
+/// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
+pub fn files_except_weights<M: Architecture>(
+    config: &BertConfig,
+    vocabulary: Option<Vocabulary<'_>>,
+) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    let mut files = Vec::new();
+    if let Some(vocabulary) = vocabulary {
+        let words = vocabulary.words.len();
+        // The table may have more rows than the vocabulary has words, for example to pad it to a multiple of 8.
+        if words > config.vocab_size {
+            let vocab_size = config.vocab_size;
+            return Err(Error::VocabularySize { words, vocab_size });
+        }
+        files = vocabulary.files()?;
+    }
+    files.push(("config.json", config.to_json_string(M::NAME).into_bytes()));
+    Ok(files)
+}
+
+/// Loads a model from a folder. Returns the model, its configuration and the report of its weights.
+///
+/// `labels` maps the configuration of the folder to the configuration of the model: [`BertConfig::with_labels`], or the
+/// identity. With [`LoadPolicy::FreshHeads`], heads that the folder lacks are initialized from `seed`.
+///
+/// # Errors
+///
+/// As [`read_pretrained_config`], [`BertConfig::validate`] and [`load_pretrained_weights`].
+pub fn load_pretrained<M: Architecture>(
+    dir: &Path,
+    labels: impl FnOnce(BertConfig) -> BertConfig,
+    policy: LoadPolicy,
+    seed: u64,
+    device: &Device,
+) -> Result<(M, BertConfig, LoadReport), Error> {
+    let config = labels(read_pretrained_config(dir)?);
+    config.validate()?;
+    let (model, report) = load_pretrained_weights(M::new(&config, seed, device), dir, policy)?;
+    Ok((model, config, report))
+}
