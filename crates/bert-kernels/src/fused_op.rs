@@ -18,7 +18,7 @@ use burn::backend::{
 };
 use burn::tensor::{DType, Tensor};
 
-use crate::compute::{Compute, Kernels, Precision};
+use crate::arguments::{Compute, Kernels, Precision};
 use crate::matmul::has_bf16_instructions;
 
 /// `Flex` with autodiff.

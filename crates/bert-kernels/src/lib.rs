@@ -54,7 +54,7 @@
 //! | `gpu` | kernels in CubeCL |
 //! | `ops` | the operations |
 //!
-//! `compute` and `types` have the arguments that several of them share.
+//! `arguments` has the types of arguments that several of them share.
 //!
 //! # When a fused kernel runs
 //!
@@ -78,16 +78,15 @@
 //!   tiles, which round the sum of 32 terms, while AVX-512 BF16 rounds the sum of two.
 //! - **Bits have a version.** A change that gives different bits for the same input raises [`VERSION`].
 
-mod compute;
+mod arguments;
 mod cpu;
 mod fused_op;
 #[cfg(feature = "cubecl")]
 mod gpu;
 mod matmul;
 mod ops;
-mod types;
 
-pub use compute::{Compute, Kernels, Precision};
+pub use arguments::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
 pub use cpu::math;
 pub use matmul::packed_weights::{KernelContext, PackedWeights};

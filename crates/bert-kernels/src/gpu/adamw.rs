@@ -7,8 +7,8 @@ use burn::tensor::Tensor;
 use cubecl::prelude::*;
 
 use super::{Inputs, elementwise, empty_like, inputs, into_contiguous, len};
-use crate::compute::Kernels;
-use crate::types::{AdamW, State};
+use crate::arguments::Kernels;
+use crate::arguments::{AdamW, State};
 
 /// Computes one update, if all tensors are on a GPU; else returns `None`.
 pub(crate) fn update(kernels: Kernels, state: &State, gradient: &Tensor<1>, step: AdamW) -> Option<State> {

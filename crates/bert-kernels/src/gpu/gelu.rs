@@ -10,9 +10,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{apply, elementwise, empty_like, into_contiguous, len};
-use crate::compute::Kernels;
+use crate::arguments::Gelu;
+use crate::arguments::Kernels;
 use crate::fused_op::Fused;
-use crate::types::Gelu;
 
 /// Returns `gelu(x + bias)` of a flat x, if x is on a GPU.
 pub(crate) fn bias_gelu(kernels: Kernels, x: Tensor<1>, bias: Tensor<1>, form: Gelu) -> Option<Tensor<1>> {

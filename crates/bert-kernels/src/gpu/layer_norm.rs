@@ -12,7 +12,7 @@ use cubecl::prelude::*;
 
 use super::gelu::column_sums;
 use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
-use crate::compute::Kernels;
+use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
 /// Returns the LayerNorm of flat rows as wide as gamma, if all tensors are on a GPU.

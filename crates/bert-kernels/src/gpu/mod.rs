@@ -32,7 +32,7 @@ use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::compute::Kernels;
+use crate::arguments::Kernels;
 use crate::fused_op::{Fused, record};
 
 /// Units of a cube; a power of two that every runtime supports.

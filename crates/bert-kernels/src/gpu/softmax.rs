@@ -12,7 +12,7 @@ use cubecl::prelude::*;
 
 use super::dropout::{arguments, factor};
 use super::{UNITS, apply, cube_max, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
-use crate::compute::Kernels;
+use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
 

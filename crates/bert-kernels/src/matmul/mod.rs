@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use burn::backend::flex::FlexTensor;
 
-use crate::compute::Precision;
+use crate::arguments::Precision;
 use crate::cpu::flex_slices::{slice, width};
 use crate::matmul::bf16::{Operand, Packed};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};

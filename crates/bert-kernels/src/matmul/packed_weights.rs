@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::flex::FlexTensor;
 
-use crate::compute::Compute;
+use crate::arguments::Compute;
 use crate::matmul::bf16::Packed;
 
 /// The packed forms of a layer's weights: half the size of the weights, in bf16 and without autodiff. A clone is empty.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gemm_common::cache::CACHE_INFO;
 
-use crate::compute::Precision;
+use crate::arguments::Precision;
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, has_bf16_instructions, multiply};
 

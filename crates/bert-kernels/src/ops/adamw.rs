@@ -16,12 +16,12 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::compute::Compute;
+use crate::arguments::Compute;
+pub use crate::arguments::{AdamW, State};
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
 use crate::cpu::math::vectorized;
 use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::ops::ordered_sum;
-pub use crate::types::{AdamW, State};
 
 /// Number of elements per task, and per partial sum of squares.
 const CHUNK: usize = 1 << 14;

@@ -14,7 +14,8 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation::softmax, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Kernels, Precision};
+pub use crate::arguments::AttentionOutput;
+use crate::arguments::{Compute, Kernels, Precision};
 use crate::cpu::buffer_pool;
 use crate::cpu::buffer_pool::scratch;
 use crate::cpu::dropout_mask::Dropout;
@@ -24,7 +25,6 @@ use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Threads};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::plain::matmul;
-pub use crate::types::AttentionOutput;
 
 /// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
 ///

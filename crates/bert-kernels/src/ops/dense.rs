@@ -6,7 +6,7 @@
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::compute::Precision;
+use crate::arguments::Precision;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::fused_op::{Fused, apply_or, fused_path, tensor_backend};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};

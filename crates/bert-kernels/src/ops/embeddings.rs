@@ -10,7 +10,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::Compute;
+use crate::arguments::Compute;
 use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, slice_mut, tensor, width};
 use crate::cpu::row_blocks::{add, rows_per_block};

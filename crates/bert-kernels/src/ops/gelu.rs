@@ -7,7 +7,8 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, activation, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::Compute;
+use crate::arguments::Compute;
+pub use crate::arguments::Gelu;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, slice_mut, tensor, width};
 use crate::cpu::math::{
     gelu, gelu_and_derivative, gelu_derivative, gelu_tanh, gelu_tanh_and_derivative, gelu_tanh_derivative,
@@ -15,7 +16,6 @@ use crate::cpu::math::{
 };
 use crate::cpu::row_blocks::{add_blocks, rows_per_block};
 use crate::fused_op::{Fused, Input, apply, fused_path, on_flex, tensor_backend};
-pub use crate::types::Gelu;
 
 /// Returns `gelu(x + bias)`.
 ///

@@ -10,7 +10,7 @@ use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Precision};
+use crate::arguments::{Compute, Precision};
 use crate::cpu::flex_slices::{contiguous, indices, slice, tensor};
 use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::ops::masked_lm_loss;

@@ -16,7 +16,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Precision};
+use crate::arguments::{Compute, Precision};
 use crate::cpu::buffer_pool::scratch;
 use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, tensor, width};
 use crate::cpu::math::{exp_to_88, map_sum, max, vectorized};

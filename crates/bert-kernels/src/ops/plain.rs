@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor};
 
-use crate::compute::Precision;
+use crate::arguments::Precision;
 
 /// Computes `a b` with burn's operations in this precision. Not for f64, which is never rounded.
 ///

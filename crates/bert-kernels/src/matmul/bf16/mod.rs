@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use crate::cpu::buffer_pool::{Scratch, scratch, shared_scratch};
 use crate::matmul::bf16::amx::{SIDE, Term, TileRegisters};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
-use pack::{B_LANES, KBlock, Layout, Source};
+use pack::{B_LANES, KBlock, Layout, Source, pairs};
 use unit::{Kind, Unit};
 
 /// Bytes of a that fit in an L1 cache of 48 KiB next to two panels of b, the current and the next one.
@@ -152,11 +152,6 @@ impl PackedBlock<'_> {
         let layout = self.unit.layout(self.side);
         pack(self.unit, source, layout, 0, bytemuck::cast_slice_mut(words));
     }
-}
-
-/// Returns the number of pairs in a k-block of length k.
-fn pairs(k: usize) -> usize {
-    k.div_ceil(2).next_multiple_of(pack::PAIRS)
 }
 
 /// One factor of a product.

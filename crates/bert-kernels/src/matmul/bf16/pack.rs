@@ -47,7 +47,7 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     /// Returns the number of pairs in a packed lane.
     pub(crate) fn pairs(&self) -> usize {
-        super::pairs(self.depth)
+        pairs(self.depth)
     }
 }
 
@@ -346,4 +346,9 @@ impl<'a> KBlock<'a> {
         let words = self.pairs * B_LANES / 2;
         &self.b[column * self.pairs + half * words..][..words]
     }
+}
+
+/// Returns the number of pairs in a k-block of length k.
+pub(super) fn pairs(k: usize) -> usize {
+    k.div_ceil(2).next_multiple_of(PAIRS)
 }

@@ -6,6 +6,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+use crate::arguments::{Gelu, Projection};
 use crate::cpu::buffer_pool::scratch;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::add_blocks;
@@ -15,7 +16,6 @@ use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::{PackedWeights, packed};
 use crate::matmul::{MatmulContext, multiply, run_both};
 use crate::ops::gelu::{forward_rows, value_and_gradient_rows};
-use crate::types::{Gelu, Projection};
 
 /// Number of rows per task of the backward pass.
 const ROWS: usize = 128;

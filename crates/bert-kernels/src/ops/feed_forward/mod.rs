@@ -13,12 +13,12 @@ mod bf16_blocks;
 
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::compute::Precision;
+use crate::arguments::Precision;
+use crate::arguments::{Gelu, Projection};
 use crate::fused_op::{fused_path, tensor_backend};
 use crate::matmul::packed_weights::KernelContext;
 use crate::ops::dense;
 use crate::ops::gelu::bias_gelu;
-use crate::types::{Gelu, Projection};
 
 /// Returns `gelu(x W1 + b1) W2`.
 ///

@@ -13,7 +13,9 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
-use crate::compute::{Compute, Precision};
+use crate::arguments::AttentionOutput;
+use crate::arguments::{Compute, Precision};
+pub use crate::arguments::{Projection, QkvProjections};
 use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::{add_bias, column_sums, rows_per_block};
@@ -24,8 +26,6 @@ use crate::matmul::{MatmulContext, run_both};
 use crate::ops::attention::Attention;
 use crate::ops::plain::linear;
 use crate::ops::{attention, dense};
-use crate::types::AttentionOutput;
-pub use crate::types::{Projection, QkvProjections};
 
 /// Returns the multi-head attention with queries, keys and values projected from the same hidden states.
 ///
