@@ -25,7 +25,6 @@
 //! # Ok::<(), bert_tasks::TaskError>(())
 //! ```
 
-mod error;
 mod task;
 
 pub mod decode;
@@ -38,13 +37,13 @@ pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
-pub use crate::error::{TaskError, TaskProblem, json_type};
 pub use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index, official_columns};
 pub use crate::read::lines::for_each_line_in;
 pub use crate::read::table::{DescribedTable, TableLabels, describe as describe_table, for_each_record_in};
 pub use crate::read::{find_split, labels_of, read_file};
 pub use crate::score::majority_baseline::{binomial_standard_error, is_degenerate, majority_baseline};
 pub use crate::score::metrics::{confusion, score};
+pub use crate::task::error::{TaskError, TaskProblem, json_type};
 pub use crate::task::example::{Example, Label, Split, SplitFile};
 pub use crate::task::metric::{Metric, Scores, Statistics};
 pub use crate::task::spec::{Columns, Defaults, Kind, TaskSpec};

@@ -7,7 +7,6 @@
 
 use std::path::Path;
 
-use crate::decode::entities::is_entity_tag;
 use crate::read::lines::{for_each_line, non_empty};
 use crate::{TaskError, TaskProblem};
 use bert_storage::Locate;
@@ -118,6 +117,32 @@ pub fn tags_of(sentences: &[Sentence]) -> Vec<String> {
     let outside = ["O".to_string()];
     let others = all.into_iter().filter(|tag| *tag != "O").cloned();
     outside.into_iter().chain(others).collect()
+}
+
+/// Returns whether a tag belongs to a supported scheme.
+#[must_use]
+pub fn is_entity_tag(tag: &str) -> bool {
+    tag == "O" || matches!(split_tag(tag).position, "B" | "I" | "E" | "S")
+}
+
+/// The parts of a tag such as `B-PER`.
+#[derive(Clone, Copy)]
+pub(crate) struct Tag<'a> {
+    /// Position in an entity, as an IOBES letter.
+    pub(crate) position: &'a str,
+    /// Entity type; `_` in data sets with only one type, empty outside entities.
+    pub(crate) kind: &'a str,
+}
+
+pub(crate) fn split_tag(tag: &str) -> Tag<'_> {
+    let (position, kind) = tag.split_once('-').unwrap_or((tag, "_"));
+    match position {
+        "O" => Tag { position, kind: "" },
+        "L" => Tag { position: "E", kind },
+        "U" | "W" => Tag { position: "S", kind },
+        "M" => Tag { position: "I", kind },
+        _ => Tag { position, kind },
+    }
 }
 
 #[cfg(test)]

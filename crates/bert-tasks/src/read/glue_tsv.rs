@@ -5,8 +5,8 @@
 //! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
 //! and dev have no header, and any other official file can be read without its header.
 
-use crate::error::TaskProblem;
 use crate::task::Task;
+use crate::task::error::TaskProblem;
 use crate::task::example::{Example, Label};
 use crate::task::spec::{Columns, Kind};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use bert_storage::Locate;
 
-use crate::error::{TaskError, TaskProblem};
+use crate::task::error::{TaskError, TaskProblem};
 
 /// Maximum line length. The longest published row has about 10 KB.
 const MAX_LINE_BYTES: usize = 1 << 20;

@@ -23,12 +23,12 @@ use std::path::Path;
 
 use bert_storage::Locate;
 
-use super::error::{TaskError, TaskProblem};
 use super::task::Task;
 use crate::read::glue_tsv::RowReader;
 use crate::read::lines::{exists, for_each_line, non_empty};
 use crate::read::swag::read_swag;
 use crate::read::table::{find_table, read_table};
+use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::{Example, Label, Split, SplitFile};
 use crate::task::spec::Kind;
 

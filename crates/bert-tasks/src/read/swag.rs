@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::lines::non_empty;
 use super::table::for_each_record;
-use crate::error::{TaskError, TaskProblem};
 use crate::read::glue_tsv::{check_column_count, column_index};
+use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::{Example, Label};
 
 const ENDINGS: [&str; 4] = ["ending0", "ending1", "ending2", "ending3"];

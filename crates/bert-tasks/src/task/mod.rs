@@ -2,6 +2,7 @@
 //! names, `spec.rs` defines the specification, and `catalog.rs` and `table.rs` contain it for every task.
 
 pub(crate) mod catalog;
+pub(crate) mod error;
 pub(crate) mod example;
 pub(crate) mod metric;
 pub(crate) mod names;

@@ -1,7 +1,7 @@
 //! Parses the names of tasks, from the command line and from JSON.
 
 use super::catalog;
-use crate::error::TaskError;
+use crate::task::error::TaskError;
 use crate::task::{TableDescription, Task};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

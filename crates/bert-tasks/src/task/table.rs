@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::catalog;
-use crate::error::TaskError;
+use crate::task::error::TaskError;
 use crate::task::metric::Metric;
 use crate::task::spec::{Kind, TaskSpec};
 use crate::task::{TableDescription, TableTask, Task};

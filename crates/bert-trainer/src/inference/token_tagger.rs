@@ -11,8 +11,9 @@ use crate::error::Error;
 use crate::inference::model_folder::{FinetunedModel, class_names, line_of};
 use crate::inference::training_record::ModelOptions;
 use bert_storage::Locate;
-use bert_tasks::decode::entities::{Entity, entities, is_entity_tag};
+use bert_tasks::decode::entities::{Entity, entities};
 use bert_tasks::read::conll::Sentence;
+use bert_tasks::read::conll::is_entity_tag;
 use bert_tasks::{Example, TaskError, TaskProblem};
 
 /// The tags of a text.

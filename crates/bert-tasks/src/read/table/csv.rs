@@ -8,7 +8,7 @@ use std::path::Path;
 use bert_storage::Locate;
 
 use super::super::lines::{for_each_line_in, open_file};
-use crate::error::{TaskError, TaskProblem};
+use crate::task::error::{TaskError, TaskProblem};
 
 /// Maximum length of a quoted field; a longer one most likely lacks its closing quote.
 const MAX_FIELD_BYTES: usize = 1 << 20;

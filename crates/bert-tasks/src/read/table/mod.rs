@@ -17,8 +17,8 @@ use std::path::Path;
 use bert_storage::Locate;
 
 use super::lines::exists;
-use crate::error::{TaskError, TaskProblem};
 use crate::read::glue_tsv::label_of;
+use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::{Example, Split, SplitFile};
 use crate::task::spec::Columns;
 use crate::task::{TableDescription, Task};

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::super::lines::{for_each_line, non_empty};
 use super::csv::for_each_record;
 use super::normalize_label::normalize_label;
-use crate::error::{TaskError, TaskProblem, json_type};
 use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index};
+use crate::task::error::{TaskError, TaskProblem, json_type};
 use crate::task::spec::Columns;
 
 /// File extensions to search for in a folder.

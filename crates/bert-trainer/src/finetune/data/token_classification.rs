@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_storage::{Locate, digest_bytes};
-use bert_tasks::decode::entities::is_entity_tag;
+use bert_tasks::read::conll::is_entity_tag;
 use bert_tasks::read::conll::{Sentence, read_sentences, tags_of};
 use bert_tasks::{TaskError, TaskProblem};
 

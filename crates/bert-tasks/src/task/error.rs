@@ -3,7 +3,7 @@
 
 use bert_storage::{Located, did_you_mean};
 
-use super::task::Task;
+use crate::task::Task;
 use crate::task::example::Split;
 
 /// An error of this module. [`TaskError::exit_code`] is the matching exit code of a program.
