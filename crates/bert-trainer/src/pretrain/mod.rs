@@ -17,6 +17,7 @@ pub(crate) mod run_file;
 pub(crate) mod run_folder;
 pub(crate) mod setup;
 mod step_runner;
+pub(crate) mod steps_for_budget;
 pub mod time_budget;
 
 use bert_storage::{Disk, FileSystem};
@@ -28,8 +29,8 @@ use crate::error::Error;
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::run::{OpenRun, Run};
-use crate::pretrain::setup::steps_for_budget::measure_length;
 use crate::pretrain::step_runner::StepRunner;
+use crate::pretrain::steps_for_budget::measure_length;
 
 /// Starts or continues a pre-training run.
 ///

@@ -6,8 +6,6 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use super::bytes_in_words;
-
 /// The source of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitKind {
@@ -116,6 +114,16 @@ fn control_group(root: &Path, groups: &str) -> Option<u64> {
         }
     }
     lowest
+}
+
+/// Formats a number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
+pub fn bytes_in_words(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    match mib {
+        mib if mib >= 10_240.0 => format!("{:.0} GiB", mib / 1024.0),
+        mib if mib >= 1000.0 => format!("{:.1} GiB", mib / 1024.0),
+        mib => format!("{mib:.0} MiB"),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use bert_kernels::{Kernels, Precision};
 use bert_model::BertConfig;
 
 pub(crate) use limits::MemoryLimit;
+pub use limits::bytes_in_words;
 
 /// Maximum factor between the estimate and the measured peak of a process, in either direction.
 pub const ACCURACY: f64 = 1.3;
@@ -178,16 +179,6 @@ impl StepMemory {
             bytes_in_words(self.vocabulary),
             bytes_in_words(self.program),
         )
-    }
-}
-
-/// Formats a number of bytes with two or three digits, as `1.2 GiB` or `340 MiB`.
-pub fn bytes_in_words(bytes: u64) -> String {
-    let mib = bytes as f64 / f64::from(1 << 20);
-    match mib {
-        mib if mib >= 10_240.0 => format!("{:.0} GiB", mib / 1024.0),
-        mib if mib >= 1000.0 => format!("{:.1} GiB", mib / 1024.0),
-        mib => format!("{mib:.0} MiB"),
     }
 }
 

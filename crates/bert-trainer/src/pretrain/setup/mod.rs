@@ -5,4 +5,3 @@ pub(crate) mod estimate;
 pub(crate) mod initial_model;
 pub(crate) mod inputs;
 pub(crate) mod starting_point;
-pub(crate) mod steps_for_budget;

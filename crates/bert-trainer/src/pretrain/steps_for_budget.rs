@@ -10,13 +10,13 @@ use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use burn::module::Module;
 
-use super::inputs::RunInputs;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run_folder::{RunFolder, recorded_steps};
+use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::time_budget::Budget;
 
