@@ -1,0 +1,105 @@
+//! Options and output folders that are rejected.
+
+use bert_data::{BuildConfig, Error, Located, Nsp, OptionError, OutputProblem};
+use bert_storage::{Disk, LOCK, StagedFolder};
+
+use crate::builder::errors::{World, assert_says};
+use crate::support::{reference, run};
+
+#[test]
+fn wrong_values_name_the_flag() {
+    let world = World::new();
+    let base = || world.config.clone();
+    let cases = [
+        ("max-seq-length", BuildConfig { max_seq_length: 7, ..base() }),
+        ("max-seq-length", BuildConfig { max_seq_length: 70_000, ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(0), ..base() }),
+        ("max-predictions-per-seq", BuildConfig { max_predictions_per_seq: Some(128), ..base() }),
+        ("masked-lm-prob", BuildConfig { masked_lm_prob: 0.0, ..base() }),
+        ("masked-lm-prob", BuildConfig { masked_lm_prob: f64::NAN, ..base() }),
+        ("short-seq-prob", BuildConfig { short_seq_prob: 1.1, ..base() }),
+        ("dupe-factor", BuildConfig { dupe_factor: 0, ..base() }),
+        ("num-shards", BuildConfig { num_shards: Some(0), ..base() }),
+        ("max-ngram", BuildConfig { max_ngram: 0, ..base() }),
+        ("max-ngram", BuildConfig { max_ngram: 65, ..base() }),
+        ("threads", BuildConfig { threads: 5000, ..base() }),
+        ("language", BuildConfig { split_sentences: true, language: "tlh".to_owned(), ..base() }),
+    ];
+    for (flag, config) in cases {
+        let error = world.fails(&config, 2, &[&format!("--{flag}")]);
+        assert!(matches!(error, Error::Option(OptionError::Invalid { .. })));
+    }
+}
+
+#[test]
+fn conflicting_or_missing_options_are_rejected() {
+    let world = World::new();
+    let base = || world.config.clone();
+    for config in [
+        reference(BuildConfig { split_sentences: true, ..base() }),
+        reference(BuildConfig { num_shards: Some(2), ..base() }),
+        reference(BuildConfig { nsp: Nsp::Off, ..base() }),
+        reference(BuildConfig { nsp: Nsp::Sop, ..base() }),
+        reference(BuildConfig { max_ngram: 2, ..base() }),
+        reference(BuildConfig { random_word_skip_special: true, ..base() }),
+    ] {
+        let error = world.fails(&config, 2, &["--random reference"]);
+        assert!(matches!(error, Error::Option(OptionError::Conflict { .. })));
+    }
+    for config in [BuildConfig { output: None, ..base() }, BuildConfig { vocab: None, ..base() }] {
+        assert!(matches!(
+            world.fails(&config, 2, &["is required"]),
+            Error::Option(OptionError::Missing { .. })
+        ));
+    }
+    let wrong = world.file("config.json", br#"{"dupe_factr": 3}"#);
+    assert_says(&BuildConfig::read(&wrong).unwrap_err(), 2, &["config.json"]);
+    assert_says(&BuildConfig::read(&world.data()).unwrap_err(), 1, &["data"]);
+}
+
+#[test]
+fn foreign_outputs_are_not_changed() {
+    let world = World::new();
+    let data = world.data();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("thesis.tex"), "mine").unwrap();
+    for overwrite in [false, true] {
+        let config = BuildConfig { overwrite, ..world.config.clone() };
+        let error = world.fails(&config, 2, &["data", "thesis.tex"]);
+        assert!(matches!(error, Error::Output(Located { problem: OutputProblem::HoldsOtherData(..), .. })));
+    }
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
+    std::fs::remove_file(data.join("thesis.tex")).unwrap();
+    // A vocabulary alone may belong to the user, and so may a manifest in another format.
+    for name in ["vocab.txt", "manifest.json"] {
+        std::fs::write(data.join(name), "{}").unwrap();
+        world.fails(&BuildConfig { overwrite: true, ..world.config.clone() }, 2, &[name]);
+        std::fs::remove_file(data.join(name)).unwrap();
+    }
+    run(&world.config).unwrap();
+    // Other files may be added later; the same command has nothing to do, and a different one is rejected.
+    std::fs::write(data.join("thesis.tex"), "mine").unwrap();
+    run(&world.config).unwrap();
+    let other = BuildConfig { random_seed: 7, ..world.config.clone() };
+    let error = world.fails(&other, 2, &["--overwrite", "--random-seed is 12345, not 7"]);
+    assert!(matches!(error, Error::Output(Located { problem: OutputProblem::Finished { .. }, .. })));
+    run(&BuildConfig { overwrite: true, ..other }).unwrap();
+    assert!(data.join("thesis.tex").exists());
+    let file = BuildConfig { output: Some(world.file("file", b"")), ..world.config.clone() };
+    assert!(matches!(
+        world.fails(&file, 2, &["not a folder"]),
+        Error::Output(Located { problem: OutputProblem::NotAFolder, .. })
+    ));
+}
+
+#[test]
+fn a_folder_in_use_is_rejected() {
+    let world = World::new();
+    let data = world.data();
+    std::fs::create_dir(&data).unwrap();
+    let lock = StagedFolder::new(&Disk, &data).lock(LOCK).unwrap();
+    let error = world.fails(&world.config, 6, &["in use by another process"]);
+    assert!(matches!(error, Error::Storage(bert_storage::Error::InUse { .. })));
+    drop(lock);
+    run(&world.config).unwrap();
+}

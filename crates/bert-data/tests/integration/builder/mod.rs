@@ -1,0 +1,14 @@
+//! Whole builds: the same bytes however they run, and errors.
+
+/// The same bytes for any memory budget, parts and interruptions.
+pub(crate) mod any_size;
+/// The public interface, end to end: shards, manifest, determinism, preview, inspection.
+mod build;
+/// The bytes of shards in every mode, against those of an earlier program.
+mod digests;
+/// Every kind of failure, without side effects.
+pub(crate) mod errors;
+/// Every n-th file operation fails, or the power does.
+mod faults;
+/// Two commands are the same build if contents and versions agree, regardless of paths.
+mod identity;
