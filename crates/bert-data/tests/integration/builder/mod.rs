@@ -4,7 +4,7 @@
 pub(crate) mod any_size;
 /// The public interface, end to end: shards, manifest, determinism, preview, inspection.
 mod build;
-/// The bytes of shards in every mode, against those of an earlier program.
+/// The bytes of shards in every mode equal the digests of an earlier program.
 mod digests;
 /// Every kind of failure, without side effects.
 pub(crate) mod errors;
