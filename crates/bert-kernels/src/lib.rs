@@ -51,6 +51,7 @@
 //! | `cpu` | scalar functions ([`math`]), buffers, blocks of rows, dropout masks |
 //! | `matmul` | matrix products in f32 and bf16, packed weights, properties of the [`processor`] |
 //! | `fused_op` | the way from a burn tensor to a fused kernel and back, with autodiff |
+//! | [`host_values`] | copies between the host and parts of a tensor |
 //! | `gpu` | kernels in CubeCL |
 //! | `ops` | the operations |
 //!
@@ -83,6 +84,7 @@ mod cpu;
 mod fused_op;
 #[cfg(feature = "cubecl")]
 mod gpu;
+pub mod host_values;
 mod matmul;
 mod ops;
 

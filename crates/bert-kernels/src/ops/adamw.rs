@@ -10,6 +10,12 @@
 //! Ports `AdamWeightDecayOptimizer` of the reference's `optimization.py`. [`update`] overwrites the buffers of the
 //! parameter and its moments in place, unless they are shared. The caller chooses the learning rate, the clipping and
 //! the parameters that decay.
+//!
+//! [`update_part`] and [`chunk_squares`] compute the same on a part of a tensor that begins and ends at multiples of
+//! [`CHUNK`]: the updates of all parts are the update of the whole, and the sums of all parts are the sums of the whole,
+//! bit for bit.
+
+use std::ops::Range;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
@@ -24,7 +30,7 @@ use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::ops::ordered_sum;
 
 /// Number of elements per task, and per partial sum of squares.
-const CHUNK: usize = 1 << 14;
+pub const CHUNK: usize = 1 << 14;
 
 /// Updates a parameter and its moments, and returns them.
 ///
@@ -32,23 +38,42 @@ const CHUNK: usize = 1 << 14;
 ///
 /// - all: `[n]`
 pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) -> State {
-    let n = gradient.dims();
+    let [n] = state.parameter.dims();
+    update_part(compute, state, 0..n, gradient, step)
+}
+
+/// Updates the elements `range` of a parameter, and their moments.
+///
+/// # Shapes
+///
+/// - parameter: `[n]`
+/// - moments and gradient: `[range]`
+pub fn update_part(
+    compute: Compute,
+    state: State,
+    range: Range<usize>,
+    gradient: Tensor<1>,
+    step: AdamW,
+) -> State {
+    let [n] = gradient.dims();
     let State { parameter, first, second } = &state;
-    assert!(parameter.dims() == n && first.dims() == n && second.dims() == n, "lengths differ");
+    assert!(range.len() == n && first.dims() == [n] && second.dims() == [n], "lengths differ");
     let backends =
         [tensor_backend(parameter), tensor_backend(first), tensor_backend(second), tensor_backend(&gradient)];
     if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
-        #[cfg(feature = "cubecl")]
-        if let Some(state) = crate::gpu::adamw::update(compute.kernels, &state, &gradient, step) {
-            return state;
-        }
-        return plain(state, gradient, step);
+        return on_part(state, range, |state| {
+            #[cfg(feature = "cubecl")]
+            if let Some(state) = crate::gpu::adamw::update(compute.kernels, &state, &gradient, step) {
+                return state;
+            }
+            plain(state, gradient, step)
+        });
     }
     let State { parameter, first, second } = state;
     let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
     let (mut parameter, mut first, mut second) = (own(parameter), own(first), own(second));
     let gradient = own(gradient);
-    slice_mut(&mut parameter)
+    slice_mut(&mut parameter)[range]
         .par_chunks_mut(CHUNK)
         .zip(slice_mut(&mut first).par_chunks_mut(CHUNK))
         .zip(slice_mut(&mut second).par_chunks_mut(CHUNK))
@@ -56,6 +81,17 @@ pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) 
         .for_each(|(((p, m), v), g)| update_chunk(p, m, v, g, step));
     let tensor = |x: FlexTensor| Tensor::from_primitive::<Flex>(x);
     State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
+}
+
+/// Applies an update to a part of the parameter; `state` has the moments of this part.
+fn on_part(state: State, range: Range<usize>, update: impl FnOnce(State) -> State) -> State {
+    let [n] = state.parameter.dims();
+    if range == (0..n) {
+        return update(state);
+    }
+    let part = state.parameter.clone().slice([range.clone()]);
+    let updated = update(State { parameter: part, ..state });
+    State { parameter: state.parameter.slice_assign([range], updated.parameter), ..updated }
 }
 
 /// Computes [`update`] with burn's own operations.
@@ -95,6 +131,38 @@ vectorized! {
     }
 }
 
+/// The order in which the sums of chunks are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormOrder {
+    /// First the chunks of each tensor, then the tensors: the fused kernels.
+    ByTensor,
+    /// All chunks of all tensors, one after the other: burn's own operations.
+    Flat,
+}
+
+impl NormOrder {
+    /// Returns the order for tensors on these backends.
+    fn of(compute: Compute, backends: &[TensorBackend]) -> Self {
+        match fused_path(compute, backends) {
+            Some(_) => Self::ByTensor,
+            None => Self::Flat,
+        }
+    }
+
+    /// Returns the order for tensors like `x`.
+    pub fn for_tensor<const D: usize>(compute: Compute, x: &Tensor<D>) -> Self {
+        Self::of(compute, &[tensor_backend(x)])
+    }
+
+    /// Adds the sums of the chunks of all tensors.
+    pub fn add<'a>(self, tensors: impl Iterator<Item = &'a [f64]>) -> f64 {
+        match self {
+            Self::ByTensor => tensors.map(|chunks| chunks.iter().sum::<f64>()).sum(),
+            Self::Flat => tensors.flatten().fold(0.0, |sum, chunk| sum + chunk),
+        }
+    }
+}
+
 /// Returns the sum of the squares of all elements of all tensors.
 ///
 /// The sums of fixed-size chunks are added in f64 and in order. On `Flex` each chunk is summed in f64 too; on other
@@ -105,17 +173,37 @@ vectorized! {
 /// - tensors: `[n]` each, with any `n`
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
+    let sums = chunk_squares(compute, tensors);
+    NormOrder::of(compute, &backends).add(sums.iter().map(Vec::as_slice))
+}
+
+/// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last one may be shorter.
+///
+/// # Shapes
+///
+/// - tensors: `[n]` each, with any `n`
+pub fn chunk_squares(compute: Compute, tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
+    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
     if fused_path(compute, &backends).is_none() {
-        return plain_squared_norm(tensors);
+        return plain_chunk_squares(tensors);
     }
-    tensors
-        .iter()
-        .map(|x| {
-            let x = contiguous(Input::from(x.clone()).into_flex());
-            let parts: Vec<f64> = slice(&x).par_chunks(CHUNK).map(sum_of_squares).collect();
-            parts.into_iter().sum::<f64>()
-        })
-        .sum()
+    let sums = |x: &Tensor<1>| {
+        let x = contiguous(Input::from(x.clone()).into_flex());
+        slice(&x).par_chunks(CHUNK).map(sum_of_squares).collect()
+    };
+    tensors.iter().map(sums).collect()
+}
+
+/// Computes [`chunk_squares`] with burn's own operations.
+fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
+    if tensors.is_empty() {
+        return Vec::new();
+    }
+    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect();
+    let lengths: Vec<usize> = squares.iter().map(|x| x.dims()[0]).collect();
+    let data = Tensor::cat(squares, 0).into_data();
+    let mut values = data.iter::<f64>();
+    lengths.into_iter().map(|length| values.by_ref().take(length).collect()).collect()
 }
 
 /// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
@@ -124,11 +212,7 @@ pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
 ///
 /// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
-    if tensors.is_empty() {
-        return 0.0;
-    }
-    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect();
-    Tensor::cat(squares, 0).into_data().iter::<f64>().sum()
+    NormOrder::Flat.add(plain_chunk_squares(tensors).iter().map(Vec::as_slice))
 }
 
 /// Lanes of a sum of squares: several f64 vectors, because additions to one vector have to wait for each other.

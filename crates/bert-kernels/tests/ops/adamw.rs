@@ -1,9 +1,10 @@
 //! AdamW and the global norm.
 
-use bert_kernels::adamw::{self, AdamW};
+use bert_kernels::adamw::{self, AdamW, CHUNK, NormOrder};
+use bert_kernels::host_values;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::common::{FUSED, close, host, numbers};
+use crate::common::{FUSED, PLAIN, close, host, numbers};
 
 #[test]
 fn adamw_trajectories() {
@@ -69,4 +70,69 @@ fn norms_of_large_tensors_do_not_depend_on_threads() {
             assert_eq!(norms(threads), one, "{threads} threads");
         }
     }
+}
+
+fn vector(seed: u64, len: usize) -> Tensor<1> {
+    Tensor::from_data(TensorData::new(numbers(seed, len), [len]), &Device::flex())
+}
+
+/// Ranges that divide a tensor at multiples of a chunk.
+fn parts(len: usize) -> Vec<std::ops::Range<usize>> {
+    let bounds = [0, CHUNK, CHUNK, 4 * CHUNK, len];
+    bounds.windows(2).map(|w| w[0]..w[1]).filter(|range| !range.is_empty()).collect()
+}
+
+#[test]
+fn parts_have_the_norm_of_the_whole() {
+    for compute in [FUSED, PLAIN] {
+        let tensors = [vector(1, 5 * CHUNK + 77), vector(2, 6 * CHUNK), vector(3, 4 * CHUNK + 1)];
+        let sums = tensors.each_ref().map(|x| {
+            let parts: Vec<Tensor<1>> =
+                parts(x.dims()[0]).into_iter().map(|range| x.clone().slice([range])).collect();
+            adamw::chunk_squares(compute, &parts).concat()
+        });
+        let order = NormOrder::for_tensor(compute, &tensors[0]);
+        let whole = adamw::squared_norm(compute, &tensors);
+        assert_eq!(order.add(sums.iter().map(Vec::as_slice)).to_bits(), whole.to_bits());
+    }
+}
+
+#[test]
+fn updates_of_parts_are_the_update_of_the_whole() {
+    let len = 5 * CHUNK + 77;
+    let step = AdamW {
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-6,
+        weight_decay: 0.01,
+        corrections: Some((0.1, 0.001)),
+        gradient_scale: 0.7,
+        learning_rate: 1e-3,
+    };
+    for compute in [FUSED, PLAIN] {
+        let state = |first: Tensor<1>, second| adamw::State { parameter: vector(1, len), first, second };
+        let squares = vector(3, len).powi_scalar(2);
+        let whole = adamw::update(compute, state(vector(2, len), squares.clone()), vector(4, len), step);
+        let mut parameter = vector(1, len);
+        for range in parts(len) {
+            let part = |x: Tensor<1>| x.slice([range.clone()]);
+            let state = adamw::State { parameter, first: part(vector(2, len)), second: part(squares.clone()) };
+            let updated = adamw::update_part(compute, state, range.clone(), part(vector(4, len)), step);
+            assert_eq!(host(updated.first), host(part(whole.first.clone())));
+            assert_eq!(host(updated.second), host(part(whole.second.clone())));
+            parameter = updated.parameter;
+        }
+        assert_eq!(host(parameter), host(whole.parameter));
+    }
+}
+
+#[test]
+fn host_values_of_a_part() {
+    let x = vector(1, 10);
+    let mut part = [0.0; 4];
+    host_values::read(&x, 3..7, &mut part);
+    assert_eq!(part, numbers(1, 10)[3..7]);
+    let changed = host(host_values::write(x.clone(), 3, &[1.0, 2.0]));
+    assert_eq!((changed[3], changed[4], changed[5]), (1.0, 2.0, host(x.clone())[5]));
+    assert_ne!(host(x)[3], 1.0, "shared memory is not changed");
 }

@@ -5,6 +5,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 /// Fused kernels in f32.
 pub(crate) const FUSED: Compute = Compute { kernels: Kernels::Fused, precision: Precision::F32 };
+pub(crate) const PLAIN: Compute = Compute { kernels: Kernels::Plain, precision: Precision::F32 };
 
 /// Returns numbers in `[-1, 1)` from a linear congruential generator.
 pub(crate) fn numbers(seed: u64, len: usize) -> Vec<f32> {

@@ -1,20 +1,30 @@
 //! The sum of the gradients of several micro-batches.
 
-use bert_kernels::{Compute, adamw};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 
-/// Gradients summed over the micro-batches of a step, in a binary tree whose shape depends only on their number.
+use crate::training::tree_sum::{Node, TreeSum};
+
+/// A flat gradient of each parameter, in the module's order; `None` if the parameter has no gradient.
+pub(crate) type Tensors = Vec<Option<Tensor<1>>>;
+
+/// Gradients summed over consecutive micro-batches of a step, in a binary tree whose shape depends only on the number
+/// of micro-batches of the step.
 ///
-/// An aligned range of micro-batches, for example 4 to 7, can be summed separately without changing a bit of the total.
 /// For k micro-batches, at most `1 + log2(k)` sums are in memory at a time.
 #[derive(Debug, Default)]
 pub(crate) struct GradientSum {
-    /// Sums of 2^level micro-batches each, in descending order of level.
-    pub(super) subtrees: Vec<(u32, Vec<Option<Tensor<1>>>)>,
+    tree: TreeSum<Tensors>,
+    /// Number of the next micro-batch in the step.
+    next: u64,
 }
 
 impl GradientSum {
+    /// Creates the sum of no gradients, of which the first will be the gradients of micro-batch `first`.
+    pub(crate) fn starting_at(first: u64) -> Self {
+        Self { next: first, ..Self::default() }
+    }
+
     /// Adds the gradients of one micro-batch, which may come in parts.
     pub(crate) fn add<M: Module>(&mut self, module: &M, parts: impl IntoIterator<Item = Gradients>) {
         let collected = parts.into_iter().map(|mut gradients| {
@@ -22,22 +32,24 @@ impl GradientSum {
             module.visit(&mut collect);
             collect.tensors
         });
-        let (mut level, mut tensors) = (0, collected.reduce(added).unwrap_or_default());
-        while let Some((_, left)) = self.subtrees.pop_if(|(of, _)| *of == level) {
-            (level, tensors) = (level + 1, added(left, tensors));
-        }
-        self.subtrees.push((level, tensors));
+        let sum = collected.reduce(added).unwrap_or_default();
+        self.tree.push(Node { start: self.next, level: 0, sum }, added);
+        self.next += 1;
     }
 
-    /// Returns the sum over all micro-batches.
-    pub(crate) fn total(self) -> StepGradients {
-        let sums = self.subtrees.into_iter().rev().map(|(_, tensors)| tensors);
-        StepGradients { tensors: sums.reduce(|right, left| added(left, right)).unwrap_or_default() }
+    /// Returns the sum over all micro-batches of the step.
+    pub(crate) fn total(self) -> Tensors {
+        self.tree.total(added).unwrap_or_default()
+    }
+
+    /// Returns the nodes of the tree for these micro-batches.
+    pub(crate) fn into_nodes(self) -> Vec<Node<Tensors>> {
+        self.tree.into_nodes()
     }
 }
 
 /// Adds two sets of gradients, parameter by parameter.
-pub(crate) fn added(left: Vec<Option<Tensor<1>>>, right: Vec<Option<Tensor<1>>>) -> Vec<Option<Tensor<1>>> {
+fn added(left: Tensors, right: Tensors) -> Tensors {
     let pairs = left.into_iter().zip(right);
     let sum = |pair| match pair {
         (Some(left), Some(right)) => Some(left + right),
@@ -46,22 +58,8 @@ pub(crate) fn added(left: Vec<Option<Tensor<1>>>, right: Vec<Option<Tensor<1>>>)
     pairs.map(sum).collect()
 }
 
-/// Gradients of one step: one flat tensor per parameter, in the module's order.
-#[derive(Debug)]
-pub(crate) struct StepGradients {
-    pub(super) tensors: Vec<Option<Tensor<1>>>,
-}
-
-impl StepGradients {
-    /// Returns the Euclidean norm over all gradients.
-    pub(crate) fn norm(&self, compute: Compute) -> f64 {
-        let tensors: Vec<Tensor<1>> = self.tensors.iter().flatten().cloned().collect();
-        adamw::squared_norm(compute, &tensors).sqrt()
-    }
-}
-
-pub(crate) struct Collect<'a> {
-    pub(super) tensors: Vec<Option<Tensor<1>>>,
+struct Collect<'a> {
+    tensors: Tensors,
     gradients: &'a mut Gradients,
 }
 
