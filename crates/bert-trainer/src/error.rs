@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use bert_collectives::{Lost, Member};
 use bert_storage::{Locate, Located};
 
 /// An error of data loading, training or checkpoints.
@@ -129,6 +130,41 @@ pub enum Error {
         needed: String,
         /// The options that reduce memory, in words.
         remedy: String,
+    },
+    /// A rank of the process group is lost: all others end.
+    #[error("after step {step}: {lost}; the last checkpoint is intact, continue with --resume")]
+    Lost {
+        /// The last finished step.
+        step: u64,
+        /// The ranks and the reason.
+        lost: Lost,
+    },
+    /// Another rank of the process group has an error.
+    #[error("{member} ended after step {step}: {text}")]
+    Elsewhere {
+        /// The rank.
+        member: Member,
+        /// The last finished step.
+        step: u64,
+        /// The exit code of its error.
+        code: u8,
+        /// Its error message.
+        text: String,
+    },
+    /// The ranks of a process group have different programs, settings or data; each difference in words.
+    #[error("the ranks differ: {}; start all of them with the same program, flags and data", .0.join("; "))]
+    RanksDiffer(Vec<String>),
+    /// The weights of the ranks differ before a step: one of them has a defect of its memory or processor.
+    #[error(
+        "after step {step}: the weights of {} differ from those of the other ranks; the computer may have a defect; \
+         the last checkpoint is intact, continue with --resume",
+        members.iter().map(Member::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    WeightsDiffer {
+        /// The last finished step.
+        step: u64,
+        /// The ranks that differ from most others, or all ranks.
+        members: Vec<Member>,
     },
     /// A signal requested a stop; a checkpoint has been written, unless the stop came before the first step.
     #[error(
@@ -326,9 +362,12 @@ impl Error {
             Self::Task(error) => error.exit_code(),
             Self::Folder(error) => error.problem.exit_code(),
             Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
-            Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) => 4,
-            Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } => 5,
+            Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) | Self::RanksDiffer(_) => 4,
+            Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } | Self::WeightsDiffer { .. } => 5,
             Self::NotEnoughMemory { .. } => 7,
+            // The same command may succeed.
+            Self::Lost { .. } => 75,
+            Self::Elsewhere { code, .. } => *code,
             // 130 for SIGINT, 143 for SIGTERM.
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             Self::Io { .. }

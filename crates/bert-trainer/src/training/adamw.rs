@@ -15,6 +15,7 @@
 //! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bert_kernels::{Compute, adamw};
@@ -25,7 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::host_tensors::float_vector;
 use crate::error::Error;
-use crate::training::gradient_sum::StepGradients;
+use crate::training::gradient_sum::Tensors;
+use crate::training::layout::{Layout, Segment};
 use crate::training::snapshot_throttle::SnapshotThrottle;
 
 /// The hyper-parameters of AdamW, apart from the learning rate.
@@ -62,22 +64,44 @@ impl Default for AdamWConfig {
 /// First and second moment of each parameter by name, as flat values.
 pub(crate) type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
-/// The state of one parameter: both moments, and its number of updates.
+/// Both moments of the elements of a parameter that this rank owns.
 #[derive(Clone, Debug)]
-struct Moments {
-    first: Tensor<1>,
-    second: Tensor<1>,
-    updates: u64,
+pub(crate) struct Moments {
+    pub(crate) first: Tensor<1>,
+    pub(crate) second: Tensor<1>,
 }
 
-/// The optimizer's state: both moments of every parameter that has received a gradient.
+/// The gradients of a step that this rank needs for its update.
+#[derive(Debug)]
+pub(crate) struct StepGradients {
+    /// The gradient of the elements of each parameter that this rank owns; `None` if it owns none, or if the parameter
+    /// has no gradient.
+    pub(crate) tensors: Tensors,
+    /// Whether each parameter has a gradient.
+    pub(crate) has_gradient: Vec<bool>,
+}
+
+impl StepGradients {
+    /// Creates the gradients of a process that owns all elements.
+    pub(crate) fn of_all(tensors: Tensors) -> Self {
+        Self { has_gradient: tensors.iter().map(Option::is_some).collect(), tensors }
+    }
+}
+
+/// The optimizer's state: both moments of every parameter that has received a gradient. In a process group, each rank
+/// has the moments of the elements that it owns.
 #[derive(Clone, Debug)]
 pub struct AdamW {
     config: AdamWConfig,
     names: Vec<String>,
     /// Per-parameter learning-rate multiplier.
     rates: Vec<f64>,
+    layout: Layout,
+    /// The elements of each parameter that this rank owns.
+    owned: Vec<Range<usize>>,
     moments: Vec<Option<Moments>>,
+    /// Number of updates of each parameter.
+    counts: Vec<u64>,
     updates: u64,
     compute: Compute,
     throttle: Option<Arc<SnapshotThrottle>>,
@@ -86,11 +110,37 @@ pub struct AdamW {
 impl AdamW {
     /// Creates an optimizer for `module`, with moments at zero.
     pub fn new<M: Module>(config: AdamWConfig, module: &M) -> Self {
-        let names: Vec<String> =
-            bert_model::named_parameters(module).into_iter().map(|(name, ..)| name).collect();
-        let moments = names.iter().map(|_| None).collect();
-        let rates = vec![1.0; names.len()];
-        Self { config, names, rates, moments, updates: 0, compute: Compute::default(), throttle: None }
+        let parameters = bert_model::named_parameters(module).into_iter();
+        let (names, lengths): (Vec<String>, Vec<usize>) =
+            parameters.map(|(name, _, shape)| (name, shape.iter().product::<usize>())).unzip();
+        Self {
+            config,
+            rates: vec![1.0; names.len()],
+            owned: lengths.iter().map(|&length| 0..length).collect(),
+            moments: vec![None; names.len()],
+            counts: vec![0; names.len()],
+            names,
+            layout: Layout::new(lengths, 1),
+            updates: 0,
+            compute: Compute::default(),
+            throttle: None,
+        }
+    }
+
+    /// Divides the state among the ranks of a group; this process is `rank`. Call it before the first update.
+    #[must_use]
+    pub(crate) fn sharded(mut self, rank: usize, ranks: usize) -> Self {
+        self.layout = Layout::new(self.layout.lengths().to_vec(), ranks);
+        self.owned.fill(0..0);
+        for Segment { tensor, range } in self.layout.segments(rank) {
+            self.owned[*tensor] = range.clone();
+        }
+        self
+    }
+
+    /// Returns the owners of the elements.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Sets the kernels and precision, which should match the model's.
@@ -116,6 +166,16 @@ impl AdamW {
         self.updates
     }
 
+    /// Returns the number of updates of each parameter, in the module's order.
+    pub(crate) fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Returns the moments of each parameter that has received a gradient, in the module's order.
+    pub(crate) fn moments(&self) -> &[Option<Moments>] {
+        &self.moments
+    }
+
     /// Applies one update with gradients whose global norm is `norm`.
     pub(crate) fn update<M: Module>(
         &mut self,
@@ -128,6 +188,9 @@ impl AdamW {
             throttle.wait();
         }
         self.updates += 1;
+        for (count, has_gradient) in self.counts.iter_mut().zip(gradients.has_gradient) {
+            *count += u64::from(has_gradient);
+        }
         let clip = self.config.max_gradient_norm;
         let scale = if clip > 0.0 { clip / norm.max(clip) } else { 1.0 };
         module.map(&mut Update {
@@ -139,20 +202,20 @@ impl AdamW {
         })
     }
 
-    /// Returns the new value of parameter number `index`; the gradient is multiplied by `scale` first.
+    /// Returns the new value of parameter number `index`; the gradient of the owned elements is multiplied by `scale`
+    /// first.
     fn step(
         &mut self,
         index: usize,
-        p: Tensor<1>,
-        g: Tensor<1>,
+        parameter: Tensor<1>,
+        gradient: Tensor<1>,
         scale: f64,
         learning_rate: f64,
     ) -> Tensor<1> {
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
-        let fresh = || Moments { first: g.zeros_like(), second: g.zeros_like(), updates: 0 };
-        let Moments { first, second, updates } = self.moments[index].take().unwrap_or_else(fresh);
-        let updates = updates + 1;
-        let t = updates as f64;
+        let fresh = || Moments { first: gradient.zeros_like(), second: gradient.zeros_like() };
+        let Moments { first, second } = self.moments[index].take().unwrap_or_else(fresh);
+        let t = self.counts[index] as f64;
         let step = adamw::AdamW {
             beta1,
             beta2,
@@ -162,20 +225,26 @@ impl AdamW {
             gradient_scale: scale,
             learning_rate: learning_rate * self.rates[index],
         };
-        let updated = adamw::update(self.compute, adamw::State { parameter: p, first, second }, g, step);
-        self.moments[index] = Some(Moments { first: updated.first, second: updated.second, updates });
+        let state = adamw::State { parameter, first, second };
+        let updated = adamw::update_part(self.compute, state, self.owned[index].clone(), gradient, step);
+        self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
         updated.parameter
     }
 
     /// Returns the current moments of every parameter that has received a gradient, for a checkpoint: `first.<name>`
-    /// and `second.<name>`.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let named = self.names.iter().zip(&self.moments);
+    /// and `second.<name>`. `moments` has them in the module's order.
+    pub(crate) fn snapshot_of(&self, moments: Vec<Option<Moments>>) -> Snapshot {
+        let named = self.names.iter().zip(moments);
         let moments = named.filter_map(|(name, moments)| {
-            let Moments { first, second, .. } = moments.clone()?;
+            let Moments { first, second } = moments?;
             Some([(format!("first.{name}"), first), (format!("second.{name}"), second)])
         });
         Snapshot::of_tensors(moments.flatten())
+    }
+
+    /// Returns [`AdamW::snapshot_of`] the optimizer's own moments, which are those of a process that owns all elements.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot_of(self.moments.clone())
     }
 
     /// Makes the next update wait until snapshots in flight have freed enough memory.
@@ -186,12 +255,12 @@ impl AdamW {
     /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first
     /// gradient came later, or it had none in some steps.
     pub(crate) fn fewer_updates(&self) -> BTreeMap<String, u64> {
-        let named = self.names.iter().zip(&self.moments);
-        let counts = named.filter_map(|(name, moments)| Some((name.clone(), moments.as_ref()?.updates)));
-        counts.filter(|(_, updates)| *updates != self.updates).collect()
+        let named = self.names.iter().cloned().zip(self.counts.iter().copied());
+        named.filter(|&(_, count)| count > 0 && count != self.updates).collect()
     }
 
-    /// Restores the state from [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`].
+    /// Restores the state from [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`], in a process that
+    /// owns all elements.
     ///
     /// # Errors
     /// [`Error::OptimizerState`] when a name is not a parameter of the module.
@@ -202,19 +271,26 @@ impl AdamW {
         mut state: MomentValues,
         device: &Device,
     ) -> Result<(), Error> {
-        self.updates = updates;
-        for (name, slot) in self.names.iter().zip(&mut self.moments) {
-            let updates = fewer_updates.get(name).copied().unwrap_or(updates);
-            *slot = state.remove(name).map(|(first, second)| Moments {
+        let (mut counts, mut moments) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            let count = fewer_updates.get(name).copied().unwrap_or(updates);
+            let of_name = state.remove(name);
+            counts.push(if of_name.is_some() { count } else { 0 });
+            moments.push(of_name.map(|(first, second)| Moments {
                 first: float_vector(first, device),
                 second: float_vector(second, device),
-                updates,
-            });
+            }));
         }
+        self.set_state(updates, counts, moments);
         match state.into_keys().next() {
             Some(name) => Err(Error::OptimizerState(name)),
             None => Ok(()),
         }
+    }
+
+    /// Sets the number of all updates, the number of updates of each parameter, and the moments of the owned elements.
+    pub(crate) fn set_state(&mut self, updates: u64, counts: Vec<u64>, moments: Vec<Option<Moments>>) {
+        (self.updates, self.counts, self.moments) = (updates, counts, moments);
     }
 }
 
@@ -225,7 +301,7 @@ fn decays_weight(name: &str) -> bool {
 
 struct Update<'a> {
     optimizer: &'a mut AdamW,
-    gradients: Vec<Option<Tensor<1>>>,
+    gradients: Tensors,
     index: usize,
     scale: f64,
     learning_rate: f64,
@@ -259,6 +335,11 @@ mod tests {
         weight: Param<Tensor<1>>,
     }
 
+    fn norm(gradients: &Tensors) -> f64 {
+        let tensors: Vec<Tensor<1>> = gradients.iter().flatten().cloned().collect();
+        adamw::squared_norm(Compute::default(), &tensors).sqrt()
+    }
+
     fn trajectory(bias_correction: bool, weight_decay: f64) -> Vec<f32> {
         let device = Device::flex().autodiff();
         let mut module = Scalar { weight: Param::from_data([1.0f32], &device) };
@@ -272,8 +353,9 @@ mod tests {
             let mut sum = GradientSum::default();
             sum.add(&module, [gradients]);
             let sum = sum.total();
-            let norm = sum.norm(Compute::default());
+            let norm = norm(&sum);
             assert!((norm - f64::from(g.abs())).abs() < 1e-6);
+            let sum = StepGradients::of_all(sum);
             module = optimizer.update(module, sum, norm, schedule.learning_rate(step as u64));
             values.push(module.weight.val().into_scalar::<f32>());
         }
@@ -306,7 +388,7 @@ mod tests {
     fn update_of(optimizer: &mut AdamW, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
         let mut sum = GradientSum::default();
         sum.add(&module, [loss(&module).backward()]);
-        optimizer.update(module, sum.total(), 1.0, 1e-2)
+        optimizer.update(module, StepGradients::of_all(sum.total()), 1.0, 1e-2)
     }
 
     /// With bias correction, the first update of a parameter is about its learning rate, whenever its first gradient
@@ -366,9 +448,9 @@ mod tests {
         let mut sum = GradientSum::default();
         sum.add(&module, [loss.backward()]);
         let sum = sum.total();
-        assert!((sum.norm(Compute::default()) - 5.0).abs() < 1e-6);
+        assert!((norm(&sum) - 5.0).abs() < 1e-6);
         let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
-        let module = optimizer.update(module, sum, 5.0, 0.0);
+        let module = optimizer.update(module, StepGradients::of_all(sum), 5.0, 0.0);
         // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
         let state = optimizer.snapshot().to_named_tensors();
         let first = |name: &str| state[&format!("first.{name}")].1[0];
@@ -395,10 +477,9 @@ mod tests {
             let mut sum = GradientSum::default();
             for g in &values[..count] {
                 sum.add(&module, [(module.weight.val() * *g).sum().backward()]);
-                assert!(sum.subtrees.len() <= 1 + count.ilog2() as usize);
             }
             let total: Vec<_> =
-                sum.total().tensors.into_iter().map(|g| g.map(host_tensors::values)).collect();
+                sum.total().into_iter().map(|g| g.map(host_tensors::values)).collect();
             assert_eq!(total, [Some(vec![tree(&values[..count])])], "{count} micro-batches");
         }
     }

@@ -4,14 +4,18 @@
 //! [`StepReport`]. Losses are sums, divided once by the number of real targets in the whole global batch, so k
 //! micro-batches give the gradient of one batch.
 
+use bert_kernels::adamw::{self, NormOrder};
 use bert_model::Mode;
 use bert_random::{Domain, Stream};
 use burn::module::Module;
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::{Device, Gradients, Tensor};
 
 use crate::compute::host_tensors::values;
-use crate::training::adamw::AdamW;
+use crate::error::Error;
+use crate::training::adamw::{AdamW, StepGradients};
 use crate::training::gradient_sum::GradientSum;
+use crate::training::group::Group;
+use crate::training::layout::Segment;
 
 /// Contribution of one micro-batch to the loss of the global batch.
 pub struct MicroBatchLoss {
@@ -91,32 +95,113 @@ pub fn train_step<M: Module, B>(
     learning_rate: f64,
     id: StepId,
 ) -> (M, Result<StepReport, NotFinite>) {
-    let mut gradients = GradientSum::default();
-    let mut report = StepReport { loss: 0.0, parts: Vec::new(), gradient_norm: 0.0 };
-    for (micro, batch) in micro_batches.iter().enumerate() {
+    let result = train_step_in(&mut Group::alone(), model, optimizer, micro_batches, loss, learning_rate, id);
+    result.expect("a single process loses no rank")
+}
+
+/// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow those of the ranks before it.
+///
+/// # Errors
+/// [`Error::Lost`]; same as [`Group::gather`].
+pub fn train_step_in<M: Module, B>(
+    group: &mut Group,
+    model: M,
+    optimizer: &mut AdamW,
+    micro_batches: &[B],
+    loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
+    learning_rate: f64,
+    id: StepId,
+) -> Result<(M, Result<StepReport, NotFinite>), Error> {
+    let first = group.rank() * micro_batches.len();
+    let mut gradients = GradientSum::starting_at(first as u64);
+    let mut losses = Vec::new();
+    for (micro, batch) in (first..).zip(micro_batches) {
         let mode = dropout_mode(id, micro as u64);
         let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
         let mut loss_gradients = total.backward();
         let remaining = deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
         gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
-        add_losses(&mut report, total, parts);
+        losses.push(loss_values(total, parts));
     }
-    let gradients = gradients.total();
-    report.gradient_norm = gradients.norm(optimizer.compute());
+    let device = model.devices().into_iter().next().expect("a model has parameters").inner();
+    let all = micro_batches.len() * group.ranks();
+    let gradients = group.reduce(gradients, all, optimizer.layout(), &device)?;
+    let figures = Figures::gather(group, optimizer, &losses, &gradients)?;
+    let report = figures.report(optimizer, &gradients.has_gradient, &device);
     if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
-        return (model, Err(NotFinite { report }));
+        return Ok((model, Err(NotFinite { report })));
     }
     let model = optimizer.update(model, gradients, report.gradient_norm, learning_rate);
-    (model, Ok(report))
+    let model = group.share_weights(model, optimizer.layout())?;
+    Ok((model, Ok(report)))
 }
 
-fn add_losses(report: &mut StepReport, total: Tensor<1>, parts: Vec<Tensor<1>>) {
-    report.parts.resize(parts.len(), 0.0);
+/// Returns the loss of a micro-batch and its parts.
+fn loss_values(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Vec<f32> {
     let all = std::iter::once(total).chain(parts).map(Tensor::inner).collect();
     // One transfer from the device for all values.
-    let values = values(Tensor::cat(all, 0));
-    report.loss += f64::from(values[0]);
-    for (sum, &value) in report.parts.iter_mut().zip(&values[1..]) {
-        *sum += f64::from(value);
+    values(Tensor::cat(all, 0))
+}
+
+/// Numbers of all micro-batches and of all chunks of the gradient.
+struct Figures {
+    /// The loss and its parts, for each micro-batch of the step.
+    losses: Vec<Vec<f32>>,
+    /// The sum of the squares of each chunk, in order.
+    squares: Vec<f64>,
+}
+
+impl Figures {
+    /// Collects the figures of all ranks.
+    fn gather(
+        group: &mut Group,
+        optimizer: &AdamW,
+        losses: &[Vec<f32>],
+        gradients: &StepGradients,
+    ) -> Result<Self, Error> {
+        let (layout, rank) = (optimizer.layout(), group.rank());
+        let squares = chunk_squares(optimizer, gradients, rank);
+        let losses_here = losses.iter().flatten().map(|loss| u64::from(loss.to_bits()));
+        let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
+        let width = losses.first().map_or(0, Vec::len);
+        let count = width * losses.len();
+        let all = group.gather(Ok(own), |rank| count + layout.chunks(rank))?;
+        let (mut losses, mut squares) = (Vec::new(), Vec::new());
+        for words in all {
+            let (of_losses, of_squares) = words.split_at(count);
+            let values: Vec<f32> = of_losses.iter().map(|&bits| f32::from_bits(bits as u32)).collect();
+            losses.extend(values.chunks(width.max(1)).map(<[f32]>::to_vec));
+            squares.extend(of_squares.iter().map(|&bits| f64::from_bits(bits)));
+        }
+        Ok(Self { losses, squares })
     }
+
+    /// Adds the losses in the order of the micro-batches, and the squares in the order of the chunks.
+    fn report(self, optimizer: &AdamW, has_gradient: &[bool], device: &Device) -> StepReport {
+        let mut sums = vec![0.0; self.losses.first().map_or(1, Vec::len)];
+        for losses in &self.losses {
+            sums.iter_mut().zip(losses).for_each(|(sum, &loss)| *sum += f64::from(loss));
+        }
+        let squares = optimizer.layout().by_tensor(self.squares.into_iter());
+        let squares = squares.iter().zip(has_gradient).filter(|(_, has_gradient)| **has_gradient);
+        let order = NormOrder::for_tensor(optimizer.compute(), &Tensor::<1>::zeros([1], device));
+        let norm = order.add(squares.map(|(sums, _)| sums.as_slice())).sqrt();
+        StepReport { loss: sums[0], parts: sums[1..].to_vec(), gradient_norm: norm }
+    }
+}
+
+/// Returns the sum of the squares of each chunk of a rank's elements; 0 for parameters without a gradient.
+fn chunk_squares(
+    optimizer: &AdamW,
+    gradients: &StepGradients,
+    rank: usize,
+) -> Vec<f64> {
+    let present: Vec<Tensor<1>> = gradients.tensors.iter().flatten().cloned().collect();
+    let mut sums = adamw::chunk_squares(optimizer.compute(), &present).into_iter();
+    let segments = optimizer.layout().segments(rank).iter();
+    let of_segment = |segment: &Segment| match &gradients.tensors[segment.tensor] {
+        Some(_) => sums.next().expect("one per gradient"),
+        None => vec![0.0; segment.range.len().div_ceil(adamw::CHUNK)],
+    };
+    segments.flat_map(of_segment).collect()
 }
