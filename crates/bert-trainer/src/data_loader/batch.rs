@@ -37,7 +37,7 @@ impl PretrainingBatch {
     }
 
     /// Removes padding: cuts every sequence to `length`, which no sequence may exceed.
-    pub(super) fn narrow(&mut self, length: usize) {
+    pub(crate) fn narrow(&mut self, length: usize) {
         let wide = self.padded.seq_length;
         self.padded.narrow(length);
         for position in &mut self.masked_lm_positions {
@@ -58,8 +58,14 @@ impl PretrainingBatch {
 
     /// Returns the batch as `parts` micro-batches of nearly equal size, in order. Its targets must be in row order.
     pub fn split(&self, parts: usize) -> Vec<Self> {
-        let bounds: Vec<usize> = (0..=parts).map(|part| part * self.batch_size() / parts).collect();
-        bounds.windows(2).filter(|w| w[0] < w[1]).map(|w| self.rows(w[0], w[1])).collect()
+        let bounds = micro_batch_bounds(self.batch_size(), parts).into_iter();
+        self.split_rows(&bounds.map(|row| self.first_sequence + row).collect::<Vec<_>>())
+    }
+
+    /// Returns a micro-batch for each pair of neighbours in `bounds`, which are rows of the whole batch.
+    pub(crate) fn split_rows(&self, bounds: &[usize]) -> Vec<Self> {
+        let parts = bounds.windows(2).filter(|w| w[0] < w[1]);
+        parts.map(|w| self.rows(w[0] - self.first_sequence, w[1] - self.first_sequence)).collect()
     }
 
     fn rows(&self, from: usize, to: usize) -> Self {
@@ -92,6 +98,11 @@ impl PretrainingBatch {
             next_sentence_labels: int_vector(&self.next_sentence_labels, device),
         }
     }
+}
+
+/// Returns the first row of each of `parts` micro-batches of nearly equal size, and the end of the last one.
+pub(crate) fn micro_batch_bounds(rows: usize, parts: usize) -> Vec<usize> {
+    (0..=parts).map(|part| part * rows / parts).collect()
 }
 
 #[cfg(test)]

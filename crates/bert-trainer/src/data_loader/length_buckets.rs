@@ -9,7 +9,7 @@ use bert_random::{Random, Stream};
 
 /// Length ranges of equal size.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LengthBuckets {
+pub(crate) struct LengthBuckets {
     pub(super) count: usize,
     pub(super) batch_size: usize,
     /// Maximum length of a row.
@@ -23,7 +23,7 @@ impl LengthBuckets {
     }
 
     /// Returns the length that rows up to `length` are padded to: the maximum of its bucket.
-    pub(super) fn padded(&self, length: usize) -> usize {
+    pub(crate) fn padded(&self, length: usize) -> usize {
         (self.longest * (self.bucket(length) + 1) / self.count).max(length)
     }
 

@@ -23,6 +23,7 @@ mod length_buckets;
 mod prefetch;
 mod shard_samples;
 
+use std::ops::Range;
 use std::path::Path;
 
 use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
@@ -30,6 +31,7 @@ use bert_model::BertConfig;
 use bert_storage::Locate;
 
 pub use batch::PretrainingBatch;
+pub(crate) use batch::micro_batch_bounds;
 pub use document_samples::LoaderPosition;
 pub use prefetch::Prefetcher;
 pub(crate) use shard_samples::BLOCK_TOKENS;
@@ -38,7 +40,7 @@ pub use shard_samples::ShardOrder;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use document_samples::DocumentSamples;
-use length_buckets::LengthBuckets;
+pub(crate) use length_buckets::LengthBuckets;
 use shard_samples::ShardSamples;
 
 /// The source of a run's samples.
@@ -199,15 +201,34 @@ impl DataLoader {
     /// # Errors
     /// When a shard cannot be read or does not match the manifest.
     pub fn batch(&mut self, start: u64, size: usize) -> Result<PretrainingBatch, Error> {
-        let mut batch = PretrainingBatch::with_capacity(size, self.seq_length);
-        let pad_id = self.data.vocabulary().pad_id() as i32;
-        for index in start..start + size as u64 {
-            batch.push(self.samples.row(index)?, pad_id);
-        }
+        let mut batch = self.rows_of_batch(start, 0..size)?;
         if let Some(buckets) = &self.buckets {
             batch.narrow(buckets.padded(batch.padded.longest()));
         }
         Ok(batch)
+    }
+
+    /// Returns the rows `rows` of the batch whose first sample is `start`, padded to the maximum length.
+    ///
+    /// # Errors
+    /// Same as [`DataLoader::batch`].
+    pub(crate) fn rows_of_batch(
+        &mut self,
+        start: u64,
+        rows: Range<usize>,
+    ) -> Result<PretrainingBatch, Error> {
+        let mut batch = PretrainingBatch::with_capacity(rows.len(), self.seq_length);
+        batch.first_sequence = rows.start;
+        let pad_id = self.data.vocabulary().pad_id() as i32;
+        for row in rows {
+            batch.push(self.samples.row(start + row as u64)?, pad_id);
+        }
+        Ok(batch)
+    }
+
+    /// Returns the length buckets, if any.
+    pub(crate) fn buckets(&self) -> Option<LengthBuckets> {
+        self.buckets
     }
 
     /// Returns the instances `start..end` of the folder in stored order, for evaluation: pairs and masks do not depend

@@ -3,6 +3,7 @@
 //! It returns one batch per step, in order, with its position in the data. An error of the loader is returned instead
 //! of the batch, and a panic on its thread is resumed when the batch is requested.
 
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -21,12 +22,18 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Starts to read batches of `batch_size` for the steps `steps`.
-    pub fn start(mut loader: DataLoader, steps: std::ops::Range<u64>, batch_size: usize) -> Self {
+    /// Starts to read rows of the batches of the steps `steps`, padded to the maximum length: of each batch of
+    /// `batch_size`, the rows `rows`.
+    pub fn start(
+        mut loader: DataLoader,
+        steps: Range<u64>,
+        batch_size: usize,
+        rows: Range<usize>,
+    ) -> Self {
         let (sender, batches) = sync_channel(2);
         let thread = std::thread::spawn(move || {
             for step in steps {
-                let batch = loader.batch(step * batch_size as u64, batch_size);
+                let batch = loader.rows_of_batch(step * batch_size as u64, rows.clone());
                 let loaded = batch.map(|batch| (batch, loader.position()));
                 let failed = loaded.is_err();
                 if sender.send(loaded).is_err() || failed {

@@ -9,16 +9,17 @@
 pub mod ngram_baselines;
 pub mod top_k;
 
-use bert_data::Nsp;
+use bert_data::{DataSet, Nsp};
 use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::host_tensors::values;
-use crate::compute::stop_flag::{StopFlag, StopRequested};
-use crate::data_loader::DataLoader;
+use crate::compute::stop_flag::StopFlag;
+use crate::data_loader::{DataLoader, PretrainingBatch};
 use crate::error::Error;
 use crate::run_dir::metrics_log::nan_if_null;
+use crate::training::group::Group;
 
 /// Losses in nats and accuracies in [0, 1] on held-out data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,42 +95,73 @@ pub fn evaluate(
     limit: Option<u64>,
     device: &Device,
 ) -> Result<Evaluation, Error> {
-    let done = evaluate_unless_stopped(model, loader, batch_size, limit, device, &StopFlag::new())?;
-    Ok(done.expect("no signal sets this flag"))
+    let batches = EvaluationBatches { size: batch_size, limit };
+    evaluate_in(&mut Group::alone(), model, loader, batches, device, &StopFlag::new(), Ok(()))
 }
 
-/// Evaluates like [`evaluate`], unless a stop is requested before the last batch.
+/// The batches of an evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvaluationBatches {
+    /// Instances in a batch.
+    pub(crate) size: usize,
+    /// Maximum number of instances.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Evaluates like [`evaluate`], with all ranks of a group: batch i is evaluated by rank i modulo their number. The sums
+/// of all batches are added in their order. `before` is the result of this rank's work before the evaluation.
 ///
 /// # Errors
-/// Same as [`evaluate`]; the inner error is [`StopRequested`].
-pub(crate) fn evaluate_unless_stopped(
+/// When a rank has an error or is lost; [`Error::Stopped`] when a stop is requested before the last batch.
+pub(crate) fn evaluate_in(
+    group: &mut Group,
     model: &BertForPreTraining,
     loader: &mut DataLoader,
-    batch_size: usize,
-    limit: Option<u64>,
+    batches: EvaluationBatches,
     device: &Device,
     stop: &StopFlag,
-) -> Result<Result<Evaluation, StopRequested>, Error> {
+    before: Result<(), Error>,
+) -> Result<Evaluation, Error> {
     let data = loader.data().clone();
-    let mut sums = EvaluationSums::default();
-    for batch in loader.stored_batches(limit, batch_size) {
-        if let Err(stopped) = stop.check() {
-            return Ok(Err(stopped));
+    let instances = batches.limit.unwrap_or(u64::MAX).min(loader.rows());
+    let count = instances.div_ceil(batches.size as u64) as usize;
+    let own = before.and_then(|()| {
+        let (mut words, mut start) = (Vec::new(), group.rank() as u64 * batches.size as u64);
+        while start < instances {
+            stop.check().map_err(|stopped| stopped.after(group.step()))?;
+            let batch = loader.stored(start, instances.min(start + batches.size as u64))?;
+            words.extend(sums_of_batch(model, &batch, &data, device).to_words());
+            start += group.ranks() as u64 * batches.size as u64;
         }
-        let batch = batch?;
-        let targets = batch.targets(device);
-        let part =
-            evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
-        let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
-        sums.add(&EvaluationSums {
-            masked_characters: characters.sum::<usize>() as u64,
-            random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
-            ..part
-        });
+        Ok(words)
+    });
+    let ranks = group.ranks();
+    let all = group.gather(own, |rank| EvaluationSums::WORDS * (count + ranks - 1 - rank) / ranks)?;
+    let mut sums = EvaluationSums::default();
+    for batch in 0..count {
+        let start = EvaluationSums::WORDS * (batch / ranks);
+        sums.add(&EvaluationSums::of_words(&all[batch % ranks][start..start + EvaluationSums::WORDS]));
     }
     let evaluation = sums.mean();
     let has_pairs = data.manifest().config.nsp != Nsp::Off;
-    Ok(Ok(if has_pairs { evaluation } else { evaluation.without_next_sentence() }))
+    Ok(if has_pairs { evaluation } else { evaluation.without_next_sentence() })
+}
+
+/// Returns all sums over one batch.
+fn sums_of_batch(
+    model: &BertForPreTraining,
+    batch: &PretrainingBatch,
+    data: &DataSet,
+    device: &Device,
+) -> EvaluationSums {
+    let targets = batch.targets(device);
+    let part = evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+    let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
+    EvaluationSums {
+        masked_characters: characters.sum::<usize>() as u64,
+        random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
+        ..part
+    }
 }
 
 /// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
@@ -164,6 +196,37 @@ impl EvaluationSums {
         self.next_sentence_loss += part.next_sentence_loss;
         self.next_sentence_correct += part.next_sentence_correct;
         self.random_next += part.random_next;
+    }
+
+    /// Number of fields.
+    const WORDS: usize = 8;
+
+    /// Returns the bits of the fields, for other ranks.
+    fn to_words(&self) -> [u64; Self::WORDS] {
+        let sums = [
+            self.masked_lm_loss,
+            self.masked_lm_correct,
+            self.next_sentence_loss,
+            self.next_sentence_correct,
+            self.random_next,
+        ];
+        let [a, b, c, d, e] = sums.map(f64::to_bits);
+        [self.instances, self.predictions, self.masked_characters, a, b, c, d, e]
+    }
+
+    /// Returns the sums of [`Self::to_words`].
+    fn of_words(words: &[u64]) -> Self {
+        let sum = |index: usize| f64::from_bits(words[index]);
+        Self {
+            instances: words[0],
+            predictions: words[1],
+            masked_characters: words[2],
+            masked_lm_loss: sum(3),
+            masked_lm_correct: sum(4),
+            next_sentence_loss: sum(5),
+            next_sentence_correct: sum(6),
+            random_next: sum(7),
+        }
     }
 
     /// Returns the means. Without targets, the masked-LM figures are NaN.

@@ -1,5 +1,5 @@
-//! Pre-trains BERT: the training loop. `inputs.rs` opens device, data and model, `run.rs` has the logs and checkpoints,
-//! and [`events`] the caller's events.
+//! Pre-trains BERT: the training loop. `open_run.rs` opens a run, `run.rs` has the logs and checkpoints, and [`events`]
+//! the caller's events.
 //!
 //! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and its
 //! checkpoints and `metrics.jsonl` are written to the run folder. There are two differences from the reference: the
@@ -11,6 +11,7 @@ mod checkpoint_writer;
 pub mod config;
 pub mod events;
 pub mod objective;
+mod open_run;
 mod run;
 mod run_evaluation;
 pub(crate) mod run_file;
@@ -28,9 +29,10 @@ use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
-use crate::pretrain::run::{OpenRun, Run};
+use crate::pretrain::open_run::{OpenRun, open_run};
 use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::steps_for_budget::measure_length;
+use crate::training::group::{Group, Requests};
 
 /// Starts or continues a pre-training run.
 ///
@@ -56,21 +58,46 @@ pub fn pretrain_on(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
+    pretrain_in(files, config, &mut Group::alone(), resume, stop, on_event)
+}
+
+/// Runs [`pretrain`] in a process group. All ranks call it with the same configuration. Rank 0 alone writes files and
+/// sends events other than [`PretrainEvent::Step`].
+///
+/// # Errors
+/// Same as [`pretrain`]; [`Error::Lost`], [`Error::Elsewhere`], [`Error::RanksDiffer`], [`Error::WeightsDiffer`].
+pub fn pretrain_in(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    group: &mut Group,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
     let mut config = config.clone();
     let mut fresh = None;
-    if let RunLength::Budget(budget) = config.length()? {
-        config.validate()?;
-        let measured = measure_length(files, &config, budget, resume, stop, on_event)?;
+    let is_first = group.is_first();
+    let on_event = &mut |event| {
+        if is_first || matches!(event, PretrainEvent::Step { .. }) {
+            on_event(event);
+        }
+    };
+    let length = config.length();
+    if let RunLength::Budget(budget) = group.agree(length)? {
+        let measured = measure_length(files, &config, group, budget, resume, stop, on_event)?;
         (config.steps, config.budget) = (Some(measured.steps), None);
         fresh = measured.fresh;
     }
     std::thread::scope(|scope| {
-        let opened = Run::open(files, &config, resume, fresh.as_ref(), stop, on_event)?;
+        let opened = open_run(files, &config, group, resume, fresh.as_ref(), stop, on_event)?;
         train(CheckpointWriter::new(scope), opened, stop, on_event)
     })
 }
 
 /// Runs the training loop. A checkpoint is written while the next steps are computed.
+///
+/// `local` is the result of this rank's work that the other ranks do not know yet: they learn it with the next
+/// operation of the group.
 fn train<'scope, 'a: 'scope>(
     mut writer: CheckpointWriter<'scope, '_>,
     opened: OpenRun<'a>,
@@ -79,29 +106,39 @@ fn train<'scope, 'a: 'scope>(
 ) -> Result<PretrainOutcome, Error> {
     let OpenRun { mut run, mut model, mut optimizer } = opened;
     let (steps, schedule) = (run.config().total_steps(), run.config().schedule());
-    let mut runner = StepRunner::start(&run.inputs, run.step..steps, run.position)?;
-    run.evaluate_if_pending(&model, on_event)?;
+    let runner = StepRunner::start(&run.inputs, run.group, run.step..steps, run.position);
+    let mut runner = run.group.agree(runner)?;
+    let mut local = run.evaluate_if_pending(&model, on_event)?;
 
     while run.step < steps {
         let learning_rate = schedule.learning_rate(run.step);
-        let (updated, finished) = runner.run(model, &mut optimizer, learning_rate)?;
+        let (updated, finished) = runner.run(run.group, model, &mut optimizer, learning_rate, local)?;
         model = updated;
-        run.record(finished, learning_rate, on_event)?;
+        local = run.record(finished, learning_rate, on_event);
 
         // A stop skips the evaluation and saves the step; the resumed run evaluates it.
-        let evaluated = if run.evaluation_is_due() { run.evaluate(&model, on_event) } else { Ok(()) };
-        let evaluation_skipped = matches!(evaluated, Err(Error::Stopped { .. }));
-        if !evaluation_skipped {
-            evaluated?;
+        let mut evaluation_skipped = false;
+        if run.evaluation_is_due() {
+            match run.evaluate(&model, local, on_event) {
+                Err(Error::Stopped { .. }) => (evaluation_skipped, local) = (true, Ok(())),
+                evaluated => local = evaluated?,
+            }
         }
-        let signal = stop.requested();
-        if run.checkpoint_is_due() || signal.is_some() || stop.take_checkpoint_request() {
-            run.save(&model, &mut optimizer, runner.position(), &mut writer, on_event)?;
+        let Requests { signal, checkpoint, position } = run.group.finish_step(local.map(|()| Requests {
+            signal: stop.requested(),
+            checkpoint: stop.take_checkpoint_request(),
+            position: runner.position(),
+        }))?;
+        local = Ok(());
+        if run.checkpoint_is_due() || signal.is_some() || checkpoint {
+            local = run.save(&model, &mut optimizer, position, &mut writer, on_event)?;
         }
-        run.report_saved(&mut writer, signal.is_some() || run.step == steps, on_event)?;
+        let wait = signal.is_some() || run.step == steps;
+        local = local.and_then(|()| run.report_saved(&mut writer, wait, on_event));
         if let Some(signal) = signal.filter(|_| evaluation_skipped || run.step < steps) {
+            run.group.agree(local)?;
             return Err(Error::Stopped { signal, step: run.step });
         }
     }
-    run.finish(on_event)
+    run.finish(local, on_event)
 }

@@ -6,20 +6,14 @@ use burn::tensor::Device;
 use crate::data_loader::PretrainingBatch;
 use crate::training::step::{MicroBatchLoss, StepReport};
 
-/// Returns the loss of a micro-batch as its share of the loss of `global`: sums divided by the global batch's targets.
-/// Without `next_sentence`, the labels are meaningless (data made with `--nsp off`), and that loss has no weight. A
-/// micro-batch has the dropout masks that its rows have in the whole batch. With `recompute`, the layers are recomputed
-/// in the backward pass (gradient checkpointing).
+/// Returns the loss of a micro-batch as its share of the loss of the global batch: sums divided by the numbers of
+/// targets in `normalizer`. A micro-batch has the dropout masks that its rows have in the whole batch. With `recompute`,
+/// the layers are recomputed in the backward pass (gradient checkpointing).
 pub fn pretraining_objective(
-    global: &PretrainingBatch,
-    next_sentence: bool,
+    normalizer: LossNormalizer,
     recompute: bool,
     device: &Device,
 ) -> impl Fn(&BertForPreTraining, &PretrainingBatch, Mode) -> MicroBatchLoss {
-    let normalizer = LossNormalizer {
-        masked_lm: global.num_predictions() as f64,
-        next_sentence: next_sentence.then_some(global.batch_size() as f64),
-    };
     let device = device.clone();
     move |model, batch, mode| {
         let mode = mode.from_sequence(batch.first_sequence as u64);

@@ -1,9 +1,12 @@
-//! Opens a run, writes its logs and checkpoints, and decides when a checkpoint or an evaluation is due: everything
-//! around the training loop.
+//! Writes the logs and checkpoints of a run, and decides when a checkpoint or an evaluation is due: everything around
+//! the training loop.
+
+use std::path::PathBuf;
 
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
-use bert_storage::{FileSystem, Locate, StagedFolder};
+use bert_storage::{Locate, StagedFolder};
 use burn::module::Module;
+use serde::{Deserialize, Serialize};
 
 use super::events::{PretrainEvent, PretrainOutcome, StepMetrics};
 use super::objective::PretrainingParts;
@@ -13,42 +16,85 @@ use crate::data_loader::LoaderPosition;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::evaluation::{Evaluation, EvaluationRecord};
-use crate::initialization::FreshWeights;
 use crate::pretrain::best_and_average::{BEST, SavedModel};
 use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
-use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
-use crate::run_dir::checkpoint::{Checkpoint, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer};
+use crate::run_dir::checkpoint::{
+    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
+};
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
+use crate::training::group::Group;
 use crate::training::snapshot_throttle::SnapshotThrottle;
-
-/// An open run with its model and optimizer.
-pub(super) struct OpenRun<'a> {
-    pub(super) run: Run<'a>,
-    pub(super) model: BertForPreTraining,
-    pub(super) optimizer: AdamW,
-}
 
 /// A run in progress, without model and optimizer.
 pub(super) struct Run<'a> {
     pub(super) inputs: RunInputs<'a>,
+    pub(super) group: &'a mut Group,
     pub(super) stop: StopFlag,
-    pub(super) folder: RunFolder<'a>,
-    pub(super) files_except_weights: Vec<(&'static str, Vec<u8>)>,
+    /// The run's folder; `None` except on rank 0.
+    pub(super) files: Option<RunFiles<'a>>,
     pub(super) step: u64,
     /// Position at which the data loader of a resumed run starts.
     pub(super) position: Option<LoaderPosition>,
-    pub(super) logs: RunLogs,
     /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
     pub(super) evaluation_pending: bool,
     pub(super) last_evaluation: Option<Evaluation>,
     skipped: SkippedSteps,
     divergence: Divergence,
     last_metrics: Option<StepMetrics>,
+}
+
+/// The point at which a run continues.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct ResumePoint {
+    /// Number of finished steps.
+    pub(super) step: u64,
+    pub(super) skipped: SkippedSteps,
+    /// Position of the data loader.
+    pub(super) position: Option<LoaderPosition>,
+    /// Whether the weights must be evaluated before the next step.
+    pub(super) evaluation_pending: bool,
+}
+
+/// The folder of a run: logs and checkpoints.
+pub(super) struct RunFiles<'a> {
+    pub(super) folder: RunFolder<'a>,
+    pub(super) logs: RunLogs,
+    pub(super) files_except_weights: Vec<(&'static str, Vec<u8>)>,
     last_saved: Option<SavedCheckpoint>,
+}
+
+impl<'a> RunFiles<'a> {
+    /// Opens the logs of a run that continues after a step, from a checkpoint.
+    pub(super) fn open(
+        folder: RunFolder<'a>,
+        inputs: &RunInputs<'_>,
+        step: Option<u64>,
+        found: Option<&ValidCheckpoint>,
+    ) -> Result<Self, Error> {
+        let logs = RunLogs::open(&folder.folder, step)?;
+        let tokenizer = ModelTokenizer::of_data(&inputs.data);
+        let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
+        let files_except_weights =
+            files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
+        let saved = |found: &ValidCheckpoint| SavedCheckpoint { step: found.state.step, path: found.path.clone() };
+        Ok(Self { folder, logs, files_except_weights, last_saved: found.map(saved) })
+    }
+
+    /// Returns the folder of the best model.
+    pub(super) fn best(&self) -> SavedModel<'a> {
+        SavedModel::of(&self.folder.folder, BEST)
+    }
+
+    /// Returns whether `evaluations.jsonl` has no evaluation of the weights of `step`.
+    pub(super) fn lacks_evaluation(&self, step: u64) -> Result<bool, Error> {
+        let evaluations: Vec<EvaluationRecord> = self.logs.evaluations.records()?;
+        Ok(evaluations.iter().all(|record| record.step != step))
+    }
 }
 
 /// The logs of a run.
@@ -84,97 +130,32 @@ impl RunLogs {
 }
 
 impl<'a> Run<'a> {
-    /// Starts a run or, with `resume`, continues it from its newest valid checkpoint.
-    pub(super) fn open(
-        files: &'a dyn FileSystem,
-        config: &'a PretrainConfig,
-        resume: bool,
-        fresh: Option<&FreshWeights>,
-        stop: &StopFlag,
-        on_event: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<OpenRun<'a>, Error> {
-        config.validate()?;
-        RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
-        let inputs = RunInputs::open(config, on_event)?;
-        let tokens = config.micro_batch_size() * inputs.manifest().config.max_seq_length;
-        let precision = config.precision();
-        if let Some(slow) = precision.warning(config.compute.device, inputs.model_config(), tokens) {
-            on_event(PretrainEvent::Warning(slow));
-        }
-        // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
-        // run usually finds its weights in that folder.
-        let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
-        let folder = open_folder(files, &inputs, resume, on_event)?;
-        let found = folder.checkpoints().newest_good(&mut |error| {
-            on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
-        })?;
-        let model = match initial {
-            Some(initial) if found.is_none() => initial,
-            _ => inputs.model(found.as_ref().map(|found| found.path.as_path()), fresh, stop, on_event)?,
-        };
-        let mut optimizer = inputs.optimizer(&model);
-        if let Some(ValidCheckpoint { path, state }) = &found {
-            let (moments, device) = (read_optimizer(path)?, inputs.device.clone().inner());
-            optimizer.restore(state.updates, &state.fewer_updates, moments, &device)?;
-        }
-        folder.checkpoints().remove_leftovers()?;
-        if let Some(found) = &found {
-            folder.checkpoints().prune(found.state.step, config.retention())?;
-        }
-        let run = Self::new(inputs, folder, found, stop)?;
-        if config.keep_best {
-            // Reject damaged figures before the first step, not at the first evaluation.
-            run.best().evaluation()?;
-        }
-        on_event(PretrainEvent::Started {
-            step: run.step,
-            steps: config.total_steps(),
-            parameters: run.inputs.model_config().pretraining_parameter_count(),
-            batch_size: config.batch_size,
-            memory: run.inputs.memory,
-        });
-        Ok(OpenRun { run, model, optimizer })
-    }
-
-    fn new(
+    /// Creates a run that continues at a point.
+    pub(super) fn new(
         inputs: RunInputs<'a>,
-        folder: RunFolder<'a>,
-        found: Option<ValidCheckpoint>,
+        group: &'a mut Group,
+        files: Option<RunFiles<'a>>,
+        point: ResumePoint,
         stop: &StopFlag,
     ) -> Result<Self, Error> {
-        let state = found.as_ref().map(|found| &found.state);
-        let logs = RunLogs::open(&folder.folder, state.map(|state| state.step))?;
-        let tokenizer = ModelTokenizer::of_data(&inputs.data);
-        let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
-        let files_except_weights =
-            files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
-        let mut run = Self {
-            files_except_weights,
-            stop: stop.clone(),
-            folder,
-            step: state.map_or(0, |state| state.step),
-            position: state.and_then(|state| state.loader_position),
-            evaluation_pending: false,
-            last_evaluation: None,
-            skipped: state.map_or_else(SkippedSteps::default, |state| state.skipped),
-            divergence: logs.divergence()?,
-            logs,
-            last_metrics: None,
-            last_saved: found
-                .map(|ValidCheckpoint { path, state }| SavedCheckpoint { step: state.step, path }),
+        let divergence = files.as_ref().map(|files| files.logs.divergence()).transpose();
+        Ok(Self {
+            divergence: group.agree(divergence)?.unwrap_or_default(),
             inputs,
-        };
-        run.evaluation_pending = run.lacks_its_evaluation()?;
-        Ok(run)
+            group,
+            stop: stop.clone(),
+            files,
+            step: point.step,
+            position: point.position,
+            evaluation_pending: point.evaluation_pending,
+            last_evaluation: None,
+            skipped: point.skipped,
+            last_metrics: None,
+        })
     }
 
     pub(super) fn config(&self) -> &'a PretrainConfig {
         self.inputs.config
-    }
-
-    /// Returns the folder of the best model.
-    pub(super) fn best(&self) -> SavedModel<'a> {
-        SavedModel::of(&self.folder.folder, BEST)
     }
 
     /// Counts a step and logs it. Too many consecutive steps without an update end the run.
@@ -198,8 +179,10 @@ impl<'a> Run<'a> {
             precision: self.config().precision(),
             skipped,
         };
-        self.logs.metrics.append(&metrics)?;
-        self.logs.timing.append(&timing)?;
+        if let Some(RunFiles { logs, .. }) = &mut self.files {
+            logs.metrics.append(&metrics)?;
+            logs.timing.append(&timing)?;
+        }
         self.last_metrics = Some(metrics.clone());
         let rise = self.divergence.add(metrics.step, metrics.loss, metrics.predictions);
         on_event(PretrainEvent::Step { metrics: metrics.clone(), timing });
@@ -241,25 +224,35 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn evaluation_is_due(&self) -> bool {
-        let every = self.config().eval_every.unwrap_or(self.config().save_every);
-        let regular = self.step.is_multiple_of(every) || self.step == self.config().total_steps();
-        self.inputs.eval_loader.is_some() && regular
+        self.inputs.evaluation_is_due(self.step)
     }
 
-    /// Returns whether an evaluation of the weights of `step` is due and missing from `evaluations.jsonl`.
-    fn lacks_its_evaluation(&self) -> Result<bool, Error> {
-        if !self.evaluation_is_due() {
-            return Ok(false);
-        }
-        let evaluations: Vec<EvaluationRecord> = self.logs.evaluations.records()?;
-        Ok(evaluations.iter().all(|record| record.step != self.step))
-    }
-
-    /// Starts to write a checkpoint, after the previous one is written.
+    /// Starts to write a checkpoint, after the previous one is written. The inner error is this rank's own, which the
+    /// other ranks do not know yet.
+    ///
+    /// # Errors
+    /// When a rank is lost.
     pub(super) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,
         optimizer: &mut AdamW,
+        loader_position: Option<LoaderPosition>,
+        writer: &mut CheckpointWriter<'scope, '_>,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Result<(), Error>, Error>
+    where
+        'a: 'scope,
+    {
+        let Some(moments) = self.group.gather_moments(optimizer)? else { return Ok(Ok(())) };
+        Ok(self.start_writing(model, optimizer, moments, loader_position, writer, on_event))
+    }
+
+    /// Writes a checkpoint with the moments of all ranks, on rank 0.
+    fn start_writing<'scope>(
+        &mut self,
+        model: &BertForPreTraining,
+        optimizer: &mut AdamW,
+        moments: Snapshot,
         loader_position: Option<LoaderPosition>,
         writer: &mut CheckpointWriter<'scope, '_>,
         on_event: &mut dyn FnMut(PretrainEvent),
@@ -268,21 +261,22 @@ impl<'a> Run<'a> {
         'a: 'scope,
     {
         self.report_saved(writer, true, on_event)?;
+        let retention = self.config().retention();
+        let files = self.files.as_mut().expect("rank 0 has the run's folder");
         // The records of all steps up to the checkpoint must be on disk before it is.
-        self.logs.sync()?;
+        files.logs.sync()?;
         let state = TrainerState {
             step: self.step,
             updates: optimizer.updates(),
             fewer_updates: optimizer.fewer_updates(),
             skipped: self.skipped,
             loader_position,
-            run: self.folder.identity.clone(),
+            run: files.folder.identity.clone(),
         };
         let (throttle, [weights, moments]) =
-            SnapshotThrottle::over([Snapshot::of(&model.clone().valid()), optimizer.snapshot()]);
+            SnapshotThrottle::over([Snapshot::of(&model.clone().valid()), moments]);
         optimizer.throttle_on(throttle);
-        let files = self.files_except_weights.clone();
-        let (checkpoints, retention) = (self.folder.checkpoints(), self.config().retention());
+        let (checkpoints, files) = (files.folder.checkpoints(), files.files_except_weights.clone());
         writer.start(self.step, move || {
             weights.check_finite()?;
             let weights = vec![(WEIGHTS, weights)];
@@ -298,23 +292,26 @@ impl<'a> Run<'a> {
         wait: bool,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<(), Error> {
-        if let Some(saved) = writer.finished(wait)? {
-            self.last_saved = Some(saved.clone());
+        if let (Some(saved), Some(files)) = (writer.finished(wait)?, &mut self.files) {
+            files.last_saved = Some(saved.clone());
             on_event(PretrainEvent::Saved { step: saved.step, path: saved.path });
         }
         Ok(())
     }
 
+    /// Ends the run after its last step. `before` is the result of this rank's work since then.
     pub(super) fn finish(
         mut self,
+        before: Result<(), Error>,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<PretrainOutcome, Error> {
+        self.group.agree(before)?;
         let average = self.config().average_last.map(|last| self.average(last, on_event)).transpose()?;
-        let best = if self.config().keep_best { self.best().evaluation()? } else { None };
-        let none = || FolderProblem::NoCheckpoint.located(&self.config().output);
+        let figures = self.final_figures();
+        let (checkpoint, best) = self.group.agree(figures)?;
         Ok(PretrainOutcome {
             steps: self.step,
-            checkpoint: self.last_saved.as_ref().ok_or_else(none)?.path.clone(),
+            checkpoint,
             skipped_steps: self.skipped.all,
             metrics: self.last_metrics,
             evaluation: self.last_evaluation,
@@ -323,32 +320,14 @@ impl<'a> Run<'a> {
             diverged: self.divergence.rise().map(|rise| rise.step),
         })
     }
-}
 
-/// Opens the folder of a run; warns if its held-out data or the environment has changed.
-fn open_folder<'a>(
-    files: &'a dyn FileSystem,
-    inputs: &RunInputs<'a>,
-    resume: bool,
-    on_event: &mut dyn FnMut(PretrainEvent),
-) -> Result<RunFolder<'a>, Error> {
-    let config = inputs.config;
-    let digest = inputs.start.weights_digest.clone();
-    let identity = identity(config, inputs.model_config(), inputs.manifest(), digest);
-    let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
-    let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
-    if !folder.held_out_changes.is_empty() {
-        on_event(PretrainEvent::Warning(format!(
-            "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",
-            folder.held_out_changes.join("; ")
-        )));
+    /// Returns the last checkpoint and the figures of the best one, which only rank 0 reads.
+    fn final_figures(&self) -> Result<(PathBuf, Option<EvaluationRecord>), Error> {
+        let Some(files) = &self.files else {
+            return Ok((CheckpointFolder::of_run(&self.config().output).path(self.step), None));
+        };
+        let best = if self.config().keep_best { files.best().evaluation()? } else { None };
+        let none = || FolderProblem::NoCheckpoint.located(&self.config().output);
+        Ok((files.last_saved.as_ref().ok_or_else(none)?.path.clone(), best))
     }
-    if !folder.environment_changes.is_empty() {
-        on_event(PretrainEvent::Warning(format!(
-            "this run began on another machine or with another program: {}. It continues, but its result may differ \
-             in the last bits",
-            folder.environment_changes.join("; ")
-        )));
-    }
-    Ok(folder)
 }

@@ -19,6 +19,7 @@ use crate::pretrain::run_folder::{RunFolder, recorded_steps};
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::time_budget::Budget;
+use crate::training::group::Group;
 
 /// Maximum duration of the measurement.
 const MAX_DURATION: Duration = Duration::from_secs(60);
@@ -39,43 +40,53 @@ pub(crate) struct MeasuredLength {
     pub(crate) fresh: Option<FreshWeights>,
 }
 
-/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again.
+/// Returns how many steps fit into a budget: as recorded by the resumed run, or measured again. All ranks run the steps;
+/// rank 0 measures them.
 ///
 /// # Errors
 /// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; the errors of opening a run.
 pub(crate) fn measure_length(
     files: &dyn FileSystem,
     config: &PretrainConfig,
+    group: &mut Group,
     budget: Budget,
     resume: bool,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<MeasuredLength, Error> {
-    RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
-    if resume && let Some(steps) = recorded_steps(&config.output)? {
+    let began = Instant::now();
+    let recorded = check_config(files, config, group, resume);
+    let recorded = group.agree(recorded)?;
+    if let Some(steps) = group.from_first(Some(recorded))? {
         return Ok(MeasuredLength { steps, fresh: None });
     }
-    let began = Instant::now();
     on_event(PretrainEvent::Measuring);
-    let mut inputs = RunInputs::open(config, on_event)?;
-    let fresh = match inputs.start.folder {
-        Some(_) => None,
-        None => Some(inputs.fresh_weights(stop, on_event)?),
-    };
+    let inputs = RunInputs::open(config, on_event);
+    let mut inputs = group.agree(inputs)?;
+    let counts = inputs.start.folder.is_none() && group.is_first();
+    let fresh = counts.then(|| inputs.fresh_weights(stop, on_event)).transpose();
+    let fresh = group.agree(fresh)?;
     // The run repeats this, but not the counting.
     let started = Instant::now();
-    let model = inputs.model(None, fresh.as_ref(), stop, on_event)?;
+    let model = match group.is_first() {
+        true => inputs.model(None, fresh.as_ref(), stop, on_event),
+        false => Ok(inputs.untrained_model()),
+    };
+    let model = group.agree(model)?;
+    let model = group.broadcast_weights(model)?;
     let initialization = started.elapsed();
-    let (model, step) = seconds_per_step(&inputs, model, budget, stop)?;
+    let (model, step) = seconds_per_step(&inputs, group, model, budget, stop)?;
 
     let started = Instant::now();
-    inputs.evaluate(&model.valid(), 0, stop)?;
-    stop.check_before_first_step()?;
+    inputs.evaluate(group, &model.valid(), stop, Ok(()))?;
+    group.agree(stop.check_before_first_step())?;
     let evaluation = started.elapsed().as_secs_f64();
 
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
     let every = config.eval_every.unwrap_or(config.save_every) as f64;
     let steps = (PLANNED_FRACTION * left / (step + evaluation / every)).max(0.0) as u64;
+    let (steps, step) = group.from_first(Some((steps, step)))?;
+    group.continue_after(0);
     if steps == 0 {
         let budget = String::from(budget);
         let reason = format!("{budget} is too short: it ends before the first step, which takes {step:.1} s");
@@ -85,32 +96,53 @@ pub(crate) fn measure_length(
     Ok(MeasuredLength { steps, fresh })
 }
 
+/// Checks the configuration and, on rank 0, the run's folder; returns the number of steps of the resumed run, if any.
+fn check_config(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    group: &Group,
+    resume: bool,
+) -> Result<Option<u64>, Error> {
+    config.validate()?;
+    group.check_micro_batches(config.gradient_accumulation_steps)?;
+    if !group.is_first() {
+        return Ok(None);
+    }
+    RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
+    if resume { recorded_steps(&config.output) } else { Ok(None) }
+}
+
 /// Runs steps on a temporary model; returns the model and the mean duration of a step, in seconds.
 fn seconds_per_step(
     inputs: &RunInputs<'_>,
+    group: &mut Group,
     mut model: BertForPreTraining,
     budget: Budget,
     stop: &StopFlag,
 ) -> Result<(BertForPreTraining, f64), Error> {
     let config = inputs.config;
-    let mut optimizer = inputs.optimizer(&model);
-    let mut runner = StepRunner::start(inputs, 0..u64::MAX / config.batch_size as u64, None)?;
+    let mut optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
+    let runner = StepRunner::start(inputs, group, 0..u64::MAX / config.batch_size as u64, None);
+    let mut runner = group.agree(runner)?;
     let limit = MAX_DURATION.min(budget.0 / SHARE);
     let (mut measured, mut started) = (0, Instant::now());
     for step in 0.. {
-        stop.check_before_first_step()?;
         if step == WARMUP_STEPS {
             started = Instant::now();
         }
         measured = u64::saturating_sub(step, WARMUP_STEPS);
-        if measured == MIN_STEPS {
-            check_warmup(config, budget, started.elapsed() / MIN_STEPS as u32)?;
-        }
-        if measured >= MIN_STEPS && started.elapsed() >= limit {
+        let checked = stop.check_before_first_step().and_then(|()| match measured {
+            MIN_STEPS if group.is_first() => {
+                check_warmup(config, budget, started.elapsed() / MIN_STEPS as u32)
+            }
+            _ => Ok(()),
+        });
+        group.agree(checked)?;
+        if group.from_first(Some(measured >= MIN_STEPS && started.elapsed() >= limit))? {
             break;
         }
         // With a learning rate of zero the weights stay finite whatever the settings.
-        model = runner.run(model, &mut optimizer, 0.0)?.0;
+        model = runner.run(group, model, &mut optimizer, 0.0, Ok(()))?.0;
     }
     Ok((model, started.elapsed().as_secs_f64() / measured as f64))
 }

@@ -48,11 +48,6 @@ impl Layout {
         Self { lengths, segments }
     }
 
-    /// Returns the number of ranks.
-    pub(crate) fn ranks(&self) -> usize {
-        self.segments.len()
-    }
-
     /// Returns the number of elements of each tensor.
     pub(crate) fn lengths(&self) -> &[usize] {
         &self.lengths

@@ -10,5 +10,6 @@ mod flips; // flipped bits and truncated files are detected before use
 mod matrix; // stops after every step, for each layout of the data
 mod measures; // nats per character; unigram and bigram baselines
 mod minbert; // the optimizer test of the minBERT assignment
+mod ranks;
 mod runs; // resume, gradient accumulation, loader order
 mod trajectory; // ten steps of the reference's optimizer, against transformers and PyTorch

@@ -14,9 +14,9 @@ const STEPS: u64 = 40;
 const BATCH: u64 = 8;
 
 /// Names of the data layouts.
-const LAYOUTS: [&str; 3] = ["static", "dynamic", "documents"];
+pub(crate) const LAYOUTS: [&str; 3] = ["static", "dynamic", "documents"];
 
-fn lay_out(layout: &str, data: &mut BuildConfig) {
+pub(crate) fn lay_out(layout: &str, data: &mut BuildConfig) {
     match layout {
         "static" => {}
         "dynamic" => data.masking = Masking::Dynamic,

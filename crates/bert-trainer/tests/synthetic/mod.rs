@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, Mode,
-    PretrainingInput, classification_loss,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, LossNormalizer,
+    Mode,    PretrainingInput, classification_loss,
 };
 use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
@@ -76,7 +76,11 @@ impl SyntheticRun {
     /// When the loss is not finite.
     pub(crate) fn step(&mut self) -> f64 {
         let model = self.model.take().expect("put back by the step before");
-        let loss = pretraining_objective(&self.batch, true, false, &self.device);
+        let normalizer = LossNormalizer {
+            masked_lm: self.batch.num_predictions() as f64,
+            next_sentence: Some(self.batch.batch_size() as f64),
+        };
+        let loss = pretraining_objective(normalizer, false, &self.device);
         let batches = std::slice::from_ref(&self.batch);
         let (model, report) =
             train_step(model, &mut self.optimizer, batches, loss, 1e-4, StepId { seed: 1, step: self.step });

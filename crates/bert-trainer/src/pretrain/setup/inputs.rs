@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_data::{DataSet, Manifest, Nsp};
-use bert_model::{BertConfig, BertForPreTraining};
+use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
 use super::estimate::check_memory;
@@ -11,11 +11,12 @@ use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::{DataLoader, LoaderPosition};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
-use crate::evaluation::{Evaluation, evaluate_unless_stopped};
+use crate::evaluation::{Evaluation, EvaluationBatches, evaluate_in};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::training::adamw::AdamW;
+use crate::training::group::Group;
 
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
 pub(crate) struct RunInputs<'a> {
@@ -78,23 +79,37 @@ impl<'a> RunInputs<'a> {
         AdamW::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
     }
 
-    /// Evaluates a model (without autodiff) on the held-out data after `step` steps; `None` without held-out data.
+    /// Returns an untrained model, whose weights are replaced.
+    pub(crate) fn untrained_model(&self) -> BertForPreTraining {
+        BertForPreTraining::new(self.model_config(), self.config.seed, &self.device)
+    }
+
+    /// Returns whether the weights of `step` are evaluated.
+    pub(crate) fn evaluation_is_due(&self, step: u64) -> bool {
+        let every = self.config.eval_every.unwrap_or(self.config.save_every);
+        let regular = step.is_multiple_of(every) || step == self.config.total_steps();
+        self.eval_loader.is_some() && regular
+    }
+
+    /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
+    /// `before` is the result of this rank's work before the evaluation.
     ///
     /// # Errors
-    /// When a shard cannot be read; [`Error::Stopped`].
+    /// When a rank has an error or is lost; [`Error::Stopped`].
     pub(crate) fn evaluate(
         &mut self,
+        group: &mut Group,
         model: &BertForPreTraining,
-        step: u64,
         stop: &StopFlag,
+        before: Result<(), Error>,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        let Some(loader) = &mut self.eval_loader else { return Ok(None) };
-        let (limit, device) = (self.config.eval_instances, self.device.clone().inner());
+        let Some(loader) = &mut self.eval_loader else { return group.agree(before).map(|()| None) };
+        let device = self.device.clone().inner();
         // A batch size that fits into the memory of a training step.
-        let size = self.config.micro_batch_size();
-        let evaluation = evaluate_unless_stopped(model, loader, size, limit, &device, stop)?
-            .map_err(|stopped| stopped.after(step))?;
+        let batches =
+            EvaluationBatches { size: self.config.micro_batch_size(), limit: self.config.eval_instances };
+        let evaluation = evaluate_in(group, model, loader, batches, &device, stop, before)?;
         Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
     }
 }

@@ -32,6 +32,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use message::Message;
 pub(crate) use step::{BatchTotals, Requests};
+pub(crate) use weights::digest;
 
 /// Time between two messages about ranks that have not answered.
 const WAIT_INTERVAL: Duration = Duration::from_secs(60);
@@ -101,11 +102,6 @@ impl Group {
         self.rank() == 0
     }
 
-    /// Returns the number of ranks on this computer.
-    pub(crate) fn local_ranks(&self) -> usize {
-        self.transport.topology().local_world_size
-    }
-
     /// Returns whether this is a single process.
     pub fn is_alone(&self) -> bool {
         self.ranks() == 1
@@ -114,6 +110,16 @@ impl Group {
     /// Returns the bytes that this rank has sent and received so far.
     pub fn traffic(&self) -> bert_collectives::Traffic {
         self.transport.traffic()
+    }
+
+    /// Returns the number of finished steps of the run.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Returns this rank with its host, for messages.
+    pub(crate) fn own_name(&self) -> String {
+        self.member(self.rank()).to_string()
     }
 
     /// Returns a rank with its host.
@@ -219,14 +225,12 @@ impl Group {
     /// # Errors
     /// [`Error::Lost`].
     pub(crate) fn from_first<T: Serialize + DeserializeOwned>(&mut self, value: Option<T>) -> Result<T, Error> {
-        let text = match (self.is_first(), &value) {
-            (true, Some(value)) => serde_json::to_vec(value).expect("plain data"),
-            (true, None) => panic!("rank 0 needs a value"),
-            (false, _) => Vec::new(),
+        let value = value.filter(|_| self.is_first());
+        let text = match value {
+            Some(value) if self.is_alone() => return Ok(value),
+            Some(value) => serde_json::to_vec(&value).expect("plain data"),
+            None => Vec::new(),
         };
-        if let (true, Some(value)) = (self.is_alone(), value) {
-            return Ok(value);
-        }
         let mut length = Message::new(1);
         length.content_mut()[0] = text.len() as u64;
         self.broadcast(&mut length)?;

@@ -58,6 +58,9 @@ impl Group {
         }
         let counts = whole.as_ref().map(|whole| (whole.updates(), whole.counts().to_vec()));
         let (updates, counts) = self.from_first(counts)?;
+        if updates == 0 {
+            return Ok(optimizer);
+        }
         let (layout, rank) = (optimizer.layout(), self.rank());
         let words = |rank: usize| 2 * words_of_floats(layout.elements(rank));
         let (mut send, mut receive) = (self.empty_messages(), self.empty_messages());

@@ -33,6 +33,12 @@ impl Group {
         self.step = step;
     }
 
+    /// Counts a finished step.
+    pub(crate) fn count_step(&mut self) {
+        self.step += 1;
+        self.steps_here += 1;
+    }
+
     /// Returns the totals of the whole batch of the next step, from the totals of each rank's rows. Every 100 steps, and
     /// before the first step of a process, the digests of the weights are compared.
     ///
@@ -76,14 +82,12 @@ impl Group {
         Err(Error::WeightsDiffer { step: self.step, members })
     }
 
-    /// Counts a finished step and returns the requests of all ranks: the first signal by rank, a checkpoint if any rank
+    /// Returns the requests of all ranks after a step: the first signal by rank, a checkpoint if any rank
     /// wants one, and the position of the last rank.
     ///
     /// # Errors
     /// Same as [`Group::gather`].
     pub(crate) fn finish_step(&mut self, own: Result<Requests, Error>) -> Result<Requests, Error> {
-        self.step += 1;
-        self.steps_here += 1;
         if self.is_alone() {
             return own;
         }
