@@ -156,7 +156,7 @@ pub enum Error {
     RanksDiffer(Vec<String>),
     /// The weights of the ranks differ before a step: one of them has a defect of its memory or processor.
     #[error(
-        "after step {step}: the weights of {} differ from those of the other ranks; the computer may have a defect; \
+        "after step {step}: the weights of {} differ from the other ranks'; the computer may have a defect; \
          the last checkpoint is intact, continue with --resume",
         members.iter().map(Member::to_string).collect::<Vec<_>>().join(", ")
     )]

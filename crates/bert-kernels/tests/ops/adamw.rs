@@ -116,7 +116,8 @@ fn updates_of_parts_are_the_update_of_the_whole() {
         let mut parameter = vector(1, len);
         for range in parts(len) {
             let part = |x: Tensor<1>| x.slice([range.clone()]);
-            let state = adamw::State { parameter, first: part(vector(2, len)), second: part(squares.clone()) };
+            let state =
+                adamw::State { parameter, first: part(vector(2, len)), second: part(squares.clone()) };
             let updated = adamw::update_part(compute, state, range.clone(), part(vector(4, len)), step);
             assert_eq!(host(updated.first), host(part(whole.first.clone())));
             assert_eq!(host(updated.second), host(part(whole.second.clone())));

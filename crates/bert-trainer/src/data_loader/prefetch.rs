@@ -24,12 +24,7 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// Starts to read rows of the batches of the steps `steps`, padded to the maximum length: of each batch of
     /// `batch_size`, the rows `rows`.
-    pub fn start(
-        mut loader: DataLoader,
-        steps: Range<u64>,
-        batch_size: usize,
-        rows: Range<usize>,
-    ) -> Self {
+    pub fn start(mut loader: DataLoader, steps: Range<u64>, batch_size: usize, rows: Range<usize>) -> Self {
         let (sender, batches) = sync_channel(2);
         let thread = std::thread::spawn(move || {
             for step in steps {

@@ -136,7 +136,8 @@ pub(crate) fn evaluate_in(
         Ok(words)
     });
     let ranks = group.ranks();
-    let all = group.gather(own, |rank| EvaluationSums::WORDS * (count + ranks - 1 - rank) / ranks)?;
+    let batches_of = |rank: usize| (count + ranks - 1 - rank) / ranks;
+    let all = group.gather(own, |rank| EvaluationSums::WORDS * batches_of(rank))?;
     let mut sums = EvaluationSums::default();
     for batch in 0..count {
         let start = EvaluationSums::WORDS * (batch / ranks);
@@ -155,7 +156,8 @@ fn sums_of_batch(
     device: &Device,
 ) -> EvaluationSums {
     let targets = batch.targets(device);
-    let part = evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+    let part =
+        evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
     let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
     EvaluationSums {
         masked_characters: characters.sum::<usize>() as u64,

@@ -26,7 +26,7 @@ pub(super) struct OpenRun<'a> {
     pub(super) optimizer: AdamW,
 }
 
-/// What rank 0 opens.
+/// The run as rank 0 opens it.
 struct FirstRank<'a> {
     files: RunFiles<'a>,
     model: BertForPreTraining,
@@ -98,7 +98,7 @@ pub(super) fn open_inputs<'a>(
     Ok(inputs)
 }
 
-/// Compares program, settings and data of all ranks with those of rank 0.
+/// Compares program, settings and data of each rank with rank 0.
 ///
 /// # Errors
 /// [`Error::RanksDiffer`] with each difference; [`Error::Elsewhere`] if another rank differs.
@@ -178,7 +178,8 @@ impl<'a> FirstRank<'a> {
             position: state.and_then(|state| state.loader_position),
             evaluation_pending: false,
         };
-        point.evaluation_pending = inputs.evaluation_is_due(point.step) && files.lacks_evaluation(point.step)?;
+        point.evaluation_pending =
+            inputs.evaluation_is_due(point.step) && files.lacks_evaluation(point.step)?;
         Ok(Self { files, model, optimizer, point })
     }
 }

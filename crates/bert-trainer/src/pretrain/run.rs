@@ -21,9 +21,7 @@ use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
-use crate::run_dir::checkpoint::{
-    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
-};
+use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
@@ -81,7 +79,8 @@ impl<'a> RunFiles<'a> {
         let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
         let files_except_weights =
             files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
-        let saved = |found: &ValidCheckpoint| SavedCheckpoint { step: found.state.step, path: found.path.clone() };
+        let saved =
+            |found: &ValidCheckpoint| SavedCheckpoint { step: found.state.step, path: found.path.clone() };
         Ok(Self { folder, logs, files_except_weights, last_saved: found.map(saved) })
     }
 

@@ -1,8 +1,6 @@
 //! Evaluates the weights of a run, and saves the best ones and the average of the last checkpoints.
 
-use bert_model::{
-    BertForPreTraining, LoadPolicy, Snapshot, load_pretrained_weights, named_tensors_to_bytes,
-};
+use bert_model::{BertForPreTraining, LoadPolicy, Snapshot, load_pretrained_weights, named_tensors_to_bytes};
 use burn::module::Module;
 
 use super::events::PretrainEvent;

@@ -104,8 +104,10 @@ impl<'a> StepRunner<'a> {
         model: &BertForPreTraining,
     ) -> Result<(PretrainingBatch, BatchTotals), Error> {
         let longest = |batch: &PretrainingBatch| self.buckets.map_or(0, |_| batch.padded.longest());
-        let totals =
-            |batch: &PretrainingBatch| BatchTotals { targets: batch.num_predictions(), longest: longest(batch) };
+        let totals = |batch: &PretrainingBatch| BatchTotals {
+            targets: batch.num_predictions(),
+            longest: longest(batch),
+        };
         let (batch, own) = match batch {
             Ok(batch) => {
                 let own = totals(&batch);

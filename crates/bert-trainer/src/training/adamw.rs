@@ -242,7 +242,7 @@ impl AdamW {
         Snapshot::of_tensors(moments.flatten())
     }
 
-    /// Returns [`AdamW::snapshot_of`] the optimizer's own moments, which are those of a process that owns all elements.
+    /// Returns [`AdamW::snapshot_of`] for the optimizer's own moments, in a process that owns all elements.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot_of(self.moments.clone())
     }
@@ -478,8 +478,7 @@ mod tests {
             for g in &values[..count] {
                 sum.add(&module, [(module.weight.val() * *g).sum().backward()]);
             }
-            let total: Vec<_> =
-                sum.total().into_iter().map(|g| g.map(host_tensors::values)).collect();
+            let total: Vec<_> = sum.total().into_iter().map(|g| g.map(host_tensors::values)).collect();
             assert_eq!(total, [Some(vec![tree(&values[..count])])], "{count} micro-batches");
         }
     }

@@ -99,7 +99,7 @@ pub fn train_step<M: Module, B>(
     result.expect("a single process loses no rank")
 }
 
-/// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow those of the ranks before it.
+/// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow the micro-batches of the ranks before it.
 ///
 /// # Errors
 /// [`Error::Lost`]; same as [`Group::gather`].
@@ -191,11 +191,7 @@ impl Figures {
 }
 
 /// Returns the sum of the squares of each chunk of a rank's elements; 0 for parameters without a gradient.
-fn chunk_squares(
-    optimizer: &AdamW,
-    gradients: &StepGradients,
-    rank: usize,
-) -> Vec<f64> {
+fn chunk_squares(optimizer: &AdamW, gradients: &StepGradients, rank: usize) -> Vec<f64> {
     let present: Vec<Tensor<1>> = gradients.tensors.iter().flatten().cloned().collect();
     let mut sums = adamw::chunk_squares(optimizer.compute(), &present).into_iter();
     let segments = optimizer.layout().segments(rank).iter();

@@ -30,9 +30,9 @@ impl<T> Default for TreeSum<T> {
 impl<T> TreeSum<T> {
     /// Appends the node after the last one, and adds nodes that are children of one node.
     pub(crate) fn push(&mut self, mut node: Node<T>, mut add: impl FnMut(T, T) -> T) {
-        while let Some(left) = self.nodes.pop_if(|left| {
-            left.level == node.level && left.start.is_multiple_of(2 << left.level)
-        }) {
+        while let Some(left) =
+            self.nodes.pop_if(|left| left.level == node.level && left.start.is_multiple_of(2 << left.level))
+        {
             debug_assert_eq!(left.start + (1 << left.level), node.start, "nodes follow each other");
             node = Node { start: left.start, level: left.level + 1, sum: add(left.sum, node.sum) };
         }

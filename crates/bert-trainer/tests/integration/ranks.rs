@@ -47,12 +47,11 @@ fn run_on(
             scope.spawn(move || {
                 let mut group = Group::new(transport, timeout, |_| {});
                 let (stop, config) = (StopFlag::new(), &configs[rank % configs.len()]);
-                let result =
-                    pretrain_in(&Faulty::never(), config, &mut group, resume, &stop, &mut |event| {
-                        if let PretrainEvent::Step { metrics, .. } = event {
-                            on_step(rank, metrics.step, &stop);
-                        }
-                    });
+                let result = pretrain_in(&Faulty::never(), config, &mut group, resume, &stop, &mut |event| {
+                    if let PretrainEvent::Step { metrics, .. } = event {
+                        on_step(rank, metrics.step, &stop);
+                    }
+                });
                 result.map(|outcome| outcome.steps)
             })
         });
@@ -86,7 +85,8 @@ fn stop_ranks(config: &PretrainConfig, ranks: usize, resume: bool, at: u64) {
 /// Compares the logs and the last checkpoint of two runs of `steps` steps.
 fn assert_same(world: &World, a: &str, b: &str, steps: u64, what: &str) {
     let checkpoint = format!("checkpoints/step-{steps:08}");
-    let in_checkpoint = ["model.safetensors", "optimizer.safetensors", "trainer_state.json", "COMMITTED.json"];
+    let in_checkpoint =
+        ["model.safetensors", "optimizer.safetensors", "trainer_state.json", "COMMITTED.json"];
     let names = in_checkpoint.map(|name| format!("{checkpoint}/{name}")).into_iter();
     for name in names.chain(["metrics.jsonl", "evaluations.jsonl"].map(String::from)) {
         let read = |run: &str| fs::read(world.at(run).join(&name)).unwrap();
@@ -304,4 +304,14 @@ fn budget_is_measured_by_rank_0() {
     let outcomes = run_on(threads(2), &[config], false, TIMEOUT, |_, _, _| {});
     let steps: Vec<u64> = outcomes.into_iter().map(Result::unwrap).collect();
     assert!(steps[0] > 0 && steps[0] == steps[1], "{steps:?}");
+}
+
+/// Takes two minutes on two cores.
+#[test]
+#[ignore = "1,000 steps on 8 ranks"]
+fn eight_ranks_keep_the_bits_for_1000_steps() {
+    let world = World::new(0.1);
+    let flags = ["--model", "tiny", "--steps", "1000", "--save-every", "250", "--batch-size", "8"];
+    let flags = [&flags[..], &["--gradient-accumulation-steps", "8", "--eval-instances", "40"]].concat();
+    check_ranks(&world, "thousand", &[8], |run| world.config(run, &flags));
 }

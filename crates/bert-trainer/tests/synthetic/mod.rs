@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, LossNormalizer,
-    Mode,    PretrainingInput, classification_loss,
+    Mode, PretrainingInput, classification_loss,
 };
 use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;

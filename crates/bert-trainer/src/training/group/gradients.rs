@@ -69,11 +69,7 @@ impl Group {
 }
 
 /// Adds the parts of all ranks, in their order, in the tree of all micro-batches.
-fn added<'a>(
-    parts: impl Iterator<Item = (Node<()>, Part<'a>)>,
-    layout: &Layout,
-    rank: usize,
-) -> Part<'a> {
+fn added<'a>(parts: impl Iterator<Item = (Node<()>, Part<'a>)>, layout: &Layout, rank: usize) -> Part<'a> {
     let add = |left: Part<'a>, right: Part<'a>| add(left, right, layout, rank);
     let mut tree = TreeSum::default();
     for (Node { start, level, sum: () }, part) in parts {
@@ -142,7 +138,11 @@ impl<'a> Format<'a> {
     }
 
     /// Reads the nodes of a message.
-    fn parts<'m>(&self, message: &'m mut Message, receiver: usize) -> impl Iterator<Item = Part<'m>> + use<'m> {
+    fn parts<'m>(
+        &self,
+        message: &'m mut Message,
+        receiver: usize,
+    ) -> impl Iterator<Item = Part<'m>> + use<'m> {
         let (words, bits, tensors) = (self.words(receiver), self.bits, self.layout.lengths().len());
         message.content_mut().chunks_exact_mut(words).map(move |content| {
             let (bits, values) = content.split_at_mut(bits);

@@ -18,6 +18,8 @@
 //! An error of one rank is sent to all others with the next operation, so all ranks end with its exit code.
 
 mod gradients;
+#[cfg(test)]
+mod group_tests;
 mod message;
 pub(crate) mod moments;
 mod step;
@@ -159,11 +161,8 @@ impl Group {
         operation: impl FnOnce(&mut dyn Transport, &mut Deadline<'_>) -> Result<(), Lost>,
     ) -> Result<(), Error> {
         let factor = if self.steps_here == 0 { START_FACTOR } else { 1 };
-        let mut deadline = Deadline {
-            timeout: self.timeout * factor,
-            interval: WAIT_INTERVAL,
-            on_wait: &mut *self.on_wait,
-        };
+        let mut deadline =
+            Deadline { timeout: self.timeout * factor, interval: WAIT_INTERVAL, on_wait: &mut *self.on_wait };
         operation(&mut *self.transport, &mut deadline).map_err(|lost| Error::Lost { step: self.step, lost })
     }
 
@@ -224,7 +223,10 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub(crate) fn from_first<T: Serialize + DeserializeOwned>(&mut self, value: Option<T>) -> Result<T, Error> {
+    pub(crate) fn from_first<T: Serialize + DeserializeOwned>(
+        &mut self,
+        value: Option<T>,
+    ) -> Result<T, Error> {
         let value = value.filter(|_| self.is_first());
         let text = match value {
             Some(value) if self.is_alone() => return Ok(value),
@@ -274,14 +276,15 @@ impl Group {
         }
         if let Some(other) = messages.iter().position(|message| message.content()[1] != self.step) {
             let at = messages[other].content()[1];
-            let difference = format!("{} is at step {at}, this rank at step {}", self.member(other), self.step);
+            let difference =
+                format!("{} is at step {at}, this rank at step {}", self.member(other), self.step);
             return Err(Error::RanksDiffer(vec![difference]));
         }
         Ok(messages.iter().map(|message| message.content()[STATUS_WORDS..].to_vec()).collect())
     }
 
     /// Returns the error with which this rank ends, given the exit codes of all ranks: the one of the first rank with
-    /// an error that is no stop, or else of the first rank that stops.
+    /// an error other than a stop, or else of the first rank that stops.
     fn common_error(&mut self, own: Option<Error>, codes: &[u8]) -> Result<Error, Error> {
         let failed = codes.iter().position(|&code| (1..128).contains(&code));
         let first = failed.or_else(|| codes.iter().position(|&code| code != 0)).expect("a rank has an error");

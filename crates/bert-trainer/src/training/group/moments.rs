@@ -1,4 +1,5 @@
-//! Collects the optimizer's moments of all ranks for a checkpoint, and divides those of a checkpoint among the ranks.
+//! Collects the optimizer's moments of all ranks for a checkpoint, and divides the moments in a checkpoint among the
+//! ranks.
 
 use bert_kernels::host_values;
 use bert_model::Snapshot;
@@ -42,7 +43,7 @@ impl Group {
         Ok(self.is_first().then(|| optimizer.snapshot_of(whole_moments(optimizer, &receive))))
     }
 
-    /// Sets the state of every rank's optimizer from that of rank 0, which has been restored from a checkpoint: `whole`
+    /// Sets the state of every rank's optimizer from rank 0's, which has been restored from a checkpoint: `whole`
     /// is an optimizer that owns all elements, on rank 0.
     ///
     /// # Errors
@@ -112,8 +113,9 @@ fn halves(message: &mut Message) -> (&mut [f32], &mut [f32]) {
 fn whole_moments(optimizer: &AdamW, messages: &[Message]) -> Vec<Option<Moments>> {
     let layout = optimizer.layout();
     let counted = layout.lengths().iter().zip(optimizer.counts());
-    let mut values: Vec<Option<[Vec<f32>; 2]>> =
-        counted.map(|(&length, &count)| (count > 0).then(|| [vec![0.0; length], vec![0.0; length]])).collect();
+    let mut values: Vec<Option<[Vec<f32>; 2]>> = counted
+        .map(|(&length, &count)| (count > 0).then(|| [vec![0.0; length], vec![0.0; length]]))
+        .collect();
     for (rank, message) in messages.iter().enumerate() {
         let all = message.floats(0);
         let halves = all.split_at(all.len() / 2);

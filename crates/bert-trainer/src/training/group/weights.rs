@@ -43,7 +43,8 @@ impl Group {
         if self.is_alone() {
             return Ok(model);
         }
-        let lengths = bert_model::named_parameters(&model).into_iter().map(|(.., shape)| shape.iter().product());
+        let lengths =
+            bert_model::named_parameters(&model).into_iter().map(|(.., shape)| shape.iter().product());
         let whole = Layout::new(lengths.collect(), 1);
         let mut message = Message::new(words_of_floats(whole.elements(0)));
         if self.is_first() {
@@ -97,10 +98,7 @@ fn values_of_segments<'a>(
 }
 
 /// Returns the model with other values in some segments.
-fn write_segments<'a, M: Module>(
-    model: M,
-    segments: impl Iterator<Item = (&'a Segment, &'a [f32])>,
-) -> M {
+fn write_segments<'a, M: Module>(model: M, segments: impl Iterator<Item = (&'a Segment, &'a [f32])>) -> M {
     let mut by_tensor: Vec<Vec<(usize, &[f32])>> = Vec::new();
     for (Segment { tensor, range }, values) in segments {
         by_tensor.resize_with(by_tensor.len().max(tensor + 1), Vec::new);
