@@ -1,4 +1,4 @@
-//! Pre-trains BERT: the training loop. `open_run.rs` opens a run, `run.rs` has the logs and checkpoints, and [`events`]
+//! Pre-trains BERT: the training loop. `run/open.rs` opens a run, `run/mod.rs` has the logs and checkpoints, and [`events`]
 //! the caller's events.
 //!
 //! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and its
@@ -11,9 +11,7 @@ mod checkpoint_writer;
 pub mod config;
 pub mod events;
 pub mod objective;
-mod open_run;
 mod run;
-mod run_evaluation;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;
 pub(crate) mod setup;
@@ -29,7 +27,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
-use crate::pretrain::open_run::{OpenRun, open_run};
+use crate::pretrain::run::open::{OpenRun, open_run};
 use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::steps_for_budget::measure_length;
 use crate::training::group::{Group, Requests};

@@ -5,13 +5,13 @@ use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};
 
-use super::events::PretrainEvent;
-use super::run::{ResumePoint, Run, RunFiles};
+use super::{ResumePoint, Run, RunFiles};
 use crate::compute::environment::environment;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run_folder::{RunFolder, held_out, identity};
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
@@ -20,10 +20,10 @@ use crate::training::adamw::AdamW;
 use crate::training::group::Group;
 
 /// An open run with its model and optimizer.
-pub(super) struct OpenRun<'a> {
-    pub(super) run: Run<'a>,
-    pub(super) model: BertForPreTraining,
-    pub(super) optimizer: AdamW,
+pub(crate) struct OpenRun<'a> {
+    pub(crate) run: Run<'a>,
+    pub(crate) model: BertForPreTraining,
+    pub(crate) optimizer: AdamW,
 }
 
 /// The run as rank 0 opens it.
@@ -39,7 +39,7 @@ struct FirstRank<'a> {
 ///
 /// # Errors
 /// When a rank cannot open its inputs, or rank 0 the run's folder; [`Error::RanksDiffer`]; when a rank is lost.
-pub(super) fn open_run<'a>(
+pub(crate) fn open_run<'a>(
     files: &'a dyn FileSystem,
     config: &'a PretrainConfig,
     group: &'a mut Group,
@@ -77,7 +77,7 @@ pub(super) fn open_run<'a>(
 }
 
 /// Checks the configuration and opens the inputs of this rank.
-pub(super) fn open_inputs<'a>(
+pub(crate) fn open_inputs<'a>(
     files: &dyn FileSystem,
     config: &'a PretrainConfig,
     group: &Group,

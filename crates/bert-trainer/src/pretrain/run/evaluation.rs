@@ -3,15 +3,15 @@
 use bert_model::{BertForPreTraining, LoadPolicy, Snapshot, load_pretrained_weights, named_tensors_to_bytes};
 use burn::module::Module;
 
-use super::events::PretrainEvent;
-use super::run::Run;
+use super::Run;
 use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::best_and_average::{AVERAGE, SavedModel, average_last};
+use crate::pretrain::events::PretrainEvent;
 
 impl Run<'_> {
     /// Runs the evaluation that is missing, if any: of the initial weights, or one that a stop skipped.
-    pub(super) fn evaluate_if_pending(
+    pub(crate) fn evaluate_if_pending(
         &mut self,
         model: &BertForPreTraining,
         on_event: &mut dyn FnMut(PretrainEvent),
@@ -25,7 +25,7 @@ impl Run<'_> {
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; nothing is recorded then, and a resumed run evaluates them. When a
     /// rank has an error or is lost.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
         before: Result<(), Error>,
@@ -60,7 +60,7 @@ impl Run<'_> {
     }
 
     /// Writes the average of the last checkpoints' weights, and evaluates it.
-    pub(super) fn average(
+    pub(crate) fn average(
         &mut self,
         last: usize,
         on_event: &mut dyn FnMut(PretrainEvent),

@@ -1,6 +1,10 @@
 //! Writes the logs and checkpoints of a run, and decides when a checkpoint or an evaluation is due: everything around
 //! the training loop.
 
+pub(super) mod open;
+
+mod evaluation;
+
 use std::path::PathBuf;
 
 use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
@@ -8,9 +12,6 @@ use bert_storage::{Locate, StagedFolder};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
-use super::events::{PretrainEvent, PretrainOutcome, StepMetrics};
-use super::objective::PretrainingParts;
-use super::step_runner::FinishedStep;
 use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::LoaderPosition;
 use crate::encoding::model_tokenizer::ModelTokenizer;
@@ -19,8 +20,11 @@ use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::pretrain::best_and_average::{BEST, SavedModel};
 use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics};
+use crate::pretrain::objective::PretrainingParts;
 use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
+use crate::pretrain::step_runner::FinishedStep;
 use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
@@ -29,18 +33,18 @@ use crate::training::group::Group;
 use crate::training::snapshot_throttle::SnapshotThrottle;
 
 /// A run in progress, without model and optimizer.
-pub(super) struct Run<'a> {
-    pub(super) inputs: RunInputs<'a>,
-    pub(super) group: &'a mut Group,
-    pub(super) stop: StopFlag,
+pub(crate) struct Run<'a> {
+    pub(crate) inputs: RunInputs<'a>,
+    pub(crate) group: &'a mut Group,
+    pub(crate) stop: StopFlag,
     /// The run's folder; `None` except on rank 0.
-    pub(super) files: Option<RunFiles<'a>>,
-    pub(super) step: u64,
+    pub(crate) files: Option<RunFiles<'a>>,
+    pub(crate) step: u64,
     /// Position at which the data loader of a resumed run starts.
-    pub(super) position: Option<LoaderPosition>,
+    pub(crate) position: Option<LoaderPosition>,
     /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
-    pub(super) evaluation_pending: bool,
-    pub(super) last_evaluation: Option<Evaluation>,
+    pub(crate) evaluation_pending: bool,
+    pub(crate) last_evaluation: Option<Evaluation>,
     skipped: SkippedSteps,
     divergence: Divergence,
     last_metrics: Option<StepMetrics>,
@@ -48,27 +52,27 @@ pub(super) struct Run<'a> {
 
 /// The point at which a run continues.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct ResumePoint {
+pub(crate) struct ResumePoint {
     /// Number of finished steps.
-    pub(super) step: u64,
-    pub(super) skipped: SkippedSteps,
+    pub(crate) step: u64,
+    pub(crate) skipped: SkippedSteps,
     /// Position of the data loader.
-    pub(super) position: Option<LoaderPosition>,
+    pub(crate) position: Option<LoaderPosition>,
     /// Whether the weights must be evaluated before the next step.
-    pub(super) evaluation_pending: bool,
+    pub(crate) evaluation_pending: bool,
 }
 
 /// The folder of a run: logs and checkpoints.
-pub(super) struct RunFiles<'a> {
-    pub(super) folder: RunFolder<'a>,
-    pub(super) logs: RunLogs,
-    pub(super) files_except_weights: Vec<(&'static str, Vec<u8>)>,
+pub(crate) struct RunFiles<'a> {
+    pub(crate) folder: RunFolder<'a>,
+    pub(crate) logs: RunLogs,
+    pub(crate) files_except_weights: Vec<(&'static str, Vec<u8>)>,
     last_saved: Option<SavedCheckpoint>,
 }
 
 impl<'a> RunFiles<'a> {
     /// Opens the logs of a run that continues after a step, from a checkpoint.
-    pub(super) fn open(
+    pub(crate) fn open(
         folder: RunFolder<'a>,
         inputs: &RunInputs<'_>,
         step: Option<u64>,
@@ -85,22 +89,22 @@ impl<'a> RunFiles<'a> {
     }
 
     /// Returns the folder of the best model.
-    pub(super) fn best(&self) -> SavedModel<'a> {
+    pub(crate) fn best(&self) -> SavedModel<'a> {
         SavedModel::of(&self.folder.folder, BEST)
     }
 
     /// Returns whether `evaluations.jsonl` has no evaluation of the weights of `step`.
-    pub(super) fn lacks_evaluation(&self, step: u64) -> Result<bool, Error> {
+    pub(crate) fn lacks_evaluation(&self, step: u64) -> Result<bool, Error> {
         let evaluations: Vec<EvaluationRecord> = self.logs.evaluations.records()?;
         Ok(evaluations.iter().all(|record| record.step != step))
     }
 }
 
 /// The logs of a run.
-pub(super) struct RunLogs {
+pub(crate) struct RunLogs {
     metrics: MetricsLog,
     timing: MetricsLog,
-    pub(super) evaluations: MetricsLog,
+    pub(crate) evaluations: MetricsLog,
 }
 
 impl RunLogs {
@@ -130,7 +134,7 @@ impl RunLogs {
 
 impl<'a> Run<'a> {
     /// Creates a run that continues at a point.
-    pub(super) fn new(
+    pub(crate) fn new(
         inputs: RunInputs<'a>,
         group: &'a mut Group,
         files: Option<RunFiles<'a>>,
@@ -153,12 +157,12 @@ impl<'a> Run<'a> {
         })
     }
 
-    pub(super) fn config(&self) -> &'a PretrainConfig {
+    pub(crate) fn config(&self) -> &'a PretrainConfig {
         self.inputs.config
     }
 
     /// Counts a step and logs it. Too many consecutive steps without an update end the run.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         finished: FinishedStep,
         learning_rate: f64,
@@ -217,12 +221,12 @@ impl<'a> Run<'a> {
 
     /// Returns whether a checkpoint is due. While steps are skipped there is nothing new to save, and no valid
     /// checkpoint should be deleted for it.
-    pub(super) fn checkpoint_is_due(&self) -> bool {
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
         let regular = self.step.is_multiple_of(self.config().save_every) && self.skipped.in_a_row == 0;
         regular || self.step == self.config().total_steps()
     }
 
-    pub(super) fn evaluation_is_due(&self) -> bool {
+    pub(crate) fn evaluation_is_due(&self) -> bool {
         self.inputs.evaluation_is_due(self.step)
     }
 
@@ -231,7 +235,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// When a rank is lost.
-    pub(super) fn save<'scope>(
+    pub(crate) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,
         optimizer: &mut AdamW,
@@ -285,7 +289,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reports a checkpoint once it is written; with `wait`, blocks until then.
-    pub(super) fn report_saved(
+    pub(crate) fn report_saved(
         &mut self,
         writer: &mut CheckpointWriter<'_, '_>,
         wait: bool,
@@ -299,7 +303,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the run after its last step. `before` is the result of this rank's work since then.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
         before: Result<(), Error>,
         on_event: &mut dyn FnMut(PretrainEvent),
