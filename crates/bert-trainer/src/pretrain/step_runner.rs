@@ -17,7 +17,7 @@ use crate::training::group::{BatchTotals, Group, digest};
 use crate::training::step::{NotFinite, StepId, StepReport, train_step_in};
 
 /// A source of this rank's rows of each batch, and the settings of a step on them.
-pub(super) struct StepRunner<'a> {
+pub(crate) struct StepRunner<'a> {
     config: &'a PretrainConfig,
     device: Device,
     has_next_sentence: bool,
@@ -30,19 +30,19 @@ pub(super) struct StepRunner<'a> {
 }
 
 /// A finished step.
-pub(super) struct FinishedStep {
-    pub(super) report: StepReport,
+pub(crate) struct FinishedStep {
+    pub(crate) report: StepReport,
     /// Whether the update was skipped because the loss or the gradient norm was not finite.
-    pub(super) skipped: bool,
+    pub(crate) skipped: bool,
     /// Real masked-LM targets in the global batch.
-    pub(super) predictions: u64,
-    pub(super) timing: StepTiming,
+    pub(crate) predictions: u64,
+    pub(crate) timing: StepTiming,
 }
 
 impl<'a> StepRunner<'a> {
     /// Starts to load this rank's rows of the batches of these steps; `position` is the loader's position before the
     /// first.
-    pub(super) fn start(
+    pub(crate) fn start(
         inputs: &RunInputs<'a>,
         group: &Group,
         steps: Range<u64>,
@@ -63,7 +63,7 @@ impl<'a> StepRunner<'a> {
     ///
     /// # Errors
     /// When a rank has an error or is lost.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         group: &mut Group,
         model: BertForPreTraining,
@@ -124,7 +124,7 @@ impl<'a> StepRunner<'a> {
     }
 
     /// Returns the loader's position after the last batch.
-    pub(super) fn position(&self) -> Option<LoaderPosition> {
+    pub(crate) fn position(&self) -> Option<LoaderPosition> {
         self.batches.position()
     }
 }
