@@ -184,7 +184,7 @@ fn run_moves_between_numbers_of_ranks() {
 #[test]
 fn counted_initialization_is_shared() {
     let world = World::new(0.1);
-    let flags = [&FLAGS[..], &["--initialization", "bigram", "--steps", "2"]].concat();
+    let flags = [&FLAGS[..6], &["--model", "tiny", "--initialization", "bigram", "--steps", "2"]].concat();
     check_ranks(&world, "bigram", &[2], |run| world.config(run, &flags));
 }
 
