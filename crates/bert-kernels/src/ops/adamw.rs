@@ -104,13 +104,17 @@ pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let gradient = if step.gradient_scale == 1.0 { gradient } else { gradient * step.gradient_scale };
     let first = first * step.beta1 + gradient.clone() * (1.0 - step.beta1);
     let second = second * step.beta2 + gradient.clone() * gradient * (1.0 - step.beta2);
-    let update = match step.corrections {
-        Some((c1, c2)) => first.clone() / c1 / ((second.clone() / c2).sqrt() + step.epsilon),
-        None => first.clone() / (second.clone().sqrt() + step.epsilon),
-    };
-    let update =
-        if step.weight_decay == 0.0 { update } else { update + parameter.clone() * step.weight_decay };
+    let update = plain_update(parameter.clone(), first.clone(), second.clone(), step);
     State { parameter: parameter - update * step.learning_rate, first, second }
+}
+
+/// Returns the update at learning rate 1, from moments that are already updated.
+fn plain_update(parameter: Tensor<1>, first: Tensor<1>, second: Tensor<1>, step: AdamW) -> Tensor<1> {
+    let update = match step.corrections {
+        Some((c1, c2)) => first / c1 / ((second / c2).sqrt() + step.epsilon),
+        None => first / (second.sqrt() + step.epsilon),
+    };
+    if step.weight_decay == 0.0 { update } else { update + parameter * step.weight_decay }
 }
 
 vectorized! {
@@ -128,6 +132,22 @@ vectorized! {
             let update = (*m / c1) / ((*v / c2).sqrt() + epsilon) + *p * decay;
             *p -= update * rate;
         }
+    }
+}
+
+vectorized! {
+    fn squares_of_update(p: &[f32], m: &[f32], v: &[f32], step: AdamW) -> f64 {
+        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
+        let (c1, c2) = (c1 as f32, c2 as f32);
+        let (epsilon, decay) = (step.epsilon as f32, step.weight_decay as f32);
+        let mut lanes = [0f64; SQUARES];
+        for ((p, m), v) in p.chunks(SQUARES).zip(m.chunks(SQUARES)).zip(v.chunks(SQUARES)) {
+            for (((lane, p), m), v) in lanes.iter_mut().zip(p).zip(m).zip(v) {
+                let update = f64::from((m / c1) / ((v / c2).sqrt() + epsilon) + p * decay);
+                *lane += update * update;
+            }
+        }
+        lanes.into_iter().sum()
     }
 }
 
@@ -213,6 +233,28 @@ fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
 /// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     NormOrder::Flat.add(plain_chunk_squares(tensors).iter().map(Vec::as_slice))
+}
+
+/// Returns the sums of the squares of the update `u` of each chunk of [`CHUNK`] elements, from moments that are already
+/// updated. `u` is the change of the parameter at learning rate 1.
+///
+/// # Shapes
+///
+/// - all: `[n]`
+pub fn update_squares(compute: Compute, state: &State, step: AdamW) -> Vec<f64> {
+    let State { parameter, first, second } = state;
+    let backends = [parameter, first, second].map(tensor_backend);
+    if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
+        let update = plain_update(parameter.clone(), first.clone(), second.clone(), step);
+        return plain_chunk_squares(&[update]).concat();
+    }
+    let [p, m, v] = [parameter, first, second].map(|x| contiguous(Input::from(x.clone()).into_flex()));
+    slice(&p)
+        .par_chunks(CHUNK)
+        .zip(slice(&m).par_chunks(CHUNK))
+        .zip(slice(&v).par_chunks(CHUNK))
+        .map(|((p, m), v)| squares_of_update(p, m, v, step))
+        .collect()
 }
 
 /// Lanes of a sum of squares: several f64 vectors, because additions to one vector have to wait for each other.

@@ -13,6 +13,9 @@
 //! ```
 //!
 //! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.
+//!
+//! LAMB ([`UpdateRule::Lamb`]) uses the same moments and the same `u`, and multiplies the learning rate by a ratio of
+//! norms, which [`lamb`](crate::training::lamb) computes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,7 +33,21 @@ use crate::training::gradient_sum::Tensors;
 use crate::training::layout::{Layout, Segment};
 use crate::training::snapshot_throttle::SnapshotThrottle;
 
-/// The hyper-parameters of AdamW, apart from the learning rate.
+/// The rule that turns gradients into updates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateRule {
+    /// AdamW of the reference.
+    #[default]
+    #[cfg_attr(feature = "cli", value(name = "adamw"))]
+    #[serde(rename = "adamw")]
+    AdamW,
+    /// LAMB as in NVIDIA's implementation, for batches of thousands of sequences.
+    Lamb,
+}
+
+/// The hyper-parameters of AdamW and LAMB, apart from the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamWConfig {
@@ -46,11 +63,15 @@ pub struct AdamWConfig {
     pub bias_correction: bool,
     /// Maximum global gradient norm; 0 disables clipping.
     pub max_gradient_norm: f64,
+    /// The rule of the update.
+    #[serde(default)]
+    pub rule: UpdateRule,
 }
 
 impl Default for AdamWConfig {
     fn default() -> Self {
         Self {
+            rule: UpdateRule::AdamW,
             beta1: 0.9,
             beta2: 0.999,
             epsilon: 1e-6,
@@ -69,6 +90,13 @@ pub(crate) type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 pub(crate) struct Moments {
     pub(crate) first: Tensor<1>,
     pub(crate) second: Tensor<1>,
+}
+
+/// Sums of squares of the chunks of a parameter that this rank owns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NormSquares {
+    pub(crate) of_parameter: Vec<f64>,
+    pub(crate) of_update: Vec<f64>,
 }
 
 /// The gradients of a step that this rank needs for its update.
@@ -176,7 +204,13 @@ impl AdamW {
         &self.moments
     }
 
-    /// Applies one update with gradients whose global norm is `norm`.
+    /// Returns the rule of the update.
+    pub(crate) fn rule(&self) -> UpdateRule {
+        self.config.rule
+    }
+
+    /// Applies one update of AdamW with gradients whose global norm is `norm`. With a learning rate of 0 only the moments
+    /// change.
     pub(crate) fn update<M: Module>(
         &mut self,
         module: M,
@@ -193,38 +227,75 @@ impl AdamW {
         }
         let clip = self.config.max_gradient_norm;
         let scale = if clip > 0.0 { clip / norm.max(clip) } else { 1.0 };
-        module.map(&mut Update {
-            optimizer: self,
-            gradients: gradients.tensors,
-            index: 0,
-            scale,
-            learning_rate,
-        })
+        let step = |optimizer: &Self, index| adamw::AdamW {
+            gradient_scale: scale,
+            learning_rate: learning_rate * optimizer.rates[index],
+            ..optimizer.hyper_parameters(index)
+        };
+        module.map(&mut Update { optimizer: self, gradients: gradients.tensors, index: 0, step })
     }
 
-    /// Returns the new value of parameter number `index`; the gradient of the owned elements is multiplied by `scale`
-    /// first.
+    /// Changes the parameters that have a gradient by their update, from moments that are already updated; multiplies
+    /// the learning rate of parameter `i` by `ratios[i]`.
+    pub(crate) fn apply<M: Module>(
+        &mut self,
+        module: M,
+        gradients: Tensors,
+        ratios: &[f64],
+        learning_rate: f64,
+    ) -> M {
+        // A decay rate of 1 leaves a moment as it is.
+        let step = |optimizer: &Self, index| adamw::AdamW {
+            beta1: 1.0,
+            beta2: 1.0,
+            learning_rate: learning_rate * optimizer.rates[index] * ratios[index],
+            ..optimizer.hyper_parameters(index)
+        };
+        module.map(&mut Update { optimizer: self, gradients, index: 0, step })
+    }
+
+    /// Returns the sums of squares of the owned chunks of parameter number `index` and of its update; `None` if this rank
+    /// owns none, or if the parameter has no moments.
+    pub(crate) fn squares(&self, index: usize, parameter: Tensor<1>) -> Option<NormSquares> {
+        let Moments { first, second } = self.moments[index].clone()?;
+        let parameter = parameter.slice([self.owned[index].clone()]);
+        let of_parameter = adamw::chunk_squares(self.compute, &[parameter.clone()]).concat();
+        let state = adamw::State { parameter, first, second };
+        let of_update = adamw::update_squares(self.compute, &state, self.hyper_parameters(index));
+        Some(NormSquares { of_parameter, of_update })
+    }
+
+    /// Returns whether weight decay applies to parameter number `index`.
+    pub(crate) fn decays(&self, index: usize) -> bool {
+        self.config.weight_decay != 0.0 && decays_weight(&self.names[index])
+    }
+
+    /// Returns the hyper-parameters of the next update of parameter number `index`, at learning rate 1 and without
+    /// clipping.
+    fn hyper_parameters(&self, index: usize) -> adamw::AdamW {
+        let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
+        let t = self.counts[index] as f64;
+        adamw::AdamW {
+            beta1,
+            beta2,
+            epsilon,
+            weight_decay: if self.decays(index) { weight_decay } else { 0.0 },
+            corrections: bias_correction.then(|| (1.0 - beta1.powf(t), 1.0 - beta2.powf(t))),
+            gradient_scale: 1.0,
+            learning_rate: 1.0,
+        }
+    }
+
+    /// Returns the new value of parameter number `index`.
     fn step(
         &mut self,
         index: usize,
         parameter: Tensor<1>,
         gradient: Tensor<1>,
-        scale: f64,
-        learning_rate: f64,
+        step: adamw::AdamW,
     ) -> Tensor<1> {
-        let AdamWConfig { beta1, beta2, epsilon, weight_decay, bias_correction, .. } = self.config;
         let fresh = || Moments { first: gradient.zeros_like(), second: gradient.zeros_like() };
         let Moments { first, second } = self.moments[index].take().unwrap_or_else(fresh);
-        let t = self.counts[index] as f64;
-        let step = adamw::AdamW {
-            beta1,
-            beta2,
-            epsilon,
-            weight_decay: if decays_weight(&self.names[index]) { weight_decay } else { 0.0 },
-            corrections: bias_correction.then(|| (1.0 - beta1.powf(t), 1.0 - beta2.powf(t))),
-            gradient_scale: scale,
-            learning_rate: learning_rate * self.rates[index],
-        };
         let state = adamw::State { parameter, first, second };
         let updated = adamw::update_part(self.compute, state, self.owned[index].clone(), gradient, step);
         self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
@@ -299,15 +370,15 @@ fn decays_weight(name: &str) -> bool {
     !(name.contains("LayerNorm") || name.contains("bias"))
 }
 
-struct Update<'a> {
+struct Update<'a, F> {
     optimizer: &'a mut AdamW,
     gradients: Tensors,
     index: usize,
-    scale: f64,
-    learning_rate: f64,
+    /// Returns the hyper-parameters of a parameter's update.
+    step: F,
 }
 
-impl ModuleMapper for Update<'_> {
+impl<F: Fn(&AdamW, usize) -> adamw::AdamW> ModuleMapper for Update<'_, F> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let index = self.index;
         self.index += 1;
@@ -317,7 +388,8 @@ impl ModuleMapper for Update<'_> {
         param.map(|tensor| {
             let shape = tensor.dims();
             let flat = tensor.inner().reshape([-1]);
-            let updated = self.optimizer.step(index, flat, gradient, self.scale, self.learning_rate);
+            let step = (self.step)(self.optimizer, index);
+            let updated = self.optimizer.step(index, flat, gradient, step);
             updated.reshape(shape).autodiff().require_grad()
         })
     }

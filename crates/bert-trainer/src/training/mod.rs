@@ -1,10 +1,11 @@
-//! One training step: the sum of the gradients, AdamW, the learning-rate schedule, the process group that shares the
+//! One training step: the sum of the gradients, AdamW and LAMB, the learning-rate schedule, the process group that shares the
 //! step, and the detection of divergence.
 
 pub mod adamw;
 pub(crate) mod divergence;
 pub(crate) mod gradient_sum;
 pub mod group;
+pub(crate) mod lamb;
 pub(crate) mod layout;
 pub mod lr_schedule;
 pub mod optimizer_args;

@@ -12,9 +12,10 @@ use burn::tensor::{Device, Gradients, Tensor};
 
 use crate::compute::host_tensors::values;
 use crate::error::Error;
-use crate::training::adamw::{AdamW, StepGradients};
+use crate::training::adamw::{AdamW, StepGradients, UpdateRule};
 use crate::training::gradient_sum::GradientSum;
 use crate::training::group::Group;
+use crate::training::lamb;
 use crate::training::layout::Segment;
 
 /// Contribution of one micro-batch to the loss of the global batch.
@@ -131,7 +132,11 @@ pub fn train_step_in<M: Module, B>(
     if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
         return Ok((model, Err(NotFinite { report })));
     }
-    let model = optimizer.update(model, gradients, report.gradient_norm, learning_rate);
+    let norm = report.gradient_norm;
+    let model = match optimizer.rule() {
+        UpdateRule::AdamW => optimizer.update(model, gradients, norm, learning_rate),
+        UpdateRule::Lamb => lamb::update(group, optimizer, model, gradients, norm, learning_rate)?,
+    };
     let model = group.share_weights(model, optimizer.layout())?;
     Ok((model, Ok(report)))
 }
