@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = BertConfig::preset(Preset::Tiny, loader.vocabulary().len());
     let mut model = BertForPreTraining::new(&config, SEED, &device);
     let mut optimizer = AdamW::new(AdamWConfig::default(), &model);
-    let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2 };
+    let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2.0 };
 
     for step in 0..STEPS {
         // Sample i of a run is a function of (seed, i): a resumed loop requests the next index.

@@ -13,7 +13,7 @@
 //!
 //! // The learning rate rises from zero during warm-up and falls to zero over the whole run.
 //! let schedule = config.schedule();
-//! assert_eq!(schedule.warmup_steps, 10_000);
+//! assert_eq!(schedule.warmup_steps, 10_000.0);
 //! assert_eq!(schedule.learning_rate(0), 0.0);
 //! assert_eq!(schedule.learning_rate(500_000), 5e-5);
 //! # Ok::<(), bert_trainer::Error>(())

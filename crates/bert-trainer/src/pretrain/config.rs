@@ -105,6 +105,11 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "K", default_value_t = defaults().gradient_accumulation_steps))]
     pub gradient_accumulation_steps: usize,
 
+    /// Maximum number of sequences in a micro-batch, instead of --gradient-accumulation-steps.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with = "gradient_accumulation_steps"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_batch_size: Option<usize>,
+
     /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
     /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
     #[cfg_attr(feature = "cli", arg(long))]
@@ -118,6 +123,11 @@ pub struct PretrainConfig {
     /// Warm-up steps [default: a tenth of --steps, at most 10000].
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
+
+    /// Warm-up as a share of --steps, instead of --warmup-steps.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with = "warmup_steps"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_ratio: Option<f64>,
 
     /// Adam's beta1: decay rate of the first moment.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
@@ -190,12 +200,12 @@ const HELP_GROUPS: &[HelpGroup] = &[
     HelpGroup {
         heading: "Training",
         common: &["batch_size", "gradient_accumulation_steps", "seed"],
-        rare: &["length_buckets", "recompute", "max_skipped_steps"],
+        rare: &["micro_batch_size", "length_buckets", "recompute", "max_skipped_steps"],
     },
     HelpGroup {
         heading: "Optimizer",
         common: &["learning_rate", "warmup_steps"],
-        rare: &["adam_beta1", "adam_beta2"],
+        rare: &["warmup_ratio", "adam_beta1", "adam_beta2"],
     },
     HelpGroup { heading: "Evaluation", common: &["eval_data"], rare: &["eval_every", "eval_instances"] },
     HelpGroup {
@@ -260,9 +270,11 @@ impl PretrainConfig {
             batch_size: 32,
             length_buckets: 1,
             gradient_accumulation_steps: 1,
+            micro_batch_size: None,
             recompute: false,
             learning_rate: 1e-4,
             warmup_steps: None,
+            warmup_ratio: None,
             adam_beta1: AdamWConfig::default().beta1,
             adam_beta2: AdamWConfig::default().beta2,
             optimizer: OptimizerArgs::default(),
@@ -286,7 +298,8 @@ impl PretrainConfig {
     pub fn validate(&self) -> Result<(), Error> {
         check(self.length()? != RunLength::Steps(0), "steps", "must be at least 1")?;
         check(self.batch_size > 0, "batch-size", "must be at least 1")?;
-        let parts = self.gradient_accumulation_steps;
+        check(self.micro_batch_size != Some(0), "micro-batch-size", "must be at least 1")?;
+        let parts = self.micro_batches();
         check(
             parts > 0 && parts <= self.batch_size,
             "gradient-accumulation-steps",
@@ -301,6 +314,11 @@ impl PretrainConfig {
             self.steps.is_none_or(|steps| self.warmup() <= steps),
             "warmup-steps",
             "must not be more than --steps",
+        )?;
+        check(
+            self.warmup_ratio.is_none_or(|ratio| (0.0..1.0).contains(&ratio)),
+            "warmup-ratio",
+            "must be in [0, 1)",
         )?;
         check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
@@ -353,14 +371,21 @@ impl PretrainConfig {
         self.init_checkpoint.is_none().then(|| self.initialization.unwrap_or_default())
     }
 
-    /// Returns the number of sequences in the largest micro-batch.
-    pub fn micro_batch_size(&self) -> usize {
-        self.batch_size.div_ceil(self.gradient_accumulation_steps)
+    /// Returns the number of micro-batches of a step.
+    pub fn micro_batches(&self) -> usize {
+        let of_size = self.micro_batch_size.map(|size| self.batch_size.div_ceil(size.max(1)));
+        of_size.unwrap_or(self.gradient_accumulation_steps)
     }
 
-    /// Returns the number of warm-up steps, or its default.
+    /// Returns the number of sequences in the largest micro-batch.
+    pub fn largest_micro_batch(&self) -> usize {
+        self.batch_size.div_ceil(self.micro_batches())
+    }
+
+    /// Returns the number of whole warm-up steps, or its default.
     pub fn warmup(&self) -> u64 {
-        self.warmup_steps.unwrap_or((self.total_steps() / 10).min(10_000))
+        let of_ratio = self.warmup_ratio.map(|ratio| (ratio * self.total_steps() as f64) as u64);
+        self.warmup_steps.or(of_ratio).unwrap_or((self.total_steps() / 10).min(10_000))
     }
 
     /// Returns the length of the run.
@@ -397,7 +422,10 @@ impl PretrainConfig {
             kind: self.optimizer.schedule,
             peak: self.learning_rate,
             total_steps: self.total_steps(),
-            warmup_steps: self.warmup(),
+            warmup_steps: match self.warmup_ratio {
+                Some(ratio) => ratio * self.total_steps() as f64,
+                None => self.warmup() as f64,
+            },
         }
     }
 

@@ -160,7 +160,7 @@ pub(crate) fn identity(
         "steps": config.steps,
         "batch_size": config.batch_size,
         "length_buckets": config.length_buckets,
-        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "gradient_accumulation_steps": config.micro_batches(),
         "learning_rate": config.learning_rate,
         "warmup_steps": config.warmup(),
         "schedule": config.optimizer.schedule,
@@ -175,6 +175,9 @@ pub(crate) fn identity(
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
+    if let Some(ratio) = config.warmup_ratio {
+        identity["warmup_ratio"] = json!(ratio);
+    }
     // The fused kernels on a CPU add in the same order with and without recomputation.
     let exact = config.compute.device == DeviceName::Flex && config.compute.kernels == KernelChoice::Fused;
     if config.recompute && !exact {

@@ -47,6 +47,13 @@ pub enum UpdateRule {
     Lamb,
 }
 
+impl UpdateRule {
+    /// Returns whether this is AdamW, which files do not record.
+    fn is_adamw(&self) -> bool {
+        *self == Self::AdamW
+    }
+}
+
 /// The hyper-parameters of AdamW and LAMB, apart from the learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +71,7 @@ pub struct AdamWConfig {
     /// Maximum global gradient norm; 0 disables clipping.
     pub max_gradient_norm: f64,
     /// The rule of the update.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "UpdateRule::is_adamw")]
     pub rule: UpdateRule,
 }
 
@@ -417,7 +424,7 @@ mod tests {
         let mut module = Scalar { weight: Param::from_data([1.0f32], &device) };
         let config = AdamWConfig { bias_correction, weight_decay, ..AdamWConfig::default() };
         let mut optimizer = AdamW::new(config, &module);
-        let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-2, total_steps: 10, warmup_steps: 2 };
+        let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-2, total_steps: 10, warmup_steps: 2.0 };
         let mut values = Vec::new();
         for (step, g) in [0.5f32, -0.25, 0.1, 0.4, -0.3, 0.2].into_iter().enumerate() {
             // The gradient of g * weight is g.

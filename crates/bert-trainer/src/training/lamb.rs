@@ -126,7 +126,7 @@ mod tests {
         for gradient in gradients {
             let parameter = value(&module);
             module = update_with(&mut optimizer, module, &parameter, gradient);
-            let values_now = value(&module).inner().into_data().to_vec::<f32>().unwrap();
+            let values_now = value(&module).inner().into_data().iter::<f32>().collect::<Vec<_>>();
             values.push([values_now[0], values_now[1]]);
         }
         values

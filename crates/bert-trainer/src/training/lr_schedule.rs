@@ -1,9 +1,9 @@
 //! Computes learning rates as pure functions of the step.
 //!
 //! Ports `create_optimizer` of google-research/bert's `optimization.py` (`bert`), the linear schedule of Hugging Face
-//! transformers (`linear`) and the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392). Steps
-//! count from 0, the first update. A schedule has no state, so a resumed run has the learning rates of an uninterrupted
-//! one.
+//! transformers (`linear`), the trapezoidal schedule of Hägele et al., 2024 (`trapezoid`, arXiv 2405.18392) and NVIDIA's
+//! `PolyWarmUpScheduler` (`poly`). Steps count from 0, the first update. A schedule has no state, so a resumed run has the
+//! learning rates of an uninterrupted one.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,9 @@ pub enum ScheduleKind {
     Linear,
     /// The peak until four fifths of all steps, then linear to zero at the last step.
     Trapezoid,
+    /// The square root of the remaining part of all steps, warm-up included, so that there is a drop at the end of
+    /// warm-up: NVIDIA's schedule for LAMB. The first update does not have learning rate 0, the last one does.
+    Poly,
     /// Constant at the peak after warm-up.
     Constant,
 }
@@ -32,21 +35,24 @@ pub struct Schedule {
     pub peak: f64,
     /// Total number of updates, N.
     pub total_steps: u64,
-    /// Number of warm-up updates, w; the first has learning rate 0.
-    pub warmup_steps: u64,
+    /// Number of warm-up updates, w; the first has learning rate 0. It is a fraction where warm-up is a share of all
+    /// steps.
+    pub warmup_steps: f64,
 }
 
 impl Schedule {
     /// Returns the learning rate of update number `step`, counted from 0.
     pub fn learning_rate(&self, step: u64) -> f64 {
-        let (s, w, n) = (step as f64, self.warmup_steps as f64, self.total_steps as f64);
-        if step < self.warmup_steps {
+        let first = if self.kind == ScheduleKind::Poly { 1 } else { 0 };
+        let (s, w, n) = ((step + first) as f64, self.warmup_steps, self.total_steps as f64);
+        if s < w {
             return self.peak * s / w;
         }
         match self.kind {
             ScheduleKind::Bert => self.peak * (1.0 - s.min(n) / n),
             ScheduleKind::Linear => self.peak * ((n - s) / (n - w).max(1.0)).max(0.0),
             ScheduleKind::Trapezoid => self.peak * ((n - s) / (0.2 * n)).clamp(0.0, 1.0),
+            ScheduleKind::Poly => self.peak * (1.0 - s.min(n) / n).sqrt(),
             ScheduleKind::Constant => self.peak,
         }
     }
@@ -57,7 +63,7 @@ mod tests {
     use super::*;
 
     fn paper(kind: ScheduleKind) -> Schedule {
-        Schedule { kind, peak: 1e-4, total_steps: 1_000_000, warmup_steps: 10_000 }
+        Schedule { kind, peak: 1e-4, total_steps: 1_000_000, warmup_steps: 10_000.0 }
     }
 
     fn close(a: f64, b: f64) {
@@ -97,9 +103,28 @@ mod tests {
         close(schedule.learning_rate(1_000_001), 0.0);
     }
 
+    // Expected values: `PolyWarmUpScheduler` of NVIDIA's BERT with the settings of its two phases.
+    #[test]
+    fn poly_has_the_published_rates() {
+        let phase = |peak, total_steps: u64, warmup: f64| {
+            let warmup_steps = warmup * total_steps as f64;
+            Schedule { kind: ScheduleKind::Poly, peak, total_steps, warmup_steps }
+        };
+        let one = phase(6e-3, 7_038, 0.2843);
+        let two = phase(4e-3, 1_563, 0.128);
+        let rates = [(1, 2.998646e-6), (2_000, 5.997291e-3), (2_001, 5.075895e-3), (3_519, 4.242641e-3)];
+        let last = [(7_037, 7.151985e-5), (7_038, 0.0)];
+        for (t, rate) in rates.into_iter().chain(last) {
+            assert!((one.learning_rate(t - 1) - rate).abs() < 1e-9, "update {t}");
+        }
+        for (t, rate) in [(1, 1.999360e-5), (200, 3.998720e-3), (201, 3.733955e-3), (1_562, 1.011767e-4)] {
+            assert!((two.learning_rate(t - 1) - rate).abs() < 1e-9, "update {t}");
+        }
+    }
+
     #[test]
     fn no_warmup_starts_at_the_peak() {
-        let schedule = Schedule { warmup_steps: 0, ..paper(ScheduleKind::Bert) };
+        let schedule = Schedule { warmup_steps: 0.0, ..paper(ScheduleKind::Bert) };
         close(schedule.learning_rate(0), 1e-4);
         close(paper(ScheduleKind::Constant).learning_rate(999_999), 1e-4);
     }

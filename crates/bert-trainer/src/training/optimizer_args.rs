@@ -5,16 +5,23 @@ use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, check};
-use crate::training::adamw::AdamWConfig;
+use crate::training::adamw::{AdamWConfig, UpdateRule};
 use crate::training::lr_schedule::ScheduleKind;
 
-/// Hyper-parameters of AdamW and the shape of the learning-rate schedule.
+/// The optimizer, its hyper-parameters and the shape of the learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Optimizer"))]
 #[setters(prefix = "with_")]
 #[serde(default)]
 pub struct OptimizerArgs {
-    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid or constant.
+    /// Rule of the update: adamw, or lamb for batches of thousands of sequences.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().optimizer)
+    )]
+    pub optimizer: UpdateRule,
+
+    /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid, poly (NVIDIA's LAMB) or constant.
     #[cfg_attr(
         feature = "cli",
         arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().schedule)
@@ -35,7 +42,8 @@ pub struct OptimizerArgs {
     )]
     pub adam_epsilon: f64,
 
-    /// Apply Adam's bias correction. The reference does not; without it, fine-tuning varies more between seeds.
+    /// Apply Adam's bias correction; LAMB always does. The reference does not; without it, fine-tuning varies more
+    /// between seeds.
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -57,6 +65,7 @@ impl Default for OptimizerArgs {
     fn default() -> Self {
         let adamw = AdamWConfig::default();
         Self {
+            optimizer: UpdateRule::AdamW,
             schedule: ScheduleKind::Bert,
             weight_decay: adamw.weight_decay,
             adam_epsilon: adamw.epsilon,
@@ -75,12 +84,13 @@ impl OptimizerArgs {
         check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")
     }
 
-    /// Returns the hyper-parameters of AdamW, with the default decay rates of the moments.
+    /// Returns the hyper-parameters of the optimizer, with the default decay rates of the moments.
     pub(crate) fn adamw(&self) -> AdamWConfig {
         AdamWConfig {
             epsilon: self.adam_epsilon,
             weight_decay: self.weight_decay,
-            bias_correction: self.adam_bias_correction,
+            bias_correction: self.adam_bias_correction || self.optimizer == UpdateRule::Lamb,
+            rule: self.optimizer,
             max_gradient_norm: self.max_gradient_norm,
             ..AdamWConfig::default()
         }

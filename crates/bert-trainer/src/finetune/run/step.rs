@@ -36,7 +36,7 @@ impl<'a> TrainSettings<'a> {
             kind: config.optimizer.schedule,
             peak: resolved.learning_rate,
             total_steps: steps,
-            warmup_steps: (steps as f64 * config.warmup_proportion) as u64,
+            warmup_steps: (steps as f64 * config.warmup_proportion).floor(),
         };
         Self { config, seed, schedule }
     }

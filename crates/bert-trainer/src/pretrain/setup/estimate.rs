@@ -21,7 +21,7 @@ pub(crate) fn check_memory(
     if !config.compute.device.is_cpu() {
         return Ok(None);
     }
-    let parts = config.gradient_accumulation_steps;
+    let parts = config.micro_batches();
     let needed = memory_of_step(config, model, data, parts, config.recompute);
     match judge(&needed, &MemoryLimit::all()) {
         Verdict::Fits => Ok(Some(needed.total())),
@@ -64,7 +64,7 @@ fn memory_of_step(
 
 /// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.
 fn remedy(config: &PretrainConfig, model: &BertConfig, data: &Manifest, limit: &MemoryLimit) -> String {
-    let now = config.gradient_accumulation_steps;
+    let now = config.micro_batches();
     let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);
     for recompute in [config.recompute, true] {
         let kept = (recompute && !config.recompute).then_some(now);
