@@ -15,6 +15,7 @@ In: nothing but a seed. Out, for each activation (gelu, gelu_new), beside this s
                                              the head and of the word embeddings
     ACT/trajectory.safetensors               ten steps of the reference's optimizer without dropout: batch,
                                              learning rates, losses, gradient norms, last weights
+    gelu/lamb_trajectory.safetensors         the same with timm.optim.Lamb and ten times the learning rates
     birth.json                               versions and sizes
 
 Everything is computed in float64 from float32 weights and rounded to float32 at the end, so that the
@@ -23,9 +24,10 @@ goldens are exact to the last bit or so and a comparison measures only the other
 The losses are the reference's (run_pretraining.py): sum(w * nll) / (sum(w) + 1e-5) plus the mean of the
 next-sentence cross-entropy. So is the optimizer (optimization.py): no bias correction, eps 1e-6 outside
 the root, decay 0.01 except for LayerNorm and bias, one global norm over all gradients clipped to 1, the
-tied table counted once.
+tied table counted once. LAMB excludes the same parameters from decay, and so from its ratio of norms.
 """
 
+import copy
 import json
 import pathlib
 import platform
@@ -35,6 +37,7 @@ import sys
 import numpy
 import safetensors
 import safetensors.torch
+import timm.optim
 import torch
 import transformers
 from torch.nn import functional as F
@@ -242,28 +245,55 @@ def learning_rate(step):
     return PEAK * (1 - min(step, STEPS) / STEPS)
 
 
-def trajectory_golden(model, batch):
+def has_decay(name):
+    return not re.search("LayerNorm|layer_norm|bias", name)
+
+
+class ReferenceAdamW:
+    def __init__(self, parameters):
+        self.parameters = parameters
+        self.m = {name: torch.zeros_like(p) for name, p in parameters.items()}
+        self.v = {name: torch.zeros_like(p) for name, p in parameters.items()}
+
+    def step(self, rate, norm):
+        clip = 1.0 / max(norm.item(), 1.0)
+        m, v = self.m, self.v
+        with torch.no_grad():
+            for name, p in self.parameters.items():
+                g = p.grad * clip
+                m[name] = 0.9 * m[name] + 0.1 * g
+                v[name] = 0.999 * v[name] + 0.001 * g**2
+                update = m[name] / (v[name].sqrt() + 1e-6)
+                if has_decay(name):
+                    update = update + 0.01 * p
+                p -= rate * update
+
+
+class Lamb:
+    def __init__(self, parameters):
+        decayed = [p for name, p in parameters.items() if has_decay(name)]
+        excluded = [p for name, p in parameters.items() if not has_decay(name)]
+        groups = [{"params": decayed, "weight_decay": 0.01}, {"params": excluded, "weight_decay": 0.0}]
+        self.optimizer = timm.optim.Lamb(groups, lr=0.0)
+
+    def step(self, rate, norm):
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+
+
+def trajectory_golden(model, batch, make_optimizer, peak_factor):
     parameters = dict(model.named_parameters())  # the tied table once
-    m = {name: torch.zeros_like(p) for name, p in parameters.items()}
-    v = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    optimizer = make_optimizer(parameters)
     rates, losses, norms = [], [], []
     for step in range(STEPS):
         model.zero_grad()
         output = run(model, batch)
         _, _, masked_lm, next_sentence = pretraining_losses(output, batch)
         (masked_lm + next_sentence).backward()
-        rate = learning_rate(step)
+        rate = peak_factor * learning_rate(step)
         norm = torch.sqrt(sum((p.grad**2).sum() for p in parameters.values()))
-        clip = 1.0 / max(norm.item(), 1.0)
-        with torch.no_grad():
-            for name, p in parameters.items():
-                g = p.grad * clip
-                m[name] = 0.9 * m[name] + 0.1 * g
-                v[name] = 0.999 * v[name] + 0.001 * g**2
-                update = m[name] / (v[name].sqrt() + 1e-6)
-                if not re.search("LayerNorm|layer_norm|bias", name):
-                    update = update + 0.01 * p
-                p -= rate * update
+        optimizer.step(rate, norm)
         rates.append(rate)
         losses.append([(masked_lm + next_sentence).item(), masked_lm.item(), next_sentence.item()])
         norms.append(norm.item())
@@ -302,7 +332,9 @@ def make(root, hidden_act):
     save(folder / "classification.safetensors", classification)
     if hidden_act == "gelu":
         head_goldens(folder, config, model.bert, batch, generator)
-    save(folder / "trajectory.safetensors", trajectory_golden(model, batch))
+        lamb = trajectory_golden(copy.deepcopy(model), batch, Lamb, 10.0)
+        save(folder / "lamb_trajectory.safetensors", lamb)
+    save(folder / "trajectory.safetensors", trajectory_golden(model, batch, ReferenceAdamW, 1.0))
     for other in folder.iterdir():
         if other.name not in {
             "config.json",
@@ -313,6 +345,7 @@ def make(root, hidden_act):
             "token_classification.safetensors",
             "multiple_choice.safetensors",
             "trajectory.safetensors",
+            "lamb_trajectory.safetensors",
         }:
             other.unlink()
 
@@ -333,6 +366,7 @@ def main():
         "transformers": transformers.__version__,
         "safetensors": safetensors.__version__,
         "numpy": numpy.__version__,
+        "timm": timm.__version__,
     }
     (root / "birth.json").write_text(json.dumps(birth, indent=2) + "\n")
 

@@ -1,6 +1,7 @@
-//! Tests ten training steps without dropout with the reference's optimizer, through the trainer's own step.
+//! Tests ten training steps without dropout with the reference's optimizer and with LAMB, through the trainer's own step.
 //!
-//! Goldens: `tests/golden/{gelu,gelu_new}/trajectory.safetensors`, made by
+//! Goldens: `tests/golden/{gelu,gelu_new}/trajectory.safetensors` and `gelu/lamb_trajectory.safetensors` (`timm`'s LAMB),
+//! made by
 //! `tests/golden/make_transformers_goldens.py` (versions in `birth.json`). Tolerance: 1e-5 relative.
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::adamw::{AdamW, AdamWConfig, UpdateRule};
 use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
@@ -85,7 +86,7 @@ fn close(name: &str, got: f64, want: f64) {
     assert!((got - want).abs() <= 1e-5 * want.abs().max(1e-3), "{name}: {got} is not {want}");
 }
 
-fn follow(hidden_act: &str) {
+fn follow(hidden_act: &str, file: &str, config_of_optimizer: AdamWConfig) {
     let device = Device::flex().autodiff();
     let mut config = BertConfig::read(golden(hidden_act, "config.json")).unwrap();
     config.hidden_dropout_prob = 0.0;
@@ -93,10 +94,10 @@ fn follow(hidden_act: &str) {
     let model = BertForPreTraining::new(&config, 0, &device);
     let weights = read_safetensors(&golden(hidden_act, "model.safetensors")).unwrap();
     let (mut model, _) = load_named_tensors(model, weights, LoadPolicy::Exact).unwrap();
-    let batch = Batch::read(&golden(hidden_act, "trajectory.safetensors"));
+    let batch = Batch::read(&golden(hidden_act, file));
     let losses = batch.floats("losses");
     let norms = batch.floats("gradient_norms");
-    let mut optimizer = AdamW::new(AdamWConfig::default(), &model);
+    let mut optimizer = AdamW::new(config_of_optimizer, &model);
     for (step, learning_rate) in batch.floats("learning_rates").into_iter().enumerate() {
         let loss = |model: &BertForPreTraining, batch: &Batch, mode| batch.loss(model, mode, &device);
         let (updated, report) = train_step(
@@ -128,10 +129,16 @@ fn follow(hidden_act: &str) {
 
 #[test]
 fn ten_losses_with_the_erf_gelu() {
-    follow("gelu");
+    follow("gelu", "trajectory.safetensors", AdamWConfig::default());
 }
 
 #[test]
 fn ten_losses_with_the_tanh_gelu() {
-    follow("gelu_new");
+    follow("gelu_new", "trajectory.safetensors", AdamWConfig::default());
+}
+
+#[test]
+fn ten_losses_with_lamb() {
+    let lamb = AdamWConfig { rule: UpdateRule::Lamb, bias_correction: true, ..AdamWConfig::default() };
+    follow("gelu", "lamb_trajectory.safetensors", lamb);
 }
