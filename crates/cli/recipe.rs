@@ -15,7 +15,9 @@ use serde_json::{Map, Value};
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 7] = [
+    ("lamb-phase-1", include_str!("../../recipes/lamb-phase-1.toml")),
+    ("lamb-phase-2", include_str!("../../recipes/lamb-phase-2.toml")),
     ("laptop", include_str!("../../recipes/laptop.toml")),
     ("overnight", include_str!("../../recipes/overnight.toml")),
     ("paper", include_str!("../../recipes/paper.toml")),

@@ -56,8 +56,9 @@ pub struct PretrainConfig {
     #[setters(into)]
     pub model: Option<String>,
 
-    /// Hugging Face folder, checkpoint or run to start from (continued pre-training with a fresh optimizer).
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
+    /// Hugging Face folder, checkpoint or run to start from (continued pre-training), with moments at zero unless
+    /// --keep-moments is given.
+    #[cfg_attr(feature = "cli", arg(long, visible_alias = "continue-from", value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
 
@@ -67,6 +68,12 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
     #[serde(default)]
     pub fresh_heads: bool,
+
+    /// Start with the optimizer's moments of --init-checkpoint, as for a second phase at another length. Steps and the
+    /// schedule start at 0. Without this flag the moments start at zero, as in the reference.
+    #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
+    #[serde(default)]
+    pub keep_moments: bool,
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
     /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default:
@@ -107,7 +114,7 @@ pub struct PretrainConfig {
 
     /// Maximum number of sequences in a micro-batch, instead of --gradient-accumulation-steps.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with = "gradient_accumulation_steps"))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub micro_batch_size: Option<usize>,
 
     /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
@@ -126,7 +133,7 @@ pub struct PretrainConfig {
 
     /// Warm-up as a share of --steps, instead of --warmup-steps.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with = "warmup_steps"))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub warmup_ratio: Option<f64>,
 
     /// Adam's beta1: decay rate of the first moment.
@@ -195,7 +202,7 @@ const HELP_GROUPS: &[HelpGroup] = &[
     HelpGroup {
         heading: "Initial weights",
         common: &["init_checkpoint"],
-        rare: &["initialization", "fresh_heads"],
+        rare: &["initialization", "fresh_heads", "keep_moments"],
     },
     HelpGroup {
         heading: "Training",
@@ -263,6 +270,7 @@ impl PretrainConfig {
             model: None,
             init_checkpoint: None,
             fresh_heads: false,
+            keep_moments: false,
             initialization: None,
             output: output.into(),
             steps: Some(steps),
@@ -321,6 +329,11 @@ impl PretrainConfig {
             "must be in [0, 1)",
         )?;
         check(!self.fresh_heads || self.init_checkpoint.is_some(), "fresh-heads", "needs --init-checkpoint")?;
+        check(
+            !self.keep_moments || self.init_checkpoint.is_some(),
+            "keep-moments",
+            "needs --init-checkpoint",
+        )?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
         check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
         self.optimizer.check()?;

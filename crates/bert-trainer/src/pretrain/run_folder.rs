@@ -10,7 +10,6 @@
 use std::path::Path;
 
 use bert_data::{Manifest, ResolvedConfig};
-use bert_model::BertConfig;
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
@@ -20,6 +19,7 @@ use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_file::RunFile;
+use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::run_dir::checkpoint::CheckpointFolder;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::incomplete_output::is_visible;
@@ -150,12 +150,7 @@ fn record_held_out(
 }
 
 /// Returns the settings and data that determine a run's results.
-pub(crate) fn identity(
-    config: &PretrainConfig,
-    model: &BertConfig,
-    data: &Manifest,
-    start: Option<String>,
-) -> Value {
+pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, data: &Manifest) -> Value {
     let mut identity = json!({
         "steps": config.steps,
         "batch_size": config.batch_size,
@@ -169,12 +164,15 @@ pub(crate) fn identity(
         "backend": config.compute.device.backend(),
         "kernels": config.compute.kernels,
         "precision": config.precision(),
-        "model": serde_json::from_str::<Value>(&model.to_json_string("BertForPreTraining")).expect("we wrote it"),
-        "init_checkpoint": start,
+        "model": serde_json::from_str::<Value>(&start.config.to_json_string("BertForPreTraining")).expect("we wrote it"),
+        "init_checkpoint": start.weights_digest,
         "data": data.shards_digest(),
         "vocabulary": data.vocabulary.blake3,
         "data_rules": data_rules(&data.config),
     });
+    if let Some(digest) = &start.moments_digest {
+        identity["init_moments"] = json!(digest);
+    }
     if let Some(ratio) = config.warmup_ratio {
         identity["warmup_ratio"] = json!(ratio);
     }

@@ -49,7 +49,7 @@ impl<'a> StepRunner<'a> {
         position: Option<LoaderPosition>,
     ) -> Result<Self, Error> {
         let (config, step) = (inputs.config, steps.start);
-        let (size, parts) = (config.batch_size, config.gradient_accumulation_steps);
+        let (size, parts) = (config.batch_size, config.micro_batches());
         let own = group.micro_batches(parts);
         let bounds = micro_batch_bounds(size, parts)[own.start..=own.end].to_vec();
         let loader = inputs.loader(position)?;

@@ -104,7 +104,7 @@ fn check_config(
     resume: bool,
 ) -> Result<Option<u64>, Error> {
     config.validate()?;
-    group.check_micro_batches(config.gradient_accumulation_steps)?;
+    group.check_micro_batches(config.micro_batches())?;
     if !group.is_first() {
         return Ok(None);
     }

@@ -31,7 +31,8 @@ use crate::training::adamw::MomentValues;
 
 pub(crate) const MARKER: &str = "COMMITTED.json";
 pub(crate) const STATE: &str = "trainer_state.json";
-const OPTIMIZER: &str = "optimizer.safetensors";
+/// File of the optimizer's moments.
+pub(crate) const OPTIMIZER: &str = "optimizer.safetensors";
 
 /// The state of a run at a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,8 @@
 //! Opens a run in a process group. Rank 0 opens the run's folder and makes or loads the weights; the other ranks get
 //! the weights, their part of the optimizer's state and the position in the run from it.
 
+use std::collections::BTreeMap;
+
 use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};
@@ -85,12 +87,12 @@ pub(crate) fn open_inputs<'a>(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunInputs<'a>, Error> {
     config.validate()?;
-    group.check_micro_batches(config.gradient_accumulation_steps)?;
+    group.check_micro_batches(config.micro_batches())?;
     if group.is_first() {
         RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     }
     let inputs = RunInputs::open(config, on_event)?;
-    let tokens = config.micro_batch_size() * inputs.manifest().config.max_seq_length;
+    let tokens = config.largest_micro_batch() * inputs.manifest().config.max_seq_length;
     let precision = config.precision();
     if let Some(slow) = precision.warning(config.compute.device, inputs.model_config(), tokens) {
         on_event(PretrainEvent::Warning(slow));
@@ -120,13 +122,12 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
 /// Describes everything that must be equal on all ranks. Processors may differ.
 fn description(inputs: &RunInputs<'_>) -> Value {
     let config = inputs.config;
-    let digest = inputs.start.weights_digest.clone();
     let environment = environment();
     let eval = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
     json!({
         "program": environment["program"],
         "kernels": environment["kernels"],
-        "run": identity(config, inputs.model_config(), inputs.manifest(), digest),
+        "run": identity(config, &inputs.start, inputs.manifest()),
         "held_out": eval,
         "recompute": config.recompute,
         "eval_every": config.eval_every,
@@ -149,6 +150,7 @@ impl<'a> FirstRank<'a> {
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
+        let initial_moments = inputs.start.moments.as_deref().map(read_optimizer).transpose()?;
         let folder = open_folder(files, inputs, resume, on_event)?;
         let found = folder.checkpoints().newest_good(&mut |error| {
             on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
@@ -157,10 +159,13 @@ impl<'a> FirstRank<'a> {
             Some(initial) if found.is_none() => initial,
             _ => inputs.model(found.as_ref().map(|found| found.path.as_path()), fresh, stop, on_event)?,
         };
-        let mut optimizer = inputs.optimizer(&model);
-        if let Some(ValidCheckpoint { path, state }) = &found {
-            let (moments, device) = (read_optimizer(path)?, inputs.device.clone().inner());
-            optimizer.restore(state.updates, &state.fewer_updates, moments, &device)?;
+        let (mut optimizer, device) = (inputs.optimizer(&model), inputs.device.clone().inner());
+        match (&found, initial_moments) {
+            (Some(ValidCheckpoint { path, state }), _) => {
+                optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, &device)?;
+            }
+            (None, Some(moments)) => optimizer.restore(0, &BTreeMap::new(), moments, &device)?,
+            (None, None) => {}
         }
         folder.checkpoints().remove_leftovers()?;
         if let Some(found) = &found {
@@ -192,8 +197,7 @@ fn open_folder<'a>(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunFolder<'a>, Error> {
     let config = inputs.config;
-    let digest = inputs.start.weights_digest.clone();
-    let identity = identity(config, inputs.model_config(), inputs.manifest(), digest);
+    let identity = identity(config, &inputs.start, inputs.manifest());
     let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
     let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
     if !folder.held_out_changes.is_empty() {

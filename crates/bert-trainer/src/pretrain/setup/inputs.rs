@@ -108,7 +108,7 @@ impl<'a> RunInputs<'a> {
         let device = self.device.clone().inner();
         // A batch size that fits into the memory of a training step.
         let batches =
-            EvaluationBatches { size: self.config.micro_batch_size(), limit: self.config.eval_instances };
+            EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
         let evaluation = evaluate_in(group, model, loader, batches, &device, stop, before)?;
         Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
     }

@@ -1,6 +1,6 @@
 //! The model's configuration and the checkpoint that a run starts from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_model::{BertConfig, WEIGHTS};
 
@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
+use crate::run_dir::checkpoint::OPTIMIZER;
 use crate::run_dir::json_file::exists;
 use crate::run_dir::model_folder::resolve_model_folder;
 
@@ -20,9 +21,18 @@ pub(crate) struct StartingPoint {
     pub(crate) folder: Option<PathBuf>,
     /// Digest of these weights.
     pub(crate) weights_digest: Option<String>,
+    /// Checkpoint whose moments the optimizer starts with; `None` for moments at zero.
+    pub(crate) moments: Option<PathBuf>,
+    /// Digest of these moments.
+    pub(crate) moments_digest: Option<String>,
 }
 
 impl StartingPoint {
+    /// Creates the starting point of a model without weights.
+    fn fresh(config: BertConfig) -> Self {
+        Self { config, folder: None, weights_digest: None, moments: None, moments_digest: None }
+    }
+
     /// Reads the configuration and checks it against the data.
     ///
     /// # Errors
@@ -40,17 +50,35 @@ impl StartingPoint {
                 let weights = folder.join(WEIGHTS);
                 let digest =
                     if exists(&weights)? { bert_storage::digest_file(&weights)? } else { String::new() };
-                Self { config, folder: Some(folder), weights_digest: Some(digest) }
+                Self { folder: Some(folder), weights_digest: Some(digest), ..Self::fresh(config) }
             }
             None => {
                 let name = config.model.as_deref().unwrap_or_default();
                 let config = named_model(name, loader.manifest().vocabulary.size, &mut warn)?;
-                Self { config, folder: None, weights_digest: None }
+                Self::fresh(config)
             }
         };
+        if let Some(folder) = start.folder.as_ref().filter(|_| config.keep_moments) {
+            start.moments_digest = Some(moments_digest(folder)?);
+            start.moments = Some(folder.clone());
+        }
         start.config.compute = config.precision().with(config.compute.kernels);
         let tokenizer = start.folder.as_deref().map(ModelTokenizer::find).transpose()?.flatten();
         loader.check_fits(&start.config, tokenizer.as_ref())?;
         Ok(start)
     }
+}
+
+/// Returns the digest of the moments in a checkpoint.
+fn moments_digest(folder: &Path) -> Result<String, Error> {
+    let path = folder.join(OPTIMIZER);
+    if !exists(&path)? {
+        let reason = format!(
+            "{} has no {OPTIMIZER}; give --init-checkpoint the folder of a pre-training run, or leave --keep-moments \
+             out",
+            folder.display()
+        );
+        return Err(Error::Configuration { flag: "keep-moments", reason });
+    }
+    Ok(bert_storage::digest_file(&path)?)
 }
