@@ -30,6 +30,22 @@ pub enum Lost {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
+    /// An environment variable of the launcher is invalid.
+    #[error("the environment variable {name} is {value:?}: {reason}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The problem with the value.
+        reason: String,
+    },
+    /// The launcher has started several ranks, and this process cannot connect to the others.
+    #[error("{reason}")]
+    NoEngine {
+        /// The cause and the remedies.
+        reason: String,
+    },
     /// A rank did not join or was lost.
     #[error("the group is not complete: {0}")]
     Lost(#[from] Lost),
@@ -65,7 +81,7 @@ impl JoinError {
     /// new start may succeed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused { .. } => 2,
+            Self::Variable { .. } | Self::NoEngine { .. } | Self::Refused { .. } => 2,
             Self::Listen { .. } => 1,
             Self::Lost(_) | Self::Unreachable { .. } | Self::Io(_) => 75,
         }

@@ -16,6 +16,9 @@
 //! An operation that cannot finish returns [`Lost`] with the ranks that are responsible. It never waits longer than
 //! [`Deadline::timeout`] without progress.
 //!
+//! [`Plan::choose`] finds the group of a process in the environment variables of its launcher (`bert launch`, mpirun,
+//! srun, torchrun, Kubernetes), and [`Plan::join`] connects to it.
+//!
 //! | transport | ranks |
 //! |---|---|
 //! | [`Alone`] | one process |
@@ -25,8 +28,10 @@
 
 mod alone;
 mod deadline;
+mod environment;
 mod error;
 pub mod faults;
+mod plan;
 mod tcp;
 mod threads;
 mod topology;
@@ -34,7 +39,9 @@ mod transport;
 
 pub use alone::Alone;
 pub use deadline::{Deadline, Waiting};
+pub use environment::{Environment, Launcher};
 pub use error::{JoinError, Lost};
+pub use plan::{Engine, Plan, host_name};
 pub use tcp::{TcpConfig, TcpTransport, Token};
 pub use threads::ThreadTransport;
 pub use topology::{Member, Topology};
