@@ -31,6 +31,8 @@ mod deadline;
 mod environment;
 mod error;
 pub mod faults;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod plan;
 mod tcp;
 mod threads;
