@@ -10,7 +10,7 @@
 //! | 5 | numerical failure |
 //! | 6 | output in use by another process |
 //! | 7 | not enough memory: the estimate exceeds the limit, or an allocation failed |
-//! | 75 | retry later: other parts of a build have not tokenized their text yet, or a store is unavailable |
+//! | 75 | retry later: other parts of a build have not tokenized their text yet, a store is unavailable, or another rank is lost |
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::borrow::Cow;
@@ -55,6 +55,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
         .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))
         .or_else(|| error.downcast_ref::<bert_model::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_collectives::JoinError>().map(|error| error.exit_code()))
         .unwrap_or(1)
 }
 

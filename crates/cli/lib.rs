@@ -26,6 +26,7 @@ pub const fn building_allocator() -> ExitOnOom<System> {
 pub mod command_line;
 pub mod commands;
 pub mod exit;
+pub mod process_group;
 pub mod progress;
 pub mod recipe;
 pub mod results;

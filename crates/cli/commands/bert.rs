@@ -29,6 +29,7 @@ struct Cli {
 enum Tool {
     Quickstart(commands::quickstart::Args),
     MakeVocab(commands::make_vocab::Args),
+    Launch(commands::launch::Args),
     Init(commands::init::Args),
     Merge(commands::merge::Args),
     Inspect(commands::inspect::Args),
@@ -92,6 +93,7 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
     match tool {
         Tool::Quickstart(args) => commands::quickstart::run(&args),
         Tool::MakeVocab(args) => commands::make_vocab::run(&args),
+        Tool::Launch(args) => commands::launch::run(&args),
         Tool::Init(args) => commands::init::run(&args),
         Tool::Merge(args) => commands::merge::run(&args),
         Tool::Inspect(args) => commands::inspect::run(&args),

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use bert_storage::Disk;
 use bert_trainer::PretrainConfig;
 use bert_trainer::compute::memory::bytes_in_words;
 use bert_trainer::evaluation::Evaluation;
-use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain};
+use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain_in};
 use bert_trainer::report::run_findings;
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
@@ -15,11 +18,12 @@ use serde_json::{Map, Value};
 use crate::commands::examples_and_exit_codes;
 use crate::commands::report::print_findings;
 use crate::exit::print_result;
+use crate::process_group::GroupArgs;
 use crate::progress::{Progress, print_note};
 use crate::recipe::Recipe;
 use crate::run_args::RunArgs;
 use crate::saved_config::{Program, RecipeArgs};
-use crate::signals::stop_on_signals;
+use crate::signals::stop_on_signals_after;
 use crate::version::long_version;
 
 const EXAMPLES: &str = "Examples:
@@ -41,6 +45,9 @@ pub struct Args {
 
     #[command(flatten)]
     run: RunArgs,
+
+    #[command(flatten)]
+    group: GroupArgs,
 }
 
 impl Program for Args {
@@ -77,12 +84,20 @@ impl Program for Args {
 /// # Errors
 /// Returns the error of the pre-training.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
-    let mut view = View::new(args.config.steps.unwrap_or(0), args.run.print.quiet);
-    let outcome = pretrain(&args.config, args.run.resume, &stop, &mut |event| view.show(event));
+    let has_joined = Arc::new(AtomicBool::new(false));
+    let stop = stop_on_signals_after(Arc::clone(&has_joined))?;
+    let mut group = args.group.join()?;
+    has_joined.store(true, Ordering::Relaxed);
+    let quiet = args.run.print.quiet || !group.is_first();
+    let mut view = View::new(args.config.steps.unwrap_or(0), quiet);
+    let on_event = &mut |event| view.show(event);
+    let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
     drop(view);
     let outcome = outcome?;
-    if !args.run.print.quiet {
+    if !group.is_first() {
+        return Ok(());
+    }
+    if !quiet {
         print_findings(&run_findings(&args.config.output)?);
     }
     print_result(args.run.print.json, &outcome, |outcome| summary(outcome, &args.config.output))
