@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 /// The features of the build, each with whether it is on.
-const FEATURES: [(&str, bool); 4] = [
+const FEATURES: [(&str, bool); 5] = [
     ("flex", cfg!(feature = "flex")),
     ("ndarray", cfg!(feature = "ndarray")),
     ("cuda", cfg!(feature = "cuda")),
+    ("mpi", cfg!(feature = "mpi")),
     ("object-stores", cfg!(feature = "object-stores")),
 ];
 

@@ -80,7 +80,7 @@ impl Environment {
         } else if has("PMI_RANK") && has("PMI_SIZE") {
             (Launcher::Pmi, ["PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"])
         } else if has("SLURM_PROCID") && has("SLURM_STEP_NUM_TASKS") {
-            // The batch script itself has SLURM_PROCID and SLURM_NTASKS, too, but is no rank.
+            // A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only srun sets the variables of a step.
             (Launcher::Slurm, ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"])
         } else {
             return Ok(None);

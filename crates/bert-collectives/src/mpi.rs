@@ -14,8 +14,7 @@ use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
 use crate::deadline::{Deadline, Timer};
 use crate::error::{JoinError, Lost};
-use crate::plan::host_name;
-use crate::topology::Topology;
+use crate::topology::{Topology, host_name};
 use crate::transport::{Operation, Traffic, Transport};
 
 /// Maximum length of a message; MPI counts in 32 bits.

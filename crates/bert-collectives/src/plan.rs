@@ -134,11 +134,6 @@ fn tcp(
     Ok(TcpConfig { rank, world_size, master, port, token: Token::new(&token), host: host.to_string() })
 }
 
-/// Returns the name of this host.
-pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

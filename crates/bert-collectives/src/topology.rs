@@ -71,6 +71,11 @@ impl fmt::Display for Member {
     }
 }
 
+/// Returns the name of this host.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -224,7 +224,7 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(RETRY)
 }
 
-/// Returns the exit code of the run: that of an error which would repeat itself, else of a stop, else 75.
+/// Returns the exit code of the run: an error that would repeat itself comes before a stop, and a stop before 75.
 fn common_code(statuses: &[ExitStatus], first: Option<usize>) -> i32 {
     let codes = || first.into_iter().map(|rank| statuses[rank]).chain(statuses.iter().copied()).map(code);
     let is_error = |code: &i32| !matches!(*code, 0 | RETRY | 130 | 143);
