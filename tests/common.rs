@@ -81,6 +81,14 @@ impl Folder {
         self.write("config.json", self.config().to_string());
     }
 
+    /// Adds the data folder `of-tiny-en`, made with the vocabulary of the built-in model.
+    pub(crate) fn add_built_in_data(&self) {
+        self.write("text-of-tiny-en.txt", articles(0, 4));
+        self.ok("bert export tiny-en tiny-en-exported");
+        let flags = "--vocab tiny-en-exported --dupe-factor 1 --max-seq-length 64";
+        self.ok(&format!("make-pretrain-data --input text-of-tiny-en.txt {flags} --output of-tiny-en"));
+    }
+
     /// Returns the configuration of a very small model for the folder's vocabulary.
     pub(crate) fn config(&self) -> Value {
         json!({

@@ -7,8 +7,8 @@ use crate::common::Folder;
 /// Width of the terminal in columns.
 const COLUMNS: usize = 80;
 
-/// Maximum number of lines of `-h`.
-const MAX_SHORT_HELP: usize = 100;
+/// Maximum number of lines of `-h`: one screen.
+const MAX_SHORT_HELP: usize = 50;
 
 /// Returns the programs and the commands of `bert`.
 fn commands(folder: &Folder) -> Vec<String> {
@@ -25,6 +25,32 @@ fn commands(folder: &Folder) -> Vec<String> {
         .collect()
 }
 
+/// Returns the help on a terminal of [`COLUMNS`] columns.
+fn help(folder: &Folder, line: &str) -> String {
+    let output =
+        folder.command(line).env("COLUMNS", COLUMNS.to_string()).output().expect("the program starts");
+    assert!(output.status.success(), "{line}");
+    String::from_utf8(output.stdout).expect("help is UTF-8")
+}
+
+#[test]
+fn short_help_fits_on_a_screen() {
+    let folder = Folder::new();
+    for command in commands(&folder) {
+        let [short, long] = ["-h", "--help"].map(|flag| help(&folder, &format!("{command} {flag}")));
+        let lines = short.lines().count();
+        assert!(lines <= MAX_SHORT_HELP, "{command} -h has {lines} lines\n{short}");
+        let flags = |help: &str| -> Vec<String> {
+            let words = help.split_whitespace().filter(|word| word.starts_with("--"));
+            words.map(|word| word.trim_end_matches(['.', ',', ';', ')', '\'', ']']).to_string()).collect()
+        };
+        let all = flags(&long);
+        for flag in flags(&short) {
+            assert!(all.contains(&flag), "{command} --help lacks {flag}");
+        }
+    }
+}
+
 #[test]
 fn help_wraps_at_the_width_of_the_terminal() {
     let folder = Folder::new();
@@ -32,10 +58,7 @@ fn help_wraps_at_the_width_of_the_terminal() {
     assert!(commands.len() > 15, "{commands:?}");
     for command in commands {
         for flag in ["-h", "--help"] {
-            let mut process = folder.command(&format!("{command} {flag}"));
-            let output = process.env("COLUMNS", COLUMNS.to_string()).output().expect("the program starts");
-            assert!(output.status.success(), "{command} {flag}");
-            let help = String::from_utf8(output.stdout).expect("help is UTF-8");
+            let help = help(&folder, &format!("{command} {flag}"));
             for line in help.lines() {
                 let width = line.chars().count();
                 assert!(width <= COLUMNS, "{command} {flag}: {width} columns: {line}");
@@ -90,8 +113,6 @@ fn help_groups_flags_under_headings() {
         }
         assert!(short.contains("Examples:\n") && long.contains("Examples:\n"), "{program}");
         assert!(long.contains("Exit codes:"), "{program}");
-        let lines = short.lines().count();
-        assert!(lines <= MAX_SHORT_HELP, "{program} -h has {lines} lines\n{short}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! Tests need no network, GPU or external program; the exceptions are ignored, with the reason (`scripts/check --all`
 //! runs them).
 
+mod command_line; // flags that the programs share
 #[cfg(unix)]
 mod commands; // every command with only its required arguments
 mod common; // a test folder, the programs, small data and a small model

@@ -3,12 +3,28 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anstream::ColorChoice;
 use bert_storage::on_disk;
 
 /// Returns the arguments of this program, its name first. `file://` URLs are converted, so every flag that takes a path
-/// also accepts a `file://` URL.
-pub fn arguments() -> impl Iterator<Item = OsString> {
-    std::env::args_os().map(|argument| with_path(&argument))
+/// also accepts a `file://` URL. `--color` takes effect, so that it holds for usage errors too.
+pub fn arguments() -> Vec<OsString> {
+    let arguments: Vec<OsString> = std::env::args_os().map(|argument| with_path(&argument)).collect();
+    color_choice(&arguments).write_global();
+    arguments
+}
+
+/// Returns the choice of `--color`; clap checks its value later.
+fn color_choice(arguments: &[OsString]) -> ColorChoice {
+    let before_rest = arguments.iter().take_while(|argument| *argument != "--");
+    let texts: Vec<&str> = before_rest.filter_map(|argument| argument.to_str()).collect();
+    let joined = texts.iter().filter_map(|text| text.strip_prefix("--color="));
+    let separate = texts.windows(2).filter(|pair| pair[0] == "--color").map(|pair| pair[1]);
+    match joined.chain(separate).last() {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
 }
 
 /// Converts an argument, or the value after the `=` of a flag, to a path if it is a `file://` URL.
@@ -26,6 +42,19 @@ fn with_path(argument: &OsString) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_colour_flag_is_found() {
+        for (line, choice) in [
+            ("bert man", ColorChoice::Auto),
+            ("bert --color always man", ColorChoice::Always),
+            ("bert man --color=never", ColorChoice::Never),
+            ("bert glue -- --color=never", ColorChoice::Auto),
+        ] {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(color_choice(&line), choice, "{line:?}");
+        }
+    }
 
     #[test]
     fn urls_of_files_are_paths() {

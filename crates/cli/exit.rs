@@ -19,7 +19,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::terminal::visible;
+use crate::progress::print_note;
+use crate::similar_file::similar_file;
+use crate::status_line::write_above;
+use crate::terminal::{Word, visible};
 
 /// Prints an error with its causes to stderr and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
@@ -43,8 +46,12 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
             text.push_str(&cause);
         }
     }
-    // An error of stderr itself does not change the exit code.
-    let _ = writeln!(std::io::stderr(), "error: {}", visible(&text));
+    write_above(&format!("{}\n", Word::Error.message(&text)));
+    if let Some(similar) =
+        similar_file(&text, std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()))
+    {
+        print_note(format!("did you mean {}?", similar.display()));
+    }
     ExitCode::from(exit_code(&error))
 }
 

@@ -26,6 +26,8 @@ pub const fn building_allocator() -> ExitOnOom<System> {
 pub mod command_line;
 pub mod commands;
 pub mod exit;
+pub mod help;
+pub mod options_file;
 pub mod process_group;
 pub mod progress;
 pub mod recipe;
@@ -33,6 +35,9 @@ pub mod results;
 pub mod run_args;
 pub mod saved_config;
 pub mod signals;
+mod similar_file;
+pub mod status_line;
+pub mod table;
 pub mod terminal;
 pub mod threads;
 pub mod version;

@@ -1,72 +1,94 @@
-//! Shows progress on stderr: a bar on a terminal, otherwise a plain line every ten seconds.
+//! Shows progress on stderr: one line that is redrawn on a terminal, otherwise a plain line every ten seconds.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use bert_data::ShardProgress;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::terminal::visible;
+use crate::status_line::{self, Content, StatusLine, write_above};
+use crate::terminal::{Word, visible};
 
 /// Interval between progress lines when stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How the amount of finished work is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// As the number of finished units.
+    Count,
+    /// As a percentage of the total.
+    Percent,
+}
+
 /// Progress display of a piece of work.
 pub struct Progress {
-    bar: Option<ProgressBar>,
+    /// The line of a terminal.
+    line: Option<StatusLine>,
     quiet: bool,
     title: String,
+    unit: Unit,
     total: u64,
     last_line: Instant,
-    /// Units done at the first update, and its time: the start of the estimate of the remaining time.
+    /// Units done at the first update, and its time: the start of the estimate of the remaining time. A resumed run does
+    /// not begin at 0.
     start: Option<(u64, Instant)>,
 }
 
 impl Progress {
     /// Creates the display of the work called `title` with `total` units (0 if unknown).
     pub fn new(title: &str, total: u64, quiet: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = if total == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(total) };
-            bar.set_style(style(total));
-            bar.set_prefix(title.to_string());
-            bar
-        });
-        Self { bar, quiet, title: title.to_string(), total, last_line: Instant::now(), start: None }
+        Self::in_unit(Unit::Count, title, total, quiet)
+    }
+
+    /// Creates the display of work whose finished part is shown as a percentage.
+    pub fn percent(title: &str, total: u64, quiet: bool) -> Self {
+        Self::in_unit(Unit::Percent, title, total, quiet)
+    }
+
+    fn in_unit(unit: Unit, title: &str, total: u64, quiet: bool) -> Self {
+        let line = (!quiet && status_line::is_available()).then(StatusLine::new);
+        Self { line, quiet, title: title.to_string(), unit, total, last_line: Instant::now(), start: None }
     }
 
     /// Sets the total number of units.
     pub fn set_total(&mut self, total: u64) {
-        if self.total == total {
+        self.total = total;
+    }
+
+    /// Sets the number of units done and a message with details, separated by commas.
+    pub fn set(&mut self, done: u64, message: &str) {
+        let start = *self.start.get_or_insert_with(|| (done, Instant::now()));
+        if self.line.is_none() && (self.quiet || self.last_line.elapsed() < LINE_INTERVAL) {
             return;
         }
-        self.total = total;
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
-            bar.set_style(style(total));
+        let done_and_left = self.amount(done) + &self.time_left(done, start);
+        let Some(line) = &mut self.line else {
+            self.last_line = Instant::now();
+            return print_stderr(format!("{} {done_and_left} {message}", self.title).trim_end());
+        };
+        line.draw(&Content {
+            title: &self.title,
+            done: done_and_left,
+            fraction: (self.total > 0).then(|| done as f64 / self.total as f64),
+            details: &visible(message),
+        });
+    }
+
+    /// Formats the finished work.
+    fn amount(&self, done: u64) -> String {
+        match (self.unit, self.total) {
+            (_, 0) => done.to_string(),
+            (Unit::Count, total) => format!("{done}/{total}"),
+            (Unit::Percent, total) => format!("{} %", done * 100 / total),
         }
     }
 
-    /// Sets the number of units done and a message with details.
-    pub fn set(&mut self, done: u64, message: &str) {
-        let is_first = self.start.is_none();
-        let (first, begun) = *self.start.get_or_insert_with(|| (done, Instant::now()));
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-            bar.set_message(visible(message).into_owned());
-            if is_first {
-                // A resumed run does not begin at 0.
-                bar.reset_eta();
-            }
-        } else if !self.quiet && self.last_line.elapsed() >= LINE_INTERVAL {
-            self.last_line = Instant::now();
-            let of = if self.total == 0 { String::new() } else { format!("/{}", self.total) };
-            let rate = done.saturating_sub(first) as f64 / begun.elapsed().as_secs_f64();
-            let left = match self.total.checked_sub(done) {
-                Some(left) if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
-                _ => String::new(),
-            };
-            print_stderr(format!("{} {done}{of}{left} {message}", self.title).trim_end());
+    /// Formats the estimate of the remaining time, from the mean speed since the start.
+    fn time_left(&self, done: u64, (first, begun): (u64, Instant)) -> String {
+        let rate = done.saturating_sub(first) as f64 / begun.elapsed().as_secs_f64();
+        match self.total.checked_sub(done) {
+            Some(left) if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
+            _ => String::new(),
         }
     }
 
@@ -77,57 +99,44 @@ impl Progress {
         self.set(megabytes(at.done), "MB");
     }
 
-    /// Prints a permanent line above the bar.
+    /// Prints a permanent line.
     pub fn line(&self, text: &str) {
         if !self.quiet {
-            self.print_above_bar(text);
+            print_stderr(text);
         }
     }
 
-    /// Prints a warning above the bar, even with `--quiet`.
+    /// Prints a note.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            print_note(text);
+        }
+    }
+
+    /// Prints a warning, even with `--quiet`.
     pub fn warn(&self, text: &str) {
-        self.print_above_bar(&format!("warning: {text}"));
+        print_warning(text);
     }
-
-    fn print_above_bar(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(visible(text)),
-            None => print_stderr(text),
-        }
-    }
-}
-
-impl Drop for Progress {
-    /// Removes the bar.
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn style(total: u64) -> ProgressStyle {
-    let template = match total {
-        0 => "{prefix} {spinner} {human_pos} {wide_msg}",
-        // The bar has a fixed width, and a message that is too long for the terminal is cut.
-        _ => "{prefix} [{bar:20}] {human_pos}/{human_len}, {eta} left {wide_msg}",
-    };
-    ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar())
 }
 
 /// Prints a warning to stderr.
 pub fn print_warning(text: impl Display) {
-    print_stderr(&format!("warning: {text}"));
+    print_message(Word::Warning, &text.to_string());
 }
 
 /// Prints a note to stderr.
 pub fn print_note(text: impl Display) {
-    print_stderr(&format!("note: {text}"));
+    print_message(Word::Note, &text.to_string());
+}
+
+/// Prints a message to stderr.
+pub fn print_message(word: Word, text: &str) {
+    write_above(&format!("{}\n", word.message(text)));
 }
 
 /// Prints a line to stderr, with control characters escaped ([`visible`]). A closed stderr is ignored.
 pub fn print_stderr(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", visible(text));
+    write_above(&format!("{}\n", visible(text)));
 }
 
 /// Formats seconds as 1h02m, 3m04s or 5s.

@@ -5,20 +5,24 @@
 
 use std::path::Path;
 
-use bert_data::{Error, OptionError};
+use bert_data::OptionError;
 use bert_storage::{did_you_mean, read_limited};
-use serde::Deserialize;
-use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::options_file::{OptionsFile, invalid, parse_object};
 
 /// Maximum size of a recipe file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 10] = [
+    ("adapters", include_str!("../../recipes/adapters.toml")),
+    ("frozen", include_str!("../../recipes/frozen.toml")),
     ("lamb-phase-1", include_str!("../../recipes/lamb-phase-1.toml")),
     ("lamb-phase-2", include_str!("../../recipes/lamb-phase-2.toml")),
     ("laptop", include_str!("../../recipes/laptop.toml")),
+    ("lora", include_str!("../../recipes/lora.toml")),
     ("overnight", include_str!("../../recipes/overnight.toml")),
     ("paper", include_str!("../../recipes/paper.toml")),
     ("speedrun", include_str!("../../recipes/speedrun.toml")),
@@ -26,7 +30,7 @@ const BUILT_IN: [(&str, &str); 7] = [
 ];
 
 /// A parsed recipe.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// One-line description of the result.
@@ -39,6 +43,9 @@ pub struct Recipe {
     /// Options of pretrain.
     #[serde(default)]
     pub pretrain: Map<String, Value>,
+    /// Options of finetune.
+    #[serde(default)]
+    pub finetune: Map<String, Value>,
 }
 
 /// Returns the names of the built-in recipes.
@@ -77,11 +84,33 @@ impl Recipe {
     /// # Errors
     /// Fails if the file cannot be read; [`OptionError::File`] if it is not a recipe.
     pub fn read(name: &str) -> anyhow::Result<Self> {
-        toml::from_str(&text(name)?).map_err(|error| {
-            let (path, source) = (name.into(), serde_json::Error::custom(error));
-            Error::from(OptionError::File { path, source }).into()
-        })
+        let path = Path::new(name);
+        let file = parse_object(path, &text(name)?, true)?;
+        Ok(serde_json::from_value(Value::Object(file))
+            .map_err(|source| bert_data::Error::from(OptionError::File { path: path.to_owned(), source }))?)
     }
+
+    /// Returns the names of the programs for which the recipe has options.
+    pub fn programs(&self) -> Vec<&'static str> {
+        let sections = [("data", &self.data), ("pretrain", &self.pretrain), ("finetune", &self.finetune)];
+        let used = sections.into_iter().filter(|(_, options)| !options.is_empty());
+        used.map(|(name, _)| name).collect()
+    }
+}
+
+/// Returns the options of a program in a recipe, given by name or as a file.
+///
+/// # Errors
+/// As [`Recipe::read`]; [`OptionError::File`] if the recipe has no options of the program.
+pub fn options(name: &str, section: &'static str) -> anyhow::Result<OptionsFile> {
+    let recipe = Recipe::read(name)?;
+    let file = OptionsFile::parse(Path::new(name), text(name)?, section)?;
+    if file.options.is_empty() {
+        let reason =
+            format!("this recipe has no options of {section}, but of {}", recipe.programs().join(", "));
+        return Err(invalid(Path::new(name), &reason).into());
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -98,7 +127,7 @@ mod tests {
         assert!(found.iter().eq(names().collect::<Vec<_>>().iter()));
         for name in names() {
             let recipe = Recipe::read(name).unwrap();
-            assert!(!recipe.title.is_empty() && !recipe.about.is_empty() && !recipe.pretrain.is_empty());
+            assert!(!recipe.title.is_empty() && !recipe.about.is_empty() && !recipe.programs().is_empty());
         }
     }
 }

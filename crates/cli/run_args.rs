@@ -15,7 +15,8 @@ pub struct PrintArgs {
 /// Flags of a command that trains.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct RunArgs {
-    /// Resume the stopped or killed run in --output, bit for bit; finished parts are not repeated.
+    /// Resume the stopped or killed run in --output. The result is the same bit for bit, and finished parts are not
+    /// repeated.
     #[arg(long)]
     pub resume: bool,
 

@@ -5,16 +5,18 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use bert_data::{Error, OptionError};
-use bert_storage::{did_you_mean, read_limited};
+use bert_storage::did_you_mean;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use serde::Serialize;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::command_line;
-use crate::recipe::{Recipe, parse_name};
+use crate::help::arranged;
+use crate::options_file::OptionsFile;
+use crate::recipe::{self, parse_name};
 
 /// The clap id of `--config`, whose value is a path.
 const CONFIG_FILE: &str = "config_file";
@@ -22,14 +24,11 @@ const CONFIG_FILE: &str = "config_file";
 /// The clap id of `--recipe`.
 const RECIPE: &str = "recipe";
 
-/// Maximum size of a configuration file in bytes.
-const MAX_BYTES: u64 = 256 << 20;
-
 /// `--config`, for programs that save their options.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ConfigArgs {
-    /// Read options from a JSON file or from an earlier output (its folder, run.json, report.json or manifest.json);
-    /// command-line flags override them.
+    /// Read options from a TOML or JSON file. Or from an output folder. Flags of the command line override them. An output
+    /// folder may be named by itself or by the file with its options: run.json, report.json or manifest.json.
     #[arg(long = "config", id = CONFIG_FILE, value_name = "FILE")]
     pub config_file: Option<PathBuf>,
 }
@@ -41,7 +40,7 @@ pub struct RecipeArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
 
-    /// Read the remaining options from a recipe: a name listed by `bert recipes`, or a file in the same format.
+    /// Read options from a recipe; see `bert recipes`. Takes a name of that list, or a file in the same format.
     #[arg(long, id = RECIPE, value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = CONFIG_FILE)]
     pub recipe: Option<String>,
 }
@@ -54,23 +53,22 @@ pub trait Program: CommandFactory + FromArgMatches {
     /// Name of the file in the output folder that contains the options.
     const SAVED_AS: &str;
 
+    /// Name of the section of this program in a file with sections.
+    const SECTION: &str;
+
     /// Returns the options to fill in.
     fn config(&mut self) -> &mut Self::Config;
 
     /// Returns the options in a file or an output folder.
     ///
     /// # Errors
-    /// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
-    fn read_saved(path: &Path) -> anyhow::Result<Map<String, Value>> {
-        let mut file = read(path, Self::SAVED_AS)?;
-        let Some(config) = file.remove("config") else { return Ok(file) };
-        Ok(serde_json::from_value(config).map_err(|source| invalid(path, source))?)
+    /// As [`OptionsFile::read`].
+    fn read_saved(path: &Path) -> anyhow::Result<OptionsFile> {
+        OptionsFile::read(path, Self::SAVED_AS, Self::SECTION)
     }
 
-    /// Returns the options of this program in a recipe, given the flags on the command line.
-    fn options_of(_recipe: Recipe, _given: &ArgMatches) -> Map<String, Value> {
-        Map::new()
-    }
+    /// Changes the options of a recipe to fit the flags on the command line.
+    fn fit_recipe(_options: &mut Map<String, Value>, _given: &ArgMatches) {}
 }
 
 /// Parses the arguments of this process. Exits the process on a usage error.
@@ -78,55 +76,87 @@ pub trait Program: CommandFactory + FromArgMatches {
 /// # Errors
 /// As `parse_line`.
 pub fn parse<A: Program>() -> anyhow::Result<A> {
-    parse_line(A::command(), command_line::arguments().collect())
+    parse_line(A::command(), command_line::arguments())
 }
 
 /// Parses a command line, the name of the program first. Options that it does not give come from `--config` or
 /// `--recipe`. Exits the process on a usage error.
 ///
 /// # Errors
-/// Fails if the file cannot be read; [`OptionError::File`] for an unknown key or an invalid value.
+/// Fails if the file cannot be read;
+/// [`OptionError::File`](bert_data::OptionError::File) for an unknown key or an invalid value.
 pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) -> anyhow::Result<A> {
+    let command = arranged(command);
     // Usage errors are reported below, when the whole command line is parsed.
     let given = command.clone().ignore_errors(true).try_get_matches_from(&line).unwrap_or_default();
     let file = given.try_get_one::<PathBuf>(CONFIG_FILE).ok().flatten();
     let recipe = given.try_get_one::<String>(RECIPE).ok().flatten();
-    let (path, mut saved) = match (file, recipe) {
-        (Some(path), _) => (path.clone(), A::read_saved(path)?),
-        (None, Some(name)) => (PathBuf::from(name), A::options_of(Recipe::read(name)?, &given)),
-        (None, None) => return Ok(arguments(command, line)),
+    let mut file = match (file, recipe) {
+        (Some(path), _) => A::read_saved(path)?,
+        (None, Some(name)) => {
+            let mut file = recipe::options(name, A::SECTION)?;
+            A::fit_recipe(&mut file.options, &given);
+            file
+        }
+        (None, None) => return Ok(arguments(command, line).unwrap_or_else(|error| error.exit())),
     };
-    saved.retain(|key, _| !is_set_or_excluded(&command, &given, key));
-    line.extend(saved.iter().filter_map(|(key, value)| flag(&command, key, value)));
-    let mut arguments: A = arguments(command, line);
-    // Merge as JSON, not only as flags: this covers lists and switches, and keeps text unchanged (a path may contain a
-    // comma).
-    let mut merged = serde_json::to_value(&*arguments.config())?;
-    check_keys(&path, &saved, &merged)?;
-    for (key, value) in saved {
-        merged[key] = value;
-    }
-    *arguments.config() = serde_json::from_value(merged).map_err(|source| invalid(&path, source))?;
+    file.options.retain(|key, _| !is_set_or_excluded(&command, &given, key));
+    line.extend(file.options.iter().filter_map(|(key, value)| flag(&command, key, value)));
+    let mut arguments: A = arguments(command.clone(), line).or_else(|error| {
+        let invalid = file.options.keys().find(|key| is_about(&error, &command, key));
+        match invalid {
+            Some(key) => Err(file.at(key, &reason(&error))),
+            None => error.exit(),
+        }
+    })?;
+    merge(arguments.config(), &file)?;
     Ok(arguments)
 }
 
-/// Rejects the first key that `known`, a configuration as JSON, does not have.
+/// Sets the options of a file in a configuration. Merges them as JSON, not only as flags: this covers lists and
+/// switches, and keeps text unchanged (a path may contain a comma).
 ///
 /// # Errors
-/// [`OptionError::File`] naming the key, and the known key that is most like it.
-pub fn check_keys(path: &Path, saved: &Map<String, Value>, known: &Value) -> Result<(), Error> {
-    let Some(unknown) = saved.keys().find(|key| known.get(key).is_none()) else { return Ok(()) };
-    let keys = known.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-    let reason = format!("unknown field `{unknown}`{}", did_you_mean(unknown, keys));
-    Err(invalid(path, serde_json::Error::custom(reason)))
+/// [`OptionError::File`](bert_data::OptionError::File) naming the first unknown key or invalid value.
+fn merge<C: Serialize + DeserializeOwned>(config: &mut C, file: &OptionsFile) -> anyhow::Result<()> {
+    let mut merged = serde_json::to_value(&*config)?;
+    for (key, value) in &file.options {
+        if merged.get(key).is_none() {
+            let known = merged.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+            let reason = format!("unknown field `{key}`{}", did_you_mean(key, known));
+            return Err(file.at(key, &reason).into());
+        }
+        merged[key] = value.clone();
+        if let Err(error) = C::deserialize(&merged) {
+            return Err(file.at(key, &format!("{key}: {error}")).into());
+        }
+    }
+    *config = serde_json::from_value(merged)?;
+    Ok(())
 }
 
-fn invalid(path: &Path, source: serde_json::Error) -> Error {
-    OptionError::File { path: path.to_owned(), source }.into()
+fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> Result<A, clap::Error> {
+    A::from_arg_matches(&command.try_get_matches_from(line)?)
 }
 
-fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> A {
-    A::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
+/// Returns whether an error is about the value of an option.
+fn is_about(error: &clap::Error, command: &Command, key: &str) -> bool {
+    let of_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return false };
+    let option = command.get_arguments().find(|arg| arg.get_id() == key);
+    let long = option.and_then(|option| option.get_long());
+    of_value && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
+}
+
+/// Returns the first line of an error about a value, and the value that it suggests.
+fn reason(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let suggested = match error.get(ContextKind::SuggestedValue) {
+        Some(ContextValue::String(value)) => format!("; did you mean `{value}`?"),
+        _ => String::new(),
+    };
+    format!("{}{suggested}", first.trim_start_matches("error: "))
 }
 
 /// Returns whether the command line gives an option, or another option that conflicts with it.
@@ -145,23 +175,14 @@ fn is_set_or_excluded(command: &Command, given: &ArgMatches, key: &str) -> bool 
 
 /// Returns a saved text or number as a flag, so that clap finds the required options.
 fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
-    let option = command.get_arguments().find(|arg| arg.get_id() == key)?;
+    let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
+    let option = command.get_arguments().find(|arg| arg.get_id() == key).filter(takes_value)?;
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => return None,
     };
     Some(format!("--{}={text}", option.get_long()?).into())
-}
-
-/// Returns the JSON object in a file, or in the file `saved_as` of a folder.
-///
-/// # Errors
-/// Fails if the file cannot be read; [`OptionError::File`] if it is invalid.
-pub fn read(path: &Path, saved_as: &str) -> anyhow::Result<Map<String, Value>> {
-    let path = if path.is_dir() { path.join(saved_as) } else { path.to_owned() };
-    let text = read_limited(&path, MAX_BYTES).map_err(bert_storage::Error::io("read", &path))?;
-    Ok(serde_json::from_slice(&text).map_err(|source| invalid(&path, source))?)
 }
 
 #[cfg(test)]

@@ -3,9 +3,43 @@
 //! Names, labels, tokens and texts come from untrusted files. An escape sequence in one of them could clear the screen,
 //! change the title or hide the text after it. All output of the programs passes through [`visible`].
 
-use std::io::{self, Write};
+use std::io::{self, Write, stderr};
+
+use anstream::{AutoStream, ColorChoice};
+use clap::builder::styling::{AnsiColor, Style};
 
 pub use bert_storage::visible;
+
+/// The first word of a message, which is coloured on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The program has failed.
+    Error,
+    /// Probably wrong.
+    Warning,
+    /// Worth knowing.
+    Note,
+    /// As expected.
+    Good,
+}
+
+impl Word {
+    /// Formats a message for stderr: this word, in colour if stderr shows colours, and the text with control characters
+    /// escaped.
+    pub fn message(self, text: &str) -> String {
+        let (word, colour) = match self {
+            Self::Error => ("error", AnsiColor::Red),
+            Self::Warning => ("warning", AnsiColor::Yellow),
+            Self::Note => ("note", AnsiColor::Cyan),
+            Self::Good => ("good", AnsiColor::Green),
+        };
+        let style = match AutoStream::choice(&stderr()) {
+            ColorChoice::Never => Style::new(),
+            _ => colour.on_default().bold(),
+        };
+        format!("{style}{word}:{style:#} {}", visible(text))
+    }
+}
 
 /// A writer that escapes control characters like [`visible`].
 pub(crate) struct VisibleWriter<W> {

@@ -2,19 +2,39 @@
 
 use std::thread::available_parallelism;
 
+use clap::value_parser;
+
 use crate::process_group::ranks_on_this_host;
 
-/// Makes the calling thread one of the workers of rayon's pool, for programs that train on it.
-///
-/// A thread outside the pool passes each parallel loop to a worker and sleeps until it is done: two wake-ups for each
-/// of the several hundred loops of a step. This function does nothing if the pool would have only one worker (work from
-/// other threads would wait for this one) or if the pool already exists.
-pub fn compute_on_this_thread() {
-    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
-    let threads = if asked > 0 { asked } else { threads_of_this_process() };
-    if threads > 1 {
+/// `--threads`, with the meaning that it has in the data builder.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct ThreadArgs {
+    /// Compute threads; 0 means one per core. The result does not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u16).range(0..=4096))]
+    threads: u16,
+}
+
+impl ThreadArgs {
+    /// Returns the number of threads, 0 for one per core.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.threads.into()
+    }
+
+    /// Starts rayon's pool with this number of threads and makes the calling thread one of them.
+    ///
+    /// A thread outside the pool passes each parallel loop to a worker and sleeps until it is done: two wake-ups for
+    /// each of the several hundred loops of a step. A pool of one thread does not include the calling thread, because
+    /// work from other threads would wait for this one. This function does nothing if the pool already exists.
+    pub fn start_pool(self) {
+        let of_environment = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok());
+        let is_given = |threads: &usize| *threads > 0;
+        let given = Some(self.count()).filter(is_given).or_else(|| of_environment().filter(is_given));
+        let threads = given.unwrap_or_else(threads_of_this_process);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = if threads > 1 { pool.use_current_thread() } else { pool };
         // The error means that the pool already exists, which is fine.
-        drop(rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build_global());
+        drop(pool.build_global());
     }
 }
 

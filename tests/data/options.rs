@@ -86,7 +86,7 @@ fn config_file_rejects_unknown_keys_and_values() {
     assert_eq!(folder.checksummed("data/manifest.json")["config"]["dupe_factor"], 2);
     for (name, text, named) in [
         ("key.json", r#"{ "dupe_facto": 3 }"#, "unknown field `dupe_facto`; did you mean `dupe_factor`?"),
-        ("value.json", r#"{ "nsp": "maybe" }"#, "unknown variant `maybe`"),
+        ("value.json", r#"{ "nsp": "maybe" }"#, "line 1: invalid value 'maybe' for '--nsp"),
         ("text.json", "dupe_factor = 3", "expected value"),
         ("saved.json", r#"{ "config": { "dupe_facto": 3 } }"#, "unknown field `dupe_facto`"),
     ] {

@@ -20,7 +20,7 @@ fn built_in_model_fills_masks_and_fine_tunes() {
         .as_array()
         .expect("a list")
         .iter()
-        .filter_map(|word| word[0].as_str())
+        .filter_map(|word| word["word"].as_str())
         .collect();
     assert!(words.contains(&"france"), "{words:?}");
     assert_eq!(folder.names("cache/bert/models").len(), 1);

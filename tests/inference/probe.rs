@@ -40,14 +40,14 @@ fn probe_changes_predictions_at_masks() {
         for (mask, prediction) in predictions.iter().enumerate() {
             let top = |of: &Value| of["masks"][mask]["words"][0].clone();
             let (was, top_now) = (top(&was), top(&now));
-            assert_eq!(prediction["before"]["answer"], was[0]);
-            assert!((number(prediction, "/before/probability") - number(&was, "/1")).abs() < 1e-6);
-            assert_eq!(prediction["after"]["answer"], top_now[0]);
-            assert_eq!(prediction["flips"], json!(was[0] != top_now[0]));
+            assert_eq!(prediction["before"]["answer"], was["word"]);
+            assert!((number(prediction, "/before/probability") - number(&was, "/probability")).abs() < 1e-6);
+            assert_eq!(prediction["after"]["answer"], top_now["word"]);
+            assert_eq!(prediction["flips"], json!(was["word"] != top_now["word"]));
             let words = now["masks"][mask]["words"].as_array().expect("words");
-            let same = words.iter().find(|word| word[0] == was[0]).expect("all words are listed");
-            assert!((number(prediction, "/before_now") - number(same, "/1")).abs() < 1e-6);
-            flips += u64::from(was[0] != top_now[0]);
+            let same = words.iter().find(|word| word["word"] == was["word"]).expect("all words are listed");
+            assert!((number(prediction, "/before_now") - number(same, "/probability")).abs() < 1e-6);
+            flips += u64::from(was["word"] != top_now["word"]);
         }
         assert_eq!((&predictions[0]["of"], &predictions[1]["of"]), (&json!("[MASK] 3"), &json!("[MASK] 6")));
     }

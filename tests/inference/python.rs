@@ -205,8 +205,8 @@ fn transformers_loads_what_the_programs_write() {
     assert_eq!(theirs["position"], ours["position"]);
     let close = |a: &Value, b: f64| (a.as_f64().expect("a number") - b).abs() <= 1e-5;
     for (rank, word) in ours["words"].as_array().expect("words").iter().enumerate() {
-        assert_eq!(theirs["words"][rank], word[0]);
-        assert!(close(&theirs["probabilities"][rank], word[1].as_f64().expect("a number")));
+        assert_eq!(theirs["words"][rank], word["word"]);
+        assert!(close(&theirs["probabilities"][rank], word["probability"].as_f64().expect("a number")));
     }
     assert_eq!(theirs["labels"], serde_json::json!(["entailment", "not_entailment"]));
     let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");

@@ -1,6 +1,6 @@
 //! Equal input gives equal bytes, for any number of threads and in every run; micro-batches equal one batch.
 
-use crate::common::{Folder, QUICK, ended, has_bf16, number};
+use crate::common::{Folder, QUICK, has_bf16, number};
 use crate::reliability::hostile::limited;
 
 #[test]
@@ -54,9 +54,7 @@ fn training_does_not_depend_on_threads() {
             "pretrain {QUICK} --steps 20 --max-gradient-norm 0.1 --eval-data held --eval-instances 16 {flags} \
              --output {output}"
         );
-        let mut command = folder.command(&line);
-        command.env("RAYON_NUM_THREADS", threads.to_string());
-        (output, ended(&line, command.output().expect("the program starts")))
+        (output, folder.run(&format!("{line} --threads {threads}")))
     };
     for flags in ["--kernels fused", "--kernels plain", "--precision bf16"] {
         let (one, done) = run(flags, 1);

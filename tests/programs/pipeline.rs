@@ -182,7 +182,7 @@ fn fill_mask_and_attention_read_a_run() {
     assert_eq!(masks.len(), 2);
     for mask in masks {
         let words = mask["words"].as_array().expect("a list");
-        let probabilities: Vec<f64> = words.iter().map(|word| number(word, "/1")).collect();
+        let probabilities: Vec<f64> = words.iter().map(|word| number(word, "/probability")).collect();
         assert_eq!(probabilities.len(), 4);
         assert!(probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().sum::<f64>() <= 1.0);
     }

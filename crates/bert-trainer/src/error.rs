@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use bert_collectives::{Lost, Member};
-use bert_storage::{Locate, Located};
+use bert_storage::{Locate, Located, did_you_mean};
 
 /// An error of data loading, training or checkpoints.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The value of `--device` is not a known device.
-    #[error("unknown device {name:?}: use {known}")]
+    #[error("unknown device {name:?}: use {known}{}", did_you_mean(name, ["flex", "ndarray", "cuda"]))]
     UnknownDevice {
         /// The value.
         name: String,

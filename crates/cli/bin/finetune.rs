@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use bert_allocator::ExitOnOom;
-use bert_cli::{commands, exit, saved_config, threads};
+use bert_cli::{commands, exit, saved_config};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
 static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
 
 fn main() -> ExitCode {
-    threads::compute_on_this_thread();
     exit::finish(saved_config::parse().and_then(commands::finetune::run))
 }

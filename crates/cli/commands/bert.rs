@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use clap::{Args as _, CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{self, examples_and_exit_codes, finetune, make_pretrain_data, pretrain};
+use crate::help::arranged;
 use crate::saved_config::{self, Program};
 use crate::version::long_version;
-use crate::{command_line, signals, threads};
+use crate::{command_line, signals};
 
 const EXAMPLES: &str = "Examples:
   bert quickstart
@@ -15,7 +16,9 @@ const EXAMPLES: &str = "Examples:
   bert fill-mask --checkpoint run 'The river flows into the [MASK].'
   bert report run";
 
-/// BERT from raw text to a scored task: the programs make-pretrain-data (as `data`), pretrain and finetune, and tools.
+/// BERT from raw text to a scored task.
+///
+/// The first three commands are the programs make-pretrain-data (as `data`), pretrain and finetune.
 #[derive(Parser)]
 #[command(name = "bert", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
@@ -55,11 +58,10 @@ enum Tool {
 /// # Errors
 /// Returns the error of the command.
 pub fn run() -> anyhow::Result<()> {
-    let line: Vec<OsString> = command_line::arguments().collect();
+    let line: Vec<OsString> = command_line::arguments();
     if let Some(result) = run_main_program(&line) {
         return result;
     }
-    threads::compute_on_this_thread();
     signals::ignore_checkpoint_requests()?;
     let matches = command().get_matches_from(line);
     run_tool(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).tool)
@@ -70,14 +72,8 @@ pub fn run() -> anyhow::Result<()> {
 fn run_main_program(line: &[OsString]) -> Option<anyhow::Result<()>> {
     Some(match line.get(1)?.to_str()? {
         "data" | "make-pretrain-data" => parse("data", line).and_then(make_pretrain_data::run),
-        "pretrain" => {
-            threads::compute_on_this_thread();
-            parse("pretrain", line).and_then(pretrain::run)
-        }
-        "finetune" => {
-            threads::compute_on_this_thread();
-            parse("finetune", line).and_then(finetune::run)
-        }
+        "pretrain" => parse("pretrain", line).and_then(pretrain::run),
+        "finetune" => parse("finetune", line).and_then(finetune::run),
         _ => return None,
     })
 }
@@ -118,15 +114,12 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
 /// Returns `bert` with all its commands, the main programs first.
 fn command() -> clap::Command {
     let data = make_pretrain_data::Args::command().name("data").alias("make-pretrain-data");
-    Cli::augment_args(clap::Command::new("bert").subcommands([
-        data,
-        pretrain::Args::command(),
-        finetune::Args::command(),
-    ]))
+    let main = [data, pretrain::Args::command(), finetune::Args::command()];
+    arranged(Cli::augment_args(clap::Command::new("bert").subcommands(main)))
 }
 
 /// Returns the four programs.
 fn programs() -> Vec<clap::Command> {
     let main = [make_pretrain_data::Args::command(), pretrain::Args::command(), finetune::Args::command()];
-    [command()].into_iter().chain(main).collect()
+    [command()].into_iter().chain(main.map(arranged)).collect()
 }

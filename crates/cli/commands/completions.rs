@@ -5,7 +5,7 @@ use clap_complete::{Shell, generate};
 
 use crate::exit::print;
 
-/// Print the completion script of a shell, for bert, make-pretrain-data, pretrain and finetune.
+/// Print the completion script of a shell, for all programs.
 ///
 /// Load it in the start-up file of the shell: `source <(bert completions bash)` in ~/.bashrc,
 /// `source <(bert completions zsh)` in ~/.zshrc after compinit, `bert completions fish | source` in

@@ -18,10 +18,13 @@ use serde::Serialize;
 
 use crate::commands::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder};
-use crate::exit::print_result;
 use crate::progress::print_warning;
+use crate::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::threads::ThreadArgs;
 
-/// Compute the masked-LM and next-sentence loss and accuracy of a checkpoint on a data folder.
+/// Compute loss and accuracy of a checkpoint on a data folder.
+///
+/// These are the losses and accuracies of the masked LM and of next-sentence prediction.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
@@ -52,6 +55,12 @@ pub struct Args {
     #[arg(long, value_enum)]
     precision: Option<PrecisionChoice>,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -62,6 +71,7 @@ pub struct Args {
 /// # Errors
 /// Fails if the checkpoint or the data cannot be read, or if they do not match.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let precision = PrecisionChoice::or_default(args.precision, args.device);
     precision.check(args.device, KernelChoice::Fused)?;
     let device = args.device.open()?;
@@ -84,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device);
     let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
     let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
-    print_result(args.json, &figures, Figures::line)
+    print_table(args.json, args.format, &figures, Figures::line)
 }
 
 #[derive(Serialize)]
@@ -103,6 +113,35 @@ impl Figures {
         match (self.top_k, self.masked_lm_top_k_accuracy) {
             (Some(k), Some(share)) => format!("{line}; top-{k} accuracy {:.1} %", 100.0 * share),
             _ => line,
+        }
+    }
+}
+
+impl Tabular for Figures {
+    fn table(&self) -> Table {
+        let figures = &self.evaluation;
+        let percent = |share: f64| format!("{:.1}", 100.0 * share);
+        let mut rows = vec![("instances".to_string(), figures.instances.to_string())];
+        if figures.predictions > 0 {
+            rows.push(("masked-LM loss (nats)".to_string(), format!("{:.4}", figures.masked_lm_loss)));
+            let of_character = format!("{:.4}", figures.masked_lm_nats_per_character);
+            rows.push(("masked-LM loss (nats per character)".to_string(), of_character));
+            rows.push(("masked-LM accuracy (%)".to_string(), percent(figures.masked_lm_accuracy)));
+        }
+        if let (Some(k), Some(share)) = (self.top_k, self.masked_lm_top_k_accuracy) {
+            rows.push((format!("masked-LM top-{k} accuracy (%)"), percent(share)));
+        }
+        if figures.has_next_sentence() {
+            rows.push((
+                "next-sentence loss (nats)".to_string(),
+                format!("{:.4}", figures.next_sentence_loss),
+            ));
+            rows.push(("next-sentence accuracy (%)".to_string(), percent(figures.next_sentence_accuracy)));
+        }
+        Table {
+            columns: vec![Column::text("figure"), Column::number("value")],
+            rows: rows.into_iter().map(|(name, value)| vec![name, value]).collect(),
+            ..Table::default()
         }
     }
 }

@@ -1,14 +1,17 @@
 //! `bert export` writes the model of a run or checkpoint as a Hugging Face folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_trainer::export::{Export, WeightType, export};
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::commands::model_folder;
-use crate::exit::print;
+use crate::exit::print_result;
 
-/// Export a checkpoint as a Hugging Face folder: config.json, model.safetensors, vocab.txt, tokenizer files.
+/// Export a checkpoint as a Hugging Face folder.
+///
+/// The folder has config.json, model.safetensors, vocab.txt and the tokenizer files.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or fine-tuned model.
@@ -24,6 +27,17 @@ pub struct Args {
     /// Type of the stored weights: f32, or bf16 (rounded, half the size).
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Exported<'a> {
+    checkpoint: &'a Path,
+    output: &'a Path,
 }
 
 /// Runs the command.
@@ -33,5 +47,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
     export(&folder, &args.dir, Export { encoder_only: args.encoder_only, weight_type: args.weights })?;
-    print(&format!("{} -> {}", folder.display(), args.dir.display()))
+    let result = Exported { checkpoint: &folder, output: &args.dir };
+    print_result(args.json, &result, |result| {
+        format!("{} -> {}", result.checkpoint.display(), result.output.display())
+    })
 }

@@ -11,6 +11,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use crate::commands::{at_least, model_folder};
 use crate::progress::print_stderr;
 use crate::results::write_results;
+use crate::threads::ThreadArgs;
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,12 +40,12 @@ impl FromStr for Layer {
     }
 }
 
-/// Extract the hidden states of selected layers for every token, like extract_features.py.
+/// Extract hidden states of every token, like extract_features.py.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
-    model: PathBuf,
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
 
     /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.
     #[arg(long, value_name = "FILE|-")]
@@ -71,6 +72,9 @@ pub struct Args {
     /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 }
 
 /// Runs the command.
@@ -78,6 +82,7 @@ pub struct Args {
 /// # Errors
 /// Fails if the model does not have a requested layer or the input cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let refused = |reason: String| Error::Configuration { flag: "layers", reason };
     if args.layers.len() > 1 && args.layers.contains(&Layer::All) {
         return Err(refused("all includes every layer; remove the numbers".to_string()).into());
@@ -90,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(at) = (1..layers.len()).find(|&at| layers[..at].contains(&layers[at])) {
         return Err(refused(format!("layer {} is given twice; remove one", layers[at])).into());
     }
-    let folder = model_folder(&args.model)?;
+    let folder = model_folder(&args.checkpoint)?;
     if args.layers.contains(&Layer::All) {
         layers = all_layers(&folder)?;
     }

@@ -10,7 +10,8 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, model_folder};
-use crate::exit::print_result;
+use crate::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::threads::ThreadArgs;
 
 /// Predict the words at each `[MASK]` of a text.
 #[derive(ClapArgs, Debug)]
@@ -30,6 +31,12 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -40,6 +47,7 @@ pub struct Args {
 /// # Errors
 /// Fails if the checkpoint cannot be read or the text has no `[MASK]`.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;
     let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
     if filled.is_empty() {
@@ -48,17 +56,53 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
              'the capital of France is [MASK].'"
         );
     }
-    print_result(args.json, &Masks { masks: filled }, |filled| {
+    let masks = Masks { masks: filled.into_iter().map(Mask::from).collect() };
+    print_table(args.json, args.format, &masks, |filled| {
         filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
     })
 }
 
+/// The result as JSON.
 #[derive(Serialize)]
 struct Masks {
-    masks: Vec<FilledMask>,
+    masks: Vec<Mask>,
 }
 
-fn show(filled: &FilledMask) -> String {
-    let words = filled.words.iter().map(|(word, probability)| format!("  {probability:.4}  {word}"));
-    format!("[MASK] at position {}\n{}", filled.position, words.collect::<Vec<_>>().join("\n"))
+#[derive(Serialize)]
+struct Mask {
+    position: usize,
+    words: Vec<Word>,
+}
+
+#[derive(Serialize)]
+struct Word {
+    word: String,
+    probability: f32,
+}
+
+impl From<FilledMask> for Mask {
+    fn from(filled: FilledMask) -> Self {
+        let words = filled.words.into_iter().map(|(word, probability)| Word { word, probability });
+        Self { position: filled.position, words: words.collect() }
+    }
+}
+
+impl Tabular for Masks {
+    fn table(&self) -> Table {
+        let row = |position: usize, Word { word, probability }: &Word| {
+            vec![position.to_string(), word.clone(), format!("{probability:.4}")]
+        };
+        let rows =
+            self.masks.iter().flat_map(|mask| mask.words.iter().map(move |word| row(mask.position, word)));
+        Table {
+            columns: vec![Column::number("position"), Column::text("word"), Column::number("probability")],
+            rows: rows.collect(),
+            ..Table::default()
+        }
+    }
+}
+
+fn show(mask: &Mask) -> String {
+    let words = mask.words.iter().map(|Word { word, probability }| format!("  {probability:.4}  {word}"));
+    format!("[MASK] at position {}\n{}", mask.position, words.collect::<Vec<_>>().join("\n"))
 }

@@ -8,11 +8,12 @@ use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, Task
 use clap::Parser;
 
 use crate::commands::examples_and_exit_codes;
-use crate::exit::print_result;
 use crate::progress::Progress;
 use crate::run_args::RunArgs;
-use crate::saved_config::{ConfigArgs, Program};
+use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::stop_on_signals;
+use crate::table::{FormatArgs, print_table};
+use crate::threads::ThreadArgs;
 use crate::version::long_version;
 
 const EXAMPLES: &str = "Examples:
@@ -30,7 +31,13 @@ pub struct Args {
 
     /// Where the remaining options come from.
     #[command(flatten)]
-    pub saved: ConfigArgs,
+    pub saved: RecipeArgs,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
 
     #[command(flatten)]
     run: RunArgs,
@@ -40,6 +47,8 @@ impl Program for Args {
     type Config = FinetuneConfig;
 
     const SAVED_AS: &str = "report.json";
+
+    const SECTION: &str = "finetune";
 
     fn config(&mut self) -> &mut FinetuneConfig {
         &mut self.config
@@ -51,9 +60,10 @@ impl Program for Args {
 /// # Errors
 /// Returns the error of the fine-tuning.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let stop = stop_on_signals()?;
     let report = tune(&args.config, args.run.resume, args.run.print.quiet, &stop)?;
-    print_result(args.run.print.json, &report, summary)
+    print_table(args.run.print.json, args.format, &report, summary)
 }
 
 /// Runs a fine-tuning and draws its progress.
@@ -113,9 +123,9 @@ impl View {
                     self.progress.line(&format!("epoch {epoch}, {task}, {steps} steps: dev {dev}"));
                 }
             }
-            FinetuneEvent::Resumed { seed, step } => self.progress.line(&match step {
-                Some(step) => format!("note: seed {seed} continues after step {step}"),
-                None => format!("note: seed {seed} is already complete"),
+            FinetuneEvent::Resumed { seed, step } => self.progress.note(&match step {
+                Some(step) => format!("seed {seed} continues after step {step}"),
+                None => format!("seed {seed} is already complete"),
             }),
             FinetuneEvent::CellDone { cell, cells, report } => {
                 self.cells_done = *cell as u64;

@@ -15,10 +15,11 @@ use serde::Serialize;
 
 use crate::commands::finetune::tune;
 use crate::commands::{FinetuneFlags, model_folder};
-use crate::exit::{print, print_json};
 use crate::progress::{print_note, print_stderr};
 use crate::run_args::RunArgs;
 use crate::signals::stop_on_signals;
+use crate::table::{FormatArgs, Table, Tabular, print_table};
+use crate::threads::ThreadArgs;
 
 /// Minimum hidden size at which the paper's settings are used.
 const BASE_HIDDEN_SIZE: usize = 768;
@@ -26,8 +27,9 @@ const BASE_HIDDEN_SIZE: usize = 768;
 /// Tasks that `--from-mnli` starts from the model fine-tuned on MNLI.
 const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 
-/// Fine-tune a checkpoint on all GLUE tasks: a table next to the published BERT of the same size, and the archive for
-/// the GLUE server.
+/// Fine-tune a checkpoint on all GLUE tasks.
+///
+/// The result is a table next to the published BERT of the same size, and the archive for the GLUE server.
 ///
 /// The settings are the defaults of `finetune` for each task; models smaller than BERT-base train for 4 epochs at a
 /// learning rate of 3e-4, like the published small models. Flags of finetune after -- override them: bert glue ... --
@@ -59,6 +61,12 @@ pub struct Args {
     seeds: String,
 
     #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     run: RunArgs,
 
     /// Flags of finetune, applied to every task.
@@ -81,6 +89,7 @@ struct Results {
 /// # Errors
 /// Fails if the files of a task are missing, a flag is invalid, or a fine-tuning fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let stop = stop_on_signals()?;
     let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
@@ -127,18 +136,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let submission = write_submission(&args.output, &args.data, &tasks, device)?;
     let results = Results { checkpoint: folder, table, submission };
     write_json_atomic(&args.output.join("glue.json"), &results)?;
-    if args.run.print.json {
-        return print_json(&results);
-    }
     let archive = args.output.join("submission.zip");
-    let missing = match results.submission.missing.is_empty() {
-        true => String::new(),
-        false => {
-            format!("; without {}: their test sets are missing", results.submission.missing.join(", "))
-        }
-    };
-    let files = results.submission.files.len();
-    print(&format!("{}\n{}: {files} files{missing}", results.table, archive.display()))
+    print_table(args.run.print.json, args.format, &results, |results| {
+        format!("{}\n{}: {}", results.table, archive.display(), results.submission_files())
+    })
+}
+
+impl Results {
+    /// Describes the files of the submission.
+    fn submission_files(&self) -> String {
+        let missing = match self.submission.missing.is_empty() {
+            true => String::new(),
+            false => format!("; without {}: their test sets are missing", self.submission.missing.join(", ")),
+        };
+        format!("{} files{missing}", self.submission.files.len())
+    }
+}
+
+impl Tabular for Results {
+    fn table(&self) -> Table {
+        let mut table = self.table.table();
+        table.notes.push(format!("submission: {}", self.submission_files()));
+        table
+    }
 }
 
 /// Returns the fine-tuning configuration of a task.

@@ -1,17 +1,21 @@
 //! `bert init` writes a folder of initial weights, for `--init-checkpoint` or another trainer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, PartialSettings};
 use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
-use crate::exit::print;
+use crate::exit::print_result;
 use crate::progress::print_note;
+use crate::threads::ThreadArgs;
 
-/// Write initial weights as a Hugging Face folder that any BERT trainer can start from.
+/// Write initial weights as a Hugging Face folder.
+///
+/// Any BERT trainer can start from it.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Initialization: as in the paper (reference); with attention heads that attend to the previous and next token
@@ -46,6 +50,9 @@ pub struct Args {
     #[arg(long, value_name = "SIZE|FILE")]
     model: String,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 12345)]
     seed: u64,
@@ -53,6 +60,19 @@ pub struct Args {
     /// Output folder, empty or new.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Initialized<'a> {
+    initialization: InitializationChoice,
+    parameters: usize,
+    seed: u64,
+    output: &'a Path,
 }
 
 /// Runs the command.
@@ -61,6 +81,7 @@ pub struct Args {
 /// Fails if the data or the vocabulary cannot be read, the model is too small for the initialization, or the folder
 /// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     // Check this first, because counting the text takes long.
     check_export_folder(&args.output)?;
     let note = &mut |note: String| print_note(note);
@@ -86,5 +107,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     };
     export_fresh(&fresh, &model, args.seed, &text, &args.output)?;
-    print(&format!("{} -> {}", fresh.choice().name(), args.output.display()))
+    let result = Initialized {
+        initialization: fresh.choice(),
+        parameters: model.pretraining_parameter_count(),
+        seed: args.seed,
+        output: &args.output,
+    };
+    print_result(args.json, &result, |result| {
+        format!("{} -> {}", result.initialization.name(), result.output.display())
+    })
 }

@@ -9,7 +9,9 @@ use clap::Args as ClapArgs;
 use crate::commands::{check_writable, write_file};
 use crate::exit::{print, print_json, print_result};
 
-/// Show a data folder: instances as text with masks marked, counts, frequent tokens, digests.
+/// Show instances and statistics of a data folder.
+///
+/// Prints instances as text with masks marked, counts, frequent tokens and digests.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Data folder made by make-pretrain-data, or its URL.

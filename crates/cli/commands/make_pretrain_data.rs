@@ -5,15 +5,14 @@ use std::path::Path;
 use bert_data::input::{skipped_names_note, skipped_tables_warning};
 use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, CommandFactory, Parser};
-use serde_json::{Map, Value};
+use clap::{Arg, CommandFactory, Parser};
 
 use crate::commands::{engine, examples_and_exit_codes};
 use crate::exit::{print, print_json};
+use crate::options_file::OptionsFile;
 use crate::progress::{Progress, print_note, print_warning};
-use crate::recipe::Recipe;
 use crate::run_args::PrintArgs;
-use crate::saved_config::{self, Program, RecipeArgs};
+use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::ignore_checkpoint_requests;
 use crate::version::long_version;
 
@@ -26,7 +25,9 @@ const EXAMPLES: &str = "Examples:
       --output data
   make-pretrain-data --config data --random-seed 2 --output other";
 
-/// Build BERT pre-training data from text: sentence pairs, masks, Parquet shards.
+/// Build pre-training data from text.
+///
+/// The data are masked sentence pairs in Parquet shards.
 #[derive(Parser, Debug)]
 #[command(name = "make-pretrain-data", version, long_version = long_version(), mut_args(with_heading))]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
@@ -41,7 +42,8 @@ pub struct Args {
     #[command(flatten)]
     print: PrintArgs,
 
-    /// Estimate documents, instances, bytes, scratch space, memory and time from a sample, without writing anything.
+    /// Print an estimate from a sample, and write nothing. The estimate has documents, instances, bytes, scratch space,
+    /// memory and time.
     #[arg(long, conflicts_with = "preview")]
     dry_run: bool,
 
@@ -68,14 +70,16 @@ fn with_heading(flag: Arg) -> Arg {
         "language" | "strict_utf8" | "lossy_utf8" | "strict_rows" => ("Text", true),
         "do_lower_case" => ("Tokenization", false),
         "strip_accents" | "tokenize_chinese_chars" => ("Tokenization", true),
-        "nsp" | "max_seq_length" | "dupe_factor" | "random_seed" => ("Instances", false),
-        "short_seq_prob" | "random" => ("Instances", true),
-        "do_whole_word_mask" | "masked_lm_prob" => ("Masking", false),
-        "segmenter" | "masking" | "max_ngram" | "random_word_skip_special" => ("Masking", true),
+        "max_seq_length" | "dupe_factor" | "random_seed" => ("Instances", false),
+        "nsp" | "short_seq_prob" | "random" => ("Instances", true),
+        "do_whole_word_mask" => ("Masking", false),
+        "masked_lm_prob" | "segmenter" | "masking" | "max_ngram" | "random_word_skip_special" => {
+            ("Masking", true)
+        }
         "max_predictions_per_seq" => ("Masking", true),
         "layout" | "overwrite" | "preview" => ("Shards", false),
         "columns" | "num_shards" => ("Shards", true),
-        "threads" | "memory_budget" | "scratch" => ("Resources", true),
+        "memory_budget" | "scratch" => ("Resources", true),
         "part" | "parts" | "tokenize_only" | "engine" | "tasks" => ("Several machines", true),
         _ => return flag,
     };
@@ -87,20 +91,19 @@ impl Program for Args {
 
     const SAVED_AS: &str = "manifest.json";
 
+    const SECTION: &str = "data";
+
     fn config(&mut self) -> &mut BuildConfig {
         &mut self.config
     }
 
-    fn read_saved(path: &Path) -> anyhow::Result<Map<String, Value>> {
-        let file = saved_config::read(path, Self::SAVED_AS)?;
-        if !file.contains_key("config") {
-            saved_config::check_keys(path, &file, &serde_json::to_value(BuildConfig::default())?)?;
+    fn read_saved(path: &Path) -> anyhow::Result<OptionsFile> {
+        let mut file = OptionsFile::read(path, Self::SAVED_AS, Self::SECTION)?;
+        // The manifest of an earlier version may have other keys.
+        if file.is_saved_output() {
+            file.options = serde_json::from_value(serde_json::to_value(BuildConfig::read(path)?)?)?;
         }
-        Ok(serde_json::from_value(serde_json::to_value(BuildConfig::read(path)?)?)?)
-    }
-
-    fn options_of(recipe: Recipe, _: &ArgMatches) -> Map<String, Value> {
-        recipe.data
+        Ok(file)
     }
 }
 

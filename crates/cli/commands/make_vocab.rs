@@ -1,21 +1,25 @@
 //! `bert make-vocab` trains a WordPiece vocabulary on text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_data::input::{reject_output_inside, skipped_names_note, skipped_tables_warning};
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+use bert_data::make_vocab::{VocabConfig, VocabReport, train_vocabulary};
 use bert_pages::grouped;
 use bert_storage::write_atomic;
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::commands::make_parents;
-use crate::exit::print;
+use crate::exit::print_result;
 use crate::progress::{Progress, print_note, print_warning};
+use crate::run_args::PrintArgs;
 
-/// Train a WordPiece vocabulary on text; the same text always gives the same file.
+/// Train a WordPiece vocabulary on text.
+///
+/// The same text always gives the same file.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Input text: files, folders or patterns; plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV
+    /// Input text: files, folders or patterns. Files are plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV
     /// (--text-column). Line breaks do not affect the result.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     input: Vec<PathBuf>,
@@ -31,9 +35,16 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Made<'a> {
+    output: &'a Path,
+    tokens: usize,
+    report: &'a VocabReport,
 }
 
 /// Runs the command.
@@ -58,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;
     let trained = train_vocabulary(&args.input, &args.config, &mut |done, all| {
-        progress.get_or_insert_with(|| Progress::new("read bytes", all, args.quiet)).set(done, "");
+        progress.get_or_insert_with(|| Progress::new("read bytes", all, args.print.quiet)).set(done, "");
     });
     drop(progress);
     let trained = trained?;
@@ -72,6 +83,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.config.min_frequency
         ));
     }
-    print(&trained.report.to_string())?;
-    print(&format!("{} tokens: {}", words.len(), args.output.display()))
+    let made = Made { output: &args.output, tokens: words.len(), report: &trained.report };
+    print_result(args.print.json, &made, |made| {
+        format!("{}\n{} tokens: {}", made.report, made.tokens, made.output.display())
+    })
 }

@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, Command};
 
 use crate::exit::print;
 
-/// Write the man pages of bert and its commands, make-pretrain-data, pretrain and finetune.
+/// Write the man pages of all programs and commands.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folder, for instance ~/.local/share/man/man1. Pages of the same names are replaced.

@@ -7,8 +7,11 @@ use clap::Parser;
 use super::make_pretrain_data::show;
 use crate::progress::Progress;
 use crate::run_args::PrintArgs;
+use crate::threads::ThreadArgs;
 
-/// Check the parts made by `make-pretrain-data --part` and commit them as one data set.
+/// Combine the parts of a build into one data set.
+///
+/// The parts, made by `make-pretrain-data --part`, are checked first.
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Folder or URL given to the parts as --output.
@@ -19,6 +22,9 @@ pub struct Args {
     scratch: Option<PathBuf>,
 
     #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
     print: PrintArgs,
 }
 
@@ -27,6 +33,7 @@ pub struct Args {
 /// # Errors
 /// Returns the errors of [`bert_data::merge_with_scratch`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let mut progress = Progress::new("merge", 0, args.print.quiet);
     let scratch = args.scratch.as_deref();
     let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;

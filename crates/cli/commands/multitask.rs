@@ -9,12 +9,14 @@ use clap::Args as ClapArgs;
 
 use crate::commands::FinetuneFlags;
 use crate::commands::finetune::View;
-use crate::exit::print_result;
 use crate::run_args::RunArgs;
 use crate::signals::stop_on_signals;
+use crate::table::{FormatArgs, print_table};
+use crate::threads::ThreadArgs;
 
-/// Fine-tune one encoder on several tasks at once, with one classifier per task; each task's folder in --output has the
-/// format of finetune's output.
+/// Fine-tune one encoder on several tasks at once.
+///
+/// Every task has its own classifier, and its folder in --output has the format of finetune's output.
 ///
 /// Each step trains on a batch of one task. Pass flags of finetune after --, as in: bert multitask ... --
 /// --learning-rate 1e-4 --num-train-epochs 3.
@@ -53,6 +55,12 @@ pub struct Args {
     seed: u64,
 
     #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     run: RunArgs,
 
     /// Flags of finetune, applied to all tasks.
@@ -65,6 +73,7 @@ pub struct Args {
 /// # Errors
 /// Fails if the files of a task are missing, a flag is invalid, or training fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let stop = stop_on_signals()?;
     let flags =
         FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
@@ -80,5 +89,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);
     let report = multitask(&config, args.run.resume, &stop, &mut |event| view.show(&event));
     drop(view);
-    print_result(args.run.print.json, &report?, ToString::to_string)
+    print_table(args.run.print.json, args.format, &report?, ToString::to_string)
 }

@@ -10,8 +10,9 @@ use clap::Args as ClapArgs;
 use crate::commands::{at_least, tuned_folder};
 use crate::progress::print_stderr;
 use crate::results::write_results;
+use crate::threads::ThreadArgs;
 
-/// Predict a result for every text of a file with a fine-tuned model.
+/// Predict labels, scores, spans or tags with a fine-tuned model.
 ///
 /// Writes one JSON object per line: line number, text and prediction. The prediction depends on the model's head: the
 /// label with the probability of every class, a regression score, an answer span for a question, or a tag for every
@@ -20,8 +21,8 @@ use crate::results::write_results;
 pub struct Args {
     /// Output folder of finetune, an adapter folder, or a Hugging Face folder of BertForSequenceClassification,
     /// BertForQuestionAnswering or BertForTokenClassification.
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    #[arg(long, alias = "model", value_name = "DIR")]
+    checkpoint: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
     #[arg(long, value_name = "DIR")]
@@ -60,6 +61,9 @@ pub struct Args {
     /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 }
 
 /// Runs the command.
@@ -67,7 +71,8 @@ pub struct Args {
 /// # Errors
 /// Fails if the model has no head for text prediction, or if a line does not match the format.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = tuned_folder(&args.model)?;
+    args.threads.start_pool();
+    let folder = tuned_folder(&args.checkpoint)?;
     if args.columns.len() > 2 {
         let reason = "takes one name, or two for a pair of texts".to_string();
         return Err(Error::Configuration { flag: "columns", reason }.into());

@@ -10,7 +10,7 @@ use bert_storage::Disk;
 use bert_trainer::PretrainConfig;
 use bert_trainer::compute::memory::bytes_in_words;
 use bert_trainer::evaluation::Evaluation;
-use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, pretrain_in};
+use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_run, pretrain_in};
 use bert_trainer::report::run_findings;
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
@@ -20,10 +20,10 @@ use crate::commands::report::print_findings;
 use crate::exit::print_result;
 use crate::process_group::GroupArgs;
 use crate::progress::{Progress, print_note};
-use crate::recipe::Recipe;
 use crate::run_args::RunArgs;
 use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::stop_on_signals_after;
+use crate::threads::ThreadArgs;
 use crate::version::long_version;
 
 const EXAMPLES: &str = "Examples:
@@ -31,7 +31,9 @@ const EXAMPLES: &str = "Examples:
   pretrain --recipe laptop --data data --eval-data held-out --output run
   pretrain --data data --init-checkpoint run --budget 2h --output continued";
 
-/// Pre-train BERT (masked LM and next-sentence prediction) on a folder made by make-pretrain-data.
+/// Pre-train BERT on a folder made by make-pretrain-data.
+///
+/// The objectives are masked LM and, unless the data was made with --nsp off, next-sentence prediction.
 #[derive(Parser, Debug)]
 #[command(name = "pretrain", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
@@ -42,6 +44,14 @@ pub struct Args {
     /// Where the remaining options come from.
     #[command(flatten)]
     pub saved: RecipeArgs,
+
+    /// Print an estimate of the run, and write nothing. The estimate has parameters, operations, time (from a few
+    /// measured steps), memory, disk and passes over the text.
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     #[command(flatten)]
     run: RunArgs,
@@ -55,14 +65,15 @@ impl Program for Args {
 
     const SAVED_AS: &str = "run.json";
 
+    const SECTION: &str = "pretrain";
+
     fn config(&mut self) -> &mut PretrainConfig {
         &mut self.config
     }
 
     /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is
     /// longer than these.
-    fn options_of(recipe: Recipe, given: &ArgMatches) -> Map<String, Value> {
-        let mut options = recipe.pretrain;
+    fn fit_recipe(options: &mut Map<String, Value>, given: &ArgMatches) {
         let steps = given.try_get_one::<u64>("steps").ok().flatten();
         let is_explicit = given.try_get_one::<u64>("warmup_steps").ok().flatten().is_some();
         let warmup = options.get("warmup_steps").and_then(Value::as_u64);
@@ -75,7 +86,6 @@ impl Program for Args {
             ));
             options.insert("warmup_steps".to_string(), reduced.into());
         }
-        options
     }
 }
 
@@ -84,12 +94,21 @@ impl Program for Args {
 /// # Errors
 /// Returns the error of the pre-training.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let has_joined = Arc::new(AtomicBool::new(false));
     let stop = stop_on_signals_after(Arc::clone(&has_joined))?;
     let mut group = args.group.join()?;
     has_joined.store(true, Ordering::Relaxed);
     let quiet = args.run.print.quiet || !group.is_first();
     let mut view = View::new(args.config.steps.unwrap_or(0), quiet);
+    if args.dry_run {
+        let estimate = dry_run(&args.config, &stop, &mut |event| view.show(event))?;
+        drop(view);
+        return match group.is_first() {
+            true => print_result(args.run.print.json, &estimate, ToString::to_string),
+            false => Ok(()),
+        };
+    }
     let on_event = &mut |event| view.show(event);
     let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
     drop(view);
@@ -122,7 +141,7 @@ impl View {
     /// Updates the display with an event.
     pub fn show(&mut self, event: PretrainEvent) {
         match event {
-            PretrainEvent::Measuring => self.progress.line("measuring the time of a step for --budget"),
+            PretrainEvent::Measuring => self.progress.line("measuring the time of a step"),
             PretrainEvent::Measured { steps, seconds_per_step } => {
                 self.progress.line(&format!("--budget allows {steps} steps of {seconds_per_step:.3} s each"));
             }
@@ -170,7 +189,7 @@ impl View {
         // Without sentence pairs, the masked-LM loss is the whole loss.
         let parts = match metrics.next_sentence_loss {
             0.0 => String::new(),
-            nsp => format!(" (mlm {:.4}, nsp {nsp:.4})", metrics.masked_lm_loss),
+            nsp => format!(", mlm {:.4}, nsp {nsp:.4}", metrics.masked_lm_loss),
         };
         format!(
             "loss {:.4}{parts}, lr {:.1e}, {rate:.1} sequences/s, loader wait {:.1} %",

@@ -2,23 +2,25 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::inference::{NewTexts, Probe, Prober, Replacement, TextColumns, TextFormat};
+use bert_trainer::inference::{NewTexts, Prediction, Probe, Prober, Replacement, TextColumns, TextFormat};
 use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::tuned_folder;
-use crate::exit::{print, print_json};
+use crate::table::{Column, OutputFormatArgs, Table, Tabular, print_table};
+use crate::threads::ThreadArgs;
 
-/// Change one word of a text and show which predictions flip, with their probabilities before and after.
+/// Change one word of a text and show which predictions flip.
 ///
+/// Every prediction is shown with its probability before and after the change.
 /// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
-    model: PathBuf,
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
     #[arg(long, value_name = "DIR")]
@@ -53,6 +55,12 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    output_format: OutputFormatArgs,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -71,7 +79,8 @@ struct Probes {
 /// # Errors
 /// Fails if the model cannot be read or no word is changed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = tuned_folder(&args.model)?;
+    args.threads.start_pool();
+    let folder = tuned_folder(&args.checkpoint)?;
     let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;
     let probes = match (&args.text, &args.input, &args.data) {
         (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
@@ -96,10 +105,52 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
         return Err(Error::Configuration { flag: "replace", reason }.into());
     }
-    if args.json {
-        return print_json(&Probes { changes: probes.len(), predictions, flips, probes });
+    let probes = Probes { changes: probes.len(), predictions, flips, probes };
+    print_table(args.json, args.output_format.into(), &probes, |result| {
+        let lines: Vec<String> = result.probes.iter().map(Probe::to_string).collect();
+        format!("{}\n\n{}", lines.join("\n"), result.totals())
+    })
+}
+
+impl Probes {
+    fn totals(&self) -> String {
+        format!("changes {}, predictions {}, flips {}", self.changes, self.predictions, self.flips)
     }
-    let lines: Vec<String> = probes.iter().map(Probe::to_string).collect();
-    let changes = probes.len();
-    print(&format!("{}\n\nchanges {changes}, predictions {predictions}, flips {flips}", lines.join("\n")))
+}
+
+impl Tabular for Probes {
+    /// Returns a row for each prediction.
+    fn table(&self) -> Table {
+        let probability = |value: Option<f32>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
+        let mut rows = Vec::new();
+        for Probe { source, text, position, word, replaced_by, predictions } in &self.probes {
+            for Prediction { of, truth, before, after, before_now, flips } in predictions {
+                let change =
+                    [source.clone(), text.clone(), position.to_string(), word.clone(), replaced_by.clone()];
+                let guesses =
+                    [before, after].map(|guess| [guess.answer.clone(), probability(guess.probability)]);
+                let truth = truth.clone().unwrap_or_default();
+                let rest = [probability(*before_now), flips.to_string(), truth];
+                let of_prediction = [of.clone()].into_iter().chain(guesses.into_iter().flatten()).chain(rest);
+                rows.push(change.into_iter().chain(of_prediction).collect());
+            }
+        }
+        let columns = [
+            ("source", false),
+            ("text", false),
+            ("position", true),
+            ("word", false),
+            ("replaced by", false),
+            ("prediction of", false),
+            ("before", false),
+            ("p before", true),
+            ("after", false),
+            ("p after", true),
+            ("p of the earlier answer after", true),
+            ("flips", false),
+            ("truth", false),
+        ];
+        let columns = columns.map(|(name, is_number)| Column { name: name.to_string(), is_number });
+        Table { columns: columns.into(), rows, notes: vec![self.totals()], warnings: Vec::new() }
+    }
 }

@@ -29,6 +29,7 @@ use crate::commands::write_file;
 use crate::exit::print;
 use crate::progress::{duration, print_stderr};
 use crate::signals::stop_on_signals;
+use crate::threads::ThreadArgs;
 
 /// A subject of the embedded articles: its label, its training articles and its held-out articles.
 struct Subject {
@@ -59,7 +60,7 @@ const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject
 /// subject.
 const LABELLED_SENTENCE: usize = 3;
 
-/// Run every stage on the embedded corpus and show the results (a few minutes).
+/// Run every stage on the embedded corpus, in a few minutes.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folder, empty or new.
@@ -73,6 +74,9 @@ pub struct Args {
     /// Random seeds of the fine-tuning runs.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 3])]
     seeds: Vec<u64>,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     /// Hide the progress on stderr.
     #[arg(long)]
@@ -93,6 +97,7 @@ struct StageResults {
 /// # Errors
 /// Returns the error of the first stage that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let at = |name: &str| args.output.join(name);
@@ -111,13 +116,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     stage("1/5 vocabulary");
     write_corpus(&args.output)?;
     write_topics(&at("topics"))?;
-    make_vocabulary(&at("corpus/train"), &at("vocab.txt"))?;
+    make_vocabulary(&at("corpus/train"), &at("vocab.txt"), args.threads)?;
     stage("2/5 pre-training data");
     // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
-    let documents = data_config(&args.output, "train").with_layout(Layout::Documents);
+    let documents =
+        data_config(&args.output, "train").with_layout(Layout::Documents).with_threads(args.threads.count());
     with_progress(args.quiet, |on_progress| build(&documents, on_progress))?;
     // The held-out instances are fixed; many passes reduce the variance of the figures.
-    let held_out = data_config(&args.output, "held_out").with_dupe_factor(40);
+    let held_out =
+        data_config(&args.output, "held_out").with_dupe_factor(40).with_threads(args.threads.count());
     with_progress(args.quiet, |on_progress| build(&held_out, on_progress))?;
     stage("3/5 pre-training");
     let (before, after) = pretrain_tiny(args, &stop)?;
@@ -180,8 +187,8 @@ fn write_topics(folder: &Path) -> anyhow::Result<()> {
     write_file(&folder.join("dev.tsv"), dev)
 }
 
-fn make_vocabulary(corpus: &Path, vocab: &Path) -> anyhow::Result<()> {
-    let config = VocabConfig::default().with_vocab_size(4000);
+fn make_vocabulary(corpus: &Path, vocab: &Path, threads: ThreadArgs) -> anyhow::Result<()> {
+    let config = VocabConfig::default().with_vocab_size(4000).with_threads(threads.count());
     let words = train_vocabulary(&[corpus.to_path_buf()], &config, &mut |_, _| {})?.tokens;
     write_atomic(vocab, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
     Ok(())

@@ -1,16 +1,37 @@
 //! `bert recipes` lists the recipes of `--recipe`, or shows one.
 
 use clap::Parser;
+use serde::Serialize;
 
-use crate::exit::print;
+use crate::exit::{print, print_json, print_result};
 use crate::recipe::{Recipe, names, parse_name, text};
 
-/// List the recipes of `make-pretrain-data --recipe` and `pretrain --recipe`, or show one.
+/// List the recipes of --recipe, or show one.
+///
+/// Each line has the name, the programs that it has options for, and the result.
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Recipe to show; save a copy to start a custom recipe.
     #[arg(value_name = "NAME|FILE", value_parser = parse_name)]
     name: Option<String>,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct Listed {
+    recipes: Vec<ListedRecipe>,
+}
+
+/// A recipe of the list.
+#[derive(Serialize)]
+struct ListedRecipe {
+    name: &'static str,
+    programs: Vec<&'static str>,
+    title: String,
 }
 
 /// Runs the command.
@@ -19,9 +40,21 @@ pub struct Args {
 /// Fails if stdout cannot be written or a file is not a recipe.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
-        Recipe::read(name)?;
-        return print(text(name)?.trim_end());
+        let recipe = Recipe::read(name)?;
+        return match args.json {
+            true => print_json(&recipe),
+            false => print(text(name)?.trim_end()),
+        };
     }
-    let lines = names().map(|name| Ok(format!("{name:<12}{}", Recipe::read(name)?.title)));
-    print(&lines.collect::<anyhow::Result<Vec<_>>>()?.join("\n"))
+    let recipes = names().map(|name| {
+        let recipe = Recipe::read(name)?;
+        Ok(ListedRecipe { name, programs: recipe.programs(), title: recipe.title })
+    });
+    let list = Listed { recipes: recipes.collect::<anyhow::Result<_>>()? };
+    print_result(args.json, &list, |list| {
+        let line = |recipe: &ListedRecipe| {
+            format!("{:<11}{:<16}{}", recipe.name, recipe.programs.join(", "), recipe.title)
+        };
+        list.recipes.iter().map(line).collect::<Vec<_>>().join("\n")
+    })
 }

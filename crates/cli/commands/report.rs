@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::report::{Finding, report};
+use bert_trainer::report::{Finding, Severity, report};
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::commands::{check_writable, write_file};
-use crate::exit::print;
-use crate::progress::print_stderr;
+use crate::progress::print_message;
+use crate::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::terminal::Word;
 
-/// Write report.html for a pre-training run or a fine-tuning, and print diagnostics.
+/// Write report.html of a run or a fine-tuning; print diagnostics.
 ///
 /// For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
 /// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
@@ -26,6 +28,32 @@ pub struct Args {
     /// HTML file to write [default: report.html in the folder].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print page and diagnostics as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    page: &'a Path,
+    findings: &'a [Finding],
+}
+
+impl Tabular for Written<'_> {
+    fn table(&self) -> Table {
+        let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
+        Table {
+            columns: ["severity", "finding"].map(Column::text).into(),
+            rows: self.findings.iter().map(row).collect(),
+            notes: vec![format!("page: {}", self.page.display())],
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// Runs the command.
@@ -38,13 +66,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let report = report(&args.run, &others)?;
     let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
     write_file(&output, &report.html)?;
-    print_findings(&report.findings);
-    print(&output.display().to_string())
+    let result = Written { page: &output, findings: &report.findings };
+    print_table(args.json, args.format, &result, |result| {
+        print_findings(result.findings);
+        result.page.display().to_string()
+    })
 }
 
 /// Prints each finding as a line on stderr.
 pub fn print_findings(findings: &[Finding]) {
     for finding in findings {
-        print_stderr(&format!("{}: {}", finding.severity.word(), finding.text));
+        let word = match finding.severity {
+            Severity::Good => Word::Good,
+            Severity::Note => Word::Note,
+            Severity::Warning => Word::Warning,
+        };
+        print_message(word, &finding.text);
     }
 }

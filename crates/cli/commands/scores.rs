@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use bert_trainer::report::compare::{collect, pairwise};
 use clap::Args as ClapArgs;
 
-use crate::exit::print_result;
+use crate::table::{FormatArgs, print_table};
 
-/// Combine fine-tunings of one task: the seeds of a job array, or the cells of a grid.
+/// Combine or compare separate fine-tunings of one task.
 ///
-/// Folders with equal settings become one summary over all their seeds. With different settings the result is a table,
+/// These are for example the seeds of a job array, or the cells of a grid. Folders with equal settings become one summary over all their seeds. With different settings the result is a table,
 /// sorted by mean with the best first, that shows the settings that differ.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
@@ -21,6 +21,9 @@ pub struct Args {
     /// configurations.
     #[arg(long)]
     paired: bool,
+
+    #[command(flatten)]
+    format: FormatArgs,
 
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -34,8 +37,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = pairwise::compare(&args.folders)?;
-        return print_result(args.json, &comparison, ToString::to_string);
+        return print_table(args.json, args.format, &comparison, ToString::to_string);
     }
     let collection = collect(&args.folders)?;
-    print_result(args.json, &collection, ToString::to_string)
+    print_table(args.json, args.format, &collection, ToString::to_string)
 }

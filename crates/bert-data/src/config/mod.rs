@@ -104,8 +104,8 @@ pub enum Columns {
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Input text: files, folders, patterns or object-store URLs; plain, gzip, zstd, bzip2 or xz. Either one sentence
-    /// per line with a blank line between documents, or JSON, Parquet, CSV or TSV with one document of running text per
+    /// Input text: files, folders, patterns or object-store URLs. Files are plain, gzip, zstd, bzip2 or xz. Either one
+    /// sentence per line with a blank line between documents, or JSON, Parquet, CSV or TSV with one document of running text per
     /// row. The format is detected from the content. Decompression needs as much memory as the file's window, at most 2
     /// GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. CSV and TSV files without
     /// a column "text" are skipped in folders if --text-column is not given. An argument with commas that is not the
@@ -113,19 +113,19 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH"))]
     pub input: Vec<PathBuf>,
 
-    /// Output folder or URL for the shards and their manifest; must be new or empty.
+    /// Output folder or URL; must be new or empty. It gets the shards and their manifest.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: Option<PathBuf>,
 
-    /// WordPiece vocabulary: vocab.txt with one token per line, tokenizer.json, the folder of a model, or the URL of a
-    /// file.
+    /// WordPiece vocabulary, or a model folder. A vocabulary is a vocab.txt with one token per line or a tokenizer.json,
+    /// or the URL of one.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "vocab-file", value_name = "FILE"))]
     #[setters(into)]
     pub vocab: Option<PathBuf>,
 
-    /// Lower-case the text, for uncased vocabularies [default: the value in the tokenizer_config.json or tokenizer.json
-    /// next to the vocabulary, else true].
+    /// Lower-case the text [default: by vocabulary]. The default is the value in the tokenizer_config.json or
+    /// tokenizer.json next to the vocabulary, else true. Uncased vocabularies need lower-cased text.
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: Option<bool>,
 
@@ -138,8 +138,8 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
     pub tokenize_chinese_chars: Option<bool>,
 
-    /// Mask whole words instead of single WordPiece tokens.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
+    /// Mask whole words instead of word pieces.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = BuildConfig::default().do_whole_word_mask, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_whole_word_mask: bool,
 
     /// Word boundaries for --do-whole-word-mask and --max-ngram: chinese groups the ideographs of a Chinese word (works
@@ -147,8 +147,8 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().segmenter))]
     pub segmenter: Segmenter,
 
-    /// Store instances, or the tokenized documents, from which the loader generates new pairs and masks in every epoch
-    /// (not with --dupe-factor or --masking; about fifty times smaller than the reference's files).
+    /// Content of the shards. Instances, or the tokenized documents. From documents the loader generates new pairs and masks in every
+    /// epoch (not with --dupe-factor or --masking; about fifty times smaller than the reference's files).
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().layout))]
     pub layout: Layout,
 
@@ -170,12 +170,13 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub random_word_skip_special: bool,
 
-    /// Segments: B follows A or is random, one segment only, or consecutive segments swapped in half of the instances.
-    #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().nsp))]
+    /// Next-sentence or sentence-order pairs. Segment B follows A or is random (on), there is one segment only (off), or
+    /// consecutive segments are swapped in half of the instances (sop).
+    #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "NSP", default_value_t = BuildConfig::default().nsp))]
     pub nsp: Nsp,
 
-    /// Maximum sequence length in tokens, including special tokens.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().max_seq_length))]
+    /// Maximum sequence length. Special tokens are included.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = BuildConfig::default().max_seq_length))]
     pub max_seq_length: usize,
 
     /// Maximum number of masked tokens per instance; default: --max-seq-length times --masked-lm-prob, rounded up (20
@@ -191,20 +192,20 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().short_seq_prob))]
     pub short_seq_prob: f64,
 
-    /// Number of passes over the text, each with new pairs and masks.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().dupe_factor))]
+    /// Passes over the text. Each has new pairs and masks.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = BuildConfig::default().dupe_factor))]
     pub dupe_factor: usize,
 
     /// Seed of all random draws.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().random_seed))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = BuildConfig::default().random_seed))]
     pub random_seed: u64,
 
     /// Number of Parquet files; default: one per 128 MB, approximately.
     #[cfg_attr(feature = "cli", arg(long))]
     pub num_shards: Option<usize>,
 
-    /// Worker threads; 0 means one per core. The output does not depend on it.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().threads))]
+    /// Compute threads; 0 means one per core. The output does not depend on it.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = BuildConfig::default().threads))]
     pub threads: usize,
 
     /// Memory to use, such as 400M or 2G; default: 256M, more with many threads. The output does not depend on it.
@@ -230,11 +231,11 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long, value_enum, default_value_t = BuildConfig::default().random))]
     pub random: RandomMode,
 
-    /// Print the first N instances as text, with masks marked.
+    /// Print the first N instances as text. Masks are marked.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().preview, value_name = "N"))]
     pub preview: usize,
 
-    /// Treat lines as paragraphs of running text and split them into sentences.
+    /// Split lines into sentences. Lines are then paragraphs of running text.
     #[cfg_attr(feature = "cli", arg(long))]
     pub split_sentences: bool,
 
@@ -243,7 +244,7 @@ pub struct BuildConfig {
     #[setters(into)]
     pub language: String,
 
-    /// Key or column of JSON, Parquet, CSV and TSV that contains the text.
+    /// Column or key of the text. It is a column of Parquet, CSV and TSV, or a key of JSON.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME"))]
     #[setters(into)]
     pub text_column: String,
@@ -260,8 +261,7 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// Replace a finished data set with different options or text in the output folder; an identical one is always
-    /// kept.
+    /// Replace a data set with other options or text. A finished data set with the same options and text is always kept.
     #[cfg_attr(feature = "cli", arg(long))]
     pub overwrite: bool,
 }

@@ -74,8 +74,8 @@ pub enum OptionError {
         /// Worker threads.
         threads: usize,
     },
-    /// A configuration file is not valid JSON of the expected form.
-    #[error("{}: not a valid configuration (--config reads JSON, --recipe reads TOML)", path.display())]
+    /// A configuration file is not valid JSON or TOML of the expected form.
+    #[error("{}: not a valid configuration", path.display())]
     File {
         /// The file.
         path: PathBuf,

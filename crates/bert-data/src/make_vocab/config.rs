@@ -20,19 +20,20 @@ const MIN_WORDS: usize = 1000;
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct VocabConfig {
-    /// Number of tokens, including special tokens and the alphabet; smaller if the text has no more pairs to merge.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().vocab_size))]
+    /// Number of tokens. Special tokens and the alphabet are included. It is smaller if the text has no more pairs to
+    /// merge.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = VocabConfig::default().vocab_size))]
     pub vocab_size: usize,
 
     /// Minimum number of occurrences of a pair before it is merged.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().min_frequency))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = VocabConfig::default().min_frequency))]
     pub min_frequency: u64,
 
     /// Lower-case the text.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: bool,
 
-    /// Strip accents (nonspacing marks) from the text [default: as --do-lower-case].
+    /// Strip accents (nonspacing marks) [default: as --do-lower-case].
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
     pub strip_accents: Option<bool>,
 
@@ -40,26 +41,25 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().tokenize_chinese_chars, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub tokenize_chinese_chars: bool,
 
-    /// Maximum number of characters in the alphabet, the most frequent first; words with other characters become `[UNK]`.
-    /// Default: 1000, or more until they cover 99.99 % of the text (about 7000 for Chinese), but at most half of
+    /// Maximum size of the alphabet. It has the most frequent characters; words with others become `[UNK]`. Default: 1000, or more until they cover 99.99 % of the text (about 7000 for Chinese), but at most half of
     /// --vocab-size. Room that merged pieces do not fill is used for further characters.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub limit_alphabet: Option<usize>,
 
-    /// Maximum number of distinct words to count, about 300 bytes of memory each. If the text has more, the rarest
+    /// Maximum number of distinct words to count. Each takes about 300 bytes of memory. If the text has more, the rarest
     /// words are dropped and a note gives their number; their characters are still counted.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().max_words))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = VocabConfig::default().max_words))]
     pub max_words: usize,
 
-    /// Reject the first line that is not UTF-8, instead of repairing up to one line in twenty of a file.
+    /// Reject lines that are not UTF-8. Otherwise up to one line in twenty of a file is repaired.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_utf8: bool,
 
-    /// Repair all lines that are not UTF-8, regardless of their number.
+    /// Repair all lines that are not UTF-8.
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "strict_utf8"))]
     pub lossy_utf8: bool,
 
-    /// Reject null and empty rows of JSON, Parquet, CSV and TSV, instead of skipping them.
+    /// Reject null and empty rows of tables instead of skipping them.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
@@ -68,8 +68,8 @@ pub struct VocabConfig {
     #[setters(into)]
     pub text_column: String,
 
-    /// Worker threads; 0 means one per core. The vocabulary does not depend on it.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = VocabConfig::default().threads))]
+    /// Compute threads; 0 means one per core. The vocabulary does not depend on it.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = VocabConfig::default().threads))]
     pub threads: usize,
 }
 

@@ -32,7 +32,7 @@ pub struct Interval {
 
 impl Interval {
     /// Formats the interval for a mean over `runs` runs.
-    pub(crate) fn describe(&self, runs: usize) -> String {
+    pub fn describe(&self, runs: usize) -> String {
         let Self { metric, low, high, level, .. } = self;
         let over =
             if runs == 1 { "examples; one seed gives no variation over seeds" } else { "examples and seeds" };

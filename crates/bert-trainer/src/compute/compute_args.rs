@@ -27,7 +27,7 @@ pub struct ComputeArgs {
     )]
     pub kernels: KernelChoice,
 
-    /// Precision of matrix products, f32 or bf16; the rest is f32 [default: bf16 on CUDA, f32 on a CPU].
+    /// Precision of matrix products [default: bf16 on CUDA, f32 on a CPU].
     #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub precision: Option<PrecisionChoice>,
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use bert_data::DataSet;
 use bert_model::{BertConfig, Initialization, LogBilinear, Preset};
+use bert_storage::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::stop_flag::StopFlag;
@@ -55,8 +56,10 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
     }
     let path = Path::new(name);
     if !exists(path)? {
-        let reason =
-            format!("{name:?} is not a model size (tiny, mini, small, medium, base, large) and not a file");
+        let similar = did_you_mean(name, ["tiny", "mini", "small", "medium", "base", "large"]);
+        let reason = format!(
+            "{name:?} is not a model size (tiny, mini, small, medium, base, large) and not a file{similar}"
+        );
         return Err(Error::Configuration { flag: "model", reason });
     }
     let (config, has_size) = BertConfig::read_for(path, vocabulary)?;

@@ -43,7 +43,7 @@ pub struct PretrainConfig {
     #[serde(default = "cache_size")]
     pub cache_size: ByteSize,
 
-    /// Model size (tiny, mini, small, medium, base, large) or a config.json; conflicts with --init-checkpoint.
+    /// Size, tiny to large, or a config.json. The sizes are tiny, mini, small, medium, base and large. Conflicts with --init-checkpoint.
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -56,8 +56,8 @@ pub struct PretrainConfig {
     #[setters(into)]
     pub model: Option<String>,
 
-    /// Hugging Face folder, checkpoint or run to start from (continued pre-training), with moments at zero unless
-    /// --keep-moments is given.
+    /// Run, checkpoint or model folder to start from. Pre-training continues with moments at zero, unless --keep-moments
+    /// is given. A model folder is a Hugging Face folder.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "continue-from", value_name = "DIR"))]
     #[setters(into)]
     pub init_checkpoint: Option<PathBuf>,
@@ -81,7 +81,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
-    /// Output folder of the run: checkpoints, metrics.jsonl, run.json.
+    /// Output folder of the run. It gets the checkpoints, metrics.jsonl and run.json.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: PathBuf,
@@ -127,7 +127,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
     pub learning_rate: f64,
 
-    /// Warm-up steps [default: a tenth of --steps, at most 10000].
+    /// Warm-up steps [default: a tenth of --steps]. The default is at most 10000.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
@@ -155,11 +155,11 @@ pub struct PretrainConfig {
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
-    /// Random seed of initialization, sample order and dropout.
+    /// Random seed. It determines initial weights, sample order and dropout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
-    /// Data folder to evaluate on, or its URL; it needs the same vocabulary as --data.
+    /// Data folder to evaluate on, or its URL. It needs the same vocabulary as --data.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
@@ -206,8 +206,14 @@ const HELP_GROUPS: &[HelpGroup] = &[
     },
     HelpGroup {
         heading: "Training",
-        common: &["batch_size", "gradient_accumulation_steps", "seed"],
-        rare: &["micro_batch_size", "length_buckets", "recompute", "max_skipped_steps"],
+        common: &["batch_size", "seed"],
+        rare: &[
+            "gradient_accumulation_steps",
+            "micro_batch_size",
+            "length_buckets",
+            "recompute",
+            "max_skipped_steps",
+        ],
     },
     HelpGroup {
         heading: "Optimizer",

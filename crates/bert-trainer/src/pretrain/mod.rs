@@ -10,26 +10,27 @@ pub(crate) mod best_and_average;
 mod checkpoint_writer;
 pub mod config;
 pub mod events;
+mod measurement;
 pub mod objective;
 mod run;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;
 pub(crate) mod setup;
 mod step_runner;
-pub(crate) mod steps_for_budget;
 pub mod time_budget;
 
 use bert_storage::{Disk, FileSystem};
 
 pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
+pub use measurement::dry_run::{PretrainEstimate, dry_run};
 
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
+use crate::pretrain::measurement::steps_for_budget::measure_length;
 use crate::pretrain::run::open::{OpenRun, open_run};
 use crate::pretrain::step_runner::StepRunner;
-use crate::pretrain::steps_for_budget::measure_length;
 use crate::training::group::{Group, Requests};
 
 /// Starts or continues a pre-training run.

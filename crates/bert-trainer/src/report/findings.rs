@@ -5,6 +5,7 @@
 //! class, memorized text, a rising loss. A finding never stops a run.
 
 use bert_pages::{downsample, smooth};
+use serde::Serialize;
 
 use crate::evaluation::EvaluationRecord;
 use crate::pretrain::best_and_average::BEST;
@@ -16,7 +17,8 @@ use crate::training::divergence::{Divergence, Rise};
 const FEW_STEPS: usize = 200;
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// As expected.
     Good,
@@ -38,7 +40,7 @@ impl Severity {
 }
 
 /// One observation about a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its severity.
     pub severity: Severity,

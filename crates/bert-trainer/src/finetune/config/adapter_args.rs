@@ -25,7 +25,7 @@ pub enum AdapterKind {
 #[setters(prefix = "with_", strip_option)]
 #[serde(default)]
 pub struct AdapterArgs {
-    /// Train an adapter and the classifier only; the encoder stays frozen, but applies dropout.
+    /// Train an adapter and the classifier only. The encoder stays frozen, but applies dropout.
     #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub adapter: Option<AdapterKind>,
 

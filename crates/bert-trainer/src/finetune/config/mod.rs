@@ -66,14 +66,15 @@ pub enum HeadKind {
 )]
 #[setters(prefix = "with_", strip_option)]
 pub struct FinetuneConfig {
-    /// Task to train: rte, sst-2, mrpc, cola, qnli, qqp, mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad,
-    /// squad2, conll, swag, or table for a custom table in CSV, TSV, JSON Lines or Parquet (see --columns).
+    /// Task, or table for a custom table. The tasks are rte, sst-2, mrpc, cola, qnli, qqp,
+    /// mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll and swag. A custom table is CSV, TSV,
+    /// JSON Lines or Parquet; see --columns.
     #[cfg_attr(feature = "cli", arg(long, value_name = "TASK"))]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
-    /// Folder with the task's files, or with a subfolder of the task's name that contains them. For --task table: files
-    /// named train, dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
+    /// Folder with the task's files. They may be in a subfolder of the task's name. For --task table: files named train,
+    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", required_unless_present = "train_file"))]
     #[setters(into)]
     pub data: Option<PathBuf>,
@@ -98,17 +99,18 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
-    /// Model to start from: a pre-training run, one of its checkpoints, a Hugging Face folder, or the built-in model.
+    /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, or the built-in model
+    /// tiny-en.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = crate::run_dir::builtin_model::NAME))]
     #[setters(into)]
     pub checkpoint: PathBuf,
 
-    /// Output folder for report.json, predictions and the fine-tuned model.
+    /// Output folder: report.json, predictions, model.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub output: PathBuf,
 
-    /// Train the classifier only; the encoder and its pooler stay frozen, with dropout disabled.
+    /// Train the classifier only. The encoder and its pooler stay frozen, with dropout disabled.
     #[cfg_attr(feature = "cli", arg(long))]
     pub freeze_encoder: bool,
 
@@ -154,7 +156,7 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub initialization_data: Option<PathBuf>,
 
-    /// Seeds, one run each (classifier, sample order, dropout): numbers and ranges, as in 1-5 or 1,2,7-9.
+    /// Seeds, one run each. Numbers and ranges, as 1-5 or 1,2,7-9. A seed determines classifier, sample order and dropout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N,N-N,...", default_value_t = defaults().seeds))]
     pub seeds: Seeds,
 
@@ -172,11 +174,11 @@ pub struct FinetuneConfig {
     #[serde(default = "one")]
     pub subset_seed: u64,
 
-    /// Number of epochs; several values make a grid [default: by task].
+    /// Epochs, or a grid [default: by task]. Several values make a grid.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X,..."))]
     pub num_train_epochs: Option<Choices<f64>>,
 
-    /// Batch size; several values make a grid [default: by task].
+    /// Batch size, or a grid [default: by task]. Several values make a grid.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N,..."))]
     pub train_batch_size: Option<Choices<usize>>,
 
@@ -185,7 +187,8 @@ pub struct FinetuneConfig {
     #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
-    /// Peak learning rate; several values make a grid [default: by task, --freeze-encoder and --adapter].
+    /// Peak rate, or a grid [default: by task]. Several values make a grid. The default also depends on --freeze-encoder
+    /// and --adapter.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE,..."))]
     pub learning_rate: Option<Choices<f64>>,
 
@@ -198,7 +201,7 @@ pub struct FinetuneConfig {
     #[serde(flatten)]
     pub optimizer: OptimizerArgs,
 
-    /// Maximum sequence length, including special tokens [default: by task].
+    /// Maximum sequence length [default: by task]. Special tokens are included.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub max_seq_length: Option<usize>,
 
@@ -229,7 +232,7 @@ pub struct FinetuneConfig {
 /// The headings of the help.
 #[cfg(feature = "cli")]
 const HELP_GROUPS: &[HelpGroup] = &[
-    HelpGroup { heading: "Files", common: &["predict"], rare: &["train_file", "dev_file", "test_file"] },
+    HelpGroup { heading: "Files", common: &[], rare: &["train_file", "dev_file", "test_file", "predict"] },
     HelpGroup {
         heading: "Trained layers",
         common: &["freeze_encoder"],
@@ -237,19 +240,19 @@ const HELP_GROUPS: &[HelpGroup] = &[
     },
     HelpGroup {
         heading: "Initial weights",
-        common: &["random_init"],
-        rare: &["initialization", "initialization_data"],
+        common: &[],
+        rare: &["random_init", "initialization", "initialization_data"],
     },
     HelpGroup {
         heading: "Training",
-        common: &["num_train_epochs", "train_batch_size", "max_seq_length"],
+        common: &["num_train_epochs", "train_batch_size", "max_seq_length", "seeds"],
         rare: &["gradient_accumulation_steps", "max_train_examples"],
     },
     HelpGroup { heading: "Optimizer", common: &["learning_rate"], rare: &["warmup_proportion"] },
     HelpGroup {
         heading: "Selection of the epoch and the grid cell",
-        common: &["holdout"],
-        rare: &["select", "patience", "subset_seed"],
+        common: &[],
+        rare: &["holdout", "select", "patience", "subset_seed"],
     },
 ];
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[setters(prefix = "with_", strip_option)]
 #[serde(default)]
 pub struct TableArgs {
-    /// Names of the text column, optionally the second text column, and the label or score column.
+    /// Columns of the text, the second text of a pair, and the label or score.
     #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ','))]
     #[setters(into)]
     pub columns: Vec<String>,
@@ -27,6 +27,6 @@ pub struct TableArgs {
     pub labels: Vec<String>,
 
     /// Predict a number; its range is read from the files.
-    #[cfg_attr(feature = "cli", arg(long))]
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
     pub regression: bool,
 }

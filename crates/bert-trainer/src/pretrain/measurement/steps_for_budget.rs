@@ -75,7 +75,9 @@ pub(crate) fn measure_length(
     let model = group.agree(model)?;
     let model = group.broadcast_weights(model)?;
     let initialization = started.elapsed();
-    let (model, step) = seconds_per_step(&inputs, group, model, budget, stop)?;
+    let limit = MAX_DURATION.min(budget.0 / SHARE);
+    let mut check = |step| check_warmup(config, budget, step);
+    let (model, step) = seconds_per_step(&inputs, group, model, limit, stop, &mut check)?;
 
     let started = Instant::now();
     inputs.evaluate(group, &model.valid(), stop, Ok(()))?;
@@ -84,7 +86,7 @@ pub(crate) fn measure_length(
 
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
     let every = config.eval_every.unwrap_or(config.save_every) as f64;
-    let steps = (PLANNED_FRACTION * left / (step + evaluation / every)).max(0.0) as u64;
+    let steps = steps_within(left, step + evaluation / every);
     let (steps, step) = group.from_first(Some((steps, step)))?;
     group.continue_after(0);
     if steps == 0 {
@@ -112,19 +114,28 @@ fn check_config(
     if resume { recorded_steps(&config.output) } else { Ok(None) }
 }
 
-/// Runs steps on a temporary model; returns the model and the mean duration of a step, in seconds.
-fn seconds_per_step(
+/// Returns how many steps to plan for in a number of seconds.
+pub(super) fn steps_within(seconds: f64, seconds_per_step: f64) -> u64 {
+    (PLANNED_FRACTION * seconds / seconds_per_step).max(0.0) as u64
+}
+
+/// Runs steps on a temporary model for `limit`, and at least [`MIN_STEPS`]. Calls `check` with the mean duration of the
+/// first ones. Returns the model and the mean duration of a step, in seconds.
+///
+/// # Errors
+/// The error of `check`; when a batch cannot be read; [`Error::Stopped`].
+pub(super) fn seconds_per_step(
     inputs: &RunInputs<'_>,
     group: &mut Group,
     mut model: BertForPreTraining,
-    budget: Budget,
+    limit: Duration,
     stop: &StopFlag,
+    check: &mut dyn FnMut(Duration) -> Result<(), Error>,
 ) -> Result<(BertForPreTraining, f64), Error> {
     let config = inputs.config;
     let mut optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
     let runner = StepRunner::start(inputs, group, 0..u64::MAX / config.batch_size as u64, None);
     let mut runner = group.agree(runner)?;
-    let limit = MAX_DURATION.min(budget.0 / SHARE);
     let (mut measured, mut started) = (0, Instant::now());
     for step in 0.. {
         if step == WARMUP_STEPS {
@@ -132,9 +143,7 @@ fn seconds_per_step(
         }
         measured = u64::saturating_sub(step, WARMUP_STEPS);
         let checked = stop.check_before_first_step().and_then(|()| match measured {
-            MIN_STEPS if group.is_first() => {
-                check_warmup(config, budget, started.elapsed() / MIN_STEPS as u32)
-            }
+            MIN_STEPS if group.is_first() => check(started.elapsed() / MIN_STEPS as u32),
             _ => Ok(()),
         });
         group.agree(checked)?;

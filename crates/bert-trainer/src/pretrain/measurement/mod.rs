@@ -1,0 +1,4 @@
+//! Measures a few steps: estimates the cost of a run, and finds how many steps fit into a time budget.
+
+pub(super) mod dry_run;
+pub(super) mod steps_for_budget;

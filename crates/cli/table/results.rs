@@ -1,0 +1,195 @@
+//! The tables of the results of the library.
+
+use std::collections::BTreeSet;
+
+use bert_tasks::Statistics;
+use bert_tasks::statistics::{SeedSummary, SummaryRow};
+use bert_trainer::finetune::{FinetuneReport, MultitaskReport, TaskEpoch};
+use bert_trainer::report::compare::glue_table::GlueTable;
+use bert_trainer::report::compare::{Collection, Comparison, Group, Side};
+
+use super::{Column, Table, Tabular};
+
+/// Returns the cell of a missing value.
+fn none() -> String {
+    "-".to_string()
+}
+
+impl Tabular for SeedSummary {
+    fn table(&self) -> Table {
+        let metrics = self.headings().into_iter().map(Column::number);
+        let row = |SummaryRow { name, cells, note }: SummaryRow| {
+            let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+            [vec![format!("{name}{note}")], cells].concat()
+        };
+        let examples = format!("{}: {} examples", self.task, self.examples);
+        let interval = self.interval.as_ref().map(|interval| interval.describe(self.runs.len()));
+        Table {
+            columns: [Column::text("seed")].into_iter().chain(metrics).collect(),
+            rows: self.rows().into_iter().map(row).collect(),
+            notes: [examples].into_iter().chain(interval).collect(),
+            warnings: self.warnings(),
+        }
+    }
+}
+
+impl Tabular for FinetuneReport {
+    /// Returns the tables of dev and the other sets as one, with a column for the set.
+    fn table(&self) -> Table {
+        let others = [("dev, mismatched", &self.dev_mismatched), ("test", &self.test)];
+        let others = others.into_iter().filter_map(|(name, summary)| Some((name, summary.as_ref()?)));
+        let mut all = Table { warnings: self.warnings.clone(), ..Table::default() };
+        for (name, summary) in [("dev", &self.dev)].into_iter().chain(others) {
+            let part = summary.table();
+            all.columns = [Column::text("set")].into_iter().chain(part.columns).collect();
+            all.rows.extend(part.rows.into_iter().map(|row| [vec![name.to_string()], row].concat()));
+            all.notes.extend(part.notes.into_iter().map(|note| format!("{name}: {note}")));
+        }
+        all
+    }
+}
+
+impl Tabular for Collection {
+    fn table(&self) -> Table {
+        let [first, ..] = self.groups.as_slice() else { return Table::default() };
+        if self.groups.len() == 1 {
+            return first.dev.table();
+        }
+        let metric = first.dev.task.spec().primary;
+        let settings: BTreeSet<&String> =
+            self.groups.iter().flat_map(|group| group.settings.keys()).collect();
+        let of_statistics = ["mean", "sd", "median", "max", "seeds", "degenerate"].map(Column::number);
+        let row = |group: &Group| {
+            let of_metric = group.dev.metrics.iter().find(|summary| summary.metric == metric);
+            let statistics = of_metric.map(|summary| summary.statistics);
+            let value = |of: fn(Statistics) -> Option<f64>| metric.cell(statistics.and_then(of));
+            let figures =
+                [value(|s| Some(s.mean)), value(|s| s.sd), value(|s| Some(s.median)), value(|s| Some(s.max))];
+            let counts = [group.dev.runs.len(), group.dev.degenerate_runs].map(|count| count.to_string());
+            let shown = |name: &&String| {
+                group.settings.get(*name).map_or_else(none, |value| match value.as_str() {
+                    Some(text) => text.to_string(),
+                    None => value.to_string(),
+                })
+            };
+            settings.iter().map(shown).chain(figures).chain(counts).collect()
+        };
+        let about =
+            format!("{} on dev, {} examples: {}", first.dev.task, first.dev.examples, metric.heading());
+        let optimistic = "the best of many configurations is optimistic".to_string();
+        Table {
+            columns: settings.iter().map(|name| Column::text(name.as_str())).chain(of_statistics).collect(),
+            rows: self.groups.iter().map(row).collect(),
+            notes: vec![about, optimistic],
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Tabular for Comparison {
+    /// Returns a row for each side and one for the difference, with its interval and p.
+    fn table(&self) -> Table {
+        let (test, metric) = (&self.test, self.test.metric);
+        let cell = |value: f64| metric.cell(Some(value + 0.0));
+        let side = |name: &str, side: &Side| {
+            let folders: Vec<String> = side.folders.iter().map(|path| path.display().to_string()).collect();
+            let figures =
+                [cell(side.statistics.mean), metric.cell(side.statistics.sd), side.seeds.len().to_string()];
+            let named = [name.to_string(), folders.join(" ")].into_iter();
+            named.chain(figures).chain([none(), none(), none()]).collect()
+        };
+        let difference =
+            ["first minus second".to_string(), String::new(), cell(test.difference), none(), none()];
+        let interval = [cell(test.low), cell(test.high), format!("{:.4}", test.p)];
+        let mut notes =
+            vec![format!("{} on dev, {} examples: {}", self.task, self.examples, metric.heading())];
+        let seeds = if test.seeds_paired { "seeds in pairs" } else { "seeds of each" };
+        notes.push(format!(
+            "{:.0} % interval and p of a paired bootstrap over examples and {seeds}, {} resamples",
+            100.0 * test.level,
+            test.resamples
+        ));
+        notes.extend(self.mcnemar.iter().map(|pair| {
+            format!(
+                "McNemar's exact test of seeds {} and {}: only the first is right {} times, only the second {} times, p = {:.4}",
+                pair.first_seed, pair.second_seed, pair.test.only_first, pair.test.only_second, pair.test.p
+            )
+        }));
+        Table {
+            columns: ["side", "folders"]
+                .map(Column::text)
+                .into_iter()
+                .chain(["mean", "sd", "seeds", "low", "high", "p"].map(Column::number))
+                .collect(),
+            rows: vec![
+                side("first", &self.first),
+                side("second", &self.second),
+                difference.into_iter().chain(interval).collect(),
+            ],
+            notes,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Tabular for GlueTable {
+    fn table(&self) -> Table {
+        let percent = |value: Option<f64>| value.map_or_else(none, |value| format!("{:.1}", 100.0 * value));
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            let sets = [("dev", Some(&row.dev)), ("dev, mismatched", row.dev_mismatched.as_ref())];
+            for (set, summary) in sets.into_iter().filter_map(|(set, summary)| Some((set, summary?))) {
+                for metric in &summary.metrics {
+                    let Statistics { mean, sd, .. } = metric.statistics;
+                    let majority = summary.majority_baseline.get(metric.metric);
+                    let set = if row.is_sample { format!("{set} (sample)") } else { set.to_string() };
+                    let names = [row.task.spec().name.to_string(), set, metric.metric.to_string()];
+                    let figures = [percent(Some(mean)), percent(sd), percent(majority)];
+                    let published = row.published.map_or_else(none, String::from);
+                    rows.push(names.into_iter().chain(figures).chain([published]).collect());
+                }
+            }
+        }
+        let published = self.published.map_or("published".to_string(), |name| format!("{name}, test"));
+        let average = self.average.map(|mean| format!("mean of the tasks without wnli: {:.1}", 100.0 * mean));
+        let names = ["task", "set", "metric"].map(Column::text).into_iter();
+        Table {
+            columns: names
+                .chain(["mean", "sd", "majority"].map(Column::number))
+                .chain([Column::text(published)])
+                .collect(),
+            rows,
+            notes: average.into_iter().collect(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Tabular for MultitaskReport {
+    /// Returns a row for each epoch, task and metric.
+    fn table(&self) -> Table {
+        let mut rows = Vec::new();
+        for (epoch, tasks) in self.epochs.iter().enumerate() {
+            for TaskEpoch { task, steps, train_loss, dev } in tasks {
+                let loss = train_loss.map_or_else(none, |loss| format!("{loss:.4}"));
+                let of_task = [(epoch + 1).to_string(), task.to_string(), steps.to_string(), loss];
+                rows.extend(dev.iter().map(|(metric, score)| {
+                    let score = [metric.heading(), metric.cell(Some(score))];
+                    of_task.iter().cloned().chain(score).collect()
+                }));
+            }
+        }
+        Table {
+            columns: vec![
+                Column::number("epoch"),
+                Column::text("task"),
+                Column::number("steps"),
+                Column::number("train loss"),
+                Column::text("metric on dev"),
+                Column::number("score"),
+            ],
+            rows,
+            ..Table::default()
+        }
+    }
+}

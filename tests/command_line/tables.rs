@@ -1,0 +1,118 @@
+//! `--format` of the commands that print a table.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Folder, entailment};
+
+/// Rows of a table by column.
+type Rows = Vec<Vec<String>>;
+
+/// Reads comma-separated values with their header.
+fn from_csv(text: &str) -> Rows {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    reader.records().map(|row| row.expect("a row").iter().map(String::from).collect()).collect()
+}
+
+/// Reads the first Markdown table.
+fn from_markdown(text: &str) -> Rows {
+    let lines = text.lines().take_while(|line| line.starts_with("| "));
+    let rows = lines.enumerate().filter(|(at, _)| *at != 1).map(|(_, line)| {
+        let cells =
+            line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")).expect("bars").split(" | ");
+        cells.map(|cell| cell.trim().replace('\\', "")).collect()
+    });
+    rows.collect()
+}
+
+/// Reads the rows of a LaTeX table without special characters but `%` and `_`.
+fn from_latex(text: &str) -> Rows {
+    let rows = text.lines().filter_map(|line| line.strip_suffix(" \\\\"));
+    rows.map(|row| {
+        row.trim_start().split(" & ").map(|cell| cell.replace('\\', "").replace("{}", "")).collect()
+    })
+    .collect()
+}
+
+/// Checks that a command prints the same table in three forms, and JSON; returns the table.
+fn same_in_all_forms(folder: &Folder, line: &str, flag: &str) -> Rows {
+    let of = |format: &str| folder.ok(&format!("{line} {flag} {format}")).stdout;
+    let csv = from_csv(&of("csv"));
+    assert!(csv.len() > 1 && csv[0].iter().collect::<BTreeSet<_>>().len() == csv[0].len(), "{line}: {csv:?}");
+    assert_eq!(from_markdown(&of("markdown")), csv, "{line}");
+    let latex = of("latex");
+    assert!(latex.starts_with("\\begin{tabular}{") && latex.contains("\\end{tabular}\n"), "{latex}");
+    assert_eq!(from_latex(&latex), csv, "{line}");
+    let json: serde_json::Value = serde_json::from_str(&of("json")).expect("one JSON document");
+    let same: serde_json::Value =
+        serde_json::from_str(&folder.ok(&format!("{line} --json")).stdout).expect("JSON");
+    assert_eq!(json, same, "{line}");
+    assert_eq!(of("text"), folder.ok(line).stdout, "{line}");
+    csv
+}
+
+/// Returns a folder with short fine-tunings of the built-in model: `a` with seeds 1 and 2, `b` with another rate.
+fn tuned() -> Folder {
+    let folder = Folder::new();
+    for name in ["RTE", "WNLI"] {
+        let label = |rows: String| rows.replace("not_entailment", "0").replace("entailment", "1");
+        let task = |rows: String| if name == "RTE" { rows } else { label(rows) };
+        folder.write(&format!("glue/{name}/train.tsv"), task(entailment(0, 16)));
+        folder.write(&format!("glue/{name}/dev.tsv"), task(entailment(16, 8)));
+    }
+    let line = "finetune --task rte --data glue --num-train-epochs 1";
+    folder.ok(&format!("{line} --seeds 1,2 --output a"));
+    folder.ok(&format!("{line} --seeds 1,2 --learning-rate 1e-3 --output b"));
+    folder
+}
+
+#[test]
+fn tables_of_scores_are_the_same_in_all_forms() {
+    let folder = tuned();
+    let one = same_in_all_forms(&folder, "bert scores a", "--format");
+    assert_eq!(one[0], ["seed", "accuracy (%)"]);
+    let names: Vec<&str> = one[1..].iter().map(|row| row[0].split(' ').next().expect("a word")).collect();
+    assert_eq!(names, ["1", "2", "mean", "sd", "median", "min", "max", "majority"]);
+    let grid = same_in_all_forms(&folder, "bert scores a b", "--format");
+    assert_eq!(grid[0], ["learning_rate", "mean", "sd", "median", "max", "seeds", "degenerate"]);
+    assert_eq!(grid.len(), 3);
+    let pair = same_in_all_forms(&folder, "bert scores a b --paired", "--format");
+    assert_eq!(pair[0], ["side", "folders", "mean", "sd", "seeds", "low", "high", "p"]);
+    assert_eq!(pair[3][0], "first minus second");
+    let report = same_in_all_forms(&folder, "bert report a", "--format");
+    assert_eq!(report[0], ["severity", "finding"]);
+}
+
+#[test]
+fn tables_of_models_are_the_same_in_all_forms() {
+    let folder = tuned();
+    let probe = "bert probe --checkpoint a 'a river ||| a stream' --replace river=pipe";
+    let flips = same_in_all_forms(&folder, probe, "--output-format");
+    assert_eq!(
+        (flips[0][0].as_str(), flips[1][3].as_str(), flips[1][4].as_str()),
+        ("source", "river", "pipe")
+    );
+    let masks = same_in_all_forms(&folder, "bert fill-mask 'The river is [MASK].' --top-k 2", "--format");
+    assert_eq!(
+        (masks[0].as_slice(), masks.len()),
+        (["position", "word", "probability"].map(String::from).as_slice(), 3)
+    );
+    folder.add_built_in_data();
+    let figures = same_in_all_forms(&folder, "bert evaluate --data of-tiny-en --top-k 5", "--format");
+    assert!(figures.iter().any(|row| row[0] == "masked-LM top-5 accuracy (%)"), "{figures:?}");
+}
+
+#[test]
+fn tables_of_several_tasks_are_printed() {
+    let folder = tuned();
+    let flags = "--data glue --tasks rte,wnli";
+    let glue =
+        folder.ok(&format!("bert glue {flags} --output glue-out --format csv -- --num-train-epochs 1"));
+    let rows = from_csv(&glue.stdout);
+    assert_eq!(rows[0], ["task", "set", "metric", "mean", "sd", "majority", "BERT-tiny, test"]);
+    assert_eq!(rows[1..].iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["rte", "wnli"]);
+    let both = format!("bert multitask {flags} --output both --format markdown -- --num-train-epochs 1");
+    let rows = from_markdown(&folder.ok(&both).stdout);
+    assert_eq!(rows[0], ["epoch", "task", "steps", "train loss", "metric on dev", "score"]);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    folder.refused("bert scores a --format html", 2, "possible values: text, markdown, csv, latex, json");
+}
