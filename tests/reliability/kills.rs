@@ -17,11 +17,11 @@ use crate::common::{Folder, articles, entailment};
 use crate::pretraining::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
 /// Returns how many kills have to hit a living process.
-fn wanted() -> u64 {
+pub(super) fn wanted() -> u64 {
     std::env::var("BERT_KILLS").map_or(20, |text| text.parse().expect("BERT_KILLS is a number"))
 }
 
-fn moments(program: u64) -> Stream {
+pub(super) fn moments(program: u64) -> Stream {
     let seed = std::env::var("BERT_SEED").map_or(42, |text| text.parse().expect("BERT_SEED is a number"));
     Stream::new(seed, Domain::Test, &[program])
 }

@@ -6,3 +6,4 @@ mod fuzz_corpus; // the corpus of the fuzz targets, replayed
 pub(crate) mod hostile; // files that are hostile or damaged: exit code and message of each
 mod kills; // killed at random moments until done: nothing lost, nothing duplicated
 mod promises; // the tests that docs/reliability.md names
+mod rank_kills; // ranks of a run killed at random moments: the others end, the bits stay
