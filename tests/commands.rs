@@ -28,7 +28,7 @@ impl RunMode {
 }
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [RunMode; 26] = [
+const CASES: [RunMode; 27] = [
     ToEnd("bert export tiny-en exported"),
     ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
     ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
@@ -54,6 +54,10 @@ const CASES: [RunMode; 26] = [
     UntilFile(
         "bert pretrain --data data --model tiny --output run-of-bert --steps 1",
         "run-of-bert/run.json",
+    ),
+    UntilFile(
+        "bert launch --processes 1 -- pretrain --data data --model tiny --output launched --steps 1",
+        "launched/run.json",
     ),
     ToEnd("bert finetune --task rte --data glue --output tuned-of-bert"),
     ToEnd("bert completions bash"),
