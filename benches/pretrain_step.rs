@@ -1,5 +1,5 @@
-//! Pre-training step: sequences per second, fraction of the machine's matrix-product rate, memory, and the ratio to
-//! PyTorch, measured in alternating turns.
+//! Pre-training step: sequences per second, shares of the rates of the multiply instruction and of a large matrix
+//! product, memory, and the ratio to PyTorch, measured in alternating turns.
 //!
 //! ```sh
 //! cargo bench --profile dev --bench pretrain_step -- --model mini --batch-size 32 --steps 10
@@ -12,12 +12,15 @@
 
 use clap::Parser;
 use peer::Work;
-use synthetic::{SyntheticRun, matrix_product_rate};
+use synthetic::SyntheticRun;
+use yardstick::Yardstick;
 
 #[path = "peers/peer.rs"]
 mod peer;
 #[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
 mod synthetic;
+#[path = "peers/yardstick.rs"]
+mod yardstick;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,16 +45,11 @@ fn main() {
         run.step();
     }
     println!("BERT-{}, batch {}, length {}", work.model.name(), work.batch_size, work.seq_length);
+    let mut yardstick = Yardstick::default();
     let ours = || {
         let figures = work.measure(before, || _ = run.step());
-        let rate = matrix_product_rate(&device);
-        let done = flops * figures.sequences_per_second;
-        println!(
-            "        {:.0} GFLOP/s, {:.0} % of this process's matrix products ({:.0} GFLOP/s)",
-            done / 1e9,
-            100.0 * done / rate,
-            rate / 1e9
-        );
+        yardstick.measure(config.compute.precision, &device);
+        yardstick.print(flops * figures.sequences_per_second);
         figures
     };
     let predictions = args.predictions.to_string();

@@ -91,6 +91,7 @@ mod ops;
 pub use arguments::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
 pub use cpu::math;
+pub use matmul::instruction_rate::instruction_rate;
 pub use matmul::packed_weights::{KernelContext, PackedWeights};
 pub use matmul::{has_bf16_instructions, processor};
 pub use ops::{

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`instruction_rate`] | rate of the multiply instruction alone, the upper bound of every product |
 //! | [`matrix_view`] | sizes, strided matrices and threads: the arguments of a product |
 //! | [`bf16`] | products in bf16, by AMX tiles or AVX-512 BF16; without them on other targets |
 //! | [`packed_weights`] | packed weights, cached across batches |
@@ -12,6 +13,7 @@
 
 #[cfg_attr(not(target_arch = "x86_64"), path = "bf16_missing.rs")]
 pub(crate) mod bf16;
+pub(crate) mod instruction_rate;
 pub(crate) mod matrix_view;
 pub(crate) mod packed_weights;
 pub mod processor;

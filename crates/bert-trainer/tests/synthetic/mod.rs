@@ -3,8 +3,6 @@
 // Each program uses only a part of this module.
 #![allow(dead_code)]
 
-use std::time::Instant;
-
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertInput, LossNormalizer,
     Mode, PretrainingInput, classification_loss,
@@ -13,11 +11,11 @@ use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
 use bert_trainer::encoding::padded_batch::PaddedBatch;
 use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
-use bert_trainer::pretrain::objective::pretraining_objective;
 use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::pretraining_loss::pretraining_objective;
 use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::module::Module;
-use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
@@ -190,20 +188,4 @@ pub(crate) fn synthetic_evaluation(
     let input = PretrainingInput { bert: input, masked_lm_positions: int_vector(&positions, device) };
     let (words, labels) = (int_vector(&words, device), int_vector(&labels, device));
     move || evaluate_batch(&model, input.clone(), words.clone(), labels.clone())
-}
-
-/// Returns the floating-point operations per second of a large matrix product on this device: the upper bound for a
-/// step made only of products.
-pub(crate) fn matrix_product_rate(device: &Device) -> f64 {
-    const N: usize = 2048;
-    let matrix = || Tensor::<2>::random([N, N], Distribution::Uniform(-1.0, 1.0), device);
-    let (a, b) = (matrix(), matrix());
-    let product = || a.clone().matmul(b.clone()).slice([0..1, 0..1]).into_scalar::<f32>();
-    product();
-    let repetitions = 5;
-    let start = Instant::now();
-    for _ in 0..repetitions {
-        std::hint::black_box(product());
-    }
-    repetitions as f64 * 2.0 * (N as f64).powi(3) / start.elapsed().as_secs_f64()
 }

@@ -13,10 +13,10 @@
 
 pub(crate) mod amx;
 pub(crate) mod avx512;
-mod pack;
+pub(crate) mod pack;
 #[cfg(test)]
 mod tests;
-mod unit;
+pub(crate) mod unit;
 
 use std::ops::Range;
 

@@ -1,0 +1,161 @@
+//! Measures the rate of the multiply instruction alone: an upper bound of the rate of every matrix product.
+//!
+//! Each thread repeats the instruction on registers, without loads and stores, and on independent sums, so that its
+//! latency is hidden. AMX tiles are loaded from the L1 cache, which takes less time than multiplying them.
+
+use std::time::Instant;
+
+use crate::arguments::Precision;
+
+/// Number of measurements; the fastest counts, since other programs make a measurement slower.
+const TURNS: usize = 20;
+
+/// Returns the floating-point operations per second of the multiply instruction that products in this precision use, on
+/// all threads of rayon's pool. Returns `None` if the processor has no such instruction, and on other processors than
+/// x86-64.
+pub fn instruction_rate(precision: Precision) -> Option<f64> {
+    let run = multiplier(precision)?;
+    let turns = (0..TURNS).map(|_| {
+        let started = Instant::now();
+        let done: f64 = rayon::broadcast(|_| run()).into_iter().sum();
+        done / started.elapsed().as_secs_f64()
+    });
+    turns.reduce(f64::max)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn multiplier(_: Precision) -> Option<fn() -> f64> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+use x86_64::multiplier;
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "functions for vector instructions, called where these were detected")]
+mod x86_64 {
+    use std::arch::is_x86_feature_detected as has;
+    use std::arch::x86_64::*;
+    use std::hint::black_box;
+
+    use crate::arguments::Precision;
+    use crate::matmul::bf16::amx::{SIDE, Term, TileRegisters};
+    use crate::matmul::bf16::pack;
+    use crate::matmul::bf16::unit::{Kind, Unit};
+    use crate::matmul::matrix_view::MatrixMut;
+
+    /// Number of independent sums: more than the latency of the instruction times the number of its units.
+    const SUMS: usize = 12;
+    /// Number of times that each sum is updated.
+    const ROUNDS: usize = 1 << 20;
+
+    /// Returns the number of floating-point operations for this number of multiply-adds in one instruction.
+    fn operations(multiply_adds: usize) -> f64 {
+        (2 * multiply_adds * SUMS * ROUNDS) as f64
+    }
+
+    /// Returns a function that repeats the instruction, and returns the number of floating-point operations.
+    pub(super) fn multiplier(precision: Precision) -> Option<fn() -> f64> {
+        match (precision, Unit::best().map(Unit::kind)) {
+            (Precision::F32, _) if has!("avx512f") => Some(f32_in_512_bits),
+            (Precision::F32, _) if has!("avx2") && has!("fma") => Some(f32_in_256_bits),
+            (Precision::F32, _) => None,
+            (Precision::Bf16, Some(Kind::Tiles)) => Some(bf16_in_tiles),
+            (Precision::Bf16, Some(Kind::Registers)) => Some(bf16_in_512_bits),
+            (Precision::Bf16, None) => None,
+        }
+    }
+
+    fn f32_in_512_bits() -> f64 {
+        #[target_feature(enable = "avx512f")]
+        fn run() -> [__m512; SUMS] {
+            let factor = _mm512_set1_ps(black_box(0.5));
+            let mut sums = [_mm512_setzero_ps(); SUMS];
+            for (at, sum) in sums.iter_mut().enumerate() {
+                // Equal sums would be computed once.
+                *sum = _mm512_set1_ps(black_box(at as f32));
+            }
+            for _ in 0..ROUNDS {
+                for sum in &mut sums {
+                    *sum = _mm512_fmadd_ps(*sum, factor, factor);
+                }
+            }
+            sums
+        }
+        // SAFETY: `multiplier` has detected the instructions.
+        black_box(unsafe { run() });
+        operations(16)
+    }
+
+    fn f32_in_256_bits() -> f64 {
+        #[target_feature(enable = "avx2,fma")]
+        fn run() -> [__m256; SUMS] {
+            let factor = _mm256_set1_ps(black_box(0.5));
+            let mut sums = [_mm256_setzero_ps(); SUMS];
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm256_set1_ps(black_box(at as f32));
+            }
+            for _ in 0..ROUNDS {
+                for sum in &mut sums {
+                    *sum = _mm256_fmadd_ps(*sum, factor, factor);
+                }
+            }
+            sums
+        }
+        // SAFETY: `multiplier` has detected the instructions.
+        black_box(unsafe { run() });
+        operations(8)
+    }
+
+    fn bf16_in_512_bits() -> f64 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+        fn run() -> [__m512; SUMS] {
+            let halves = pack::bf16(_mm512_set1_epi32(black_box(0x3f00_3f00)));
+            let mut sums = [_mm512_setzero_ps(); SUMS];
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm512_set1_ps(black_box(at as f32));
+            }
+            for _ in 0..ROUNDS {
+                for sum in &mut sums {
+                    *sum = _mm512_dpbf16_ps(*sum, halves, halves);
+                }
+            }
+            sums
+        }
+        // SAFETY: a `Unit` exists only if the processor has these instructions.
+        black_box(unsafe { run() });
+        operations(32)
+    }
+
+    fn bf16_in_tiles() -> f64 {
+        /// Tiles along k in a term: a, b and c take 20 KiB of the L1 cache.
+        const TILES: usize = 4;
+        const TERMS: usize = 64;
+        const BLOCKS: usize = 64;
+        let (a, b) = ([0; TILES * pack::PAIRS * SIDE], [0; TILES * pack::PAIRS * SIDE]);
+        let mut c = [0.0; SIDE * SIDE];
+        let terms: Vec<Term> = (0..TERMS).map(|_| Term::new(&a, &b, &b)).collect();
+        let registers = TileRegisters::configure();
+        for _ in 0..BLOCKS {
+            registers.products(&terms, MatrixMut::new(&mut c, SIDE), true);
+        }
+        black_box(c);
+        (2 * SIDE * SIDE * 2 * pack::PAIRS * TILES * TERMS * BLOCKS) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::has_bf16_instructions;
+
+    #[test]
+    fn instruction_is_faster_than_one_operation_per_cycle() {
+        let rate = instruction_rate(Precision::Bf16);
+        assert_eq!(rate.is_some(), has_bf16_instructions());
+        // No processor with these instructions is slower than 10 GFLOP/s.
+        assert!(rate.is_none_or(|rate| rate > 1e10), "{rate:?}");
+        let rate = instruction_rate(Precision::F32);
+        assert!(rate.is_none_or(|rate| rate > 1e9), "{rate:?}");
+    }
+}
