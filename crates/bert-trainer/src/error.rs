@@ -300,6 +300,9 @@ pub enum FolderProblem {
     /// The checkpoint's files do not match their digests; the reason.
     #[error("the checkpoint is corrupt: {0}")]
     CheckpointCorrupt(String),
+    /// A JSON file, or a file that one describes, is damaged; the reason.
+    #[error("damaged: {0}")]
+    FileCorrupt(String),
     /// `run.json` is corrupt; the reason.
     #[error("damaged: {0}; the checkpoints can still be used with --init-checkpoint")]
     RunCorrupt(String),
@@ -327,6 +330,7 @@ impl FolderProblem {
             | Self::NoSuchFolder
             | Self::HubName(_)
             | Self::CheckpointCorrupt(_)
+            | Self::FileCorrupt(_)
             | Self::RunCorrupt(_)
             | Self::NoGoodCheckpoint { .. } => 4,
             Self::CheckpointDiskFull { .. }
@@ -343,7 +347,12 @@ impl Error {
         Self::Io { path: path.to_path_buf(), source }
     }
 
-    /// Returns the error for a corrupt checkpoint or report.
+    /// Returns the error for a damaged file.
+    pub(crate) fn corrupt_file(path: &Path, reason: impl Display) -> Self {
+        FolderProblem::FileCorrupt(reason.to_string()).located(path).into()
+    }
+
+    /// Returns the error for a corrupt checkpoint.
     pub(crate) fn corrupt(path: &Path, reason: impl Display) -> Self {
         FolderProblem::CheckpointCorrupt(reason.to_string()).located(path).into()
     }

@@ -6,3 +6,4 @@ pub mod model_tokenizer;
 pub mod padded_batch;
 pub(crate) mod questions;
 pub(crate) mod sentences;
+pub mod squad_args;

@@ -23,7 +23,7 @@ fn origin(folder: &Path) -> Result<Option<(u64, RunIdentity)>, Error> {
     // transformers' Trainer writes another file of the same name.
     if exists(&folder.join(MARKER))? {
         let TrainerState { step, run, .. } = read_record(&state)?;
-        let identity = serde_json::from_value(run).map_err(|error| Error::corrupt(&state, error))?;
+        let identity = serde_json::from_value(run).map_err(|error| Error::corrupt_file(&state, error))?;
         return Ok(Some((step, identity)));
     }
     let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };

@@ -44,7 +44,6 @@ use bert_tasks::Kind;
 pub use crate::finetune::config::adapter_args::AdapterKind;
 pub use crate::finetune::config::flag_values::{Choices, Seeds};
 pub use crate::finetune::config::grid::{CellReport, GridReport};
-pub use crate::finetune::config::resolve::Resolved;
 pub use crate::finetune::config::table_args::TableArgs;
 pub use crate::finetune::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::finetune::data::holdout::TrainingParts;
@@ -55,6 +54,7 @@ pub use crate::finetune::output::adapters::FusionReport;
 pub(crate) use crate::finetune::output::folder::DEV_LABELS;
 pub use crate::finetune::output::report::FinetuneReport;
 pub use crate::finetune::run::run_report::{EpochReport, RunReport};
+pub use crate::run_dir::resolved::Resolved;
 
 use crate::compute::memory;
 use crate::compute::memory::StepShape;

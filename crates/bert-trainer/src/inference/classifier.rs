@@ -117,7 +117,7 @@ impl Classifier {
             load_full_model(folder, compute, &device)?
         };
         let (names, kind) = outputs(&config)?;
-        let max_length = max_sequence_length(&record.report, options.max_length, usize::MAX, &config);
+        let max_length = max_sequence_length(&record, options.max_length, usize::MAX, &config);
         tokenizer.check_fits(&config, max_length)?;
         Ok(Self { model, tokenizer, names, kind, max_length, record, device })
     }

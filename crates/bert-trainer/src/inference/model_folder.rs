@@ -10,7 +10,6 @@ use bert_model::{
 };
 use bert_storage::Locate;
 use burn::tensor::Device;
-use serde_json::Value;
 
 use super::training_record::{ModelOptions, TrainingRecord};
 use crate::encoding::model_tokenizer::ModelTokenizer;
@@ -60,7 +59,7 @@ impl<M: Architecture> FinetunedModel<M> {
         let computing = |config| BertConfig { compute, ..config };
         let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
         let text = ModelTokenizer::open(folder)?;
-        let max_length = max_sequence_length(&record.report, options.max_length, default, &config);
+        let max_length = max_sequence_length(&record, options.max_length, default, &config);
         text.check_fits(&config, max_length)?;
         Ok(Self { model, config, text, device, record, max_length })
     }
@@ -69,12 +68,12 @@ impl<M: Architecture> FinetunedModel<M> {
 /// Returns the maximum sequence length: `asked`, else the length in the fine-tuning's report, else `default`. The last
 /// two are limited to the model's number of positions.
 pub(super) fn max_sequence_length(
-    report: &Value,
+    record: &TrainingRecord,
     asked: Option<usize>,
     default: usize,
     model: &BertConfig,
 ) -> usize {
-    let trained = report["resolved"]["max_seq_length"].as_u64().map_or(default, |length| length as usize);
+    let trained = record.max_seq_length().unwrap_or(default);
     asked.unwrap_or(trained.min(model.max_position_embeddings))
 }
 

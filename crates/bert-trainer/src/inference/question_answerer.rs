@@ -14,7 +14,7 @@ use bert_storage::Locate;
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
 use bert_tasks::read::squad::Question;
-use bert_tasks::{Example, TaskError, TaskProblem};
+use bert_tasks::{Example, Kind, TaskError, TaskProblem};
 
 /// An answer quoted from a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,23 +42,14 @@ impl Answerer {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForQuestionAnswering> =
             FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
-        let (report, max_seq_length) = (&finetuned.record.report, finetuned.max_length);
-        let config = &report["config"];
-        let number = |flag: &str, default: usize| config[flag].as_u64().map_or(default, |n| n as usize);
-        let version_2 = config["task"] == "squad2";
-        let threshold = config["null_score_diff_threshold"].as_f64().unwrap_or(0.0);
-        let trained_length = report["resolved"]["max_seq_length"].as_u64();
-        let max_query_length = match trained_length == Some(max_seq_length as u64) {
-            true => number("max_query_length", 64),
-            false => number("max_query_length", 64).min((max_seq_length / 2).saturating_sub(2).max(1)),
-        };
-        let windows =
-            WindowSettings { max_seq_length, doc_stride: number("doc_stride", 128), max_query_length };
-        let answers = AnswerSettings {
-            n_best_size: number("n_best_size", 20),
-            max_answer_length: number("max_answer_length", 30),
-            null_threshold: version_2.then_some(threshold),
-        };
+        let (record, length) = (&finetuned.record, finetuned.max_length);
+        let mut windows = record.squad().windows(length);
+        if record.max_seq_length() != Some(length) {
+            let half = (length / 2).saturating_sub(2).max(1);
+            windows.max_query_length = windows.max_query_length.min(half);
+        }
+        let version_2 = record.task().is_some_and(|task| task.spec().kind == Kind::Spans { version_2: true });
+        let answers = record.squad().answers(version_2);
         Ok(Self { finetuned, windows, answers })
     }
 

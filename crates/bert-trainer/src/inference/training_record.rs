@@ -4,12 +4,15 @@
 use std::path::Path;
 
 use bert_kernels::Compute;
-use serde_json::Value;
+use serde::Deserialize;
 
-use crate::compute::device::{DeviceName, KernelChoice};
+use crate::compute::compute_args::ComputeArgs;
+use crate::compute::device::DeviceName;
 use crate::compute::precision::PrecisionChoice;
+use crate::encoding::squad_args::SquadArgs;
 use crate::error::Error;
-use crate::run_dir::json_file::{exists, read_json};
+use crate::run_dir::json_file::{exists, read_record};
+use crate::run_dir::resolved::Resolved;
 use bert_tasks::{Example, Kind, Task, TaskProblem};
 
 /// Options for opening a model folder.
@@ -25,10 +28,28 @@ pub struct ModelOptions<'a> {
     pub device: DeviceName,
 }
 
-/// The record of the fine-tuning that produced a model.
+/// The parts of `report.json` that determine how a model reads texts. Reports of earlier versions may lack any of them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct TrainingRecord {
-    /// `report.json`; null for a folder from another program.
-    pub(super) report: Value,
+    config: TrainedConfig,
+    resolved: Option<Resolved>,
+    dev: Option<TrainedTask>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TrainedConfig {
+    #[serde(flatten)]
+    compute: ComputeArgs,
+    #[serde(flatten)]
+    squad: SquadArgs,
+}
+
+/// The task, with the columns of a table.
+#[derive(Deserialize)]
+struct TrainedTask {
+    task: Task,
 }
 
 impl TrainingRecord {
@@ -36,12 +57,22 @@ impl TrainingRecord {
     pub(super) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.with_file_name("report.json");
         let has_report = folder.file_name().is_some_and(|name| name == "model") && exists(&path)?;
-        Ok(Self { report: if has_report { read_json(&path)? } else { Value::Null } })
+        if has_report { read_record(&path) } else { Ok(Self::default()) }
     }
 
     /// Returns the task, with the columns of a table.
     pub(super) fn task(&self) -> Option<Task> {
-        serde_json::from_value(self.report["dev"]["task"].clone()).ok()
+        self.dev.as_ref().map(|dev| dev.task.clone())
+    }
+
+    /// Returns the maximum sequence length of the fine-tuning.
+    pub(super) fn max_seq_length(&self) -> Option<usize> {
+        self.resolved.as_ref().map(|resolved| resolved.max_seq_length)
+    }
+
+    /// Returns the flags of question answering.
+    pub(super) fn squad(&self) -> &SquadArgs {
+        &self.config.squad
     }
 
     /// Returns the kernels and precision of the fine-tuning, unless another precision is requested.
@@ -49,9 +80,7 @@ impl TrainingRecord {
     /// # Errors
     /// [`Error::Configuration`] when the device does not support the precision.
     pub(super) fn compute(&self, options: ModelOptions<'_>) -> Result<Compute, Error> {
-        let trained = serde_json::from_value(self.report["resolved"]["precision"].clone()).ok();
-        let kernels = serde_json::from_value(self.report["config"]["kernels"].clone());
-        let kernels = kernels.unwrap_or(KernelChoice::Fused);
+        let (trained, kernels) = (self.resolved.as_ref().map(|of| of.precision), self.config.compute.kernels);
         let precision = PrecisionChoice::or_default(options.precision.or(trained), options.device);
         precision.check(options.device, kernels)?;
         Ok(precision.with(kernels))

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
     let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt(path, e))?;
+    let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt_file(path, e))?;
     use_current_names(&mut value);
     Ok(value)
 }
@@ -21,7 +21,7 @@ pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
 /// # Errors
 /// [`Error::Io`] when the file cannot be read; an error with its path and the field when it is corrupt.
 pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt(path, error))
+    serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt_file(path, error))
 }
 
 /// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key

@@ -9,9 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::flag_values::Choices;
-use super::resolve::Resolved;
 use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
+use crate::run_dir::resolved::Resolved;
 use bert_tasks::{Metric, Statistics};
 
 /// Maximum number of cells.

@@ -7,7 +7,6 @@ pub(crate) mod flag_values;
 pub mod grid;
 mod part_settings;
 pub(crate) mod resolve;
-pub mod squad_args;
 pub mod table_args;
 
 use std::path::PathBuf;
@@ -18,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
 use crate::compute::help_groups::{HelpGroup, with_heading};
+use crate::encoding::squad_args::SquadArgs;
 use crate::finetune::config::adapter_args::AdapterArgs;
 use crate::finetune::config::flag_values::{Choices, Seeds};
-use crate::finetune::config::squad_args::SquadArgs;
 use crate::finetune::config::table_args::TableArgs;
 use crate::initialization::InitializationChoice;
 use crate::training::adamw::AdamWConfig;

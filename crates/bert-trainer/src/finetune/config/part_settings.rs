@@ -7,11 +7,11 @@ use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
 use bert_tasks::{Kind, Split};
 
+use crate::encoding::squad_args::SquadArgs;
 use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::config::adapter_args::AdapterKind;
 use crate::finetune::config::resolve::{NEEDS_LABELS, positive, reject_first};
-use crate::finetune::config::squad_args::SquadArgs;
 
 impl FinetuneConfig {
     /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
@@ -98,16 +98,8 @@ impl FinetuneConfig {
             "null-score-diff-threshold",
             "works with --task squad2 only: in squad every question has an answer",
         )?;
-        let windows = WindowSettings {
-            max_seq_length: self.max_seq_length.unwrap_or(spec.defaults.max_seq_length),
-            doc_stride: doc_stride.unwrap_or(128),
-            max_query_length: max_query_length.unwrap_or(64),
-        };
-        let answers = AnswerSettings {
-            n_best_size: n_best_size.unwrap_or(20),
-            max_answer_length: max_answer_length.unwrap_or(30),
-            null_threshold: version_2.then_some(threshold.unwrap_or(0.0)),
-        };
+        let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
+        let answers = self.squad.answers(version_2);
         let zeros = [
             ("doc-stride", windows.doc_stride == 0),
             ("max-query-length", windows.max_query_length == 0),

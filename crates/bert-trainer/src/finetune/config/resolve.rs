@@ -3,58 +3,15 @@
 use std::collections::BTreeSet;
 
 use bert_model::AdapterConfig;
-use serde::{Deserialize, Serialize};
 
 use super::flag_values::Choices;
-use crate::compute::precision::PrecisionChoice;
 use crate::error::{Error, check};
 use crate::finetune::config::adapter_args::AdapterKind;
 use crate::finetune::config::{FinetuneConfig, Selection};
+use crate::run_dir::resolved::Resolved;
 use bert_tasks::{Kind, Task};
 
 pub(super) const NEEDS_LABELS: &str = "works with tasks that classify or score a text or a pair";
-
-/// The configuration with the task's defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Resolved {
-    /// Number of epochs.
-    pub num_train_epochs: f64,
-    /// Batch size.
-    pub train_batch_size: usize,
-    /// Peak learning rate.
-    pub learning_rate: f64,
-    /// Maximum sequence length.
-    pub max_seq_length: usize,
-    /// Precision of matrix products.
-    #[serde(default)]
-    pub precision: PrecisionChoice,
-    /// Hidden size divided by the bottleneck size of an adapter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adapter_reduction: Option<f64>,
-    /// Rank of LoRA.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lora_rank: Option<usize>,
-    /// LoRA alpha: the update is scaled by alpha / rank.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lora_alpha: Option<f64>,
-}
-
-impl Resolved {
-    /// Returns the batch size for a set of `items` items: at most `items`, so that a step never repeats one.
-    pub(crate) fn batch_of(&self, items: usize) -> usize {
-        self.train_batch_size.min(items)
-    }
-
-    /// Returns a warning if the batch is larger than the set.
-    pub(crate) fn batch_warning(&self, items: usize) -> Option<String> {
-        (self.train_batch_size > items).then(|| {
-            format!(
-                "--train-batch-size {} is larger than the training set: each step uses all {items} examples",
-                self.train_batch_size
-            )
-        })
-    }
-}
 
 /// Rejects the first flag that is marked as wrong.
 pub(crate) fn reject_first(flags: &[(&'static str, bool)], reason: &str) -> Result<(), Error> {

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::config::grid::GridReport;
-use crate::finetune::config::resolve::Resolved;
 use crate::finetune::data::TaskData;
 use crate::finetune::data::holdout::TrainingParts;
 use crate::finetune::model::adapters::TrainedParameters;
@@ -21,6 +20,7 @@ use crate::finetune::run::fingerprint::identity;
 use crate::finetune::run::run_report::RunReport;
 use crate::run_dir::identity::differences;
 use crate::run_dir::json_file::{exists, read_record};
+use crate::run_dir::resolved::Resolved;
 use bert_tasks::Task;
 use bert_tasks::statistics::SeedSummary;
 

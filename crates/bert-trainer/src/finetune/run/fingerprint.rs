@@ -17,7 +17,7 @@ use crate::run_dir::json_file::exists;
 
 /// Flags that are not compared: paths, whose contents are compared by digest, and flags that do not affect a single
 /// run.
-const UNCOMPARED_FLAGS: [&str; 10] = [
+pub(crate) const UNCOMPARED_FLAGS: [&str; 10] = [
     "seeds",
     "output",
     "predict",

@@ -58,14 +58,14 @@ impl<T: TaskScoring> CellRuns<T> {
     /// Returns the best run's model.
     ///
     /// # Errors
-    /// [`FolderProblem::CheckpointCorrupt`](crate::FolderProblem::CheckpointCorrupt) when an earlier process saved it
+    /// [`FolderProblem::FileCorrupt`](crate::FolderProblem::FileCorrupt) when an earlier process saved it
     /// and it is missing now.
     pub(crate) fn model(&self, output: &Path) -> Result<&T::Model, Error> {
         let reason = format!(
             "the model of seed {} is missing, although its run is complete; train it again without --resume",
             self.best_seed()
         );
-        self.finished[self.best].model.as_ref().ok_or_else(|| Error::corrupt(output, reason))
+        self.finished[self.best].model.as_ref().ok_or_else(|| Error::corrupt_file(output, reason))
     }
 }
 

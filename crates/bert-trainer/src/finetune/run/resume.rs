@@ -289,17 +289,17 @@ impl SavedRun<'_> {
         }
         let json = read_checksummed(&path).map_err(|error| match error {
             ChecksumError::Io(source) => Error::io(&path, source),
-            other => Error::corrupt(&path, other),
+            other => Error::corrupt_file(&path, other),
         })?;
-        let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt(&path, e))?;
+        let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt_file(&path, e))?;
         let saved: FinishedRunFile<PartAnswers<T>> =
-            serde_json::from_value(decode(json)).map_err(|e| Error::corrupt(&path, e))?;
+            serde_json::from_value(decode(json)).map_err(|e| Error::corrupt_file(&path, e))?;
         let best = self.folder.path_of(BEST);
         let mut model = None;
         if exists(&best)? {
             let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
             if digest_bytes(&bytes) != saved.model {
-                return Err(Error::corrupt(&best, format!("not the file that {FINISHED} describes")));
+                return Err(Error::corrupt_file(&best, format!("not the file that {FINISHED} describes")));
             }
             let tensors = named_tensors_from_bytes(&bytes, &best)?;
             model = Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid());

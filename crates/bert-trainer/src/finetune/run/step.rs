@@ -7,10 +7,10 @@ use burn::tensor::Tensor;
 
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
-use crate::finetune::config::resolve::Resolved;
 use crate::finetune::events::FinetuneEvent;
 use crate::finetune::model::TaskModel;
 use crate::finetune::setup::BaseCheckpoint;
+use crate::run_dir::resolved::Resolved;
 use crate::training::adamw::AdamW;
 use crate::training::lr_schedule::Schedule;
 use crate::training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};

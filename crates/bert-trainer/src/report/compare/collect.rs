@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FolderProblem};
+use crate::finetune::run::fingerprint::UNCOMPARED_FLAGS;
 use crate::finetune::{DEV_LABELS, FinetuneReport};
 use crate::report::compare::saved_answers::{check_sets, read_side};
 use crate::run_dir::json_file::exists;
@@ -19,19 +20,8 @@ use bert_storage::{Locate, digest_bytes};
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use bert_tasks::{Label, Statistics};
 
-/// Settings that do not affect the scores of a seed.
-const UNCOMPARED_SETTINGS: [&str; 10] = [
-    "seeds",
-    "output",
-    "predict",
-    "data",
-    "train_file",
-    "dev_file",
-    "test_file",
-    "checkpoint",
-    "device",
-    "merge_lora",
-];
+/// Settings that change a run, but hardly its scores.
+const WITHOUT_EFFECT_ON_SCORES: [&str; 2] = ["device", "merge_lora"];
 
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -146,20 +136,27 @@ fn short(digest: &str) -> Value {
 fn read(folder: &Path) -> Result<SavedResult, Error> {
     let report = FinetuneReport::read(folder)?;
     let mut settings = members(&report.config);
+    let identity = &report.identity;
+    // Reports of earlier versions have paths instead of digests.
+    let mut by_digest: Map<String, Value> = ["fusion", "initialization_data"]
+        .map(|name| (name.to_string(), settings[name].clone()))
+        .into_iter()
+        .collect();
+    let start = report.start.display().to_string();
+    by_digest.insert("start".to_string(), start.clone().into());
+    if identity.is_object() {
+        by_digest.iter_mut().for_each(|(name, value)| *value = identity[name].clone());
+        by_digest.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
+        by_digest.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
+    }
+    settings.retain(|name, _| {
+        !UNCOMPARED_FLAGS.iter().chain(&WITHOUT_EFFECT_ON_SCORES).any(|uncompared| uncompared == name)
+    });
     // Compare defaults by their resolved values.
     settings.extend(members(&report.resolved));
-    let (start, identity) = (report.start.display().to_string(), &report.identity);
-    settings.insert("start".to_string(), start.clone().into());
     settings.insert("train_examples".to_string(), report.train_examples.into());
-    // Earlier reports have paths only.
-    if identity.is_object() {
-        settings.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
-        settings.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
-        for contents in ["fusion", "initialization_data"] {
-            settings.insert(contents.to_string(), identity[contents].clone());
-        }
-    }
-    settings.retain(|name, value| !(UNCOMPARED_SETTINGS.contains(&name.as_str()) || value.is_null()));
+    settings.extend(by_digest);
+    settings.retain(|_, value| !value.is_null());
     let (dev, dev_digest) = (report.dev, report.dev_digest);
     Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
 }

@@ -44,7 +44,7 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
-        return Err(Error::corrupt(&folder.join("report.json"), "the report has no runs"));
+        return Err(Error::corrupt_file(&folder.join("report.json"), "the report has no runs"));
     }
     Ok(DevAnswers { task: dev.task, names, labels, runs, digest: dev_digest })
 }
@@ -148,7 +148,6 @@ pub(crate) fn check_sets(
     match (task, examples) == (first_task, first_examples) {
         true => Ok(()),
         false => {
-            let (task, first_task) = (task.clone(), first_task.clone());
             let (task, first_task) = (task.clone(), first_task.clone());
             let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
             Err(problem.located(path).into())

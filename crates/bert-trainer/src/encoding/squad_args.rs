@@ -1,5 +1,7 @@
-//! The flags of question answering.
+//! The flags of question answering, with the defaults of `run_squad.py`.
 
+use bert_tasks::decode::answer_spans::AnswerSettings;
+use bert_tasks::encode::windows::WindowSettings;
 use serde::{Deserialize, Serialize};
 
 /// Flags of `--task squad` and `squad2`.
@@ -34,4 +36,24 @@ pub struct SquadArgs {
         arg(long, hide_short_help = true, value_name = "X", allow_negative_numbers = true)
     )]
     pub null_score_diff_threshold: Option<f64>,
+}
+
+impl SquadArgs {
+    /// Returns the settings of the windows that a text is cut into.
+    pub(crate) fn windows(&self, max_seq_length: usize) -> WindowSettings {
+        WindowSettings {
+            max_seq_length,
+            doc_stride: self.doc_stride.unwrap_or(128),
+            max_query_length: self.max_query_length.unwrap_or(64),
+        }
+    }
+
+    /// Returns the settings of the answers; `version_2` for questions that may have none.
+    pub(crate) fn answers(&self, version_2: bool) -> AnswerSettings {
+        AnswerSettings {
+            n_best_size: self.n_best_size.unwrap_or(20),
+            max_answer_length: self.max_answer_length.unwrap_or(30),
+            null_threshold: version_2.then_some(self.null_score_diff_threshold.unwrap_or(0.0)),
+        }
+    }
 }
