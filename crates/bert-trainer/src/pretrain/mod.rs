@@ -11,7 +11,6 @@ mod checkpoint_writer;
 pub mod config;
 pub mod events;
 mod measurement;
-pub mod objective;
 mod run;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;

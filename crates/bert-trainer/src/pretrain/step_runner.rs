@@ -7,13 +7,13 @@ use bert_model::{BertForPreTraining, LossNormalizer};
 use burn::tensor::Device;
 
 use super::events::StepTiming;
-use super::objective::pretraining_objective;
 use crate::data_loader::{LengthBuckets, LoaderPosition, Prefetcher, PretrainingBatch, micro_batch_bounds};
 use crate::error::Error;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::training::adamw::AdamW;
 use crate::training::group::{BatchTotals, Group, digest};
+use crate::training::pretraining_loss::pretraining_objective;
 use crate::training::step::{NotFinite, StepId, StepReport, train_step_in};
 
 /// A source of this rank's rows of each batch, and the settings of a step on them.

@@ -24,10 +24,10 @@ use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
 use safetensors::tensor::SafeTensors;
 use serde::{Deserialize, Serialize};
 
+use crate::compute::host_tensors::MomentValues;
 use crate::data_loader::LoaderPosition;
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::retention::RetentionPolicy;
-use crate::training::adamw::MomentValues;
 
 pub(crate) const MARKER: &str = "COMMITTED.json";
 pub(crate) const STATE: &str = "trainer_state.json";
@@ -114,7 +114,7 @@ pub(crate) struct Checkpoint {
     pub(crate) state: TrainerState,
     /// Weights by file name.
     pub(crate) weights: Vec<(&'static str, Snapshot)>,
-    /// Both optimizer moments: [`AdamW::snapshot`](crate::training::adamw::AdamW::snapshot).
+    /// Both optimizer moments: `AdamW::snapshot`.
     pub(crate) moments: Snapshot,
     /// Other files.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,

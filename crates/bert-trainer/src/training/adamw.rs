@@ -27,7 +27,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::compute::host_tensors::float_vector;
+use crate::compute::host_tensors::{MomentValues, float_vector};
 use crate::error::Error;
 use crate::training::gradient_sum::Tensors;
 use crate::training::layout::{Layout, Segment};
@@ -88,9 +88,6 @@ impl Default for AdamWConfig {
         }
     }
 }
-
-/// First and second moment of each parameter by name, as flat values.
-pub(crate) type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
 /// Both moments of the elements of a parameter that this rank owns.
 #[derive(Clone, Debug)]

@@ -30,6 +30,7 @@ use crate::run_dir::metrics_log::MetricsLog;
 use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
 use crate::training::group::Group;
+use crate::training::pretraining_loss::PretrainingParts;
 use crate::training::snapshot_throttle::SnapshotThrottle;
 
 /// A run in progress, without model and optimizer.

@@ -1,4 +1,4 @@
-//! The objective of pre-training: masked LM and next sentence.
+//! The loss of pre-training: masked LM and next sentence.
 
 use bert_model::{BertForPreTraining, LossNormalizer, Mode, PretrainingLoss};
 use burn::tensor::Device;
