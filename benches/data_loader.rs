@@ -59,6 +59,25 @@ fn order_of_many_shards() {
     }
 }
 
+/// Returns the configuration of a data folder, without masking.
+fn data_config(args: &Args, data: &Path, layout: Layout) -> BuildConfig {
+    BuildConfig {
+        input: vec![args.corpus.clone()],
+        vocab: Some(args.vocab.clone()),
+        output: Some(data.to_path_buf()),
+        max_seq_length: args.max_seq_length,
+        // Documents on disk do not have passes.
+        dupe_factor: match layout {
+            Layout::Instances => args.dupe_factor,
+            Layout::Documents => BuildConfig::default().dupe_factor,
+        },
+        // Less than the loader holds of documents, so that the loader determines the peak.
+        memory_budget: args.documents.then_some(ByteSize(96 << 20)),
+        threads: usize::from(args.documents),
+        ..BuildConfig::default()
+    }
+}
+
 fn main() {
     let mut args = Args::parse();
     order_of_many_shards();
@@ -85,23 +104,11 @@ fn main() {
         }
         let data = folder.path().join(what.replace([' ', ','], "-"));
         let config = BuildConfig {
-            input: vec![args.corpus.clone()],
-            vocab: Some(args.vocab.clone()),
-            output: Some(data.clone()),
-            max_seq_length: args.max_seq_length,
-            // Documents on disk do not have passes.
-            dupe_factor: match layout {
-                Layout::Instances => args.dupe_factor,
-                Layout::Documents => BuildConfig::default().dupe_factor,
-            },
             layout,
             masking,
             max_ngram,
             do_whole_word_mask,
-            // Less than the loader holds of documents, so that the loader determines the peak.
-            memory_budget: args.documents.then_some(ByteSize(96 << 20)),
-            threads: usize::from(args.documents),
-            ..BuildConfig::default()
+            ..data_config(&args, &data, layout)
         };
         build(&config, &mut |_| {}).expect("the data is made");
         let built = peak_memory();

@@ -238,6 +238,28 @@ impl Folder {
     }
 }
 
+/// A command line that must fail.
+pub(crate) struct Refusal<'a> {
+    pub(crate) code: i32,
+    pub(crate) line: String,
+    pub(crate) message: &'a str,
+}
+
+/// Reads a table of command lines that must fail. A row has the exit code, the end of the command line after `common`,
+/// and the message.
+pub(crate) fn refusals<'a>(common: &str, table: &'a str) -> Vec<Refusal<'a>> {
+    let rows = table.lines().map(str::trim).filter(|row| !row.is_empty());
+    let refusals = rows.map(|row| {
+        let cells: Vec<&str> = row.splitn(3, '|').map(str::trim).collect();
+        let [code, flags, message] = cells[..] else { panic!("not a row: {row}") };
+        let code = code.parse().unwrap_or_else(|error| panic!("{error}: {row}"));
+        Refusal { code, line: format!("{common} {flags}").trim().to_string(), message }
+    });
+    let refusals: Vec<Refusal<'a>> = refusals.collect();
+    assert!(!refusals.is_empty(), "no rows for {common}");
+    refusals
+}
+
 /// Returns the result of an ended program; `line` is for messages.
 pub(crate) fn ended(line: &str, output: Output) -> Ended {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");

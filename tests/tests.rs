@@ -14,5 +14,5 @@ mod finetuning; // fine-tunings of every kind, their resume, and what their repo
 mod help; // --help of every command
 mod inference; // models in use: predictions, folders of other projects, the Python libraries
 mod pretraining; // pre-training runs: initialization, recipes, limits, resume
-mod programs; // the environment, the examples, the licences, and the whole path
+mod programs; // the environment, the examples, and the whole path
 mod reliability; // wrong, damaged and hostile input, kills, full disks

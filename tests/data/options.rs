@@ -99,6 +99,24 @@ fn config_file_rejects_unknown_keys_and_values() {
     assert!(!folder.at("x").exists());
 }
 
+/// Checks that a configuration with an unknown key is rejected.
+fn check_invalid_configurations(folder: &Folder) {
+    for (program, needed) in [("pretrain", "--data"), ("finetune", "--task")] {
+        folder.write("wrong.json", r#"{ "stepz": 3 }"#);
+        folder.refused(&format!("{program} --config wrong.json --output x"), 2, needed);
+    }
+    folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
+    let ended = folder.run("pretrain --config wrong.json --output x");
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("wrong.json")
+            && ended.stderr.contains("unknown field `stepz`; did you mean `steps`?"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!folder.at("x").exists());
+}
+
 #[test]
 fn saved_configurations_repeat_their_runs() {
     let folder = Folder::with_data();
@@ -134,18 +152,5 @@ fn saved_configurations_repeat_their_runs() {
     let saved = folder.json("tuned-again/report.json")[0]["config"].clone();
     assert_eq!((&saved["seeds"], &saved["freeze_encoder"]), (&json!([3, 4]), &json!(true)));
 
-    for (program, needed) in [("pretrain", "--data"), ("finetune", "--task")] {
-        folder.write("wrong.json", r#"{ "stepz": 3 }"#);
-        folder.refused(&format!("{program} --config wrong.json --output x"), 2, needed);
-    }
-    folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
-    let ended = folder.run("pretrain --config wrong.json --output x");
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("wrong.json")
-            && ended.stderr.contains("unknown field `stepz`; did you mean `steps`?"),
-        "{}",
-        ended.stderr
-    );
-    assert!(!folder.at("x").exists());
+    check_invalid_configurations(&folder);
 }

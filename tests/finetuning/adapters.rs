@@ -38,6 +38,46 @@ fn probabilities(folder: &Folder, adapter: &str) -> String {
     rows.iter().map(|row| format!("{}\t{}\n", row[0], row[1])).collect()
 }
 
+/// Checks the page of an adapter, and that the flags of its report give the same run.
+fn check_page_and_repetition(folder: &Folder) {
+    folder.ok("bert report pfeiffer");
+    let page = folder.text("pfeiffer/report.html");
+    assert_self_contained(&page);
+    assert!(page.contains("trained parameters"));
+    // The same flags from the report give the same run.
+    folder.ok("finetune --config pfeiffer --output again");
+    assert_eq!(
+        folder.read("again/model/adapter.safetensors"),
+        folder.read("pfeiffer/model/adapter.safetensors")
+    );
+}
+
+/// Checks the names of the weight files, and that the loss of the first epoch is recorded.
+fn check_files_of_adapter(folder: &Folder, name: &str, report: &Value) {
+    let files = folder.names(&format!("{name}/model"));
+    let own: Vec<&str> =
+        files.iter().map(String::as_str).filter(|file| file.contains("safetensors")).collect();
+    match name {
+        "lora" => assert_eq!(own, ["adapter_model.safetensors"]),
+        _ => assert_eq!(own, ["adapter.safetensors", "model_head.safetensors"]),
+    }
+    let epochs = report["runs"][0]["history"].as_array().expect("epochs");
+    assert!(number(&epochs[0], "/train_loss") > 0.0);
+}
+
+/// Checks that the report has the defaults of the adapter.
+fn check_resolved_defaults(name: &str, report: &Value) {
+    let sizes = match name {
+        "pfeiffer" => json!([4.0, null, null]),
+        "houlsby" => json!([16.0, null, null]),
+        "parallel" => json!([2.0, null, null]),
+        _ => json!([null, 3, 6.0]),
+    };
+    let resolved = &report["resolved"];
+    let found = ["adapter_reduction", "lora_rank", "lora_alpha"].map(|key| resolved[key].clone());
+    assert_eq!(json!(found), sizes, "the report lists the defaults");
+}
+
 #[test]
 fn adapter_with_its_encoder_is_the_tuned_model() {
     let folder = with_entailment();
@@ -65,42 +105,17 @@ fn adapter_with_its_encoder_is_the_tuned_model() {
             ended.stdout
         );
         let report = &folder.json(&format!("{name}/report.json"))[0];
-        let sizes = match name {
-            "pfeiffer" => json!([4.0, null, null]),
-            "houlsby" => json!([16.0, null, null]),
-            "parallel" => json!([2.0, null, null]),
-            _ => json!([null, 3, 6.0]),
-        };
-        let resolved = &report["resolved"];
-        let found = ["adapter_reduction", "lora_rank", "lora_alpha"].map(|key| resolved[key].clone());
-        assert_eq!(json!(found), sizes, "the report lists the defaults");
+        check_resolved_defaults(name, report);
         assert_eq!(report["parameters"]["trained"], json!(adapter + head));
         assert_eq!(report["parameters"]["all"], json!(encoder + adapter + head));
         let share = (adapter + head) as f64 / (encoder + adapter + head) as f64;
         assert!((number(report, "/parameters/share") - share).abs() < 1e-12);
 
-        let files = folder.names(&format!("{name}/model"));
-        let own: Vec<&str> =
-            files.iter().map(String::as_str).filter(|file| file.contains("safetensors")).collect();
-        match name {
-            "lora" => assert_eq!(own, ["adapter_model.safetensors"]),
-            _ => assert_eq!(own, ["adapter.safetensors", "model_head.safetensors"]),
-        }
-        let epochs = report["runs"][0]["history"].as_array().expect("epochs");
-        assert!(number(&epochs[0], "/train_loss") > 0.0);
+        check_files_of_adapter(&folder, name, report);
         let scored = folder.text(&format!("{name}/seed-1/dev_probabilities.tsv"));
         assert_eq!(probabilities(&folder, &format!("{name}/model")), scored, "{name}");
     }
-    folder.ok("bert report pfeiffer");
-    let page = folder.text("pfeiffer/report.html");
-    assert_self_contained(&page);
-    assert!(page.contains("trained parameters"));
-    // The same flags from the report give the same run.
-    folder.ok("finetune --config pfeiffer --output again");
-    assert_eq!(
-        folder.read("again/model/adapter.safetensors"),
-        folder.read("pfeiffer/model/adapter.safetensors")
-    );
+    check_page_and_repetition(&folder);
 }
 
 #[test]
@@ -213,24 +228,8 @@ fn with_two_adapters() -> Folder {
     folder
 }
 
-#[test]
-fn adapter_fusion_trains_an_attention() {
-    let folder = with_two_adapters();
-    let line = format!("{QUICK} --checkpoint run --fusion rte,wnli/model --seeds 1,2");
-    let report = folder.ok(&format!("{line} --output fused --json")).json();
-    // In each of two layers: query and key with biases, and value without; plus the head.
-    let trained = 2 * (3 * 16 * 16 + 2 * 16) + 2 * 16 + 2;
-    assert_eq!(report["parameters"]["trained"], json!(trained));
-    let fusion = &report["fusion"];
-    assert_eq!(fusion["adapters"], json!(["rte", "wnli"]));
-    let layers = fusion["shares"].as_array().expect("layers");
-    assert_eq!(layers.len(), 2);
-    for layer in layers {
-        let shares: Vec<f64> = layer.as_array().expect("shares").iter().filter_map(Value::as_f64).collect();
-        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{shares:?}");
-    }
-    // It has moved from the identity and contributes to the loss.
-    assert!(number(fusion, "/regularization") > 1e-6);
+/// Checks the files of a fusion, with copies of its adapters.
+fn check_files_of_fusion(folder: &Folder) {
     assert_eq!(
         folder.names("fused/model"),
         [
@@ -255,12 +254,10 @@ fn adapter_fusion_trains_an_attention() {
             );
         }
     }
-    let tensors = folder.tensors("fused/model/model_adapter_fusion.safetensors");
-    let place = "bert.encoder.layer.1.output.adapter_fusion_layer.rte,wnli";
-    let names: Vec<&String> =
-        tensors.keys().filter(|name| name.starts_with("bert.encoder.layer.1.")).collect();
-    let parts = ["key.bias", "key.weight", "query.bias", "query.weight", "value.weight"];
-    assert_eq!(names, parts.map(|part| format!("{place}.{part}")).iter().collect::<Vec<_>>());
+}
+
+/// Checks that the page shows a share for each layer and adapter.
+fn check_page_of_fusion(folder: &Folder) {
     folder.ok("bert report fused");
     let page = folder.text("fused/report.html");
     assert_self_contained(&page);
@@ -270,7 +267,34 @@ fn adapter_fusion_trains_an_attention() {
         2 * 2,
         "a shade for each layer and adapter"
     );
+}
 
+#[test]
+fn adapter_fusion_trains_an_attention() {
+    let folder = with_two_adapters();
+    let line = format!("{QUICK} --checkpoint run --fusion rte,wnli/model --seeds 1,2");
+    let report = folder.ok(&format!("{line} --output fused --json")).json();
+    // In each of two layers: query and key with biases, and value without; plus the head.
+    let trained = 2 * (3 * 16 * 16 + 2 * 16) + 2 * 16 + 2;
+    assert_eq!(report["parameters"]["trained"], json!(trained));
+    let fusion = &report["fusion"];
+    assert_eq!(fusion["adapters"], json!(["rte", "wnli"]));
+    let layers = fusion["shares"].as_array().expect("layers");
+    assert_eq!(layers.len(), 2);
+    for layer in layers {
+        let shares: Vec<f64> = layer.as_array().expect("shares").iter().filter_map(Value::as_f64).collect();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{shares:?}");
+    }
+    // It has moved from the identity and contributes to the loss.
+    assert!(number(fusion, "/regularization") > 1e-6);
+    check_files_of_fusion(&folder);
+    let tensors = folder.tensors("fused/model/model_adapter_fusion.safetensors");
+    let place = "bert.encoder.layer.1.output.adapter_fusion_layer.rte,wnli";
+    let names: Vec<&String> =
+        tensors.keys().filter(|name| name.starts_with("bert.encoder.layer.1.")).collect();
+    let parts = ["key.bias", "key.weight", "query.bias", "query.weight", "value.weight"];
+    assert_eq!(names, parts.map(|part| format!("{place}.{part}")).iter().collect::<Vec<_>>());
+    check_page_of_fusion(&folder);
     let predicted = predicted(&folder, "--model fused");
     assert!([1, 2].iter().any(|seed| close(&predicted, &scored(&folder, &format!("fused/seed-{seed}")))));
 

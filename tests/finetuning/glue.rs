@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Folder, entailment, number};
 
@@ -17,6 +17,61 @@ fn sentences(first: usize, rows: usize, labelled: bool) -> String {
     };
     let header = if labelled { "sentence\tlabel\n" } else { "index\tsentence\n" };
     header.to_string() + &(first..first + rows).map(row).collect::<String>()
+}
+
+/// Checks that the archive contains the output of `finetune --predict`.
+fn check_archive(folder: &Folder, flags: &str) {
+    let archive = std::fs::File::open(folder.at("all/submission.zip")).expect("an archive");
+    let mut archive = zip::ZipArchive::new(archive).expect("an archive");
+    assert_eq!(archive.file_names().collect::<Vec<_>>(), ["RTE.tsv"]);
+    let mut text = String::new();
+    archive.by_name("RTE.tsv").expect("a file").read_to_string(&mut text).expect("text");
+    folder.ok(&format!(
+        "finetune --task rte --data glue --checkpoint run --seeds 1,2 --learning-rate 3e-4 {flags} \
+         --predict glue/RTE/test.tsv --output alone"
+    ));
+    assert_eq!(text, folder.text("alone/predictions.tsv"));
+}
+
+/// Checks that results are not reused with other flags, seeds, weights or data.
+fn check_other_runs_are_rejected(folder: &Folder, line: &str, flags: &str) {
+    let refused = |line: String, message: &str| {
+        folder.refused(&line, 4, message);
+    };
+    refused(
+        format!("{line} --resume -- {flags} --weight-decay 0.1"),
+        "config.weight_decay was 0.01, now 0.1",
+    );
+    refused(format!("{line} --resume -- {flags}").replace("1,2", "1,3"), "seeds was [1,2], now [1,3]");
+    let other = line.replace("--checkpoint run", "--checkpoint run/checkpoints/step-00000002");
+    refused(format!("{other} --resume -- {flags}"), "start.model.safetensors was");
+    folder.write("glue/RTE/train.tsv", entailment(1, 40));
+    refused(format!("{line} --resume -- {flags}"), "train was");
+}
+
+/// Checks the rows of the table against the reports of the tasks.
+fn check_rows(folder: &Folder, results: &Value, shown: &str) {
+    for (at, name) in ["rte", "sst-2"].into_iter().enumerate() {
+        let report = &folder.json(&format!("all/{name}/report.json"))[0];
+        // One epoch as requested, and the learning rate of small models.
+        assert_eq!(report["resolved"]["num_train_epochs"], json!(1.0));
+        assert_eq!(report["resolved"]["learning_rate"], json!(3e-4));
+        let mean = 100.0 * number(report, "/dev/metrics/0/mean");
+        assert!((mean / 100.0 - number(&results["rows"][at], "/dev/metrics/0/mean")).abs() < 1e-12);
+        let row = shown.lines().find(|line| line.starts_with(name)).expect("a row");
+        assert!(row.contains(&format!("{mean:.1}")), "{row}");
+    }
+}
+
+/// Checks that an existing output is refused, or resumed: only the missing task is run.
+fn check_resume(folder: &Folder, line: &str, flags: &str) {
+    let again = folder.run(&format!("{line} -- {flags}"));
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    let before = folder.snapshot("all");
+    std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
+    let ended = folder.ok(&format!("{line} --resume -- {flags}"));
+    assert!(ended.stderr.contains("note: rte is already complete"), "{}", ended.stderr);
+    assert_eq!(folder.snapshot("all"), before);
 }
 
 #[test]
@@ -49,55 +104,15 @@ fn glue_writes_one_table_and_one_archive() {
     let results = &folder.json("all/glue.json")[0];
     assert_eq!(results["submission"]["files"], json!(["RTE.tsv"]));
     assert!(results["submission"]["missing"].as_array().expect("names").contains(&json!("SST-2.tsv")));
-    for (at, name) in ["rte", "sst-2"].into_iter().enumerate() {
-        let report = &folder.json(&format!("all/{name}/report.json"))[0];
-        // One epoch as requested, and the learning rate of small models.
-        assert_eq!(report["resolved"]["num_train_epochs"], json!(1.0));
-        assert_eq!(report["resolved"]["learning_rate"], json!(3e-4));
-        let mean = 100.0 * number(report, "/dev/metrics/0/mean");
-        assert!((mean / 100.0 - number(&results["rows"][at], "/dev/metrics/0/mean")).abs() < 1e-12);
-        let row = shown.lines().find(|line| line.starts_with(name)).expect("a row");
-        assert!(row.contains(&format!("{mean:.1}")), "{row}");
-    }
+    check_rows(&folder, results, &shown);
     let mean = |at: usize| number(results, &format!("/rows/{at}/dev/metrics/0/mean"));
     assert!((number(results, "/average") - (mean(0) + mean(1)) / 2.0).abs() < 1e-12);
 
-    // The archive contains the output of `finetune --predict`.
-    let archive = std::fs::File::open(folder.at("all/submission.zip")).expect("an archive");
-    let mut archive = zip::ZipArchive::new(archive).expect("an archive");
-    assert_eq!(archive.file_names().collect::<Vec<_>>(), ["RTE.tsv"]);
-    let mut text = String::new();
-    archive.by_name("RTE.tsv").expect("a file").read_to_string(&mut text).expect("text");
     let flags = flags.trim_start_matches("-- ");
-    folder.ok(&format!(
-        "finetune --task rte --data glue --checkpoint run --seeds 1,2 --learning-rate 3e-4 {flags} \
-         --predict glue/RTE/test.tsv --output alone"
-    ));
-    assert_eq!(text, folder.text("alone/predictions.tsv"));
-
-    // An existing output is refused, or resumed: only the missing task is run.
-    let again = folder.run(&format!("{line} -- {flags}"));
-    assert_eq!(again.code, Some(1), "{}", again.stderr);
-    let before = folder.snapshot("all");
-    std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
-    let ended = folder.ok(&format!("{line} --resume -- {flags}"));
-    assert!(ended.stderr.contains("note: rte is already complete"), "{}", ended.stderr);
-    assert_eq!(folder.snapshot("all"), before);
     assert!(results["checkpoint"].as_str().is_some_and(|path| path.starts_with("run/")), "{results}");
-
-    // Results are not reused with other flags, seeds, weights or data.
-    let refused = |line: String, message: &str| {
-        folder.refused(&line, 4, message);
-    };
-    refused(
-        format!("{line} --resume -- {flags} --weight-decay 0.1"),
-        "config.weight_decay was 0.01, now 0.1",
-    );
-    refused(format!("{line} --resume -- {flags}").replace("1,2", "1,3"), "seeds was [1,2], now [1,3]");
-    let other = line.replace("--checkpoint run", "--checkpoint run/checkpoints/step-00000002");
-    refused(format!("{other} --resume -- {flags}"), "start.model.safetensors was");
-    folder.write("glue/RTE/train.tsv", entailment(1, 40));
-    refused(format!("{line} --resume -- {flags}"), "train was");
+    check_archive(&folder, flags);
+    check_resume(&folder, &line, flags);
+    check_other_runs_are_rejected(&folder, &line, flags);
 }
 
 #[test]

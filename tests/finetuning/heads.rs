@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, number};
-use crate::finetuning::tasks::with_entailment;
 
-const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
+pub(crate) const QUICK: &str = "finetune --checkpoint run --max-seq-length 48 --num-train-epochs 3 --train-batch-size 8 \
                      --learning-rate 3e-3";
 
-const NAMES: [&str; 6] = ["the river", "a glacier", "the delta", "a volcano", "the desert", "a reef"];
+pub(crate) const NAMES: [&str; 6] =
+    ["the river", "a glacier", "the delta", "a volcano", "the desert", "a reef"];
 const PLACES: [&str; 5] = ["the north", "warm water", "a narrow valley", "the old forest", "dry air"];
 
 /// Returns a set in SQuAD format: in every text three things have a location. With `version_2`, every third question
@@ -65,15 +65,9 @@ fn with_questions(version_2: bool) -> (Folder, Value) {
     (folder, dev)
 }
 
-#[test]
-fn squad_answers_are_spans_of_the_context() {
-    let (folder, dev) = with_questions(false);
-    let flags = "--task squad --data squad --doc-stride 16 --max-query-length 12 --max-answer-length 6 --n-best-size 5";
-    let ended = folder
-        .ok(&format!("{QUICK} {flags} --seeds 1,2 --predict squad/dev-v1.1.json --output tuned --json"));
-    let report = ended.json();
-    assert_eq!((&report["train_examples"], &report["dev"]["examples"]), (&json!(60), &json!(15)));
-    let dev = by_id(&dev);
+/// Checks each run's predictions on dev, their n-best lists and their scores.
+fn check_answers_of_each_seed(folder: &Folder, report: &Value, dev: &Value) {
+    let dev = by_id(dev);
     for (seed, run) in [1, 2].iter().zip(report["runs"].as_array().expect("runs")) {
         let answers = &folder.json(&format!("tuned/seed-{seed}/dev_predictions.json"))[0];
         let best = &folder.json(&format!("tuned/seed-{seed}/dev_nbest_predictions.json"))[0];
@@ -98,19 +92,10 @@ fn squad_answers_are_spans_of_the_context() {
         let history = run["history"].as_array().expect("epochs");
         assert!(number(&history[2], "/train_loss") < number(&history[0], "/train_loss"), "it learns");
     }
-    // The best run answers the --predict file, which is dev here.
-    let f1 = |run: usize| number(&report, &format!("/runs/{run}/dev/f1"));
-    let best = if f1(1) > f1(0) { 2 } else { 1 };
-    assert_eq!(
-        folder.text("tuned/predictions.json"),
-        folder.text(&format!("tuned/seed-{best}/dev_predictions.json"))
-    );
-    let interval = &report["dev"]["interval"];
-    let mean = number(&report, "/dev/metrics/0/mean");
-    assert!(number(interval, "/low") <= mean && mean <= number(interval, "/high"));
-    let config = &folder.json("tuned/model/config.json")[0];
-    assert_eq!(config["architectures"], json!(["BertForQuestionAnswering"]));
-    // New questions together with the dev questions: the dev answers do not change.
+}
+
+/// Checks that new questions together with the dev questions get the answers of dev.
+fn check_predictions_equal_dev(folder: &Folder) {
     let mut asked = String::new();
     for paragraph in questions(20, 5, false)["data"][0]["paragraphs"].as_array().expect("paragraphs") {
         for question in paragraph["qas"].as_array().expect("questions") {
@@ -129,12 +114,40 @@ fn squad_answers_are_spans_of_the_context() {
         assert_eq!(row["answer"], answers[&id], "{id}");
         assert!(number(row, "/probability") > 0.0);
     }
-    // The output layer is also new when the checkpoint already is a question-answering model.
+}
+
+/// Checks that the output layer is also new when the checkpoint already is a question-answering model.
+fn check_new_output_layer(folder: &Folder, flags: &str) {
     let still = QUICK.replace("3e-3", "1e-12").replace("--checkpoint run", "--checkpoint tuned");
     folder.ok(&format!("{still} {flags} --output still"));
     let outputs =
         |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"))["qa_outputs.weight"].clone();
     assert_ne!(outputs("tuned"), outputs("still"));
+}
+
+#[test]
+fn squad_answers_are_spans_of_the_context() {
+    let (folder, dev) = with_questions(false);
+    let flags = "--task squad --data squad --doc-stride 16 --max-query-length 12 --max-answer-length 6 --n-best-size 5";
+    let ended = folder
+        .ok(&format!("{QUICK} {flags} --seeds 1,2 --predict squad/dev-v1.1.json --output tuned --json"));
+    let report = ended.json();
+    assert_eq!((&report["train_examples"], &report["dev"]["examples"]), (&json!(60), &json!(15)));
+    check_answers_of_each_seed(&folder, &report, &dev);
+    // The best run answers the --predict file, which is dev here.
+    let f1 = |run: usize| number(&report, &format!("/runs/{run}/dev/f1"));
+    let best = if f1(1) > f1(0) { 2 } else { 1 };
+    assert_eq!(
+        folder.text("tuned/predictions.json"),
+        folder.text(&format!("tuned/seed-{best}/dev_predictions.json"))
+    );
+    let interval = &report["dev"]["interval"];
+    let mean = number(&report, "/dev/metrics/0/mean");
+    assert!(number(interval, "/low") <= mean && mean <= number(interval, "/high"));
+    let config = &folder.json("tuned/model/config.json")[0];
+    assert_eq!(config["architectures"], json!(["BertForQuestionAnswering"]));
+    check_predictions_equal_dev(&folder);
+    check_new_output_layer(&folder, flags);
     folder.write("alone.txt", "Where does the river lie?\n");
     folder.refused(
         "bert predict --model tuned --input alone.txt",
@@ -369,129 +382,4 @@ fn invalid_tag_files_are_rejected() {
         folder.write("ner/valid.txt", text);
         folder.refused(&format!("{line} --output other"), 3, message);
     }
-}
-
-/// Returns beginnings whose correct ending repeats a word.
-fn endings(first: usize, rows: usize) -> String {
-    let mut text = String::from(",video-id,sent1,sent2,ending0,ending1,ending2,ending3,label\n");
-    for at in first..first + rows {
-        let (thing, right) = (NAMES[at % 6], at % 4);
-        let ending = |choice: usize| match choice == right {
-            true => format!("\"shows {thing}, again.\""),
-            false => format!("shows {}.", NAMES[(at + choice + 1) % 6]),
-        };
-        let all: Vec<String> = (0..4).map(ending).collect();
-        let _ = writeln!(text, "{at},v,A picture of {thing}.,The next one,{},{right}", all.join(","));
-    }
-    text
-}
-
-#[test]
-fn swag_chooses_one_of_four_endings() {
-    let folder = Folder::with_run();
-    folder.write("swag/train.csv", endings(0, 48));
-    folder.write("swag/val.csv", endings(48, 16));
-    let line = format!("{QUICK} --task swag --data swag");
-    let report =
-        folder.ok(&format!("{line} --seeds 1,2 --output tuned --json --predict swag/val.csv")).json();
-    assert_eq!(report["dev"]["examples"], json!(16));
-    assert_eq!(number(&report, "/dev/majority_baseline/accuracy"), 0.25);
-    let text = folder.text("tuned/seed-1/dev_probabilities.tsv");
-    let predicted = folder.text("tuned/seed-1/dev_predictions.tsv");
-    let mut right = 0;
-    for (at, (row, answer)) in text.lines().zip(predicted.lines().skip(1)).enumerate() {
-        let p: Vec<f64> = row.split('\t').map(|p| p.parse().expect("a number")).collect();
-        assert!(p.len() == 4 && (p.iter().sum::<f64>() - 1.0).abs() < 1e-5);
-        let best = (1..4).fold(0, |best, i| if p[i] > p[best] { i } else { best });
-        assert_eq!(answer, format!("{at}\t{best}"));
-        right += usize::from(best == (48 + at) % 4);
-    }
-    assert_eq!(number(&report, "/runs/0/dev/accuracy"), right as f64 / 16.0);
-    let config = &folder.json("tuned/model/config.json")[0];
-    assert_eq!(config["architectures"], json!(["BertForMultipleChoice"]));
-    let shape = &folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0;
-    assert_eq!(*shape, [1, 16]);
-    folder.ok("bert scores tuned tuned --paired");
-    folder.refused("bert predict --model tuned --input swag/val.csv", 4, "finetune --predict");
-    // The outputs of a frozen encoder are computed once; only the head is trained.
-    let frozen = folder
-        .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")
-            .replace("--learning-rate 3e-3 ", ""))
-        .json();
-    assert_eq!(frozen["parameters"]["trained"], json!(17));
-    let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
-    let (before, after) = (weights("run/checkpoints/step-00000006"), weights("frozen/model"));
-    assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
-
-    let test = folder.run(&format!("{line} --test-file swag/val.csv --output other"));
-    assert_eq!(test.code, Some(2), "{}", test.stderr);
-    folder.write("swag/val.csv", endings(0, 2).replace(",1\n", ",7\n"));
-    folder.refused(&format!("{line} --output other"), 3, "val.csv:3: \"label\" is not a number from 0 to 3");
-}
-
-#[test]
-fn feature_heads_train_on_a_frozen_encoder() {
-    let folder = with_entailment();
-    let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 3 \
-                --train-batch-size 8 --freeze-encoder --learning-rate 1e-2";
-    let dense = |input: usize, output: usize| input * output + output;
-    // A gate has one dense layer for the input and one for the state.
-    let gates = |count: usize| count * 2 * dense(16, 16);
-    let before = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
-    for (head, parameters) in [
-        ("linear", dense(16, 2)),
-        ("mean", dense(16, 2)),
-        ("mlp", dense(16, 16) + dense(16, 2)),
-        ("gru", gates(3) + dense(16, 2)),
-        ("bilstm", 2 * gates(4) + dense(32, 2)),
-    ] {
-        let report = folder.ok(&format!("{line} --head {head} --output {head} --json")).json();
-        assert_eq!(report["parameters"]["trained"], json!(parameters), "{head}");
-        let losses: Vec<f64> =
-            (0..3).map(|at| number(&report, &format!("/runs/0/history/{at}/train_loss"))).collect();
-        assert!(losses[2] < losses[0], "{head}: {losses:?}");
-        let after = folder.tensors(&format!("{head}/model/model.safetensors"));
-        assert!(
-            after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor),
-            "{head}"
-        );
-        let config = &folder.json(&format!("{head}/model/config.json"))[0];
-        let expected = if head == "linear" { Value::Null } else { json!(head) };
-        assert_eq!(config["classifier_head"], expected);
-        // The output folder is a regular model: on new texts it gives the same results as on dev.
-        let dev = folder.text("glue/RTE/dev.tsv");
-        let pairs =
-            dev.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>()[1..3].join("\t") + "\n");
-        folder.write("dev_pairs.tsv", pairs.collect::<String>());
-        let answers = folder.ok(&format!("bert predict --model {head} --input dev_pairs.tsv")).stdout;
-        let scored = folder.text(&format!("{head}/seed-1/dev_probabilities.tsv"));
-        for (answer, row) in answers.lines().zip(scored.lines()) {
-            let answer: Value = serde_json::from_str(answer).expect("JSON");
-            let p: f64 = row.split('\t').next().expect("a column").parse().expect("a number");
-            assert!((number(&answer, "/probabilities/entailment") - p).abs() < 1e-5, "{head}");
-        }
-    }
-    // The next fine-tuning initializes its own head of the same kind; at this rate it does not move.
-    let still = line.replace("--learning-rate 1e-2", "--learning-rate 1e-12").replace("epochs 3", "epochs 1");
-    let again = still.replace("--checkpoint run", "--checkpoint mlp");
-    let ended = folder.ok(&format!("{again} --head mlp --output mlp-again"));
-    assert!(
-        ended.stderr.contains("the head of the checkpoint is from an earlier fine-tuning"),
-        "{}",
-        ended.stderr
-    );
-    let weights = |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"));
-    for name in ["head.dense.weight", "classifier.weight"] {
-        assert_ne!(weights("mlp")[name], weights("mlp-again")[name], "{name}");
-    }
-    folder.ok("finetune --task rte --data glue --checkpoint gru --max-seq-length 48 --num-train-epochs 1 --output on");
-    assert_eq!(
-        folder.json("on/model/config.json")[0]["architectures"],
-        json!(["BertForSequenceClassification"])
-    );
-    let thawed = folder.run(&format!("{} --head gru --output other", line.replace("--freeze-encoder ", "")));
-    assert_eq!(thawed.code, Some(2), "{}", thawed.stderr);
-    let tags = folder.run(&format!("{} --head mlp --output other", line.replace("rte", "conll")));
-    assert_eq!(tags.code, Some(2), "{}", tags.stderr);
-    assert!(tags.stderr.contains("--head: works with tasks that classify or score a text or a pair"));
 }

@@ -1,8 +1,9 @@
 //! Fine-tunings of every kind, their resume, and what their reports say.
 
 mod adapters; // parameter-efficient fine-tuning: adapters and LoRA
+mod choices; // multiple choice, and heads on a frozen encoder
 mod glue; // all tasks of GLUE in one command
-mod heads; // fine-tuning with other heads: answers, tags, choices
+pub(crate) mod heads; // fine-tuning with other heads: answers and tags
 mod multitask; // one encoder on several tasks
 mod resume; // stopped and killed fine-tunings: continued bit for bit
 mod tables; // fine-tuning on user tables, in every format

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Ended, Folder, ended, number};
 use crate::finetuning::tasks::with_entailment;
@@ -19,6 +19,21 @@ fn with_two_tasks() -> Folder {
     folder.write("glue/SST-2/train.tsv", rows(20));
     folder.write("glue/SST-2/dev.tsv", rows(10));
     folder
+}
+
+/// Checks that a repetition gives the same bits, and another sampling other draws.
+fn check_repetition_and_sampling(folder: &Folder, line: &str, flags: &str, report: &Value) {
+    folder.ok(&format!("{line} --output again {flags}"));
+    assert_eq!(
+        folder.read("again/rte/model/model.safetensors"),
+        folder.read("both/rte/model/model.safetensors")
+    );
+    let shown =
+        folder.ok(&format!("{line} --sampling temperature --temperature 1e9 --output equal {flags}")).stdout;
+    assert!(shown.starts_with("epoch  task      steps  train loss  on dev"), "{shown}");
+    let equal = &folder.json("equal/multitask.json")[0];
+    assert_eq!((&equal["sampling"], &equal["temperature"]), (&json!("temperature"), &json!(1e9)));
+    assert_ne!(equal["epochs"], report["epochs"]);
 }
 
 #[test]
@@ -57,18 +72,7 @@ fn one_encoder_learns_two_tasks() {
         folder.ok("bert predict --model both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;
     assert_eq!(predicted.lines().count(), 11);
 
-    // A repetition gives the same bits; another sampling gives different draws.
-    folder.ok(&format!("{line} --output again {flags}"));
-    assert_eq!(
-        folder.read("again/rte/model/model.safetensors"),
-        folder.read("both/rte/model/model.safetensors")
-    );
-    let shown =
-        folder.ok(&format!("{line} --sampling temperature --temperature 1e9 --output equal {flags}")).stdout;
-    assert!(shown.starts_with("epoch  task      steps  train loss  on dev"), "{shown}");
-    let equal = &folder.json("equal/multitask.json")[0];
-    assert_eq!((&equal["sampling"], &equal["temperature"]), (&json!("temperature"), &json!(1e9)));
-    assert_ne!(equal["epochs"], report["epochs"]);
+    check_repetition_and_sampling(&folder, line, flags, &report);
 }
 
 #[test]

@@ -8,19 +8,8 @@ use std::time::{Duration, Instant};
 use crate::common::{Folder, ended, entailment};
 use crate::pretraining::resume::{send, until_in_time};
 
-/// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
-#[test]
-fn stopped_finetuning_resumes_bit_exactly() {
-    let folder = Folder::with_run();
-    folder.write("glue/train.tsv", entailment(0, 40));
-    folder.write("glue/dev.tsv", entailment(40, 20));
-    let flags = "--max-seq-length 48 --num-train-epochs 12 --train-batch-size 8 --learning-rate 1e-3,3e-3 --seeds 1,2";
-    let line = format!("finetune --task rte --data glue --checkpoint run {flags} --output");
-    folder.ok(&format!("{line} whole"));
-    let mut whole = folder.snapshot("whole");
-    let report = folder.json("whole/report.json").remove(0);
-    whole.remove("report.json");
-    // Stop it repeatedly until it is done. If it took no step, stop it later the next time.
+/// Stops a fine-tuning repeatedly until it is done. If it took no step, it is stopped later the next time.
+fn stop_until_finished(folder: &Folder, line: &str) {
     let mut patience = Duration::from_millis(100);
     let (mut stops, mut went_on, mut finished_before) = (0, 0, 0);
     for _ in 0..400 {
@@ -49,6 +38,21 @@ fn stopped_finetuning_resumes_bit_exactly() {
         }
     }
     assert!(stops > 0 && went_on > 0 && finished_before > 0, "{stops} {went_on} {finished_before}");
+}
+
+/// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
+#[test]
+fn stopped_finetuning_resumes_bit_exactly() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 40));
+    folder.write("glue/dev.tsv", entailment(40, 20));
+    let flags = "--max-seq-length 48 --num-train-epochs 12 --train-batch-size 8 --learning-rate 1e-3,3e-3 --seeds 1,2";
+    let line = format!("finetune --task rte --data glue --checkpoint run {flags} --output");
+    folder.ok(&format!("{line} whole"));
+    let mut whole = folder.snapshot("whole");
+    let report = folder.json("whole/report.json").remove(0);
+    whole.remove("report.json");
+    stop_until_finished(&folder, &line);
     let mut cut = folder.snapshot("cut");
     cut.remove("report.json");
     let names =
@@ -61,18 +65,8 @@ fn stopped_finetuning_resumes_bit_exactly() {
     }
 }
 
-#[test]
-fn resume_rejects_another_finetuning() {
-    let folder = Folder::with_run();
-    folder.write("glue/train.tsv", entailment(0, 40));
-    folder.write("glue/dev.tsv", entailment(40, 20));
-    let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --train-batch-size 8 --output out";
-    let nothing = folder.run(&format!("{line} --resume"));
-    assert!(
-        nothing.code == Some(1) && nothing.stderr.contains("no run to resume here"),
-        "{}",
-        nothing.stderr
-    );
+/// Starts a long fine-tuning and stops it after its first steps.
+fn stop_in_the_first_epochs(folder: &Folder, line: &str) {
     until_in_time(|_| {
         let long = format!("{line} --num-train-epochs 400");
         let mut child = folder.start(&long);
@@ -94,6 +88,21 @@ fn resume_rejects_another_finetuning() {
         );
         Some(())
     });
+}
+
+#[test]
+fn resume_rejects_another_finetuning() {
+    let folder = Folder::with_run();
+    folder.write("glue/train.tsv", entailment(0, 40));
+    folder.write("glue/dev.tsv", entailment(40, 20));
+    let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --train-batch-size 8 --output out";
+    let nothing = folder.run(&format!("{line} --resume"));
+    assert!(
+        nothing.code == Some(1) && nothing.stderr.contains("no run to resume here"),
+        "{}",
+        nothing.stderr
+    );
+    stop_in_the_first_epochs(&folder, line);
     let run = |flags: &str| folder.run(&format!("{line} --num-train-epochs 400 {flags}"));
     let other = run("--resume --learning-rate 1e-3");
     assert_eq!(other.code, Some(4), "{}", other.stderr);

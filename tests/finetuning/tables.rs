@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
-use crate::common::{Folder, entailment, number};
+use crate::common::{Folder, Refusal, entailment, number, refusals};
 
 const QUICK: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
 
@@ -55,6 +55,43 @@ fn figures(report: &Value) -> [Value; 3] {
     [report["runs"].clone(), report["dev"]["metrics"].clone(), report["train_examples"].clone()]
 }
 
+/// Checks the metrics and the predictions in the output folder `a`.
+fn check_report_of_table(folder: &Folder, report: &Value) {
+    let metrics = report["dev"]["metrics"].as_array().expect("metrics");
+    assert_eq!(
+        metrics.iter().map(|m| &m["metric"]).collect::<Vec<_>>(),
+        [&json!("accuracy"), &json!("macro_f1")]
+    );
+    let cell = |label: usize, predicted: usize| {
+        number(&report["runs"][0], &format!("/confusion/{label}/{predicted}"))
+    };
+    let f1 = |class: usize| {
+        let errors = cell(class, 1 - class) + cell(1 - class, class);
+        2.0 * cell(class, class) / (2.0 * cell(class, class) + errors)
+    };
+    let macro_f1 = number(report, "/runs/0/dev/macro_f1");
+    assert!(((f1(0) + f1(1)) / 2.0 - macro_f1).abs() < 1e-12);
+    assert_eq!(folder.json("a/model/config.json")[0]["id2label"]["1"], json!("not_entailment"));
+    let predictions = folder.text("a/predictions.tsv");
+    assert!(predictions.starts_with("index\tprediction\n0\t") && predictions.lines().count() == 3);
+    assert_eq!(folder.text("a/seed-1/dev_predictions.tsv").lines().count(), 11);
+}
+
+/// Checks that a report is enough for pages, summaries and a repetition.
+fn check_uses_of_a_report(folder: &Folder, line: &str) {
+    folder.ok("bert report a");
+    assert!(folder.text("a/report.html").contains("predicted not_entailment"));
+    let ended = folder.ok(&format!("finetune --config a {QUICK} --seeds 2 --output d --quiet"));
+    assert!(ended.stdout.contains("table: 10 examples"), "{}", ended.stdout);
+    let together = folder.ok("bert scores a d --json").json();
+    assert_eq!(together["groups"][0]["dev"]["runs"].as_array().map(Vec::len), Some(2));
+    let order =
+        folder.ok(&format!("{line} --data csv --labels not_entailment,entailment --output e --json")).json();
+    assert_eq!(order["dev"]["task"]["labels"], json!(["not_entailment", "entailment"]));
+    let differ = folder.run("bert scores a e");
+    assert_eq!(differ.code, Some(2), "other class numbers are another task: {}", differ.stderr);
+}
+
 #[test]
 fn all_table_formats_give_one_result() {
     let folder = Folder::with_run();
@@ -68,25 +105,7 @@ fn all_table_formats_give_one_result() {
     assert_eq!((&report["train_examples"], &report["test"]["examples"]), (&json!(24), &json!(5)));
     assert_eq!(report["dev"]["task"]["labels"], json!(["entailment", "not_entailment"]));
     assert_eq!(report["config"]["task"], json!("table"));
-    let metrics = report["dev"]["metrics"].as_array().expect("metrics");
-    assert_eq!(
-        metrics.iter().map(|m| &m["metric"]).collect::<Vec<_>>(),
-        [&json!("accuracy"), &json!("macro_f1")]
-    );
-    let cell = |label: usize, predicted: usize| {
-        number(&report["runs"][0], &format!("/confusion/{label}/{predicted}"))
-    };
-    let f1 = |class: usize| {
-        let errors = cell(class, 1 - class) + cell(1 - class, class);
-        2.0 * cell(class, class) / (2.0 * cell(class, class) + errors)
-    };
-    let macro_f1 = number(&report, "/runs/0/dev/macro_f1");
-    assert!(((f1(0) + f1(1)) / 2.0 - macro_f1).abs() < 1e-12);
-    assert_eq!(folder.json("a/model/config.json")[0]["id2label"]["1"], json!("not_entailment"));
-    let predictions = folder.text("a/predictions.tsv");
-    assert!(predictions.starts_with("index\tprediction\n0\t") && predictions.lines().count() == 3);
-    assert_eq!(folder.text("a/seed-1/dev_predictions.tsv").lines().count(), 11);
-
+    check_report_of_table(&folder, &report);
     // The other formats, and files given by name.
     folder.write("tsv/train.tsv", tsv(&train));
     folder.write("tsv/dev.tsv", tsv(&dev));
@@ -105,18 +124,7 @@ fn all_table_formats_give_one_result() {
     assert_eq!(figures(&again), figures(&report));
     assert_eq!(folder.read("c/model/model.safetensors"), folder.read("a/model/model.safetensors"));
 
-    // The contents of a report are enough for pages, summaries and a repetition.
-    folder.ok("bert report a");
-    assert!(folder.text("a/report.html").contains("predicted not_entailment"));
-    let ended = folder.ok(&format!("finetune --config a {QUICK} --seeds 2 --output d --quiet"));
-    assert!(ended.stdout.contains("table: 10 examples"), "{}", ended.stdout);
-    let together = folder.ok("bert scores a d --json").json();
-    assert_eq!(together["groups"][0]["dev"]["runs"].as_array().map(Vec::len), Some(2));
-    let order =
-        folder.ok(&format!("{line} --data csv --labels not_entailment,entailment --output e --json")).json();
-    assert_eq!(order["dev"]["task"]["labels"], json!(["not_entailment", "entailment"]));
-    let differ = folder.run("bert scores a e");
-    assert_eq!(differ.code, Some(2), "other class numbers are another task: {}", differ.stderr);
+    check_uses_of_a_report(&folder, &line);
 }
 
 #[test]
@@ -279,101 +287,43 @@ fn with_invalid_tables() -> Folder {
 #[test]
 fn invalid_table_flags_are_rejected() {
     let folder = with_invalid_tables();
-    for (flags, code, message) in [
-        (
-            "--task table --data dev",
-            2,
-            "--columns: is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL",
-        ),
-        (
-            "--task table --data dev --columns text",
-            2,
-            "--columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different",
-        ),
-        ("--task rte --data dev --columns text,label", 2, "--columns: works with --task table"),
-        ("--task rte --data dev --regression", 2, "--regression: works with --task table"),
-        ("--task table --columns text,label", 2, "--data <DIR>"),
-        (
-            "--task table --columns text,label --train-file dev/train.csv",
-            2,
-            "--dev-file: is required without --data",
-        ),
-        (
-            "--task table --columns text,label --data dev --labels yes,no --regression",
-            2,
-            "cannot be used with",
-        ),
-        ("--task table --columns text,label --data dev --labels yes", 2, "--labels: must be two or more"),
-        (
-            "--task table --columns text,label --data two",
-            2,
-            "two: several train files (train.csv, train.tsv); choose one with --train-file",
-        ),
-        (
-            "--task table --columns text,label --data dev --train-file file.xlsx",
-            2,
-            "file.xlsx: the name of a table must end in .csv",
-        ),
-    ] {
-        folder.refused(&format!("finetune {QUICK} --output out {flags}"), code, message);
-        assert!(!folder.at("out").exists(), "{flags}");
+    let table = "
+        2 | --task table --data dev | --columns: is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL
+        2 | --task table --data dev --columns text | --columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different
+        2 | --task rte --data dev --columns text,label | --columns: works with --task table
+        2 | --task rte --data dev --regression | --regression: works with --task table
+        2 | --task table --columns text,label | --data <DIR>
+        2 | --task table --columns text,label --train-file dev/train.csv | --dev-file: is required without --data
+        2 | --task table --columns text,label --data dev --labels yes,no --regression | cannot be used with
+        2 | --task table --columns text,label --data dev --labels yes | --labels: must be two or more
+        2 | --task table --columns text,label --data two | two: several train files (train.csv, train.tsv); choose one with --train-file
+        2 | --task table --columns text,label --data dev --train-file file.xlsx | file.xlsx: the name of a table must end in .csv
+        ";
+    for Refusal { code, line, message } in refusals(&format!("finetune {QUICK} --output out"), table) {
+        folder.refused(&line, code, message);
+        assert!(!folder.at("out").exists(), "{line}");
     }
 }
 
 #[test]
 fn invalid_tables_are_rejected() {
     let folder = with_invalid_tables();
-    for (flags, code, message) in [
-        (
-            "--task table --columns text,label --data dev",
-            3,
-            "dev.csv:3: unknown label \"perhaps\"; the labels of task table are no, yes",
-        ),
-        (
-            "--task table --columns text,label --data dev --labels yes,maybe",
-            3,
-            "train.csv:3: unknown label \"no\"; the labels of task table are yes, maybe",
-        ),
-        (
-            "--task table --columns text,label --data header",
-            3,
-            "train.csv:1: no column \"text\" in the header (columns here: texts, label)",
-        ),
-        (
-            "--task table --columns text,label --data fields",
-            3,
-            "train.csv:3: 3 comma-separated columns, expected 2 as in the first row",
-        ),
-        (
-            "--task table --columns text,label --data one",
-            3,
-            "train.csv: 1 different labels in column \"label\"",
-        ),
-        (
-            "--task table --columns text,label --data quote",
-            3,
-            "train.csv:2: the quote that begins a field here is never closed",
-        ),
-        ("--task table --columns text,label --data list", 3, "column \"label\" is list"),
-        (
-            "--task table --columns text,label --data damaged",
-            3,
-            "damaged/train.parquet: cannot be read as Parquet",
-        ),
-        (
-            "--task table --columns text,label --data dev --regression",
-            3,
-            "train.csv:2: \"label\" is not a number, expected a score",
-        ),
-        (
-            "--task table --columns text,label --data run",
-            1,
-            "run: no train file of task table here (looked for train.csv, train.tsv, train.jsonl, train.parquet)",
-        ),
-        ("--task table --columns text,label --data dev --train-file none.csv", 1, "none.csv: cannot read"),
-        ("--task table --columns text,label --data dev --test-file none.csv", 1, "none.csv: cannot read"),
-    ] {
-        folder.refused(&format!("finetune {QUICK} --output out {flags}"), code, message);
-        assert!(!folder.at("out").exists(), "{flags}");
+    let table = r#"
+        3 | --task table --columns text,label --data dev | dev.csv:3: unknown label "perhaps"; the labels of task table are no, yes
+        3 | --task table --columns text,label --data dev --labels yes,maybe | train.csv:3: unknown label "no"; the labels of task table are yes, maybe
+        3 | --task table --columns text,label --data header | train.csv:1: no column "text" in the header (columns here: texts, label)
+        3 | --task table --columns text,label --data fields | train.csv:3: 3 comma-separated columns, expected 2 as in the first row
+        3 | --task table --columns text,label --data one | train.csv: 1 different labels in column "label"
+        3 | --task table --columns text,label --data quote | train.csv:2: the quote that begins a field here is never closed
+        3 | --task table --columns text,label --data list | column "label" is list
+        3 | --task table --columns text,label --data damaged | damaged/train.parquet: cannot be read as Parquet
+        3 | --task table --columns text,label --data dev --regression | train.csv:2: "label" is not a number, expected a score
+        1 | --task table --columns text,label --data run | run: no train file of task table here (looked for train.csv, train.tsv, train.jsonl, train.parquet)
+        1 | --task table --columns text,label --data dev --train-file none.csv | none.csv: cannot read
+        1 | --task table --columns text,label --data dev --test-file none.csv | none.csv: cannot read
+        "#;
+    for Refusal { code, line, message } in refusals(&format!("finetune {QUICK} --output out"), table) {
+        folder.refused(&line, code, message);
+        assert!(!folder.at("out").exists(), "{line}");
     }
 }

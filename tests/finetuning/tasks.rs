@@ -1,6 +1,8 @@
 //! Fine-tuning on small sets in the official formats: the figures of the report, the predictions, the fine-tuned model,
 //! and which weights a run may change.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, entailment, number};
@@ -323,6 +325,29 @@ fn minbert_files_with_five_classes() {
     assert_eq!(folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0, [5, 16]);
 }
 
+/// Checks the learning rate of each layer: one Adam step moves a bias by the rate, whatever its gradient is.
+fn check_layer_decay(folder: &Folder, line: &str, start: &BTreeMap<String, (Vec<usize>, Vec<u8>)>) {
+    let one = line.replace("--num-train-epochs 2", "--num-train-epochs 0.2");
+    let flags = "--layer-decay 0.5 --schedule constant --warmup-proportion 0 --adam-epsilon 1e-20";
+    folder.ok(&format!("{one} {flags} --output decayed"));
+    let tuned = folder.tensors("decayed/model/model.safetensors");
+    let moved = |name: &str| {
+        let values = |bytes: &[u8]| -> Vec<f32> {
+            bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+        };
+        let (before, after) = (values(&start[name].1), values(&tuned[name].1));
+        before.iter().zip(&after).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max)
+    };
+    for (name, rate) in [
+        ("bert.pooler.dense.bias", 1e-3),
+        ("bert.encoder.layer.1.output.dense.bias", 0.5e-3),
+        ("bert.encoder.layer.0.output.dense.bias", 0.25e-3),
+        ("bert.embeddings.LayerNorm.bias", 0.125e-3),
+    ] {
+        assert!((moved(name) / rate - 1.0).abs() < 0.01, "{name}: {}", moved(name));
+    }
+}
+
 #[test]
 fn gradual_unfreezing_and_layer_wise_decay() {
     let folder = with_entailment();
@@ -349,26 +374,7 @@ fn gradual_unfreezing_and_layer_wise_decay() {
         .sum();
     assert_eq!(report["parameters"]["trained"], json!(trained));
 
-    // One Adam step moves a bias by the learning rate, whatever its gradient is.
-    let one = line.replace("--num-train-epochs 2", "--num-train-epochs 0.2");
-    let flags = "--layer-decay 0.5 --schedule constant --warmup-proportion 0 --adam-epsilon 1e-20";
-    folder.ok(&format!("{one} {flags} --output decayed"));
-    let tuned = folder.tensors("decayed/model/model.safetensors");
-    let moved = |name: &str| {
-        let values = |bytes: &[u8]| -> Vec<f32> {
-            bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
-        };
-        let (before, after) = (values(&start[name].1), values(&tuned[name].1));
-        before.iter().zip(&after).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max)
-    };
-    for (name, rate) in [
-        ("bert.pooler.dense.bias", 1e-3),
-        ("bert.encoder.layer.1.output.dense.bias", 0.5e-3),
-        ("bert.encoder.layer.0.output.dense.bias", 0.25e-3),
-        ("bert.embeddings.LayerNorm.bias", 0.125e-3),
-    ] {
-        assert!((moved(name) / rate - 1.0).abs() < 0.01, "{name}: {}", moved(name));
-    }
+    check_layer_decay(&folder, &line, &start);
     for (flags, message) in [
         ("--trainable-layers 3", "--trainable-layers: 3 of a model with 2 layers"),
         ("--layer-decay 1.5", "--layer-decay: must be above 0 and at most 1"),

@@ -134,6 +134,22 @@ fn report_has_a_confidence_interval() {
     assert!(page.contains(&format!("<b>{range}</b>")), "the interval is a first figure");
 }
 
+/// Checks that McNemar's counts match the prediction files.
+fn check_counts_of_mcnemar(folder: &Folder, test: &Value) {
+    let answers = |output: &str, seed: usize| -> Vec<bool> {
+        let labels = folder.text(&format!("{output}/dev_labels.tsv"));
+        let answers = folder.text(&format!("{output}/seed-{seed}/dev_predictions.tsv"));
+        labels.lines().zip(answers.lines()).skip(1).map(|(a, b)| a == b).collect()
+    };
+    for (at, seed) in [1, 2].into_iter().enumerate() {
+        let (a, b) = (answers("a", seed), answers("b", seed));
+        let only = |x: &[bool], y: &[bool]| x.iter().zip(y).filter(|(x, y)| **x && !**y).count() as f64;
+        assert_eq!(number(test, &format!("/mcnemar/{at}/first_seed")), seed as f64);
+        assert_eq!(number(test, &format!("/mcnemar/{at}/only_first")), only(&a, &b));
+        assert_eq!(number(test, &format!("/mcnemar/{at}/only_second")), only(&b, &a));
+    }
+}
+
 #[test]
 fn scores_runs_a_paired_test() {
     let folder = with_entailment();
@@ -154,20 +170,7 @@ fn scores_runs_a_paired_test() {
     assert_eq!(number(&back, "/test/low"), -number(&test, "/test/high"));
     assert_eq!(back["test"]["p"], test["test"]["p"]);
 
-    // McNemar's counts match the prediction files.
-    let answers = |output: &str, seed: usize| -> Vec<bool> {
-        let labels = folder.text(&format!("{output}/dev_labels.tsv"));
-        let answers = folder.text(&format!("{output}/seed-{seed}/dev_predictions.tsv"));
-        labels.lines().zip(answers.lines()).skip(1).map(|(a, b)| a == b).collect()
-    };
-    for (at, seed) in [1, 2].into_iter().enumerate() {
-        let (a, b) = (answers("a", seed), answers("b", seed));
-        let only = |x: &[bool], y: &[bool]| x.iter().zip(y).filter(|(x, y)| **x && !**y).count() as f64;
-        assert_eq!(number(&test, &format!("/mcnemar/{at}/first_seed")), seed as f64);
-        assert_eq!(number(&test, &format!("/mcnemar/{at}/only_first")), only(&a, &b));
-        assert_eq!(number(&test, &format!("/mcnemar/{at}/only_second")), only(&b, &a));
-    }
-
+    check_counts_of_mcnemar(&folder, &test);
     // A fine-tuning does not differ from itself; three folders with two configurations are accepted.
     let same = folder.ok("bert scores a a --paired --json").json();
     assert_eq!((number(&same, "/test/p"), number(&same, "/test/high")), (1.0, 0.0));
@@ -175,6 +178,22 @@ fn scores_runs_a_paired_test() {
     let seeds = [&three["first"]["seeds"], &three["second"]["seeds"]];
     assert!(seeds.contains(&&json!([1, 2])) && seeds.contains(&&json!([1, 2, 5])), "{three}");
     assert_eq!(three["test"]["seeds_paired"], json!(false));
+}
+
+/// Adds copies of the output folder `a` whose predictions are cut, missing or of unknown labels.
+fn add_damaged_outputs(folder: &Folder) {
+    folder.copy("a", "cut");
+    let predictions = folder.text("cut/seed-1/dev_predictions.tsv");
+    folder.write(
+        "cut/seed-1/dev_predictions.tsv",
+        predictions.lines().take(9).map(|l| format!("{l}\n")).collect::<String>(),
+    );
+    folder.copy("a", "old");
+    std::fs::remove_file(folder.at("old/dev_labels.tsv")).expect("a file removed");
+    folder.copy("a", "strange");
+    let labels = folder.text("strange/dev_labels.tsv");
+    let (first, _) = labels.split_once('\n').expect("a header");
+    folder.write("strange/dev_labels.tsv", format!("{first}\n0\tperhaps\n"));
 }
 
 #[test]
@@ -195,18 +214,7 @@ fn paired_test_rejects_different_dev_sets() {
         folder.write(&format!("{name}/dev.tsv"), dev);
         tune(name, &format!("of-{name}"));
     }
-    folder.copy("a", "cut");
-    let predictions = folder.text("cut/seed-1/dev_predictions.tsv");
-    folder.write(
-        "cut/seed-1/dev_predictions.tsv",
-        predictions.lines().take(9).map(|l| format!("{l}\n")).collect::<String>(),
-    );
-    folder.copy("a", "old");
-    std::fs::remove_file(folder.at("old/dev_labels.tsv")).expect("a file removed");
-    folder.copy("a", "strange");
-    let labels = folder.text("strange/dev_labels.tsv");
-    let (first, _) = labels.split_once('\n').expect("a header");
-    folder.write("strange/dev_labels.tsv", format!("{first}\n0\tperhaps\n"));
+    add_damaged_outputs(&folder);
     for (line, code, message) in [
         ("a of-shorter", 2, "of-shorter: rte on 19 examples, but the first folder has rte on 20"),
         ("a of-others", 2, "of-others: not the same dev set as a: row 0 has another example"),
@@ -221,46 +229,12 @@ fn paired_test_rejects_different_dev_sets() {
     }
 }
 
-#[test]
-fn grid_search_uses_held_out_training_examples() {
-    let folder = with_entailment();
-    let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
-    let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
-    let ended = folder.ok(&format!("{line} {grid} --holdout 0.25 --output grid"));
-    assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
-    assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
-    assert!(
-        ended.stdout.starts_with("grid of 4: accuracy (%) on 10 examples held out of train\n"),
-        "{}",
-        ended.stdout
-    );
-    let cells = ended.stdout.lines().filter(|line| line.contains("learning_rate ")).count();
-    assert_eq!((cells, ended.stdout.matches("<- chosen").count()), (4, 1), "{}", ended.stdout);
+/// Checks that the chosen cell alone gives the same model, and that dev does not affect the choice.
+fn check_chosen_cell(folder: &Folder, line: &str, grid: &str) {
     let report = &folder.json("grid/report.json")[0];
     let cells = report["grid"]["cells"].as_array().expect("cells");
-    let chosen = cells.iter().position(|cell| cell["chosen"] == json!(true)).expect("one is chosen");
-    let means: Vec<f64> = cells.iter().map(|cell| number(cell, "/mean")).collect();
-    assert!(
-        means.iter().all(|mean| *mean <= means[chosen]) && means[..chosen].iter().all(|m| *m < means[chosen])
-    );
-    assert_eq!(report["resolved"]["learning_rate"], cells[chosen]["learning_rate"]);
-    assert_eq!(report["resolved"]["train_batch_size"], cells[chosen]["train_batch_size"]);
-    assert_eq!(report["config"]["learning_rate"], json!([1e-9, 3e-3]));
-    assert_eq!(
-        report["training"],
-        json!({ "in_file": 40, "trained_on": 30, "held_out": 10, "subset_seed": 1 })
-    );
-    let history = &report["runs"][0]["history"][0];
-    assert!(history["dev"].is_null() && number(history, "/held_out/accuracy") <= 1.0, "{history}");
-    folder.ok("bert report grid");
-    let page = folder.text("grid/report.html");
-    assert!(
-        page.contains("Grid search: accuracy (%) on 10 examples held out of train")
-            && page.contains("<td>chosen</td>")
-    );
-
-    // A grid is a loop: the chosen cell alone gives the same runs and the same model.
-    let (rate, size) = (&cells[chosen]["learning_rate"], &cells[chosen]["train_batch_size"]);
+    let chosen = cells.iter().find(|cell| cell["chosen"] == json!(true)).expect("one is chosen");
+    let (rate, size) = (&chosen["learning_rate"], &chosen["train_batch_size"]);
     let flags = format!("--learning-rate {rate} --train-batch-size {size} --holdout 0.25");
     folder.ok(&format!("{line} {flags} --output alone"));
     let alone = &folder.json("alone/report.json")[0];
@@ -282,6 +256,52 @@ fn grid_search_uses_held_out_training_examples() {
         folder.read("swapped-grid/model/model.safetensors"),
         folder.read("grid/model/model.safetensors")
     );
+}
+
+/// Checks that the cell with the highest mean on the held-out examples is chosen.
+fn check_report_of_grid(folder: &Folder) {
+    let report = &folder.json("grid/report.json")[0];
+    let cells = report["grid"]["cells"].as_array().expect("cells");
+    let chosen = cells.iter().position(|cell| cell["chosen"] == json!(true)).expect("one is chosen");
+    let means: Vec<f64> = cells.iter().map(|cell| number(cell, "/mean")).collect();
+    assert!(
+        means.iter().all(|mean| *mean <= means[chosen]) && means[..chosen].iter().all(|m| *m < means[chosen])
+    );
+    assert_eq!(report["resolved"]["learning_rate"], cells[chosen]["learning_rate"]);
+    assert_eq!(report["resolved"]["train_batch_size"], cells[chosen]["train_batch_size"]);
+    assert_eq!(report["config"]["learning_rate"], json!([1e-9, 3e-3]));
+    assert_eq!(
+        report["training"],
+        json!({ "in_file": 40, "trained_on": 30, "held_out": 10, "subset_seed": 1 })
+    );
+    let history = &report["runs"][0]["history"][0];
+    assert!(history["dev"].is_null() && number(history, "/held_out/accuracy") <= 1.0, "{history}");
+}
+
+#[test]
+fn grid_search_uses_held_out_training_examples() {
+    let folder = with_entailment();
+    let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
+    let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
+    let ended = folder.ok(&format!("{line} {grid} --holdout 0.25 --output grid"));
+    assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.starts_with("grid of 4: accuracy (%) on 10 examples held out of train\n"),
+        "{}",
+        ended.stdout
+    );
+    let cells = ended.stdout.lines().filter(|line| line.contains("learning_rate ")).count();
+    assert_eq!((cells, ended.stdout.matches("<- chosen").count()), (4, 1), "{}", ended.stdout);
+    check_report_of_grid(&folder);
+    folder.ok("bert report grid");
+    let page = folder.text("grid/report.html");
+    assert!(
+        page.contains("Grid search: accuracy (%) on 10 examples held out of train")
+            && page.contains("<td>chosen</td>")
+    );
+
+    check_chosen_cell(&folder, &line, grid);
 }
 
 #[test]

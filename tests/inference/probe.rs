@@ -9,12 +9,17 @@ fn probes(result: &Value) -> &Vec<Value> {
     result["probes"].as_array().expect("probes")
 }
 
-#[test]
-fn probe_changes_predictions_at_masks() {
-    let folder = Folder::with_run();
-    let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
+/// Checks the output without --json.
+fn check_text_output(folder: &Folder) {
+    let text = folder.ok("bert probe --model run 'the river [MASK] of' --replace 1=a").stdout;
+    assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
+    assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
+}
+
+/// Checks the positions of the words: "the" is at positions 1 and 5.
+fn check_positions(result: &Value) {
     // "the" is at positions 1 and 5.
-    let changed: Vec<(u64, &str)> = probes(&result)
+    let changed: Vec<(u64, &str)> = probes(result)
         .iter()
         .map(|probe| {
             (probe["position"].as_u64().expect("a number"), probe["replaced_by"].as_str().expect("a word"))
@@ -22,6 +27,13 @@ fn probe_changes_predictions_at_masks() {
         .collect();
     assert_eq!(changed, [(1, "a"), (5, "a"), (2, "stream"), (2, "water")]);
     assert_eq!((&result["changes"], &result["predictions"]), (&json!(4), &json!(8)));
+}
+
+#[test]
+fn probe_changes_predictions_at_masks() {
+    let folder = Folder::with_run();
+    let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
+    check_positions(&result);
     let mut flips = 0;
     for (probe, [first, second]) in probes(&result).iter().zip([
         ["a river [MASK] to the [MASK] .", "the"],
@@ -52,9 +64,7 @@ fn probe_changes_predictions_at_masks() {
         assert_eq!((&predictions[0]["of"], &predictions[1]["of"]), (&json!("[MASK] 3"), &json!("[MASK] 6")));
     }
     assert_eq!(result["flips"], json!(flips));
-    let text = folder.ok("bert probe --model run 'the river [MASK] of' --replace 1=a").stdout;
-    assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
-    assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
+    check_text_output(&folder);
 }
 
 #[test]

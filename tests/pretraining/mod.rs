@@ -4,4 +4,5 @@ mod determinism; // equal input gives equal bytes; accumulation equals one batch
 mod initialization; // initialization of a run, and its resume
 mod limits; // memory: estimates, limits, out of memory
 mod recipes; // recipes, and a run limited by time
+mod rejected_resumes; // runs that --resume rejects
 pub(crate) mod resume; // stopped, killed, corrupted: continued bit for bit

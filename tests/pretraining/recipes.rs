@@ -4,6 +4,26 @@ use serde_json::json;
 
 use crate::common::{Folder, QUICK};
 
+/// Checks that a warm-up of the recipe is reduced to fit into --steps; one of the command line is not.
+fn check_reduced_warmup(folder: &Folder, flags: &str) {
+    let flags = flags.replace("--warmup-steps 1 ", "").replace("--steps 2", "--steps 40");
+    let reduced = folder.ok(&format!("pretrain --recipe laptop {flags} --output reduced"));
+    assert!(
+        reduced.stderr.contains("note: --warmup-steps is 4, a tenth of --steps 40"),
+        "{}",
+        reduced.stderr
+    );
+    assert_eq!(folder.checksummed("reduced/run.json")["config"]["warmup_steps"], 4);
+    for next in ["bert report reduced", "--checkpoint reduced"] {
+        assert!(reduced.stdout.contains(next), "{}", reduced.stdout);
+    }
+    folder.refused(
+        &format!("pretrain --recipe laptop {flags} --warmup-steps 41 --output none"),
+        2,
+        "--warmup-steps",
+    );
+}
+
 #[test]
 fn flags_override_a_recipe() {
     let folder = Folder::with_data();
@@ -26,24 +46,7 @@ fn flags_override_a_recipe() {
     assert_eq!((&config["learning_rate"], &config["adam_beta2"]), (&json!(0.002), &json!(0.98)));
     assert_eq!((&config["steps"], &config["model"]), (&json!(2), &json!("config.json")));
 
-    // A warm-up of the recipe is reduced to fit into --steps; one of the command line is not.
-    let flags = flags.replace("--warmup-steps 1 ", "").replace("--steps 2", "--steps 40");
-    let reduced = folder.ok(&format!("pretrain --recipe laptop {flags} --output reduced"));
-    assert!(
-        reduced.stderr.contains("note: --warmup-steps is 4, a tenth of --steps 40"),
-        "{}",
-        reduced.stderr
-    );
-    assert_eq!(folder.checksummed("reduced/run.json")["config"]["warmup_steps"], 4);
-    for next in ["bert report reduced", "--checkpoint reduced"] {
-        assert!(reduced.stdout.contains(next), "{}", reduced.stdout);
-    }
-    folder.refused(
-        &format!("pretrain --recipe laptop {flags} --warmup-steps 41 --output none"),
-        2,
-        "--warmup-steps",
-    );
-
+    check_reduced_warmup(&folder, flags);
     // A custom recipe has the same format, and a start from a checkpoint replaces its model.
     folder.write("mine.toml", shown.replace("steps = 10000", "steps = 3").replace("= 500", "= 1"));
     folder

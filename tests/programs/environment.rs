@@ -173,7 +173,6 @@ fn a_parent_that_cannot_be_written() {
     use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::Command;
-
     let folder = Folder::with_data();
     let closed = folder.at("closed");
     folder.write("closed/x", "x");
@@ -197,13 +196,11 @@ fn a_parent_that_cannot_be_written() {
         let output = nobody.stdin(Stdio::null()).output().expect("the program starts as nobody");
         ended(line, output)
     };
-    let flags = "--input train.txt --vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5";
-    let lines = [
-        format!("make-pretrain-data {flags} --output closed/out"),
-        format!("pretrain {QUICK} --steps 1 --output closed/out"),
-        "bert make-vocab --input train.txt --output closed/vocab.txt".to_string(),
-    ];
-    for line in &lines {
+    for line in [
+        "make-pretrain-data --input train.txt --vocab vocab.txt --output closed/out",
+        &format!("pretrain {QUICK} --steps 1 --output closed/out"),
+        "bert make-vocab --input train.txt --output closed/vocab.txt",
+    ] {
         let ended = run(line);
         assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
         assert!(ended.stderr.contains("closed/") && ended.stderr.contains("denied"), "{}", ended.stderr);

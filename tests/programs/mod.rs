@@ -1,6 +1,5 @@
-//! The programs as a whole: the environment they run in, the examples, the licences, and the whole path.
+//! The programs as a whole: the environment they run in, the examples, and the whole path.
 
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod examples; // the programs of examples/
-mod licences; // licences of the dependencies
 mod pipeline; // text to vocabulary, shards, model, evaluation, pages, export

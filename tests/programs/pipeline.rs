@@ -25,6 +25,31 @@ fn pretrained() -> (Folder, Value) {
     (folder, outcome)
 }
 
+/// Checks the instances that `bert inspect` shows.
+fn check_inspection(folder: &Folder, manifest: &Value, instances: f64) {
+    let inspected = folder.ok("bert inspect data --instances 2 --json").json();
+    assert_eq!(inspected["manifest"], *manifest);
+    let shown: Vec<&str> =
+        inspected["instances"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(shown.len(), 2);
+    let one = folder.ok("bert inspect data --index 1").stdout;
+    assert_eq!(one.trim_end(), shown[1].trim_end());
+    let alone = folder.ok("bert inspect data --index 1 --json").json();
+    assert_eq!(alone["index"], json!(1));
+    assert_eq!(alone["instance"].as_str().map(str::trim_end), Some(one.trim_end()));
+    let beyond = folder.run("bert inspect data --index 1000000");
+    assert!(beyond.stderr.contains(&format!("numbered from 0 to {}", instances - 1.0)), "{}", beyond.stderr);
+    let small = folder.run("bert make-vocab --input train.txt --vocab-size 20 --output below/small.txt");
+    assert!(
+        small.stderr.contains("the special tokens and the alphabet of the text need"),
+        "{}",
+        small.stderr
+    );
+    assert_eq!(small.code, Some(2));
+    let plain = folder.ok("bert inspect data").stdout;
+    assert!(plain.contains("frequent tokens: ") && plain.contains("\n#2: "), "{plain}");
+}
+
 #[test]
 fn text_to_shards() {
     let folder = Folder::with_data();
@@ -61,27 +86,7 @@ fn text_to_shards() {
     assert_eq!(verified.lines().count(), 5);
     assert!(verified.contains(&format!("invariants, recounted from the {instances} rows")), "{verified}");
 
-    let inspected = folder.ok("bert inspect data --instances 2 --json").json();
-    assert_eq!(inspected["manifest"], *manifest);
-    let shown: Vec<&str> =
-        inspected["instances"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-    assert_eq!(shown.len(), 2);
-    let one = folder.ok("bert inspect data --index 1").stdout;
-    assert_eq!(one.trim_end(), shown[1].trim_end());
-    let alone = folder.ok("bert inspect data --index 1 --json").json();
-    assert_eq!(alone["index"], json!(1));
-    assert_eq!(alone["instance"].as_str().map(str::trim_end), Some(one.trim_end()));
-    let beyond = folder.run("bert inspect data --index 1000000");
-    assert!(beyond.stderr.contains(&format!("numbered from 0 to {}", instances - 1.0)), "{}", beyond.stderr);
-    let small = folder.run("bert make-vocab --input train.txt --vocab-size 20 --output below/small.txt");
-    assert!(
-        small.stderr.contains("the special tokens and the alphabet of the text need"),
-        "{}",
-        small.stderr
-    );
-    assert_eq!(small.code, Some(2));
-    let plain = folder.ok("bert inspect data").stdout;
-    assert!(plain.contains("frequent tokens: ") && plain.contains("\n#2: "), "{plain}");
+    check_inspection(&folder, manifest, instances);
 }
 
 #[test]
@@ -111,6 +116,37 @@ fn odd_text_is_read_and_counted() {
     assert!(instances.iter().all(|line| line.matches("[SEP]").count() <= 3), "{shown}");
 }
 
+/// Checks that the figures from the folder, the checkpoint and the exported copy are equal.
+fn check_evaluations_of_copies(folder: &Folder, evaluations: &[Value], last: &Value) {
+    let loss = |record: &Value| number(record, "/masked_lm_loss");
+    let evaluate = |of: &str, size: usize| {
+        folder.ok(&format!("bert evaluate --checkpoint {of} --data held --batch-size {size} --json")).json()
+    };
+    assert_eq!(evaluate("'my run'", 8), *last);
+    assert_eq!(evaluate("'my run/checkpoints/step-00000060'", 8), *last);
+    assert!((loss(&evaluate("'my run'", 5)) - loss(last)).abs() < 1e-5, "whatever the batch size");
+    assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(&evaluations[1]));
+    folder.ok("bert export 'my run' exported");
+    assert_eq!(evaluate("exported", 8), *last);
+    folder.ok("bert export 'my run' rounded --weights bf16");
+    let size = |of: &str| folder.read(&format!("{of}/model.safetensors")).len();
+    assert!(size("rounded") < size("exported") * 6 / 10);
+    folder.ok("bert export rounded widened --weights f32");
+    assert_eq!(size("widened"), size("exported"));
+    assert_eq!(evaluate("widened", 8), evaluate("rounded", 8));
+    let rounded = evaluate("rounded", 8);
+    assert!(rounded != *last && (loss(&rounded) - loss(last)).abs() < 0.02, "{rounded}");
+    let among = |k: usize| {
+        let line =
+            format!("bert evaluate --checkpoint exported --data held --batch-size 8 --top-k {k} --json");
+        number(&folder.ok(&line).json(), "/masked_lm_top_k_accuracy")
+    };
+    assert_eq!(among(1), number(last, "/masked_lm_accuracy"));
+    assert!(among(1) < among(5) && among(100_000) == 1.0);
+    let first = folder.ok("bert evaluate --checkpoint exported --data held --instances 8 --json").json();
+    assert_eq!(first["instances"], json!(8));
+}
+
 #[test]
 fn pretraining_learns_and_its_reports_agree() {
     let (folder, outcome) = pretrained();
@@ -137,34 +173,7 @@ fn pretraining_learns_and_its_reports_agree() {
     assert_eq!(folder.names("my run/checkpoints"), checkpoints);
     assert_eq!(folder.ok("bert verify 'my run'").stdout.matches("good  ").count(), 3);
 
-    // The figures from the folder, the checkpoint and the exported copy are equal.
-    let evaluate = |of: &str, size: usize| {
-        folder.ok(&format!("bert evaluate --checkpoint {of} --data held --batch-size {size} --json")).json()
-    };
-    assert_eq!(evaluate("'my run'", 8), last);
-    assert_eq!(evaluate("'my run/checkpoints/step-00000060'", 8), last);
-    assert!((loss(&evaluate("'my run'", 5)) - loss(&last)).abs() < 1e-5, "whatever the batch size");
-    assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(&evaluations[1]));
-    folder.ok("bert export 'my run' exported");
-    assert_eq!(evaluate("exported", 8), last);
-    folder.ok("bert export 'my run' rounded --weights bf16");
-    let size = |of: &str| folder.read(&format!("{of}/model.safetensors")).len();
-    assert!(size("rounded") < size("exported") * 6 / 10);
-    folder.ok("bert export rounded widened --weights f32");
-    assert_eq!(size("widened"), size("exported"));
-    assert_eq!(evaluate("widened", 8), evaluate("rounded", 8));
-    let rounded = evaluate("rounded", 8);
-    assert!(rounded != last && (loss(&rounded) - loss(&last)).abs() < 0.02, "{rounded}");
-    let among = |k: usize| {
-        let line =
-            format!("bert evaluate --checkpoint exported --data held --batch-size 8 --top-k {k} --json");
-        number(&folder.ok(&line).json(), "/masked_lm_top_k_accuracy")
-    };
-    assert_eq!(among(1), number(&last, "/masked_lm_accuracy"));
-    assert!(among(1) < among(5) && among(100_000) == 1.0);
-    let first = folder.ok("bert evaluate --checkpoint exported --data held --instances 8 --json").json();
-    assert_eq!(first["instances"], json!(8));
-
+    check_evaluations_of_copies(&folder, &evaluations, &last);
     // Continued pre-training starts from the other run's weights with a fresh optimizer.
     folder.ok("pretrain --data data --eval-data held --init-checkpoint exported --steps 2 --batch-size 8 \
          --output continued");

@@ -1,54 +1,50 @@
 //! Wrong flags, text and vocabularies for `make-pretrain-data` and `bert make-vocab`.
 
-use super::check_with;
+use super::check;
 use crate::common::Folder;
 
 #[test]
 fn make_pretrain_data_names_missing_flags() {
     let folder = Folder::with_data();
-    check_with(
+    check(
         &folder,
         "make-pretrain-data",
-        &[
-            ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("", 2, "no input: name at least one file, folder or pattern"),
-            ("--vocab vocab.txt --output out", 2, "no input: name at least one file, folder or pattern"),
-            ("--input train.txt --output out", 2, "--vocab is required"),
-            ("--input train.txt --vocab vocab.txt", 2, "--output is required"),
-        ],
+        "
+        2 | --nonsense | unexpected argument '--nonsense'
+        2 | | no input: name at least one file, folder or pattern
+        2 | --vocab vocab.txt --output out | no input: name at least one file, folder or pattern
+        2 | --input train.txt --output out | --vocab is required
+        2 | --input train.txt --vocab vocab.txt | --output is required
+        ",
     );
 }
 
 #[test]
 fn make_pretrain_data_rejects_invalid_values() {
     let folder = Folder::with_data();
-    check_with(
+    check(
         &folder,
         "make-pretrain-data --input train.txt --vocab vocab.txt --output out",
-        &[
-            ("--max-seq-length long", 2, "invalid value 'long' for '--max-seq-length"),
-            ("--max-seq-length 7", 2, "--max-seq-length is 7, but must be between 8 and 65535"),
-            ("--max-seq-length 65536", 2, "--max-seq-length is 65536"),
-            ("--max-predictions-per-seq 0", 2, "--max-predictions-per-seq is 0"),
-            ("--max-seq-length 32 --max-predictions-per-seq 32", 2, "--max-predictions-per-seq is 32"),
-            ("--masked-lm-prob 0", 2, "--masked-lm-prob is 0"),
-            ("--masked-lm-prob 1.01", 2, "--masked-lm-prob is 1.01"),
-            ("--masked-lm-prob NaN", 2, "--masked-lm-prob is NaN"),
-            ("--short-seq-prob=-0.1", 2, "--short-seq-prob is -0.1"),
-            ("--dupe-factor 0", 2, "--dupe-factor is 0"),
-            ("--num-shards 0", 2, "--num-shards is 0"),
-            ("--threads 5000", 2, "--threads is 5000"),
-            ("--random dice", 2, "invalid value 'dice' for '--random"),
-            ("--random reference --num-shards 2", 2, "--num-shards cannot be used with --random reference"),
-            ("--random reference --split-sentences", 2, "--split-sentences cannot be used"),
-            ("--split-sentences --language xx", 2, "--language is xx"),
-            ("--do-lower-case maybe", 2, "invalid value 'maybe'"),
-            (
-                "--strict-utf8 --lossy-utf8",
-                2,
-                "the argument '--strict-utf8' cannot be used with '--lossy-utf8'",
-            ),
-        ],
+        "
+        2 | --max-seq-length long | invalid value 'long' for '--max-seq-length
+        2 | --max-seq-length 7 | --max-seq-length is 7, but must be between 8 and 65535
+        2 | --max-seq-length 65536 | --max-seq-length is 65536
+        2 | --max-predictions-per-seq 0 | --max-predictions-per-seq is 0
+        2 | --max-seq-length 32 --max-predictions-per-seq 32 | --max-predictions-per-seq is 32
+        2 | --masked-lm-prob 0 | --masked-lm-prob is 0
+        2 | --masked-lm-prob 1.01 | --masked-lm-prob is 1.01
+        2 | --masked-lm-prob NaN | --masked-lm-prob is NaN
+        2 | --short-seq-prob=-0.1 | --short-seq-prob is -0.1
+        2 | --dupe-factor 0 | --dupe-factor is 0
+        2 | --num-shards 0 | --num-shards is 0
+        2 | --threads 5000 | --threads is 5000
+        2 | --random dice | invalid value 'dice' for '--random
+        2 | --random reference --num-shards 2 | --num-shards cannot be used with --random reference
+        2 | --random reference --split-sentences | --split-sentences cannot be used
+        2 | --split-sentences --language xx | --language is xx
+        2 | --do-lower-case maybe | invalid value 'maybe'
+        2 | --strict-utf8 --lossy-utf8 | the argument '--strict-utf8' cannot be used with '--lossy-utf8'
+        ",
     );
 }
 
@@ -77,87 +73,75 @@ fn with_bad_files() -> Folder {
 #[test]
 fn invalid_inputs_are_rejected() {
     let folder = with_bad_files();
-    check_with(
+    check(
         &folder,
         &format!("make-pretrain-data {FLAGS} --vocab vocab.txt --output out --input"),
-        &[
-            ("none.txt", 2, "none.txt: this input does not exist"),
-            ("*.none", 2, "*.none: this input pattern matches no file"),
-            (
-                "hollow",
-                2,
-                "hollow: this input folder has no files (names that begin with . or _ are skipped)",
-            ),
-            ("train.txt train.txt", 2, "train.txt: this input is given twice, or a link points to it"),
-            ("empty.txt", 3, "the input has no text"),
-            ("blank.txt empty.txt", 3, "the input has no text: 2 file(s)"),
-            ("lonely.txt", 3, "no instance can be built"),
-            ("latin1.txt --strict-utf8", 3, "latin1.txt:2: invalid UTF-8"),
-            ("cut.gz", 3, "cut.gz: damaged gzip data"),
-            ("cut.zst", 3, "cut.zst: damaged zstd data"),
-        ],
+        "
+        2 | none.txt | none.txt: this input does not exist
+        2 | *.none | *.none: this input pattern matches no file
+        2 | hollow | hollow: this input folder has no files (names that begin with . or _ are skipped)
+        2 | train.txt train.txt | train.txt: this input is given twice, or a link points to it
+        3 | empty.txt | the input has no text
+        3 | blank.txt empty.txt | the input has no text: 2 file(s)
+        3 | lonely.txt | no instance can be built
+        3 | latin1.txt --strict-utf8 | latin1.txt:2: invalid UTF-8
+        3 | cut.gz | cut.gz: damaged gzip data
+        3 | cut.zst | cut.zst: damaged zstd data
+        ",
     );
 }
 
 #[test]
 fn invalid_vocabularies_are_rejected() {
     let folder = with_bad_files();
-    check_with(
+    check(
         &folder,
         &format!("make-pretrain-data {FLAGS} --input train.txt --output out --vocab"),
-        &[
-            ("none.txt", 1, "none.txt"),
-            ("empty.txt", 3, "empty.txt: the vocabulary is empty"),
-            ("without-CLS.txt", 3, "has no [CLS]"),
-            ("without-SEP.txt", 3, "has no [SEP]"),
-            ("without-MASK.txt", 3, "has no [MASK]"),
-            ("without-UNK.txt", 3, "has no [UNK]"),
-            ("twice.txt", 3, "\"[CLS]\" is already on line 3"),
-            ("latin1.txt", 3, "latin1.txt:2: the vocabulary is not valid UTF-8"),
-        ],
+        r#"
+        1 | none.txt | none.txt
+        3 | empty.txt | empty.txt: the vocabulary is empty
+        3 | without-CLS.txt | has no [CLS]
+        3 | without-SEP.txt | has no [SEP]
+        3 | without-MASK.txt | has no [MASK]
+        3 | without-UNK.txt | has no [UNK]
+        3 | twice.txt | "[CLS]" is already on line 3
+        3 | latin1.txt | latin1.txt:2: the vocabulary is not valid UTF-8
+        "#,
     );
 }
 
 #[test]
 fn invalid_outputs_are_rejected() {
     let folder = with_bad_files();
-    check_with(
+    check(
         &folder,
         &format!("make-pretrain-data {FLAGS} --input train.txt --vocab vocab.txt --output"),
-        &[
-            ("notes", 2, "notes: this output folder holds other data (notes.txt)"),
-            ("notes --overwrite", 2, "notes: this output folder holds other data (notes.txt)"),
-            ("data", 2, "already holds a finished data set: use --overwrite"),
-            ("vocab.txt", 2, "vocab.txt: this output is not a folder"),
-            ("train.txt", 2, "train.txt: this output and the input train.txt contain each other"),
-        ],
+        "
+        2 | notes | notes: this output folder holds other data (notes.txt)
+        2 | notes --overwrite | notes: this output folder holds other data (notes.txt)
+        2 | data | already holds a finished data set: use --overwrite
+        2 | vocab.txt | vocab.txt: this output is not a folder
+        2 | train.txt | train.txt: this output and the input train.txt contain each other
+        ",
     );
 }
 
 #[test]
 fn make_vocab_rejects_invalid_flags_and_text() {
     let folder = with_bad_files();
-    check_with(
+    check(
         &folder,
         "bert make-vocab",
-        &[
-            ("--input train.txt", 2, "--output"),
-            ("--output out.txt", 2, "--input"),
-            ("--input none.txt --output out.txt", 2, "none.txt: this input does not exist"),
-            ("--input empty.txt --output out.txt", 3, "the input has no text"),
-            ("--input latin1.txt --strict-utf8 --output out.txt", 3, "latin1.txt:2: invalid UTF-8"),
-            ("--input train.txt --vocab-size 8 --output out.txt", 2, "--vocab-size is 8"),
-            (
-                "--input train.txt --max-words 10 --output out.txt",
-                2,
-                "--max-words is 10, but must be at least 1000",
-            ),
-            ("--input train.txt --threads 5000 --output out.txt", 2, "--threads is 5000"),
-            (
-                "--input train.txt --output vocab.txt",
-                1,
-                "vocab.txt: this file exists; replace it with --overwrite",
-            ),
-        ],
+        "
+        2 | --input train.txt | --output
+        2 | --output out.txt | --input
+        2 | --input none.txt --output out.txt | none.txt: this input does not exist
+        3 | --input empty.txt --output out.txt | the input has no text
+        3 | --input latin1.txt --strict-utf8 --output out.txt | latin1.txt:2: invalid UTF-8
+        2 | --input train.txt --vocab-size 8 --output out.txt | --vocab-size is 8
+        2 | --input train.txt --max-words 10 --output out.txt | --max-words is 10, but must be at least 1000
+        2 | --input train.txt --threads 5000 --output out.txt | --threads is 5000
+        1 | --input train.txt --output vocab.txt | vocab.txt: this file exists; replace it with --overwrite
+        ",
     );
 }

@@ -5,17 +5,13 @@ mod data;
 mod tasks;
 mod training;
 
-use crate::common::Folder;
+use crate::common::{Folder, Refusal, refusals};
 
-/// Command line, exit code, part of the message.
-type Case<'a> = (&'a str, i32, &'a str);
-
-fn check(folder: &Folder, cases: &[Case<'_>]) {
-    for (line, code, part) in cases {
+/// Checks the rows of a table (see [`refusals`]); the messages are parts of what is printed.
+fn check(folder: &Folder, common: &str, table: &str) {
+    for Refusal { code, line, message } in refusals(common, table) {
         let before = folder.snapshot(".");
-        let ended = folder.run(line);
-        assert_eq!(ended.code, Some(*code), "{line}\n{}", ended.stderr);
-        assert!(ended.stderr.contains(part), "{line}\n{part:?} is not in {}", ended.stderr);
+        let ended = folder.refused(&line, code, message);
         assert!(ended.stderr.contains("error: "), "{line}\n{}", ended.stderr);
         assert_eq!(ended.stdout, "", "{line}");
         let after = folder.snapshot(".");
@@ -23,12 +19,4 @@ fn check(folder: &Folder, cases: &[Case<'_>]) {
         assert_eq!(changed.map(|(name, _)| name).collect::<Vec<_>>(), Vec::<&String>::new(), "{line}");
         assert_eq!(before.len(), after.len(), "{line}");
     }
-}
-
-/// Checks the cases, each with a common prefix of the command line.
-fn check_with(folder: &Folder, common: &str, cases: &[Case<'_>]) {
-    let lines: Vec<String> = cases.iter().map(|(line, ..)| format!("{common} {line}")).collect();
-    let cases: Vec<Case<'_>> =
-        lines.iter().zip(cases).map(|(line, case)| (line.as_str(), case.1, case.2)).collect();
-    check(folder, &cases);
 }

@@ -1,6 +1,6 @@
 //! Wrong flags and files for `finetune`.
 
-use super::check_with;
+use super::check;
 use crate::common::{Folder, entailment};
 
 /// Returns a folder with a run, and with files of RTE that no program accepts.
@@ -30,26 +30,25 @@ fn invalid_task_files_are_rejected() {
     let folder = with_bad_files();
     let good = entailment(0, 8);
     let place = good.lines().position(|line| line.ends_with("\tentailment")).expect("one") + 1;
-    let label = format!(
-        "label/train.tsv:{place}: unknown label \"perhaps\"; the labels of task rte are entailment, not_entailment"
-    );
-    check_with(
+    check(
         &folder,
         "finetune --checkpoint run --max-seq-length 48 --output out --task rte --data",
-        &[
-            ("none", 1, "none: no train file of task rte here"),
-            ("trainless", 1, "trainless: no train file of task rte here (looked for "),
-            ("devless", 1, "devless: no dev file of task rte here"),
-            ("header", 3, "header/train.tsv:1: no column \"sentence2\" in the header"),
-            ("unlabelled", 3, "unlabelled/train.tsv:1: no column \"label\" in the header"),
-            ("label", 3, &label),
-            ("columns", 3, "columns/train.tsv:10: 3 tab-separated columns, expected 4"),
-            ("empty", 3, "empty/train.tsv: this file has no examples"),
-            ("bare", 3, "bare/train.tsv: this file has no examples"),
-            ("latin1", 3, "latin1/train.tsv:10: invalid UTF-8 at byte 5"),
-            ("good --predict none.tsv", 1, "none.tsv"),
-            ("good --predict header/train.tsv", 3, "header/train.tsv:1: no column"),
-        ],
+        &format!(
+            r#"
+            1 | none | none: no train file of task rte here
+            1 | trainless | trainless: no train file of task rte here (looked for
+            1 | devless | devless: no dev file of task rte here
+            3 | header | header/train.tsv:1: no column "sentence2" in the header
+            3 | unlabelled | unlabelled/train.tsv:1: no column "label" in the header
+            3 | label | label/train.tsv:{place}: unknown label "perhaps"; the labels of task rte are entailment, not_entailment
+            3 | columns | columns/train.tsv:10: 3 tab-separated columns, expected 4
+            3 | empty | empty/train.tsv: this file has no examples
+            3 | bare | bare/train.tsv: this file has no examples
+            3 | latin1 | latin1/train.tsv:10: invalid UTF-8 at byte 5
+            1 | good --predict none.tsv | none.tsv
+            3 | good --predict header/train.tsv | header/train.tsv:1: no column
+            "#
+        ),
     );
 }
 
@@ -60,61 +59,49 @@ fn unknown_tasks_and_invalid_labels_are_rejected() {
     folder.write("STS-B/dev.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t2.0\n");
     folder.write("sst/sst-train.txt", "3 ||| fine\nfine\n");
     folder.write("sst/sst-dev.txt", "3 ||| fine\n");
-    check_with(
+    check(
         &folder,
         "finetune --checkpoint run --output out",
-        &[
-            ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("--task rte", 2, "--data <DIR>"),
-            ("--task poetry --data good", 2, "unknown task \"poetry\"; the tasks are rte"),
-            ("--task rte --data good", 4, "--max-seq-length is 128, but the model has 64 positions"),
-            (
-                "--task sts-b --data . --max-seq-length 48",
-                3,
-                "train.tsv:2: \"5.1\" is not a score of task sts-b",
-            ),
-            (
-                "--task sst-5 --data sst --max-seq-length 48",
-                3,
-                "sst-train.txt:2: expected \"LABEL ||| TEXT\"",
-            ),
-        ],
+        r#"
+        2 | --nonsense | unexpected argument '--nonsense'
+        2 | --task rte | --data <DIR>
+        2 | --task poetry --data good | unknown task "poetry"; the tasks are rte
+        4 | --task rte --data good | --max-seq-length is 128, but the model has 64 positions
+        3 | --task sts-b --data . --max-seq-length 48 | train.tsv:2: "5.1" is not a score of task sts-b
+        3 | --task sst-5 --data sst --max-seq-length 48 | sst-train.txt:2: expected "LABEL ||| TEXT"
+        "#,
     );
 }
 
 #[test]
 fn finetune_rejects_invalid_values() {
     let folder = with_bad_files();
-    check_with(
+    check(
         &folder,
         "finetune --checkpoint run --max-seq-length 48 --task rte --data good",
-        &[
-            ("--output notes", 1, "notes: the folder already holds other files; choose another --output"),
-            ("--output out --num-train-epochs 0", 2, "--num-train-epochs: must be positive"),
-            ("--output out --train-batch-size 0", 2, "--train-batch-size: must be at least 1"),
-            ("--output out --learning-rate 0", 2, "--learning-rate: must be positive"),
-            ("--output out --warmup-proportion 1", 2, "--warmup-proportion:"),
-            ("--output out --seeds 1,1", 2, "--seeds: must differ from each other"),
-            ("--output out --seeds one", 2, "invalid value 'one'"),
-            ("--output out --seeds 5-1", 2, "invalid value '5-1'"),
-            ("--output out --seeds 1-3,2", 2, "--seeds: must differ from each other"),
-            ("--output out --max-train-examples 0", 2, "--max-train-examples: must be at least 1"),
-            ("--output out --holdout 1", 2, "--holdout: must be between 0 and 1"),
-            (
-                "--output out --holdout 0.01",
-                2,
-                "--holdout: 0.01 of 8 training examples leaves one part empty",
-            ),
-            ("--output out --gradient-accumulation-steps 0", 2, "must be between 1 and --train-batch-size"),
-            ("--output out --gradient-accumulation-steps 33", 2, "must be between 1 and --train-batch-size"),
-            ("--output out --patience 0", 2, "--patience: must be at least 1"),
-            ("--output out --patience 1 --select last", 2, "--patience: needs --select best"),
-            ("--output out --learning-rate 1e-4,1e-4", 2, "--learning-rate: the values must differ"),
-            ("--output out --learning-rate 1e-4,fast", 2, "invalid value '1e-4,fast'"),
-            ("--output out --train-batch-size 8,0", 2, "--train-batch-size: must be at least 1"),
-            ("--output out --precision bf16 --kernels plain", 2, "--precision: burn's operations"),
-            ("--output out --select worst", 2, "invalid value 'worst'"),
-            ("--output out --checkpoint other", 2, "cannot be used multiple times"),
-        ],
+        "
+        1 | --output notes | notes: the folder already holds other files; choose another --output
+        2 | --output out --num-train-epochs 0 | --num-train-epochs: must be positive
+        2 | --output out --train-batch-size 0 | --train-batch-size: must be at least 1
+        2 | --output out --learning-rate 0 | --learning-rate: must be positive
+        2 | --output out --warmup-proportion 1 | --warmup-proportion:
+        2 | --output out --seeds 1,1 | --seeds: must differ from each other
+        2 | --output out --seeds one | invalid value 'one'
+        2 | --output out --seeds 5-1 | invalid value '5-1'
+        2 | --output out --seeds 1-3,2 | --seeds: must differ from each other
+        2 | --output out --max-train-examples 0 | --max-train-examples: must be at least 1
+        2 | --output out --holdout 1 | --holdout: must be between 0 and 1
+        2 | --output out --holdout 0.01 | --holdout: 0.01 of 8 training examples leaves one part empty
+        2 | --output out --gradient-accumulation-steps 0 | must be between 1 and --train-batch-size
+        2 | --output out --gradient-accumulation-steps 33 | must be between 1 and --train-batch-size
+        2 | --output out --patience 0 | --patience: must be at least 1
+        2 | --output out --patience 1 --select last | --patience: needs --select best
+        2 | --output out --learning-rate 1e-4,1e-4 | --learning-rate: the values must differ
+        2 | --output out --learning-rate 1e-4,fast | invalid value '1e-4,fast'
+        2 | --output out --train-batch-size 8,0 | --train-batch-size: must be at least 1
+        2 | --output out --precision bf16 --kernels plain | --precision: burn's operations
+        2 | --output out --select worst | invalid value 'worst'
+        2 | --output out --checkpoint other | cannot be used multiple times
+        ",
     );
 }

@@ -2,89 +2,73 @@
 
 use serde_json::{Value, json};
 
-use super::{check, check_with};
+use super::check;
 use crate::common::{Folder, QUICK, entailment};
 
 #[test]
 fn pretrain_names_missing_flags() {
     let folder = Folder::with_data();
-    check_with(
+    check(
         &folder,
         "pretrain",
-        &[
-            ("--nonsense", 2, "unexpected argument '--nonsense'"),
-            ("", 2, "--data <DIR|URL>"),
-            ("--data data --steps 2 --output out", 2, "--model <SIZE|FILE>"),
-            ("--data data --model tiny --output out", 2, "--steps <N>"),
-            ("--data data --model tiny --init-checkpoint x --steps 2 --output out", 2, "cannot be used with"),
-        ],
+        "
+        2 | --nonsense | unexpected argument '--nonsense'
+        2 | | --data <DIR|URL>
+        2 | --data data --steps 2 --output out | --model <SIZE|FILE>
+        2 | --data data --model tiny --output out | --steps <N>
+        2 | --data data --model tiny --init-checkpoint x --steps 2 --output out | cannot be used with
+        ",
     );
 }
 
 #[test]
 fn pretrain_rejects_invalid_values() {
     let folder = Folder::with_data();
-    check_with(
+    check(
         &folder,
         "pretrain --data data --output out --model config.json",
-        &[
-            ("--steps 0", 2, "--steps: must be at least 1"),
-            ("--steps many", 2, "invalid value 'many'"),
-            ("--steps 2 --batch-size 0", 2, "--batch-size: must be at least 1"),
-            (
-                "--steps 2 --gradient-accumulation-steps 0",
-                2,
-                "--gradient-accumulation-steps: must be between",
-            ),
-            ("--steps 2 --batch-size 4 --gradient-accumulation-steps 5", 2, "--gradient-accumulation-steps:"),
-            ("--steps 2 --learning-rate=-1", 2, "--learning-rate: must be positive"),
-            ("--steps 2 --learning-rate NaN", 2, "--learning-rate: must be positive"),
-            ("--steps 2 --warmup-steps 3", 2, "--warmup-steps: must not be more than --steps"),
-            ("--steps 2 --adam-beta1 1", 2, "--adam-beta1:"),
-            ("--steps 2 --adam-beta2=-0.1", 2, "--adam-beta2:"),
-            ("--steps 2 --adam-epsilon 0", 2, "--adam-epsilon: must be positive"),
-            ("--steps 2 --max-gradient-norm=-1", 2, "--max-gradient-norm:"),
-            ("--steps 2 --weight-decay inf", 2, "--weight-decay:"),
-            ("--steps 2 --schedule cosine", 2, "invalid value 'cosine'"),
-            ("--steps 2 --save-every 0", 2, "--save-every: must be at least 1"),
-            ("--steps 2 --keep-checkpoints 0", 2, "--keep-checkpoints: must be at least 1"),
-            ("--steps 2 --eval-every 2", 2, "--eval-data"),
-            ("--steps 2 --keep-best", 2, "--eval-data"),
-            ("--steps 2 --average-last 0", 2, "--average-last: must be at least 1"),
-            (
-                "--steps 9 --save-every 4 --average-last 4",
-                2,
-                "--average-last: the run writes 3 checkpoints: 9 steps, one every 4",
-            ),
-            ("--steps 2 --eval-data held --eval-every 0", 2, "--eval-every: must be at least 1"),
-            ("--steps 2 --eval-data held --eval-instances 0", 2, "--eval-instances: must be at least 1"),
-            ("--steps 2 --precision f16", 2, "invalid value 'f16'"),
-            ("--steps 2 --precision bf16 --kernels plain", 2, "--precision: burn's operations have no fast"),
-            (
-                "--steps 2 --precision bf16 --device ndarray",
-                2,
-                "--precision: the ndarray backend has no bf16",
-            ),
-            ("--steps 2 --device gpu", 2, "unknown device \"gpu\": use flex, ndarray, cuda or cuda:N"),
-            ("--steps 2 --device cuda:x", 2, "unknown device \"cuda:x\""),
-        ],
+        r#"
+        2 | --steps 0 | --steps: must be at least 1
+        2 | --steps many | invalid value 'many'
+        2 | --steps 2 --batch-size 0 | --batch-size: must be at least 1
+        2 | --steps 2 --gradient-accumulation-steps 0 | --gradient-accumulation-steps: must be between
+        2 | --steps 2 --batch-size 4 --gradient-accumulation-steps 5 | --gradient-accumulation-steps:
+        2 | --steps 2 --learning-rate=-1 | --learning-rate: must be positive
+        2 | --steps 2 --learning-rate NaN | --learning-rate: must be positive
+        2 | --steps 2 --warmup-steps 3 | --warmup-steps: must not be more than --steps
+        2 | --steps 2 --adam-beta1 1 | --adam-beta1:
+        2 | --steps 2 --adam-beta2=-0.1 | --adam-beta2:
+        2 | --steps 2 --adam-epsilon 0 | --adam-epsilon: must be positive
+        2 | --steps 2 --max-gradient-norm=-1 | --max-gradient-norm:
+        2 | --steps 2 --weight-decay inf | --weight-decay:
+        2 | --steps 2 --schedule cosine | invalid value 'cosine'
+        2 | --steps 2 --save-every 0 | --save-every: must be at least 1
+        2 | --steps 2 --keep-checkpoints 0 | --keep-checkpoints: must be at least 1
+        2 | --steps 2 --eval-every 2 | --eval-data
+        2 | --steps 2 --keep-best | --eval-data
+        2 | --steps 2 --average-last 0 | --average-last: must be at least 1
+        2 | --steps 9 --save-every 4 --average-last 4 | --average-last: the run writes 3 checkpoints: 9 steps, one every 4
+        2 | --steps 2 --eval-data held --eval-every 0 | --eval-every: must be at least 1
+        2 | --steps 2 --eval-data held --eval-instances 0 | --eval-instances: must be at least 1
+        2 | --steps 2 --precision f16 | invalid value 'f16'
+        2 | --steps 2 --precision bf16 --kernels plain | --precision: burn's operations have no fast
+        2 | --steps 2 --precision bf16 --device ndarray | --precision: the ndarray backend has no bf16
+        2 | --steps 2 --device gpu | unknown device "gpu": use flex, ndarray, cuda or cuda:N
+        2 | --steps 2 --device cuda:x | unknown device "cuda:x"
+        "#,
     );
 }
 
 #[test]
 fn pretrain_rejects_unknown_model_sizes() {
     let folder = Folder::with_data();
-    check_with(
+    check(
         &folder,
         "pretrain --data data --output out --steps 2 --model",
-        &[
-            (
-                "gigantic",
-                2,
-                "\"gigantic\" is not a model size (tiny, mini, small, medium, base, large) and not a file",
-            ),
-            ("none.json", 2, "\"none.json\" is not a model size"),
-        ],
+        r#"
+        2 | gigantic | "gigantic" is not a model size (tiny, mini, small, medium, base, large) and not a file
+        2 | none.json | "none.json" is not a model size
+        "#,
     );
 }
 
@@ -93,33 +77,23 @@ fn unavailable_devices_are_rejected() {
     let folder = Folder::with_run();
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
-    let lines = |device: &str| {
-        [
-            format!("pretrain {QUICK} --steps 2 --output out --device {device}"),
-            format!("finetune --task rte --data glue --checkpoint run --output out --device {device}"),
-            format!("bert evaluate --checkpoint run --data held --device {device}"),
-            format!("bert fill-mask --checkpoint run 'a [MASK]' --device {device}"),
-        ]
-    };
-    for line in lines("gpu") {
-        check(&folder, &[(&line, 2, "unknown device \"gpu\"")]);
-    }
-    if !cfg!(feature = "cuda") {
-        for line in lines("cuda") {
-            check(
-                &folder,
-                &[(
-                    &line,
-                    1,
-                    "this build has no cuda:0 backend: build it with `cargo build --release --features cuda`",
-                )],
-            );
+    let refuse = |device: &str, code: i32, message: &str| {
+        for line in [
+            format!("pretrain {QUICK} --steps 2 --output out"),
+            "finetune --task rte --data glue --checkpoint run --output out".to_string(),
+            "bert evaluate --checkpoint run --data held".to_string(),
+            "bert fill-mask --checkpoint run 'a [MASK]'".to_string(),
+        ] {
+            check(&folder, &line, &format!("{code} | --device {device} | {message}"));
         }
+    };
+    refuse("gpu", 2, "unknown device \"gpu\"");
+    if !cfg!(feature = "cuda") {
+        let build = "build it with `cargo build --release --features cuda`";
+        refuse("cuda", 1, &format!("this build has no cuda:0 backend: {build}"));
     }
     if !cfg!(feature = "ndarray") {
-        for line in lines("ndarray") {
-            check(&folder, &[(&line, 1, "--features ndarray`")]);
-        }
+        refuse("ndarray", 1, "--features ndarray`");
     }
 }
 
@@ -140,27 +114,22 @@ fn unsupported_model_configurations_are_rejected() {
     config("decoder.json", "is_decoder", json!(true));
     config("dropout.json", "hidden_dropout_prob", json!(1.0));
     folder.write("cut.json", "{\"vocab_size\": 4");
-    check_with(
+    check(
         &folder,
         "pretrain --data data --steps 2 --output out --model",
-        &[
-            (
-                "relu.json",
-                4,
-                "`hidden_act` is `relu`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported",
-            ),
-            (
-                "small.json",
-                4,
-                &format!("the model has embeddings of {} tokens, but the vocabulary has {size}", size - 1),
-            ),
-            ("short.json", 4, "the model has 31 positions, but the data has sequences of 32"),
-            ("heads.json", 4, "`hidden_size` is 16, not a multiple of the 3 attention heads"),
-            ("missing.json", 4, "`hidden_size` is missing"),
-            ("decoder.json", 4, "`is_decoder` is true"),
-            ("dropout.json", 4, "`hidden_dropout_prob` is 1"),
-            ("cut.json", 3, "cut.json: not valid JSON"),
-        ],
+        &format!(
+            "
+            4 | relu.json | `hidden_act` is `relu`; `gelu`, `gelu_new` and `gelu_pytorch_tanh` are supported
+            4 | small.json | the model has embeddings of {} tokens, but the vocabulary has {size}
+            4 | short.json | the model has 31 positions, but the data has sequences of 32
+            4 | heads.json | `hidden_size` is 16, not a multiple of the 3 attention heads
+            4 | missing.json | `hidden_size` is missing
+            4 | decoder.json | `is_decoder` is true
+            4 | dropout.json | `hidden_dropout_prob` is 1
+            3 | cut.json | cut.json: not valid JSON
+            ",
+            size - 1
+        ),
     );
 }
 
@@ -189,33 +158,28 @@ fn with_damaged_models() -> Folder {
 #[test]
 fn damaged_and_missing_models_are_rejected() {
     let folder = with_damaged_models();
-    let broken = [
-        ("none", 4, "none: this folder does not exist"),
-        ("hollow", 4, "hollow: no checkpoint here"),
-        ("data", 4, "data: no checkpoint here"),
-        ("weightless", 4, "weightless: no model.safetensors in this folder"),
-        ("pickled", 4, "save_pretrained(\"NEW_DIR\")` writes model.safetensors"),
-        ("split", 4, "sharded weights are not supported"),
-        ("cut", 3, "cut/model.safetensors: damaged safetensors file"),
-        ("other-shape", 4, "intermediate.dense.weight has shape [32, 16], but the model has [48, 16]"),
-    ];
-    let heads = ("encoder", 4, "encoder: the model has no masked-LM head");
+    let broken = r#"
+        4 | none | none: this folder does not exist
+        4 | hollow | hollow: no checkpoint here
+        4 | data | data: no checkpoint here
+        4 | weightless | weightless: no model.safetensors in this folder
+        4 | pickled | save_pretrained("NEW_DIR")` writes model.safetensors
+        4 | split | sharded weights are not supported
+        3 | cut | cut/model.safetensors: damaged safetensors file
+        4 | other-shape | intermediate.dense.weight has shape [32, 16], but the model has [48, 16]
+        "#;
     for common in [
         "bert evaluate --data held --checkpoint",
         "bert fill-mask 'a [MASK]' --checkpoint",
         "pretrain --data data --steps 2 --output out --init-checkpoint",
     ] {
-        check_with(&folder, common, &broken);
-        check_with(&folder, common, &[heads]);
+        check(&folder, common, broken);
+        check(&folder, common, "4 | encoder | encoder: the model has no masked-LM head");
     }
-    check_with(&folder, "bert attention 'a river' --output a.html --checkpoint", &broken);
+    check(&folder, "bert attention 'a river' --output a.html --checkpoint", broken);
     folder.write("glue/train.tsv", entailment(0, 16));
     folder.write("glue/dev.tsv", entailment(16, 8));
-    check_with(
-        &folder,
-        "finetune --task rte --data glue --max-seq-length 48 --output out --checkpoint",
-        &broken,
-    );
+    check(&folder, "finetune --task rte --data glue --max-seq-length 48 --output out --checkpoint", broken);
 }
 
 #[test]
@@ -224,29 +188,26 @@ fn commands_reject_invalid_flags_and_folders() {
     folder.write("glue/train.tsv", entailment(0, 16));
     check(
         &folder,
-        &[
-            ("bert export none out", 4, "none: this folder does not exist"),
-            ("bert export cut out", 3, "damaged safetensors file"),
-            ("bert export run good", 1, "good: the folder already holds other files"),
-            ("bert export run glue --encoder-only", 1, "glue: the folder already holds other files"),
-            ("bert report hollow", 1, "hollow"),
-            ("bert report none", 1, "none"),
-            ("bert fill-mask --checkpoint run 'no mask at all'", 1, "no [MASK]"),
-            ("bert fill-mask --checkpoint run", 2, "<TEXT>"),
-            ("bert fill-mask --checkpoint run 'a [MASK]' --top-k 0", 2, "--top-k"),
-            ("bert evaluate --checkpoint run --data held --batch-size 0", 2, "--batch-size"),
-            ("bert evaluate --checkpoint run --data held --instances 0", 2, "--instances"),
-            ("bert evaluate --checkpoint run --data held --precision 8", 2, "invalid value '8'"),
-            (
-                "bert evaluate --checkpoint run --data held --precision bf16 --device ndarray",
-                2,
-                "--precision: the ndarray backend has no bf16",
-            ),
-            ("bert attention --checkpoint run 'a' --max-seq-length 2", 2, "--max-seq-length"),
-            ("bert paint", 2, "unrecognized subcommand 'paint'"),
-            ("bert quickstart --output glue", 1, "glue: the folder already holds other files"),
-            ("bert quickstart --output out --steps 0", 2, "--steps"),
-        ],
+        "",
+        "
+        4 | bert export none out | none: this folder does not exist
+        3 | bert export cut out | damaged safetensors file
+        1 | bert export run good | good: the folder already holds other files
+        1 | bert export run glue --encoder-only | glue: the folder already holds other files
+        1 | bert report hollow | hollow
+        1 | bert report none | none
+        1 | bert fill-mask --checkpoint run 'no mask at all' | no [MASK]
+        2 | bert fill-mask --checkpoint run | <TEXT>
+        2 | bert fill-mask --checkpoint run 'a [MASK]' --top-k 0 | --top-k
+        2 | bert evaluate --checkpoint run --data held --batch-size 0 | --batch-size
+        2 | bert evaluate --checkpoint run --data held --instances 0 | --instances
+        2 | bert evaluate --checkpoint run --data held --precision 8 | invalid value '8'
+        2 | bert evaluate --checkpoint run --data held --precision bf16 --device ndarray | --precision: the ndarray backend has no bf16
+        2 | bert attention --checkpoint run 'a' --max-seq-length 2 | --max-seq-length
+        2 | bert paint | unrecognized subcommand 'paint'
+        1 | bert quickstart --output glue | glue: the folder already holds other files
+        2 | bert quickstart --output out --steps 0 | --steps
+        ",
     );
 }
 
@@ -280,17 +241,13 @@ fn diverged_run_is_reported() {
 fn two_data_folders_are_rejected() {
     let folder = Folder::with_data();
     let line = "pretrain --model config.json --steps 2 --output out";
-    check_with(
+    check(
         &folder,
         line,
-        &[
-            ("--data data --data held", 2, "cannot be used multiple times"),
-            (
-                "--data data,held",
-                2,
-                "--data: data,held: --data needs one data folder, not several such as data",
-            ),
-        ],
+        "
+        2 | --data data --data held | cannot be used multiple times
+        2 | --data data,held | --data: data,held: --data needs one data folder, not several such as data
+        ",
     );
 }
 

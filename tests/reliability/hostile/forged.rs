@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Row, check};
+use super::check;
 use crate::common::Folder;
 
 /// Name of a copy, a function that forges its manifest, and the message without its path.
@@ -12,7 +12,7 @@ type Forged<'a> = (&'a str, &'a dyn Fn(&mut Value), &'a str);
 /// Checks that every program that reads the data set refuses it with exit code 3.
 fn refused(folder: &Folder, data: &str, cases: &[Forged<'_>]) {
     let good = folder.checksummed(&format!("{data}/manifest.json"));
-    let mut rows = Vec::new();
+    let mut table = String::new();
     for (name, forge, problem) in cases {
         let mut manifest = good.clone();
         forge(&mut manifest);
@@ -21,11 +21,10 @@ fn refused(folder: &Folder, data: &str, cases: &[Forged<'_>]) {
             &format!("{name}/manifest.json"),
             bert_storage::checksummed_json::checksummed_json(&manifest),
         );
-        rows.push((name, format!("{name}/manifest.json: {problem}")));
+        table += &format!("3 | {name} | {name}/manifest.json: {problem}\n");
     }
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, problem)| (**name, 3, problem.as_str())).collect();
     for command in ["bert verify", "bert inspect", "bert evaluate --checkpoint run --data"] {
-        assert_eq!(check(folder, command, &rows), cases.len());
+        check(folder, command, &table);
     }
 }
 
@@ -61,22 +60,24 @@ fn invalid_build_options_are_rejected() {
     refused(&folder, "data", &cases);
 }
 
+/// Returns a function that sets the numbers of rows of the first two shards.
+fn first_rows(rows: [u64; 2]) -> impl Fn(&mut Value) {
+    move |manifest| {
+        manifest["shards"][0]["rows"] = json!(rows[0]);
+        manifest["shards"][1]["rows"] = json!(rows[1]);
+    }
+}
+
 #[test]
 fn contradictory_counts_are_rejected() {
     let folder = Folder::with_run();
     let of_report =
         |key: &'static str, value: Value| move |manifest: &mut Value| manifest["report"][key] = value.clone();
-    let two = |rows: [u64; 2]| {
-        move |manifest: &mut Value| {
-            manifest["shards"][0]["rows"] = json!(rows[0]);
-            manifest["shards"][1]["rows"] = json!(rows[1]);
-        }
-    };
     let between = |what: &str| format!("{what} is ..., but must be between ...");
     let sum = between("the sum of the shards' rows");
     let cases: [Forged<'_>; 9] = [
-        ("sum", &two([u64::MAX, 1]), &sum),
-        ("large", &two([1 << 60, 1]), &sum),
+        ("sum", &first_rows([u64::MAX, 1]), &sum),
+        ("large", &first_rows([1 << 60, 1]), &sum),
         (
             "bytes",
             &|manifest| manifest["shards"][0]["bytes"] = json!(u64::MAX),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use wait4::Wait4;
 
-use crate::common::Folder;
+use crate::common::{Folder, Refusal, refusals};
 
 mod configurations; // config.json of a model
 mod forged; // manifests and receipts with valid checksums and forged contents
@@ -22,44 +22,37 @@ mod text; // plain and compressed text
 mod vocabularies; // vocab.txt
 mod weights; // safetensors, and other files in their place
 
-/// File or option, exit code, and the message without `error: `. `...` matches any text.
-type Row<'a> = (&'a str, i32, &'a str);
-
 const BUILD: &str = "make-pretrain-data --max-seq-length 32 --max-predictions-per-seq 5 --threads 2";
 
 /// Maximum memory in MiB that any of these files may make a program hold.
 const MAX_MEMORY_MIB: u64 = 512;
 
-/// Runs the command line of each row and compares the whole message, up to `...`.
-fn check(folder: &Folder, common: &str, rows: &[Row<'_>]) -> usize {
-    let mut most = 0;
-    for (argument, code, expected) in rows {
+/// Runs the rows of a table (see [`refusals`]) and compares the whole message without `error: `. `...` matches any
+/// text.
+fn check(folder: &Folder, common: &str, table: &str) {
+    for Refusal { code, line, message } in refusals(common, table) {
         let before = folder.names(".");
-        let line = format!("{common} {argument}");
         let ended = limited(folder, &line);
-        assert_eq!(ended.code, Some(*code), "{line}\n{}", ended.stderr);
+        assert_eq!(ended.code, Some(code), "{line}\n{}", ended.stderr);
         assert!(ended.memory <= MAX_MEMORY_MIB, "{line} held {} MiB", ended.memory);
-        most = most.max(ended.memory);
-        let actual = ended
-            .stderr
-            .lines()
-            .find_map(|line| line.strip_prefix("error: "))
-            .unwrap_or("nothing")
-            .trim_end();
-        let mut rest = actual;
-        for (at, part) in expected.split("...").enumerate() {
-            let found = if at == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
-            let found = found.unwrap_or_else(|| panic!("{line}\n   actual: {actual}\n expected: {expected}"));
-            rest = &rest[found + part.len()..];
-        }
-        assert!(
-            rest.is_empty() || expected.ends_with("..."),
-            "{line}\n   actual: {actual}\n expected: {expected}"
-        );
+        let printed = ended.stderr.lines().find_map(|line| line.strip_prefix("error: "));
+        let printed = printed.unwrap_or("nothing").trim_end();
+        assert!(matches(printed, message), "{line}\n   actual: {printed}\n expected: {message}");
         assert_eq!(before, folder.names("."), "{line} left something");
     }
-    println!("{} files, {most} MiB at most: {common}", rows.len());
-    rows.len()
+}
+
+/// Returns whether a text equals a pattern in which `...` matches any text.
+fn matches(text: &str, pattern: &str) -> bool {
+    let (first, parts) =
+        pattern.split_once("...").map_or((pattern, None), |(first, rest)| (first, Some(rest)));
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(parts) = parts else { return rest.is_empty() };
+    for part in parts.split("...") {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty() || pattern.ends_with("...")
 }
 
 /// Result of a program that ran with a memory limit.

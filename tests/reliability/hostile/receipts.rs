@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILD, Row, check};
+use super::{BUILD, check};
 use crate::common::Folder;
 
 const FIRST: &str = ".part-00001-of-00002.json";
@@ -77,52 +77,42 @@ fn add_damaged_receipts(folder: &Folder) {
     std::fs::remove_file(folder.at("gone/train-00001-of-00003.parquet")).expect("removed");
 }
 
-/// Returns each copy with the message of its error.
-fn expected() -> Vec<(&'static str, String)> {
-    let damaged = |problem: String| {
-        format!("part 1 is damaged: build it again with --part 1 --parts 2, then merge: {problem}")
-    };
-    let unsafe_name =
-        |name: &str, file: &str| damaged(format!("{name}/{FIRST}: it names {file:?}, which is not ..."));
-    let contradiction = |name: &str| {
-        damaged(format!("{name}/{FIRST}: one of the counts of instances contradicts the other values"))
-    };
-    let broken = |name: &str| damaged(format!("{name}/{FIRST}: damaged: ..."));
-    vec![
-        ("seed", "part 2 does not match the other parts: it has other options".to_string()),
-        ("passes", "part 2 does not match the other parts: it has other options".to_string()),
-        ("text", "part 2 does not match the other parts: it has other text".to_string()),
-        ("parent", unsafe_name("parent", "../good/train-00000-of-00003.parquet")),
-        ("absolute", unsafe_name("absolute", "/etc/passwd")),
-        ("words", unsafe_name("words", "../vocab.txt")),
-        ("second", "part 1 does not match the other parts: it has other number".to_string()),
-        ("many", unsafe_name("many", "train-00000-of-00003.parquet")),
-        ("none", unsafe_name("none", "train-00000-of-00003.parquet")),
-        ("lengths", contradiction("lengths")),
-        ("masks", contradiction("masks")),
-        ("tokens", contradiction("tokens")),
-        ("long", damaged("long/.part-00001-of-00002.json: its options are not valid for a build: --max-seq-length is ...".to_string())),
-        ("bytes", "bytes/manifest.json: the sum of the shards' bytes is 18446744073709551615, but must be ...".to_string()),
-        ("rows", "an invariant of the build is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...".to_string()),
-        ("shard-rows", "an invariant of the build is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...".to_string()),
-        ("instances", contradiction("instances")),
-        ("digest", damaged("digest/train-00000-of-00003.parquet: BLAKE3 digest ..., but the manifest says 000...".to_string())),
-        ("more", damaged("more/.part-00001-of-00002.json: not a valid receipt of a part: unknown field `run`, ...".to_string())),
-        ("edited", broken("edited")),
-        ("unsealed", broken("unsealed")),
-        ("binary", broken("binary")),
-        ("gone", "part 2 is damaged: build it again with --part 2 --parts 2, then merge: gone/train-00001-of-00003.parquet: this file is missing, but ...".to_string()),
-    ]
-}
-
 #[test]
 fn damaged_receipts_are_rejected() {
     let folder = with_parts();
     add_parts_of_other_builds(&folder);
     add_damaged_receipts(&folder);
-    let rows = expected();
-    let rows: Vec<Row<'_>> = rows.iter().map(|(name, text)| (*name, 3, text.as_str())).collect();
-    assert_eq!(check(&folder, "bert merge", &rows), 23);
+    let damaged = "part 1 is damaged: build it again with --part 1 --parts 2, then merge";
+    let unequal = format!("{FIRST}: one of the counts of instances contradicts the other values");
+    let first_shard = "\"train-00000-of-00003.parquet\", which is not ...";
+    let table = format!(
+        r#"
+        3 | seed | part 2 does not match the other parts: it has other options
+        3 | passes | part 2 does not match the other parts: it has other options
+        3 | text | part 2 does not match the other parts: it has other text
+        3 | parent | {damaged}: parent/{FIRST}: it names "../good/train-00000-of-00003.parquet", which is not ...
+        3 | absolute | {damaged}: absolute/{FIRST}: it names "/etc/passwd", which is not ...
+        3 | words | {damaged}: words/{FIRST}: it names "../vocab.txt", which is not ...
+        3 | second | part 1 does not match the other parts: it has other number
+        3 | many | {damaged}: many/{FIRST}: it names {first_shard}
+        3 | none | {damaged}: none/{FIRST}: it names {first_shard}
+        3 | lengths | {damaged}: lengths/{unequal}
+        3 | masks | {damaged}: masks/{unequal}
+        3 | tokens | {damaged}: tokens/{unequal}
+        3 | long | {damaged}: long/{FIRST}: its options are not valid for a build: --max-seq-length is ...
+        3 | bytes | bytes/manifest.json: the sum of the shards' bytes is 18446744073709551615, but must be ...
+        3 | rows | an invariant of the build is broken: the number of rows in the shards is ..., but must be 18446744073709551615; ...
+        3 | shard-rows | an invariant of the build is broken: the number of rows in the shards is 18446744073709551615, but must be ...; nothing was...
+        3 | instances | {damaged}: instances/{unequal}
+        3 | digest | {damaged}: digest/train-00000-of-00003.parquet: BLAKE3 digest ..., but the manifest says 000...
+        3 | more | {damaged}: more/{FIRST}: not a valid receipt of a part: unknown field `run`, ...
+        3 | edited | {damaged}: edited/{FIRST}: damaged: ...
+        3 | unsealed | {damaged}: unsealed/{FIRST}: damaged: ...
+        3 | binary | {damaged}: binary/{FIRST}: damaged: ...
+        3 | gone | part 2 is damaged: build it again with --part 2 --parts 2, then merge: gone/train-00001-of-00003.parquet: this file is missing, but ...
+        "#
+    );
+    check(&folder, "bert merge", &table);
     // None of these attempts changed the parts, and the merge succeeds.
     folder.ok("bert merge good");
     assert!(folder.snapshot("good") == folder.snapshot("data"));

@@ -231,6 +231,7 @@ impl ShardOrder {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::path::Path;
 
     use bert_data::{BuildConfig, build};
 
@@ -252,11 +253,9 @@ mod tests {
         );
     }
 
-    /// Reads a shard with several row groups in blocks of one or two.
-    #[test]
-    fn an_epoch_has_every_row_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+    /// Builds one shard of 120 passes over 300 documents, which has several row groups.
+    fn shard_of_many_rows(folder: &Path) -> DataSet {
+        let at = |name: &str| folder.join(name);
         let words: Vec<String> = (0..60).map(|word| format!("w{word}")).collect();
         std::fs::write(
             at("vocab.txt"),
@@ -276,7 +275,14 @@ mod tests {
             num_shards: Some(1),
             ..BuildConfig::default()
         };
-        let data = build(&config, &mut |_| {}).unwrap().data_set().unwrap();
+        build(&config, &mut |_| {}).unwrap().data_set().unwrap()
+    }
+
+    /// Reads a shard with several row groups in blocks of one or two.
+    #[test]
+    fn an_epoch_has_every_row_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = shard_of_many_rows(folder.path());
         let samples = |block_rows| {
             let mut samples = ShardSamples::new(&data, 7, None);
             samples.block_rows = block_rows;

@@ -9,7 +9,7 @@
 //! | a tag for every word | [`Tagger`] | `token_tagger.rs` |
 //! | hidden states of every token | [`Extractor`] | `hidden_states.rs` |
 //! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
-//! | the predictions that flip when one word changes | [`Prober`] | `probe.rs` |
+//! | the predictions that flip when one word changes | [`Prober`] | `probe.rs`, `word_edits.rs` |
 //!
 //! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded.
 //! `columns.rs` finds the text columns of a table, and `training_record.rs` reads the training settings from the
@@ -26,6 +26,7 @@ pub(crate) mod question_answerer;
 mod text_input;
 pub(crate) mod token_tagger;
 mod training_record;
+mod word_edits;
 
 use std::io::Write;
 use std::path::Path;
@@ -42,9 +43,10 @@ pub use crate::inference::token_tagger::{NamedEntity, TaggedText, Tagger};
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
 pub use predict::{Predictor, predict_file};
-pub use probe::{Guess, Prediction, Probe, Prober, Replacement};
+pub use probe::{Guess, Prediction, Probe, Prober};
 pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};
 pub use training_record::ModelOptions;
+pub use word_edits::Replacement;
 
 use crate::error::Error;
 

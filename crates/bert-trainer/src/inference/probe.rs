@@ -7,9 +7,8 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
-use std::str::FromStr;
 
-use bert_data::{StoredRows, Vocabulary};
+use bert_data::StoredRows;
 use bert_model::read_pretrained_config;
 use serde::Serialize;
 
@@ -21,44 +20,9 @@ use crate::data_loader::DataLoader;
 use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
 use crate::error::{Error, FolderProblem};
 use crate::inference::fill_mask::{MaskFiller, MaskProbabilities};
+use crate::inference::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
 use bert_storage::Located;
 use bert_tasks::{EncodedPair, Example};
-
-/// A word to replace and its replacements, each applied separately.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Replacement {
-    target: Target,
-    replacements: Vec<String>,
-}
-
-/// The words that a replacement applies to.
-#[derive(Clone, Debug, PartialEq)]
-enum Target {
-    /// The word at this position, from 1.
-    Position(usize),
-    /// Every occurrence of this word.
-    Word(String),
-}
-
-impl FromStr for Replacement {
-    type Err = String;
-
-    /// Parses `POSITION=WORD,WORD,...` or `WORD=WORD,WORD,...`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected POSITION=WORD[,WORD...] or WORD=WORD[,WORD...]".to_string();
-        let (word, replacements) = text.split_once('=').ok_or_else(expected)?;
-        let replacements: Vec<String> = replacements.split(',').map(|word| word.trim().to_string()).collect();
-        if word.trim().is_empty() || replacements.iter().any(String::is_empty) {
-            return Err(expected());
-        }
-        let target = match word.trim().parse() {
-            Ok(0) => return Err("words are counted from 1".to_string()),
-            Ok(position) => Target::Position(position),
-            Err(_) => Target::Word(word.trim().to_string()),
-        };
-        Ok(Self { target, replacements })
-    }
-}
 
 /// A prediction with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -137,21 +101,6 @@ struct MaskedWord {
     /// Position in the sequence.
     position: usize,
     id: u32,
-}
-
-/// A replaced word in a sequence.
-struct Edit {
-    /// Position of the word's first token.
-    start: usize,
-    /// Number of tokens that the sequence gains.
-    growth: isize,
-}
-
-impl Edit {
-    /// Returns the position after the replacement of a token outside the word.
-    fn moved(&self, position: usize) -> usize {
-        if position > self.start { position.saturating_add_signed(self.growth) } else { position }
-    }
 }
 
 enum Head {
@@ -390,29 +339,6 @@ fn text_prediction(before: &Answer, after: &Answer) -> Prediction {
     }
 }
 
-/// Returns the token range of each word, without `[CLS]` and `[SEP]`; continuation pieces belong to their word.
-fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usize>> {
-    let special = [vocabulary.cls_id(), vocabulary.sep_id()];
-    let mut words: Vec<Range<usize>> = Vec::new();
-    for (at, &id) in encoded.input_ids.iter().enumerate() {
-        match words.last_mut() {
-            _ if special.contains(&id) => {}
-            Some(word) if word.end == at && vocabulary.token(id).starts_with("##") => word.end = at + 1,
-            _ => words.push(at..at + 1),
-        }
-    }
-    words
-}
-
-/// Returns the word of these pieces.
-fn word_text(ids: &[u32], vocabulary: &Vocabulary) -> String {
-    let piece = |(at, &id): (usize, &u32)| {
-        let token = vocabulary.token(id);
-        if at > 0 { token.trim_start_matches("##") } else { token }
-    };
-    ids.iter().enumerate().map(piece).collect()
-}
-
 /// Returns the indices of the words that a replacement matches.
 fn positions(
     target: &Target,
@@ -434,54 +360,7 @@ fn positions(
     }
 }
 
-/// Returns the sequence with the tokens of a range replaced by `ids`.
-fn with_ids_at(encoded: &EncodedPair, range: Range<usize>, ids: &[u32]) -> EncodedPair {
-    let mut changed = encoded.clone();
-    let segment = changed.segment_ids[range.start];
-    changed.segment_ids.splice(range.clone(), std::iter::repeat_n(segment, ids.len()));
-    changed.input_ids.splice(range, ids.iter().copied());
-    changed
-}
-
 /// Returns the index of the largest value; ties go to the first.
 fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replacements_are_parsed() {
-        let read = |text: &str| text.parse::<Replacement>();
-        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
-        assert_eq!(
-            read("3=bad, worse"),
-            Ok(Replacement { target: Target::Position(3), replacements: words(&["bad", "worse"]) })
-        );
-        assert_eq!(
-            read("he=she"),
-            Ok(Replacement { target: Target::Word("he".into()), replacements: words(&["she"]) })
-        );
-        for wrong in ["he", "=she", "he=", "he=she,", "0=she"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn words_are_found_and_replaced_whole() {
-        let file = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nplay\n##ing\n.\n##x\n".to_vec();
-        let vocabulary = Vocabulary::from_bytes(file, Path::new("vocab.txt")).unwrap();
-        let encoded = EncodedPair {
-            input_ids: vec![2, 5, 6, 7, 3, 4, 6, 3],
-            segment_ids: vec![0, 0, 0, 0, 0, 1, 1, 1],
-        };
-        let words = word_ranges(&encoded, &vocabulary);
-        assert_eq!(words, [1..3, 3..4, 5..7]);
-        assert_eq!(word_text(&encoded.input_ids[1..3], &vocabulary), "playing");
-        let changed = with_ids_at(&encoded, 1..3, &[7]);
-        assert_eq!(changed.input_ids, [2, 7, 7, 3, 4, 6, 3]);
-        assert_eq!(changed.segment_ids, [0, 0, 0, 0, 1, 1, 1]);
-    }
 }

@@ -8,6 +8,8 @@
 pub mod attention_page;
 pub mod compare;
 mod findings;
+#[cfg(test)]
+mod findings_tests;
 mod finetuning;
 pub(crate) mod next_step;
 mod pretraining;

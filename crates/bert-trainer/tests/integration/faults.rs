@@ -166,6 +166,25 @@ fn power_cut_loses_no_committed_checkpoint() {
     assert!(cuts > 60, "{cuts}");
 }
 
+/// Checks that an interrupted export is not mistaken for a model, and that its repetition equals `whole`.
+fn check_repeated_export(
+    target: &Path,
+    whole: &Path,
+    what: &str,
+    write: &dyn Fn(&dyn FileSystem, &Path) -> Result<(), Error>,
+) {
+    let complete = target.join("config.json").exists();
+    assert!(!complete || names(target).contains(&"model.safetensors".to_string()), "{what}");
+    if complete {
+        let _ = fs::remove_dir_all(target);
+    }
+    write(&Faulty::never(), target).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(names(target), names(whole), "{what}");
+    for name in names(whole) {
+        assert!(fs::read(whole.join(&name)).unwrap() == fs::read(target.join(&name)).unwrap(), "{what}");
+    }
+}
+
 #[test]
 fn interrupted_export_can_be_repeated() {
     let world = World::new(0.1);
@@ -176,22 +195,7 @@ fn interrupted_export_can_be_repeated() {
         let write = |files: &dyn FileSystem, target: &Path| export_on(files, &from, target, how);
         let whole = world.at(&format!("whole-{encoder}"));
         write(&Disk, &whole).unwrap();
-        let check = |target: &Path, what: &str| {
-            // While the folder is incomplete, it must not be mistaken for a model.
-            let complete = target.join("config.json").exists();
-            assert!(!complete || names(target).contains(&"model.safetensors".to_string()), "{what}");
-            if complete {
-                let _ = fs::remove_dir_all(target);
-            }
-            write(&Faulty::never(), target).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(names(target), names(&whole), "{what}");
-            for name in names(&whole) {
-                assert!(
-                    fs::read(whole.join(&name)).unwrap() == fs::read(target.join(&name)).unwrap(),
-                    "{what}"
-                );
-            }
-        };
+        let check = |target: &Path, what: &str| check_repeated_export(target, &whole, what, &write);
         for fault in FAULTS {
             for nth in 1.. {
                 let target = world.at("exported");

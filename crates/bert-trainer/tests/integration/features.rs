@@ -23,6 +23,12 @@ fn model(folder: &Path) -> BertModel {
     model
 }
 
+/// Returns the ids of each line, and the length of its first segment.
+fn expected_sequences() -> [(Vec<i32>, usize); 5] {
+    let long = [vec![2], [5, 6, 7, 8].repeat(3)[..10].to_vec(), vec![3]].concat();
+    [(vec![2, 5, 6, 3], 4), (vec![2, 3], 2), (vec![2, 5, 3, 7, 8, 9, 3], 3), (vec![2, 6, 3], 3), (long, 12)]
+}
+
 #[test]
 fn features_of_every_layer_and_token() {
     let folder = tempfile::tempdir().unwrap();
@@ -40,14 +46,7 @@ fn features_of_every_layer_and_token() {
         })
         .unwrap();
 
-    let long = [vec![2], [5, 6, 7, 8].repeat(3)[..10].to_vec(), vec![3]].concat();
-    let expected: [(Vec<i32>, usize); 5] = [
-        (vec![2, 5, 6, 3], 4),
-        (vec![2, 3], 2),
-        (vec![2, 5, 3, 7, 8, 9, 3], 3),
-        (vec![2, 6, 3], 3),
-        (long, 12),
-    ];
+    let expected = expected_sequences();
     let words: Vec<&str> = WORDS.lines().collect();
     assert_eq!(found.len(), expected.len());
     for (at, (line, (ids, first))) in found.iter().zip(expected).enumerate() {

@@ -12,4 +12,5 @@ mod measures; // nats per character; unigram and bigram baselines
 mod minbert; // the optimizer test of the minBERT assignment
 mod ranks;
 mod runs; // resume, gradient accumulation, loader order
+mod skipped_steps; // losses and gradients that are not finite
 mod trajectory; // ten steps of the reference's optimizer, against transformers and PyTorch

@@ -139,6 +139,14 @@ fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, s
     sums.map(|(loss, hits)| Baseline { masked_lm_loss: loss / n, masked_lm_accuracy: hits / n })
 }
 
+/// Checks that data with another vocabulary is rejected.
+fn check_other_vocabulary_is_rejected(world: &World, held_out: &mut DataLoader, tokens: &[String]) {
+    fs::write(world.at("vocab.txt"), tokens.join("\n") + "\nmore\n").unwrap();
+    world.build("other", |_| {});
+    let train = DataLoader::open(&world.at("other"), 0).unwrap();
+    assert!(matches!(baselines(&train, held_out, None), Err(Error::Mismatch(_))));
+}
+
 #[test]
 fn baselines_do_not_depend_on_the_layout() {
     let world = World::new(0.0);
@@ -162,7 +170,6 @@ fn baselines_do_not_depend_on_the_layout() {
         let special = [vocabulary.cls_id() as usize, vocabulary.sep_id() as usize];
         segments.extend(ids.split(|id| special.contains(id)).map(<[usize]>::to_vec));
     }
-
     for (layout, texts) in [("documents", documents), ("data", segments)] {
         let train = DataLoader::open(&world.at(layout), 0).unwrap();
         for instances in [None, Some(5)] {
@@ -179,8 +186,5 @@ fn baselines_do_not_depend_on_the_layout() {
         }
     }
 
-    fs::write(world.at("vocab.txt"), vocabulary.tokens().join("\n") + "\nmore\n").unwrap();
-    world.build("other", |_| {});
-    let train = DataLoader::open(&world.at("other"), 0).unwrap();
-    assert!(matches!(baselines(&train, &mut held_out, None), Err(Error::Mismatch(_))));
+    check_other_vocabulary_is_rejected(&world, &mut held_out, vocabulary.tokens());
 }
