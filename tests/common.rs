@@ -29,6 +29,16 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// Checks that stderr contains a text.
+    pub(crate) fn stderr_has(&self, part: &str) {
+        assert!(self.stderr.contains(part), "{part:?} is not in {}", self.stderr);
+    }
+
+    /// Checks that stdout contains a text.
+    pub(crate) fn stdout_has(&self, part: &str) {
+        assert!(self.stdout.contains(part), "{part:?} is not in {}", self.stdout);
+    }
+
     /// Parses stdout as one JSON object.
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout).expect("stdout is one JSON value");

@@ -68,9 +68,6 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Prints a result to stdout, with control characters escaped ([`visible`]). A closed pipe (`| head`) is not an error.
 /// Programs print when their work is done.
-///
-/// # Errors
-/// Fails if stdout cannot be written for another reason, such as a full disk.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out

@@ -54,9 +54,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Parses the name of a recipe or the path of a recipe file, for clap.
-///
-/// # Errors
-/// Fails if the text is neither.
 pub fn parse_name(name: &str) -> Result<String, String> {
     if names().any(|known| known == name) || Path::new(name).is_file() {
         return Ok(name.to_owned());
@@ -66,9 +63,6 @@ pub fn parse_name(name: &str) -> Result<String, String> {
 }
 
 /// Returns the text of a recipe, given by name or as a file.
-///
-/// # Errors
-/// Fails if the file cannot be read.
 pub fn text(name: &str) -> anyhow::Result<String> {
     if let Some((_, text)) = BUILT_IN.into_iter().find(|(built_in, _)| *built_in == name) {
         return Ok(text.to_owned());

@@ -13,10 +13,6 @@ use crate::terminal::VisibleWriter;
 /// Calls `write` with the file at `output`, or with standard output, and returns its result. Returns `None` if the
 /// reader of standard output has closed the pipe, which is not an error. A terminal shows control characters as
 /// escapes; a file or a pipe receives the bytes unchanged.
-///
-/// # Errors
-/// Returns the errors of `write`, with the file name if the file could not be written. The old file then stays
-/// unchanged.
 pub fn write_results<T>(
     output: Option<&Path>,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,

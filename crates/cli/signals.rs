@@ -16,9 +16,6 @@ pub const STOP_AT_END_OF_INPUT: &str = "BERT_STOP_AT_END_OF_INPUT";
 
 /// Ignores SIGUSR1 in programs that save finished work anyway. Schedulers send it to all processes of a job some time
 /// before they end the job, and it kills a process that does not handle it.
-///
-/// # Errors
-/// Fails if the handler cannot be installed.
 pub fn ignore_checkpoint_requests() -> anyhow::Result<()> {
     signal_hook::flag::register(SIGUSR1, Arc::default())?;
     Ok(())
@@ -26,9 +23,6 @@ pub fn ignore_checkpoint_requests() -> anyhow::Result<()> {
 
 /// Returns a stop flag that is set by the signals of the process, and by the end of `bert launch` if it has started the
 /// process.
-///
-/// # Errors
-/// Fails if the handlers cannot be installed.
 pub fn stop_on_signals() -> anyhow::Result<StopFlag> {
     stop_on_signals_after(Arc::new(AtomicBool::new(true)))
 }

@@ -47,7 +47,7 @@ fn prediction_cap_below_masked_share_warns() {
         );
     }
     let help = folder.ok("make-pretrain-data --help");
-    assert!(help.stdout.contains("20 at 128, 77 at"), "{}", help.stdout);
+    help.stdout_has("20 at 128, 77 at");
 }
 
 #[test]
@@ -108,12 +108,8 @@ fn check_invalid_configurations(folder: &Folder) {
     folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
     let ended = folder.run("pretrain --config wrong.json --output x");
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("wrong.json")
-            && ended.stderr.contains("unknown field `stepz`; did you mean `steps`?"),
-        "{}",
-        ended.stderr
-    );
+    ended.stderr_has("wrong.json");
+    ended.stderr_has("unknown field `stepz`; did you mean `steps`?");
     assert!(!folder.at("x").exists());
 }
 

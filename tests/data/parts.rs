@@ -31,9 +31,9 @@ fn concurrent_parts_merge_to_the_whole_data_set() {
     let named =
         FLAGS.replace("train.txt", "mounted/text.txt").replace("vocab.txt", vocab.to_str().expect("Unicode"));
     let ended = folder.ok(&part(2).replace(FLAGS, &named));
-    assert!(ended.stdout.contains("part 2 of 4: 1 shard, "), "{}", ended.stdout);
+    ended.stdout_has("part 2 of 4: 1 shard, ");
     let ended = folder.ok(&part(4));
-    assert!(ended.stderr.contains("already complete"), "{}", ended.stderr);
+    ended.stderr_has("already complete");
     folder.ok("bert merge parts");
     folder.ok("bert verify parts");
     assert!(folder.snapshot("whole") == folder.snapshot("parts"), "the union differs from the whole");
@@ -71,7 +71,7 @@ fn parts_with_scratch_print_the_merge_command() {
     assert_eq!(again.stderr, "", "--quiet");
     folder.ok("bert merge parts --scratch fast");
     let again = folder.ok(&format!("make-pretrain-data {FLAGS} --output whole"));
-    assert!(again.stderr.contains("already complete"), "{}", again.stderr);
+    again.stderr_has("already complete");
     let ended = folder.run("bert merge parts --scratch none");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
 }

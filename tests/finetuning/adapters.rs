@@ -99,11 +99,7 @@ fn adapter_with_its_encoder_is_the_tuned_model() {
     for (flags, adapter) in cases {
         let name = flags.split(' ').next().expect("a name");
         let ended = folder.ok(&format!("{QUICK} --checkpoint run --adapter {flags} --output {name}"));
-        assert!(
-            ended.stdout.contains(&format!("trained parameters: {} of", adapter + head)),
-            "{}",
-            ended.stdout
-        );
+        ended.stdout_has(&format!("trained parameters: {} of", adapter + head));
         let report = &folder.json(&format!("{name}/report.json"))[0];
         check_resolved_defaults(name, report);
         assert_eq!(report["parameters"]["trained"], json!(adapter + head));

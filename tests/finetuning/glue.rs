@@ -70,7 +70,7 @@ fn check_resume(folder: &Folder, line: &str, flags: &str) {
     let before = folder.snapshot("all");
     std::fs::remove_dir_all(folder.at("all/sst-2")).expect("removed");
     let ended = folder.ok(&format!("{line} --resume -- {flags}"));
-    assert!(ended.stderr.contains("note: rte is already complete"), "{}", ended.stderr);
+    ended.stderr_has("note: rte is already complete");
     assert_eq!(folder.snapshot("all"), before);
 }
 
@@ -133,12 +133,8 @@ fn from_mnli_starts_from_the_mnli_model() {
     folder.refused(&format!("{line} --tasks rte {flags}"), 2, "--from-mnli: needs mnli in --tasks");
     // RTE is listed first and run last.
     let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
-    assert!(
-        ended.stderr.contains("the head of the checkpoint is from an earlier fine-tuning"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stdout.contains("(mismatched)"), "{}", ended.stdout);
+    ended.stderr_has("the head of the checkpoint is from an earlier fine-tuning");
+    ended.stdout_has("(mismatched)");
     let report = |task: &str| folder.json(&format!("all/{task}/report.json"))[0].clone();
     assert_eq!(report("rte")["start"], json!("all/mnli/model"));
     assert_eq!(report("mnli")["config"]["checkpoint"], json!("run"));

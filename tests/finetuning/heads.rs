@@ -243,11 +243,10 @@ fn invalid_squad_files_are_rejected() {
         );
         folder.refused(&format!("{line} {files} {flags}"), 2, message);
     }
-    let ended = folder.run("finetune --task rte --data d --checkpoint run --output tuned --n-best-size 3");
-    assert!(
-        ended.code == Some(2) && ended.stderr.contains("works with --task squad and squad2"),
-        "{}",
-        ended.stderr
+    folder.refused(
+        "finetune --task rte --data d --checkpoint run --output tuned --n-best-size 3",
+        2,
+        "works with --task squad and squad2",
     );
 }
 
@@ -350,7 +349,7 @@ fn truncated_words_are_reported() {
     let folder = with_tags();
     let short = tagging(1).replace("--max-seq-length 48", "--max-seq-length 6");
     let ended = folder.ok(&format!("{short} --output short"));
-    assert!(ended.stderr.contains("words of dev are beyond --max-seq-length 6"), "{}", ended.stderr);
+    ended.stderr_has("words of dev are beyond --max-seq-length 6");
     folder.write("long.txt", "A small river near a large old town\n");
     let row = folder.ok("bert predict --model short --input long.txt").json();
     assert!(

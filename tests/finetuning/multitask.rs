@@ -132,7 +132,7 @@ fn stopped_multitask_run_is_bit_identical() {
         let ended = stopped_midway(&folder, &name, &format!("{line} {name} {flags}"), signal);
         assert_eq!(ended.code, code, "{}", ended.stderr);
         if code.is_some() {
-            assert!(ended.stderr.contains("a checkpoint was saved"), "{}", ended.stderr);
+            ended.stderr_has("a checkpoint was saved");
             folder.refused(
                 &format!("{line} {name} --resume {flags}").replace("3e-3", "1e-3"),
                 4,

@@ -96,17 +96,12 @@ fn resume_rejects_another_finetuning() {
     folder.write("glue/train.tsv", entailment(0, 40));
     folder.write("glue/dev.tsv", entailment(40, 20));
     let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --train-batch-size 8 --output out";
-    let nothing = folder.run(&format!("{line} --resume"));
-    assert!(
-        nothing.code == Some(1) && nothing.stderr.contains("no run to resume here"),
-        "{}",
-        nothing.stderr
-    );
+    folder.refused(&format!("{line} --resume"), 1, "no run to resume here");
     stop_in_the_first_epochs(&folder, line);
     let run = |flags: &str| folder.run(&format!("{line} --num-train-epochs 400 {flags}"));
     let other = run("--resume --learning-rate 1e-3");
     assert_eq!(other.code, Some(4), "{}", other.stderr);
-    assert!(other.stderr.contains("config.learning_rate was null, now 0.001"), "{}", other.stderr);
+    other.stderr_has("config.learning_rate was null, now 0.001");
     folder.write("glue/dev.tsv", entailment(41, 20));
     let other = run("--resume");
     assert!(other.code == Some(4) && other.stderr.contains("other data: dev was"), "{}", other.stderr);

@@ -82,7 +82,7 @@ fn check_uses_of_a_report(folder: &Folder, line: &str) {
     folder.ok("bert report a");
     assert!(folder.text("a/report.html").contains("predicted not_entailment"));
     let ended = folder.ok(&format!("finetune --config a {QUICK} --seeds 2 --output d --quiet"));
-    assert!(ended.stdout.contains("table: 10 examples"), "{}", ended.stdout);
+    ended.stdout_has("table: 10 examples");
     let together = folder.ok("bert scores a d --json").json();
     assert_eq!(together["groups"][0]["dev"]["runs"].as_array().map(Vec::len), Some(2));
     let order =

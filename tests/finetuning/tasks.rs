@@ -30,8 +30,8 @@ fn two_seeds_report_and_predictions() {
     let line =
         format!("finetune --task rte --data glue --seeds 1,2 {QUICK} --predict glue/RTE/test.tsv --output");
     let ended = folder.ok(&format!("{line} tuned --json"));
-    assert!(ended.stderr.contains("seed 1, epoch 1.0: dev accuracy"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("seed 2, epoch 2.0: dev accuracy"), "{}", ended.stderr);
+    ended.stderr_has("seed 1, epoch 1.0: dev accuracy");
+    ended.stderr_has("seed 2, epoch 2.0: dev accuracy");
     let report = ended.json();
     assert_eq!(report, folder.json("tuned/report.json")[0]);
     assert_eq!(report["train_examples"], json!(40));
@@ -169,9 +169,9 @@ fn degenerate_runs_print_a_warning() {
     let folder = with_entailment();
     let line = format!("finetune --task rte --data glue --learning-rate 1e-9 {QUICK} --output tuned --quiet");
     let ended = folder.ok(&line);
-    assert!(ended.stdout.contains("degenerate runs: 1 of 1"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nwarning: 1 of 1 runs predict one answer"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("not above the majority class"), "{}", ended.stdout);
+    ended.stdout_has("degenerate runs: 1 of 1");
+    ended.stdout_has("\nwarning: 1 of 1 runs predict one answer");
+    ended.stdout_has("not above the majority class");
     let report = &folder.json("tuned/report.json")[0];
     assert_eq!(report["warnings"].as_array().map(Vec::len), Some(2));
 }
@@ -191,11 +191,7 @@ fn fine_tuning_starts_from_a_fine_tuned_model() {
     folder.write("sst/sst-dev.txt", lines(16, 8));
     folder.ok(&format!("finetune --task sst-5 --data sst {QUICK} --output five"));
     let ended = folder.ok(&format!("{line} --checkpoint five --learning-rate 1e-9 --output two"));
-    assert!(
-        ended.stderr.contains("the head of the checkpoint is from an earlier fine-tuning"),
-        "{}",
-        ended.stderr
-    );
+    ended.stderr_has("the head of the checkpoint is from an earlier fine-tuning");
     let five = folder.tensors("five/model/model.safetensors");
     let two = folder.tensors("two/model/model.safetensors");
     assert_eq!(two["classifier.weight"].0, [2, 16]);
@@ -390,11 +386,7 @@ fn diverged_fine_tuning_is_reported() {
     let folder = with_entailment();
     let line = format!("finetune --task rte --data glue {QUICK} --max-gradient-norm 0 --learning-rate");
     let ended = folder.ok(&format!("{line} 30 --output wild"));
-    assert!(
-        ended.stderr.contains("far above the loss of random guessing (0.6931): the run has diverged"),
-        "{}",
-        ended.stderr
-    );
+    ended.stderr_has("far above the loss of random guessing (0.6931): the run has diverged");
     let report = &folder.json("wild/report.json")[0];
     assert_eq!(report["runs"][0]["diverged"], json!(true));
     assert!(
@@ -402,7 +394,7 @@ fn diverged_fine_tuning_is_reported() {
         "{}",
         report["warnings"]
     );
-    assert!(ended.stdout.contains("seed 1: the run has diverged"), "{}", ended.stdout);
+    ended.stdout_has("seed 1: the run has diverged");
     folder.ok(&format!("{line} 1e-3 --output tame"));
     assert_eq!(folder.json("tame/report.json")[0]["runs"][0]["diverged"], json!(false));
 }
@@ -413,7 +405,7 @@ fn small_training_sets_make_smaller_batches() {
     folder.write("glue/RTE/train.tsv", entailment(0, 10));
     let line = format!("finetune --task rte --data glue {QUICK} --output tuned").replace("size 8", "size 32");
     let ended = folder.ok(&line);
-    assert!(ended.stderr.contains("each step uses all 10 examples"), "{}", ended.stderr);
+    ended.stderr_has("each step uses all 10 examples");
     let run = &folder.json("tuned/report.json")[0]["runs"][0];
     let last = &run["history"][1];
     assert_eq!((number(last, "/epoch"), number(last, "/step")), (2.0, 2.0), "{run}");

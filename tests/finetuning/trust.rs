@@ -40,7 +40,7 @@ fn training_subset_depends_only_on_its_seed() {
         folder.ok(&format!("{QUICK} --num-train-epochs 1 --max-train-examples 16 {flags} --output {output}"))
     };
     let ended = tune("", "some");
-    assert!(ended.stdout.contains("warning: Trained on 16 of the 40 training examples"), "{}", ended.stdout);
+    ended.stdout_has("warning: Trained on 16 of the 40 training examples");
     let report = &folder.json("some/report.json")[0];
     let parts = json!({ "in_file": 40, "trained_on": 16, "held_out": 0, "subset_seed": 1 });
     assert_eq!((&report["training"], &report["train_examples"]), (&parts, &json!(16)));
@@ -158,7 +158,7 @@ fn scores_runs_a_paired_test() {
     folder.ok(&format!("{line} 1-2 --random-init --output b"));
     folder.ok(&format!("{line} 5 --random-init --output c"));
     let ended = folder.ok("bert scores a b --paired");
-    assert!(ended.stdout.contains("rte on dev, 20 examples: accuracy (%)"), "{}", ended.stdout);
+    ended.stdout_has("rte on dev, 20 examples: accuracy (%)");
     let test = folder.ok("bert scores a b --paired --json").json();
     let mean =
         |output: &str| number(&folder.json(&format!("{output}/report.json"))[0], "/dev/metrics/0/mean");
@@ -284,7 +284,7 @@ fn grid_search_uses_held_out_training_examples() {
     let line = QUICK.replace("--train-batch-size 8", "--num-train-epochs 4 --seeds 1-2");
     let grid = "--learning-rate 1e-9,3e-3 --train-batch-size 4,9";
     let ended = folder.ok(&format!("{line} {grid} --holdout 0.25 --output grid"));
-    assert!(ended.stderr.contains("seed 1, epoch 1.1: held-out accuracy"), "{}", ended.stderr);
+    ended.stderr_has("seed 1, epoch 1.1: held-out accuracy");
     assert!(!ended.stderr.contains(": dev accuracy"), "{}", ended.stderr);
     assert!(
         ended.stdout.starts_with("grid of 4: accuracy (%) on 10 examples held out of train\n"),

@@ -111,7 +111,7 @@ fn predictions_do_not_depend_on_the_format() {
     );
     let into = folder.ok("bert predict --model tuned --input new.tsv --output deep/answers.jsonl");
     assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", predicted.clone()));
-    assert!(into.stderr.contains("wrote 20 predictions to deep/answers.jsonl"), "{}", into.stderr);
+    into.stderr_has("wrote 20 predictions to deep/answers.jsonl");
 
     // With more texts than a window, the results stay in order.
     let many = piped(&folder, "bert predict --model tuned --input - --format jsonl", &json.repeat(110));
@@ -151,7 +151,7 @@ fn predict_rejects_invalid_input() {
     }
     let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
     assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
-    assert!(single.stderr.contains("standard input:1: \"text_b\" is missing"), "{}", single.stderr);
+    single.stderr_has("standard input:1: \"text_b\" is missing");
     let bad = piped(&folder, "bert predict --model tuned --input -", "a\n\n");
     assert!(
         bad.code == Some(3) && bad.stderr.contains("standard input:2: the line is empty"),
@@ -262,11 +262,10 @@ fn features_select_layers_and_reject_invalid_ones() {
         folder.refused(&format!("bert features --model run --input texts.txt {flags}"), code, message);
     }
     folder.write("latin1.txt", b"good\ncaf\xe9\n");
-    let ended = folder.run("bert features --model run --input latin1.txt --layers 0 --output out.jsonl");
-    assert!(
-        ended.code == Some(3) && ended.stderr.contains("latin1.txt:2: invalid UTF-8"),
-        "{}",
-        ended.stderr
+    folder.refused(
+        "bert features --model run --input latin1.txt --layers 0 --output out.jsonl",
+        3,
+        "latin1.txt:2: invalid UTF-8",
     );
     assert!(!folder.at("out.jsonl").exists());
 }

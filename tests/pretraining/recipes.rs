@@ -8,14 +8,10 @@ use crate::common::{Folder, QUICK};
 fn check_reduced_warmup(folder: &Folder, flags: &str) {
     let flags = flags.replace("--warmup-steps 1 ", "").replace("--steps 2", "--steps 40");
     let reduced = folder.ok(&format!("pretrain --recipe laptop {flags} --output reduced"));
-    assert!(
-        reduced.stderr.contains("note: --warmup-steps is 4, a tenth of --steps 40"),
-        "{}",
-        reduced.stderr
-    );
+    reduced.stderr_has("note: --warmup-steps is 4, a tenth of --steps 40");
     assert_eq!(folder.checksummed("reduced/run.json")["config"]["warmup_steps"], 4);
     for next in ["bert report reduced", "--checkpoint reduced"] {
-        assert!(reduced.stdout.contains(next), "{}", reduced.stdout);
+        reduced.stdout_has(next);
     }
     folder.refused(
         &format!("pretrain --recipe laptop {flags} --warmup-steps 41 --output none"),
@@ -59,9 +55,11 @@ fn flags_override_a_recipe() {
 fn invalid_recipes_are_rejected() {
     let folder = Folder::with_data();
     let flags = "--data data --steps 2 --output run";
-    let ended = folder.run(&format!("pretrain --recipe lunch {flags}"));
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("not a recipe and not a file; the recipes are "), "{}", ended.stderr);
+    folder.refused(
+        &format!("pretrain --recipe lunch {flags}"),
+        2,
+        "not a recipe and not a file; the recipes are ",
+    );
     folder.refused(&format!("pretrain --recipe labtop {flags}"), 2, "did you mean `laptop`?");
     for (text, message) in [
         ("title = 1", "mine.toml: not a valid configuration"),
@@ -80,7 +78,7 @@ fn budget_sets_the_number_of_steps() {
     let folder = Folder::with_data();
     let flags = format!("{QUICK} --eval-data held --initialization reference");
     let whole = folder.ok(&format!("pretrain {flags} --budget 5s --output run"));
-    assert!(whole.stderr.contains("--budget allows "), "{}", whole.stderr);
+    whole.stderr_has("--budget allows ");
     let saved = folder.checksummed("run/run.json");
     let steps = saved["config"]["steps"].as_u64().expect("a number");
     assert!(

@@ -51,11 +51,7 @@ fn resume_rejects_finished_missing_or_different_runs() {
 
     let before = folder.snapshot("run");
     let ended = folder.ok(&format!("{line} --output run --resume"));
-    assert!(
-        ended.stdout.contains("4 steps done; checkpoint run/checkpoints/step-00000004"),
-        "{}",
-        ended.stdout
-    );
+    ended.stdout_has("4 steps done; checkpoint run/checkpoints/step-00000004");
     assert!(before == folder.snapshot("run"), "a finished run was changed");
 
     check_other_settings_are_rejected(&line, &refused);

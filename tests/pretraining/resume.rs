@@ -121,7 +121,7 @@ fn stop_three_times_and_resume(folder: &Folder) {
             assert_eq!(folder.names(&format!("{run}/checkpoints")).len(), at + 1);
         }
         let ended = folder.ok(&format!("{line} --resume"));
-        assert!(ended.stderr.contains("continued after step "), "{}", ended.stderr);
+        ended.stderr_has("continued after step ");
         assert_ends_like_the_whole(folder, run);
         Some(())
     });
@@ -207,7 +207,7 @@ fn leftovers_of_a_kill_are_removed() {
     folder.write("run/metrics.jsonl", folder.text("run/metrics.jsonl") + "{\"step\":41,\"lo");
     folder.ok("bert verify run");
     let ended = folder.ok(&format!("{line} --resume"));
-    assert!(ended.stderr.contains("continued after step 30"), "{}", ended.stderr);
+    ended.stderr_has("continued after step 30");
     assert_ends_like_the_whole(&folder, "run");
     let names = folder.snapshot("run/checkpoints");
     assert!(!names.keys().any(|name| name.starts_with(".partial")), "{:?}", names.keys());

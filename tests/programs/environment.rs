@@ -97,7 +97,7 @@ fn each_warning_is_printed_once() {
     let report = folder.ok(&format!("{line} --output once"));
     assert_eq!(report.stdout.matches("There is one document only").count(), 1, "{}", report.stdout);
     assert!(!report.stderr.contains("There is one document only"), "{}", report.stderr);
-    assert!(report.stdout.contains("\n1 shard, "), "{}", report.stdout);
+    report.stdout_has("\n1 shard, ");
     let json = folder.ok(&format!("{line} --num-shards 2 --output twice --json"));
     assert_eq!(json.stderr.matches("warning: There is one document only").count(), 1, "{}", json.stderr);
     let line = format!("{line} --num-shards 3 --output parts --parts 2 --part");

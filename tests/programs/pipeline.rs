@@ -38,13 +38,9 @@ fn check_inspection(folder: &Folder, manifest: &Value, instances: f64) {
     assert_eq!(alone["index"], json!(1));
     assert_eq!(alone["instance"].as_str().map(str::trim_end), Some(one.trim_end()));
     let beyond = folder.run("bert inspect data --index 1000000");
-    assert!(beyond.stderr.contains(&format!("numbered from 0 to {}", instances - 1.0)), "{}", beyond.stderr);
+    beyond.stderr_has(&format!("numbered from 0 to {}", instances - 1.0));
     let small = folder.run("bert make-vocab --input train.txt --vocab-size 20 --output below/small.txt");
-    assert!(
-        small.stderr.contains("the special tokens and the alphabet of the text need"),
-        "{}",
-        small.stderr
-    );
+    small.stderr_has("the special tokens and the alphabet of the text need");
     assert_eq!(small.code, Some(2));
     let plain = folder.ok("bert inspect data").stdout;
     assert!(plain.contains("frequent tokens: ") && plain.contains("\n#2: "), "{plain}");
@@ -213,7 +209,7 @@ fn report_page_shows_losses_and_baselines() {
     let (folder, _) = pretrained();
     let reported = folder.ok("bert report 'my run'");
     assert_eq!(reported.stdout, "my run/report.html\n");
-    assert!(reported.stderr.contains("note: 60 steps are too few for a diagnosis."), "{}", reported.stderr);
+    reported.stderr_has("note: 60 steps are too few for a diagnosis.");
     let page = folder.text("my run/report.html");
     assert_self_contained(&page);
     let last = folder.json("my run/evaluations.jsonl").pop().expect("an evaluation");

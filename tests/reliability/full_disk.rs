@@ -80,8 +80,8 @@ fn run_resumes_after_a_full_disk() {
     ] {
         assert!(ended.stderr.contains(part), "{part:?} is not in {}", ended.stderr);
     }
-    assert!(ended.stdout.contains("good  small/run/checkpoints/step-00000010"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("continued after step 10"), "{}", ended.stderr);
+    ended.stdout_has("good  small/run/checkpoints/step-00000010");
+    ended.stderr_has("continued after step 10");
     assert_ends_like_the_whole(&folder, "run");
 }
 

@@ -45,9 +45,6 @@ struct Page<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the checkpoint cannot be read or the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;

@@ -54,9 +54,6 @@ enum Tool {
 }
 
 /// Runs `bert` with the arguments of this process. Exits the process on a usage error.
-///
-/// # Errors
-/// Returns the error of the command.
 pub fn run() -> anyhow::Result<()> {
     let line: Vec<OsString> = command_line::arguments();
     if let Some(result) = run_main_program(&line) {

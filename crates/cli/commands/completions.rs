@@ -17,9 +17,6 @@ pub struct Args {
 }
 
 /// Runs the command for these programs.
-///
-/// # Errors
-/// Fails if stdout cannot be written.
 pub fn run(args: &Args, programs: Vec<Command>) -> anyhow::Result<()> {
     let (count, mut script) = (programs.len(), Vec::new());
     for mut program in programs {

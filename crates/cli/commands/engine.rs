@@ -26,9 +26,6 @@ fn program() -> PathBuf {
 /// The manifest is read from the output of `bert-cluster`, because this program may not be able to read the store that
 /// holds the data set. If the build fails, `bert-cluster` has printed the error, and this process exits with the same
 /// exit code.
-///
-/// # Errors
-/// Fails if `bert-cluster` cannot be started or does not print a manifest.
 pub fn build(engine: &str, tasks: u32, config: &BuildConfig, quiet: bool) -> anyhow::Result<Manifest> {
     let mut command = Command::new(program());
     command

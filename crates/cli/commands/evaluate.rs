@@ -67,9 +67,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the checkpoint or the data cannot be read, or if they do not match.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let precision = PrecisionChoice::or_default(args.precision, args.device);

@@ -41,9 +41,6 @@ struct Exported<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the checkpoint is invalid or the folder cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
     export(&folder, &args.dir, Export { encoder_only: args.encoder_only, weight_type: args.weights })?;

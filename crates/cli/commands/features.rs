@@ -78,9 +78,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the model does not have a requested layer or the input cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let refused = |reason: String| Error::Configuration { flag: "layers", reason };

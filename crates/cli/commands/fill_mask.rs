@@ -43,9 +43,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the checkpoint cannot be read or the text has no `[MASK]`.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;

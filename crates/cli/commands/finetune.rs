@@ -56,9 +56,6 @@ impl Program for Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the error of the fine-tuning.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;
@@ -67,9 +64,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Runs a fine-tuning and draws its progress.
-///
-/// # Errors
-/// Returns the error of the fine-tuning.
 pub fn tune(
     config: &FinetuneConfig,
     resume: bool,

@@ -85,9 +85,6 @@ struct Results {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the files of a task are missing, a flag is invalid, or a fine-tuning fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;

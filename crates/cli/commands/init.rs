@@ -76,10 +76,6 @@ struct Initialized<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the data or the vocabulary cannot be read, the model is too small for the initialization, or the folder
-/// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     // Check this first, because counting the text takes long.

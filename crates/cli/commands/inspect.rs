@@ -35,9 +35,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the folder is not a complete data folder.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(index) = args.index {
         let instance = bert_data::inspect::instance(&args.data, index)?;

@@ -108,9 +108,6 @@ impl Program for Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the error of the build.
 pub fn run(args: Args) -> anyhow::Result<()> {
     if args.engine == engine::LOCAL && args.tasks.is_some() {
         let reason = "--tasks needs --engine; without an engine, divide the work with --part and --parts";
@@ -172,9 +169,6 @@ fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
 }
 
 /// Prints the report of a data set with its warnings, or its manifest as JSON with the warnings on stderr.
-///
-/// # Errors
-/// Fails if stdout cannot be written.
 pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
     if json {
         warn_all(&manifest.report.warnings);
@@ -240,9 +234,6 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Runs a build and draws its progress.
-///
-/// # Errors
-/// Returns the error of the build.
 pub fn with_progress<T>(
     quiet: bool,
     build: impl FnOnce(&mut dyn FnMut(BuildProgress)) -> Result<T, bert_data::Error>,

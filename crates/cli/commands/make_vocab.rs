@@ -48,9 +48,6 @@ struct Made<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the text cannot be read or the file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     // Check this before hours of reading.
     if args.output.exists() && !args.overwrite {

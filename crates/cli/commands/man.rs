@@ -16,9 +16,6 @@ pub struct Args {
 }
 
 /// Runs the command for these programs.
-///
-/// # Errors
-/// Fails if the folder or a page cannot be written.
 pub fn run(args: &Args, programs: Vec<Command>) -> anyhow::Result<()> {
     let folder = args.dir.display();
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {folder}"))?;

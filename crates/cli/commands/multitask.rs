@@ -69,9 +69,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the files of a task are missing, a flag is invalid, or training fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;

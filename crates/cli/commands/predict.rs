@@ -67,9 +67,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the model has no head for text prediction, or if a line does not match the format.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = tuned_folder(&args.checkpoint)?;

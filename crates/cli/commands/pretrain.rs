@@ -90,9 +90,6 @@ impl Program for Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the error of the pre-training.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let has_joined = Arc::new(AtomicBool::new(false));

@@ -75,9 +75,6 @@ struct Probes {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the model cannot be read or no word is changed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = tuned_folder(&args.checkpoint)?;

@@ -93,9 +93,6 @@ struct StageResults {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the error of the first stage that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let started = Instant::now();

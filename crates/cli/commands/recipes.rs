@@ -35,9 +35,6 @@ struct ListedRecipe {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if stdout cannot be written or a file is not a recipe.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let recipe = Recipe::read(name)?;

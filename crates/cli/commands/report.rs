@@ -57,9 +57,6 @@ impl Tabular for Written<'_> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if the folder is neither a run nor a fine-tuning, or if the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
     args.output.iter().try_for_each(|output| check_writable(output))?;

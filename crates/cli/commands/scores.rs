@@ -31,9 +31,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Fails if a folder has no report or the reports are of different tasks; with `--paired`, also if the dev sets differ.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = pairwise::compare(&args.folders)?;

@@ -44,9 +44,6 @@ struct Check {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the error of the first file that does not match its digest.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     if args.folder.join("COMMITTED.json").exists() {

@@ -87,11 +87,8 @@ fn damaged_shards_are_found() {
     for line in lines {
         let ended = folder.run(line);
         assert_eq!(ended.code, Some(3), "{line}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains("BLAKE3") && ended.stderr.contains("bad/train-0000"),
-            "{}",
-            ended.stderr
-        );
+        ended.stderr_has("BLAKE3");
+        ended.stderr_has("bad/train-0000");
     }
     // After the repair, the run resumes at the same step.
     for shard in 0..3 {

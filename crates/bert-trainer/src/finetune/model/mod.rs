@@ -5,13 +5,14 @@ pub(crate) mod classification;
 pub(crate) mod initial_model;
 pub(crate) mod question_answering;
 pub(crate) mod token_classification;
-pub(crate) mod token_outputs;
 pub(crate) mod trainable_layers;
 
 use bert_model::{Architecture, BertConfig, Mode};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Int, Tensor};
 
+use crate::compute::host_tensors::int_vector;
 use crate::compute::stop_flag::{StopFlag, StopRequested};
+use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::finetune::data::TaskData;
 
@@ -21,6 +22,18 @@ pub(crate) struct MicroBatch<B> {
     pub(crate) batch: B,
     /// Number of targets.
     pub(crate) targets: usize,
+}
+
+/// A batch of sequences with targets at tokens, two numbers for each target.
+pub(crate) struct TokenBatch {
+    padded: PaddedBatch,
+    targets: [Vec<i32>; 2],
+}
+
+impl TokenBatch {
+    fn targets(&self, device: &Device) -> [Tensor<1, Int>; 2] {
+        self.targets.each_ref().map(|numbers| int_vector(numbers, device))
+    }
 }
 
 /// The model of a task and its loss.

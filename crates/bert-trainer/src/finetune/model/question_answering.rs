@@ -1,28 +1,12 @@
 //! The model of extractive question answering.
 
-use bert_model::{BertForQuestionAnswering, BertInput, Mode, SpanLogits, span_loss};
-use burn::tensor::{Int, Tensor};
+use bert_model::{BertForQuestionAnswering, Mode, span_loss};
+use burn::tensor::Tensor;
 
 use crate::finetune::data::TaskData;
 use crate::finetune::data::question_answering::QuestionAnswering;
-use crate::finetune::model::token_outputs::{TokenBatch, TokenModel};
-use crate::finetune::model::{MicroBatch, TaskModel};
-
-impl TokenModel for BertForQuestionAnswering {
-    type Logits = SpanLogits;
-
-    fn logits(&self, input: BertInput, mode: Mode) -> SpanLogits {
-        self.forward(input, mode)
-    }
-
-    fn logits_of_frozen_encoder(&self, input: BertInput, _mode: Mode) -> SpanLogits {
-        self.forward_frozen(input)
-    }
-
-    fn cross_entropy(logits: SpanLogits, [starts, ends]: [Tensor<1, Int>; 2], count: f64) -> Tensor<1> {
-        span_loss(logits, starts, ends, count)
-    }
-}
+use crate::finetune::model::{MicroBatch, TaskModel, TokenBatch};
+use crate::finetune::setup::{BaseCheckpoint, Setup};
 
 impl TaskModel for QuestionAnswering<'_> {
     type Model = BertForQuestionAnswering;
@@ -48,7 +32,12 @@ impl TaskModel for QuestionAnswering<'_> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        model.batch_loss(self.setup(), batch, targets, mode)
+        let Setup { config, checkpoint: BaseCheckpoint { device, .. }, .. } = self.setup();
+        let input = batch.padded.input(device);
+        let logits =
+            if config.freeze_encoder { model.forward_frozen(input) } else { model.forward(input, mode) };
+        let [starts, ends] = batch.targets(device);
+        span_loss(logits, starts, ends, targets as f64)
     }
 
     /// Loss of a uniform distribution over the tokens.

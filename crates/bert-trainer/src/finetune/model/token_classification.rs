@@ -1,28 +1,12 @@
 //! The model of token classification.
 
-use bert_model::{BertConfig, BertForTokenClassification, BertInput, Mode, token_loss};
-use burn::tensor::{Int, Tensor};
+use bert_model::{BertConfig, BertForTokenClassification, Mode, token_loss};
+use burn::tensor::Tensor;
 
 use crate::finetune::data::TaskData;
 use crate::finetune::data::token_classification::{SentenceSet, TokenClassification};
-use crate::finetune::model::token_outputs::{TokenBatch, TokenModel};
-use crate::finetune::model::{MicroBatch, TaskModel};
-
-impl TokenModel for BertForTokenClassification {
-    type Logits = Tensor<3>;
-
-    fn logits(&self, input: BertInput, mode: Mode) -> Tensor<3> {
-        self.forward(input, mode)
-    }
-
-    fn logits_of_frozen_encoder(&self, input: BertInput, mode: Mode) -> Tensor<3> {
-        self.forward_frozen(input, mode)
-    }
-
-    fn cross_entropy(logits: Tensor<3>, [positions, tags]: [Tensor<1, Int>; 2], count: f64) -> Tensor<1> {
-        token_loss(logits, positions, tags, count)
-    }
-}
+use crate::finetune::model::{MicroBatch, TaskModel, TokenBatch};
+use crate::finetune::setup::{BaseCheckpoint, Setup};
 
 impl TaskModel for TokenClassification<'_> {
     type Model = BertForTokenClassification;
@@ -56,7 +40,15 @@ impl TaskModel for TokenClassification<'_> {
         targets: usize,
         mode: Mode,
     ) -> Tensor<1> {
-        model.batch_loss(self.setup(), batch, targets, mode)
+        let Setup { config, checkpoint: BaseCheckpoint { device, .. }, .. } = self.setup();
+        let input = batch.padded.input(device);
+        let logits = if config.freeze_encoder {
+            model.forward_frozen(input, mode)
+        } else {
+            model.forward(input, mode)
+        };
+        let [positions, tags] = batch.targets(device);
+        token_loss(logits, positions, tags, targets as f64)
     }
 
     /// Loss of a uniform distribution over the tags.
