@@ -42,24 +42,6 @@
 //! 8. [`Predictor`](inference::Predictor) runs the tuned model on new texts, and [`report::report`] builds an HTML page
 //!    of a run or a fine-tuning.
 //!
-//! The modules, in the order of a run:
-//!
-//! | module | content |
-//! |---|---|
-//! | [`compute`] | device, precision of matrix products, memory estimate, stop requests |
-//! | [`encoding`] | texts, questions and sentences to padded batches |
-//! | [`data_loader`] | shards to batches |
-//! | [`initialization`] | initial weights: shape, bigram counts, log-bilinear model |
-//! | [`training`] | one optimizer step: gradient sum, AdamW, learning-rate schedule, detection of divergence |
-//! | [`run_dir`] | files of a run: checkpoints, logs, model folders |
-//! | [`evaluation`] | losses and accuracies on held-out data, n-gram baselines |
-//! | [`pretrain`] | a pre-training run: configuration, training loop, events |
-//! | [`finetune`] | fine-tuning on tasks, grid search, several tasks at once |
-//! | [`inference`] | answers, features, masked words, probes for flipped predictions |
-//! | [`report`] | HTML pages of a run, a fine-tuning, or attention; comparison of fine-tunings, the GLUE table |
-//! | [`export`] | export as a Hugging Face folder |
-//! | [`error`] | errors and exit codes |
-//!
 //! The crate `bert-tasks` reads the tasks' files and computes their metrics.
 //!
 //! # Guarantees

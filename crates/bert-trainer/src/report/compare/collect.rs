@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, FolderProblem};
 use crate::finetune::run::fingerprint::UNCOMPARED_FLAGS;
 use crate::finetune::{DEV_LABELS, FinetuneReport};
-use crate::report::compare::saved_answers::{check_sets, read_side};
+use crate::report::compare::saved_answers::{DevSet, check_sets, read_side};
 use crate::run_dir::json_file::exists;
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::statistics::{SeedRun, SeedSummary};
@@ -80,7 +80,7 @@ fn add_interval(group: &mut Group) -> Result<(), Error> {
         }
     }
     let answers = read_side(&group.folders)?;
-    let runs: Vec<&[Label]> = answers.runs.iter().map(|(_, run)| run.as_slice()).collect();
+    let runs: Vec<&[Label]> = answers.runs.iter().map(|run| run.answers.as_slice()).collect();
     group.dev = group.dev.clone().with_interval(&answers.labels, &runs);
     Ok(())
 }
@@ -98,10 +98,14 @@ struct SavedResult {
 }
 
 impl SavedResult {
+    fn dev_set(&self) -> DevSet<'_> {
+        DevSet { task: &self.dev.task, examples: self.dev.examples }
+    }
+
     /// Rejects a fine-tuning that was scored on another dev set.
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
-        check_sets((&first.dev.task, first.dev.examples), (&self.dev.task, self.dev.examples), folder)?;
+        check_sets(&first.dev_set(), &self.dev_set(), folder)?;
         let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
         match known && first.dev_digest != self.dev_digest {
             true => {

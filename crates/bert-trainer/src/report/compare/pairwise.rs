@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::collect::collect;
 use crate::error::Error;
-use crate::report::compare::saved_answers::{DevAnswers, check_same, read_side};
+use crate::report::compare::saved_answers::{DevAnswers, SeedAnswers, check_same, read_side};
 use bert_tasks::statistics::{McNemar, PairedTest, paired_test};
 use bert_tasks::{Label, Metric, Statistics, Task, score};
 
@@ -84,9 +84,9 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
     let metric = first.task.spec().primary;
     let test = paired(metric, &first, &second)?;
     let side = |answers: &DevAnswers, folders: &[PathBuf]| {
-        let value = |(_, run): &(u64, Vec<Label>)| score(&answers.task, run, &answers.labels).get(metric);
+        let value = |run: &SeedAnswers| score(&answers.task, &run.answers, &answers.labels).get(metric);
         let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
-        let seeds = answers.runs.iter().map(|(seed, _)| *seed).collect();
+        let seeds = answers.runs.iter().map(|run| run.seed).collect();
         Side { folders: folders.to_vec(), seeds, statistics: Statistics::of(&values) }
     };
     Ok(Comparison {
@@ -101,10 +101,10 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
 
 fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<PairedTest, Error> {
     fn runs(side: &DevAnswers) -> Vec<&[Label]> {
-        side.runs.iter().map(|(_, run)| run.as_slice()).collect()
+        side.runs.iter().map(|run| run.answers.as_slice()).collect()
     }
     let (a, b) = (runs(first), runs(second));
-    let same_seeds = first.runs.iter().map(|run| run.0).eq(second.runs.iter().map(|run| run.0));
+    let same_seeds = first.runs.iter().map(|run| run.seed).eq(second.runs.iter().map(|run| run.seed));
     paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
         flag: "paired",
         reason: format!("the {metric} of task {} is not computed from single answers", first.task),
@@ -112,15 +112,15 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
 }
 
 fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
-    let with_seed = |seed: u64| second.runs.iter().find(|(of, _)| *of == seed);
-    let mut pairs: Vec<_> = first.runs.iter().filter_map(|run| Some((run, with_seed(run.0)?))).collect();
+    let with_seed = |seed: u64| second.runs.iter().find(|run| run.seed == seed);
+    let mut pairs: Vec<_> = first.runs.iter().filter_map(|run| Some((run, with_seed(run.seed)?))).collect();
     if pairs.is_empty() {
         pairs = first.runs.iter().zip(&second.runs).collect();
     }
-    let pairs = pairs.into_iter().map(|((first_seed, a), (second_seed, b))| SeedPair {
-        first_seed: *first_seed,
-        second_seed: *second_seed,
-        test: McNemar::new(&first.labels, a, b),
+    let pairs = pairs.into_iter().map(|(a, b)| SeedPair {
+        first_seed: a.seed,
+        second_seed: b.seed,
+        test: McNemar::new(&first.labels, &a.answers, &b.answers),
     });
     pairs.collect()
 }

@@ -23,10 +23,28 @@ pub(crate) struct DevAnswers {
     names: Vec<String>,
     /// The labels.
     pub(crate) labels: Vec<Label>,
-    /// Seed and predictions of each run.
-    pub(crate) runs: Vec<(u64, Vec<Label>)>,
+    pub(crate) runs: Vec<SeedAnswers>,
     /// Digest of texts and labels.
     digest: String,
+}
+
+/// The predictions of one run, in the order of the labels.
+pub(crate) struct SeedAnswers {
+    pub(crate) seed: u64,
+    pub(crate) answers: Vec<Label>,
+}
+
+/// The task of a dev set, and the number of its examples.
+#[derive(PartialEq)]
+pub(crate) struct DevSet<'a> {
+    pub(crate) task: &'a Task,
+    pub(crate) examples: usize,
+}
+
+impl DevAnswers {
+    fn set(&self) -> DevSet<'_> {
+        DevSet { task: &self.task, examples: self.labels.len() }
+    }
 }
 
 /// Reads the predictions in an output folder of `finetune`.
@@ -41,7 +59,8 @@ fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
     }
     let files = Files { task: dev.task.clone(), folder: folder.to_path_buf(), examples: dev.examples };
     let (names, labels) = files.labels()?;
-    let runs = dev.runs.iter().map(|run| Ok((run.seed, files.answers(run.seed)?)));
+    let runs =
+        dev.runs.iter().map(|run| Ok(SeedAnswers { seed: run.seed, answers: files.answers(run.seed)? }));
     let runs = runs.collect::<Result<Vec<_>, Error>>()?;
     if runs.is_empty() {
         return Err(Error::corrupt_file(&folder.join("report.json"), "the report has no runs"));
@@ -135,24 +154,22 @@ pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
         check_same(&all, &folders[0], &more, folder)?;
         all.runs.extend(more.runs);
     }
-    all.runs.sort_by_key(|(seed, _)| *seed);
+    all.runs.sort_by_key(|run| run.seed);
     Ok(all)
 }
 
 /// Rejects scores on different tasks or on sets of different sizes.
-pub(crate) fn check_sets(
-    (first_task, first_examples): (&Task, usize),
-    (task, examples): (&Task, usize),
-    path: &Path,
-) -> Result<(), Error> {
-    match (task, examples) == (first_task, first_examples) {
-        true => Ok(()),
-        false => {
-            let (task, first_task) = (task.clone(), first_task.clone());
-            let problem = FolderProblem::DifferentDevSets { task, examples, first_task, first_examples };
-            Err(problem.located(path).into())
-        }
+pub(crate) fn check_sets(first: &DevSet<'_>, other: &DevSet<'_>, path: &Path) -> Result<(), Error> {
+    if first == other {
+        return Ok(());
     }
+    let problem = FolderProblem::DifferentDevSets {
+        task: other.task.clone(),
+        examples: other.examples,
+        first_task: first.task.clone(),
+        first_examples: first.examples,
+    };
+    Err(problem.located(path).into())
 }
 
 /// Rejects predictions for different examples.
@@ -162,7 +179,7 @@ pub(crate) fn check_same(
     second: &DevAnswers,
     path: &Path,
 ) -> Result<(), Error> {
-    check_sets((&first.task, first.labels.len()), (&second.task, second.labels.len()), path)?;
+    check_sets(&first.set(), &second.set(), path)?;
     let other = |difference: String| {
         Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
     };
