@@ -9,8 +9,7 @@ mod finetuning; // stops during evaluations, micro-batches
 mod flips; // flipped bits and truncated files are detected before use
 mod matrix; // stops after every step, for each layout of the data
 mod measures; // nats per character; unigram and bigram baselines
-mod minbert; // the optimizer test of the minBERT assignment
+mod optimizer; // the optimizer against other implementations
 mod ranks;
 mod runs; // resume, gradient accumulation, loader order
 mod skipped_steps; // losses and gradients that are not finite
-mod trajectory; // ten steps of the reference's optimizer, against transformers and PyTorch

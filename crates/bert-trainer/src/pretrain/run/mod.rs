@@ -21,7 +21,6 @@ use crate::pretrain::best_and_average::{BEST, SavedModel};
 use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics};
-use crate::pretrain::objective::PretrainingParts;
 use crate::pretrain::run_folder::RunFolder;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::FinishedStep;
