@@ -117,8 +117,7 @@ fn clipping_is_over_all_parameters_together() {
         b: Param<Tensor<2>>,
     }
     let device = Device::flex().autodiff();
-    let module =
-        Shapes { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
+    let module = Shapes { a: Param::from_data([0.0f32], &device), b: Param::from_data([[0.0f32]], &device) };
     let loss = (module.a.val() * 3.0).sum() + (module.b.val() * 4.0).sum();
     let mut sum = GradientSum::default();
     sum.add(&module, [loss.backward()]);
