@@ -3,6 +3,10 @@
 //! It makes a vocabulary and shards, pre-trains, fine-tunes with and without the pre-training, and writes HTML reports.
 //! Then it prints a table of the results next to the baselines. The figures show that the programs work, not how good a
 //! BERT can be: the corpus has 420 short articles.
+//!
+//! Every setting that affects the table is explicit, so that new defaults of the programs do not change it.
+
+mod progress;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,23 +15,25 @@ use std::time::Instant;
 use anyhow::Context;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
-use bert_storage::write_atomic;
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
 use bert_tasks::Metric;
+use bert_trainer::compute::compute_args::ComputeArgs;
+use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::data_loader::DataLoader;
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::evaluation::ngram_baselines::{Baselines, baselines};
-use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, Selection, TableArgs};
+use bert_trainer::finetune::{
+    Choices, FinetuneConfig, FinetuneReport, Seeds, Selection, TableArgs, finetune,
+};
 use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
-use bert_trainer::{PretrainConfig, StopFlag};
+use bert_trainer::{InitializationChoice, PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
 
-use crate::commands::finetune::tune;
-use crate::commands::make_pretrain_data::with_progress;
-use crate::commands::pretrain::View as PretrainView;
+use crate::commands::quickstart::progress::{Stage, StageProgress};
 use crate::commands::write_file;
 use crate::exit::print;
-use crate::progress::{duration, print_stderr};
+use crate::progress::duration;
 use crate::signals::stop_on_signals;
 use crate::threads::ThreadArgs;
 
@@ -43,12 +49,12 @@ macro_rules! subject {
         Subject {
             name: $name,
             train: [
-                include_str!(concat!("../../../corpora/almanac/train/", $name, ".txt")),
-                include_str!(concat!("../../../corpora/yearbook/train/", $name, ".txt")),
+                include_str!(concat!("../../../../corpora/almanac/train/", $name, ".txt")),
+                include_str!(concat!("../../../../corpora/yearbook/train/", $name, ".txt")),
             ],
             held_out: [
-                include_str!(concat!("../../../corpora/almanac/held_out/", $name, ".txt")),
-                include_str!(concat!("../../../corpora/yearbook/held_out/", $name, ".txt")),
+                include_str!(concat!("../../../../corpora/almanac/held_out/", $name, ".txt")),
+                include_str!(concat!("../../../../corpora/yearbook/held_out/", $name, ".txt")),
             ],
         }
     };
@@ -59,6 +65,12 @@ const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject
 /// Index of the labelled sentence of each training article. The first sentence is not used, because it names the
 /// subject.
 const LABELLED_SENTENCE: usize = 3;
+
+/// Names that this command writes in its output folder.
+const WRITTEN: [&str; 7] =
+    ["corpus", "topics", "vocab.txt", "data", PRETRAINED, TUNED, "finetune-without-pretraining"];
+const PRETRAINED: &str = "pretrain";
+const TUNED: &str = "finetune";
 
 /// Run every stage on the embedded corpus, in a few minutes.
 #[derive(ClapArgs, Debug)]
@@ -74,6 +86,10 @@ pub struct Args {
     /// Random seeds of the fine-tuning runs.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 3])]
     seeds: Vec<u64>,
+
+    /// Replace the results of an earlier quickstart in --output.
+    #[arg(long)]
+    overwrite: bool,
 
     #[command(flatten)]
     threads: ThreadArgs,
@@ -98,56 +114,105 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let at = |name: &str| args.output.join(name);
-    if std::fs::read_dir(&args.output).is_ok_and(|mut entries| entries.next().is_some()) {
-        let (what, hint) = ("other files", "choose another --output");
-        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
-    }
-    let with_pretraining = tuning(args, "finetune", false)?;
+    // Check the settings now, not after minutes of pre-training.
+    let with_pretraining = tuning(args, TUNED, false)?;
     let without = tuning(args, "finetune-without-pretraining", true)?;
-    let stage = |name: &str| {
-        if !args.quiet {
-            print_stderr(&format!("[{}] {name}", duration(started.elapsed().as_secs_f64())));
-        }
-    };
+    let _lock = open_output(args)?;
+    let mut progress = StageProgress::new(args.steps, args.seeds.len() as u64, args.quiet);
 
-    stage("1/5 vocabulary");
-    write_corpus(&args.output)?;
-    write_topics(&at("topics"))?;
-    make_vocabulary(&at("corpus/train"), &at("vocab.txt"), args.threads)?;
-    stage("2/5 pre-training data");
-    // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
-    let documents =
-        data_config(&args.output, "train").with_layout(Layout::Documents).with_threads(args.threads.count());
-    with_progress(args.quiet, |on_progress| build(&documents, on_progress))?;
-    // The held-out instances are fixed; many passes reduce the variance of the figures.
-    let held_out =
-        data_config(&args.output, "held_out").with_dupe_factor(40).with_threads(args.threads.count());
-    with_progress(args.quiet, |on_progress| build(&held_out, on_progress))?;
-    stage("3/5 pre-training");
-    let (before, after) = pretrain_tiny(args, &stop)?;
+    build_data(args, &mut progress)?;
+    progress.begin(Stage::Pretraining);
+    let (before, after) = pretrain_tiny(args, &mut progress, &stop)?;
     let baselines = baselines(
         &DataLoader::open(&at("data/train"), 0)?,
         &mut DataLoader::open(&at("data/held_out"), 0)?,
         None,
     )?;
-    stage("4/5 fine-tuning with and without the pre-training");
-    let tuned = tune(&with_pretraining, false, args.quiet, &stop)?;
-    let fresh = tune(&without, false, args.quiet, &stop)?;
-    stage("5/5 pages");
-    for folder in ["pretrain", "finetune"] {
+    progress.begin(Stage::Finetuning);
+    let tuned = finetune(&with_pretraining, false, &stop, &mut |event| progress.finetune(&event))?;
+    let fresh = finetune(&without, false, &stop, &mut |event| progress.finetune(&event))?;
+    progress.begin(Stage::Pages);
+    for folder in [PRETRAINED, TUNED] {
         write_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
     }
     write_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
+    drop(progress);
 
     print(&table(&StageResults { before, after, baselines, tuned, fresh }))?;
-    print(&format!(
-        "\npages:\n  {}\n  {}\n  {}\ntime: {}\nnext: bert fill-mask --checkpoint {} 'The river flows into the [MASK].'",
-        at("data/train.html").display(),
-        at("pretrain/report.html").display(),
-        at("finetune/report.html").display(),
-        duration(started.elapsed().as_secs_f64()),
-        at("pretrain").display()
-    ))
+    let seconds = started.elapsed().as_secs_f64();
+    print(&format!("\n{}\ntime: {}\n{}", pages(&args.output), duration(seconds), next(&args.output)))
+}
+
+/// Creates and locks the output folder. With `--overwrite`, removes the results of an earlier quickstart from it.
+fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
+    let folder = StagedFolder::new(&Disk, &args.output);
+    folder.check_not_in_use()?;
+    let in_use = [PRETRAINED, TUNED, "finetune-without-pretraining"];
+    in_use.into_iter().try_for_each(|name| folder.inside(name).check_not_in_use())?;
+    let names = folder.names()?;
+    let visible = || names.iter().filter(|name| !name.starts_with('.'));
+    let exists = |what, hint| bert_trainer::Error::output_exists(&args.output, what, hint);
+    if visible().any(|name| !WRITTEN.contains(&name.as_str())) {
+        return Err(exists("other files", "choose another --output").into());
+    }
+    if !args.overwrite && visible().next().is_some() {
+        let hint = "repeat it with --overwrite, or choose another --output";
+        return Err(exists("an earlier quickstart", hint).into());
+    }
+    folder.create()?;
+    let lock = folder.lock(LOCK)?;
+    folder.clear(|name| WRITTEN.contains(&name))?;
+    Ok(lock)
+}
+
+/// Lists the pages.
+fn pages(output: &Path) -> String {
+    let page = |name: &str| format!("\n  {}", output.join(name).display());
+    let names = ["data/train.html", "pretrain/report.html", "finetune/report.html"];
+    format!("pages:{}", names.map(page).concat())
+}
+
+/// Returns commands that use the results; each works when it is pasted into a shell.
+fn next(output: &Path) -> String {
+    let at = |name: &str| shell_word(&output.join(name).to_string_lossy());
+    let (pretrained, tuned, held_out) = (at(PRETRAINED), at(TUNED), at("data/held_out"));
+    format!(
+        "next:
+  bert fill-mask --checkpoint {pretrained} \\
+      'The river flows into the [MASK].'
+  echo 'The leaves of this tree turn red in autumn.' |
+      bert predict --model {tuned} --input -
+  bert evaluate --checkpoint {pretrained} \\
+      --data {held_out} --top-k 5"
+    )
+}
+
+/// Returns a text as one word of a shell command, quoted if necessary.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// Writes the corpus and the task, and makes the vocabulary and both data sets.
+fn build_data(args: &Args, progress: &mut StageProgress) -> anyhow::Result<()> {
+    let at = |name: &str| args.output.join(name);
+    progress.begin(Stage::Vocabulary);
+    write_corpus(&args.output)?;
+    write_topics(&at("topics"))?;
+    make_vocabulary(&at("corpus/train"), &at("vocab.txt"), args.threads)?;
+    progress.begin(Stage::Data);
+    // The corpus is small: new pairs and masks in every epoch keep the model from memorizing it.
+    let documents =
+        data_config(&args.output, "train").with_layout(Layout::Documents).with_threads(args.threads.count());
+    build(&documents, &mut |_| {})?;
+    // The held-out instances are fixed; many passes reduce the variance of the figures.
+    let held_out =
+        data_config(&args.output, "held_out").with_dupe_factor(40).with_threads(args.threads.count());
+    build(&held_out, &mut |at| progress.build(at))?;
+    Ok(())
 }
 
 /// Writes the articles, one file per subject and collection.
@@ -198,24 +263,29 @@ fn data_config(folder: &Path, part: &str) -> BuildConfig {
         .with_max_seq_length(64)
 }
 
-fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Evaluation)> {
+/// Pre-trains BERT-tiny; returns the evaluations before the first and after the last step.
+fn pretrain_tiny(
+    args: &Args,
+    progress: &mut StageProgress,
+    stop: &StopFlag,
+) -> anyhow::Result<(Evaluation, Evaluation)> {
     let at = |name: &str| args.output.join(name);
-    let config = PretrainConfig::new(at("data/train"), at("pretrain"), args.steps)
+    let config = PretrainConfig::new(at("data/train"), at(PRETRAINED), args.steps)
         .with_model("tiny")
+        .with_initialization(InitializationChoice::Bigram)
         .with_eval_data(at("data/held_out"))
         .with_learning_rate(5e-4)
+        .with_warmup_steps(args.steps / 10)
         .with_adam_beta2(0.98)
+        .with_compute(ComputeArgs::default().with_precision(PrecisionChoice::F32))
         .with_save_every(500);
-    let mut view = PretrainView::new(args.steps, args.quiet);
     let mut evaluations = Vec::new();
-    let outcome = pretrain(&config, false, stop, &mut |event| {
+    pretrain(&config, false, stop, &mut |event| {
         if let PretrainEvent::Evaluated { evaluation, .. } = &event {
             evaluations.push(evaluation.clone());
         }
-        view.show(event);
-    });
-    drop(view);
-    outcome?;
+        progress.pretrain(&event);
+    })?;
     let last = evaluations.last().cloned().context("pre-training made no evaluation")?;
     Ok((evaluations.swap_remove(0), last))
 }
@@ -223,16 +293,16 @@ fn pretrain_tiny(args: &Args, stop: &StopFlag) -> anyhow::Result<(Evaluation, Ev
 /// Returns the fine-tuning configuration, with pre-trained or with random weights.
 fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<FinetuneConfig> {
     let at = |name: &str| args.output.join(name);
-    let config = FinetuneConfig::new("table".parse()?, at("pretrain"), at(folder))
+    let config = FinetuneConfig::new("table".parse()?, at(PRETRAINED), at(folder))
         .with_table(TableArgs::default().with_columns(["text", "label"].map(String::from)))
         .with_data(at("topics"))
         .with_seeds(Seeds(args.seeds.to_vec()))
         .with_num_train_epochs(Choices::Single(10.0))
         .with_train_batch_size(Choices::Single(16))
         .with_learning_rate(Choices::Single(1e-3))
+        .with_compute(ComputeArgs::default().with_precision(PrecisionChoice::F32))
         .with_select(Selection::Last)
         .with_random_init(random_init);
-    // Check now, not after minutes of pre-training.
     config.resolve()?;
     Ok(config)
 }
@@ -269,15 +339,18 @@ fn table(results: &StageResults) -> String {
         percent("next-sentence accuracy (%)", next_sentence_accuracy),
         percent("subject accuracy (%)", subject_accuracy),
         String::new(),
-        "unigram baseline: token frequencies of the training text for the masked LM, the".into(),
-        "majority class for the other tasks. bigram baseline: counts of the previous and the".into(),
-        "next token in the training text. before training: the initial weights, which use".into(),
-        "these counts; for the subject, fine-tuned from random weights. after training:".into(),
-        "pre-trained; for the subject, also fine-tuned.".into(),
+        "unigram baseline: token frequencies of the training text for the masked LM,".into(),
+        "the majority class for the other tasks. bigram baseline: counts of the previous".into(),
+        "and the next token in the training text. before training: the initial weights,".into(),
+        "which use these counts; for the subject, fine-tuned from random weights. after".into(),
+        "training: pre-trained; for the subject, also fine-tuned.".into(),
         format!(
-            "subject: mean of {} seeds on {} sentences; standard error of one accuracy {:.1} %.",
+            "subject: mean of {} seeds on {} sentences;",
             results.tuned.runs.len(),
-            results.tuned.dev.examples,
+            results.tuned.dev.examples
+        ),
+        format!(
+            "standard error of one accuracy {:.1} %.",
             100.0 * results.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
         ),
     ]

@@ -1,0 +1,122 @@
+//! Shows the progress of a quickstart as one percentage and one estimate of the remaining time for all stages.
+
+use bert_data::BuildProgress;
+use bert_trainer::finetune::FinetuneEvent;
+use bert_trainer::pretrain::PretrainEvent;
+
+use crate::progress::Progress;
+
+/// The stages, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Vocabulary,
+    Data,
+    Pretraining,
+    Finetuning,
+    Pages,
+}
+
+impl Stage {
+    const ALL: [Self; 5] = [Self::Vocabulary, Self::Data, Self::Pretraining, Self::Finetuning, Self::Pages];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Vocabulary => "vocabulary",
+            Self::Data => "pre-training data",
+            Self::Pretraining => "pre-training",
+            Self::Finetuning => "fine-tuning with and without the pre-training",
+            Self::Pages => "pages",
+        }
+    }
+}
+
+/// Typical milliseconds of the initial weights, of a pre-training step with its part of the evaluations, and of the
+/// fine-tuning of a seed. Only their ratios matter.
+const INITIAL_WEIGHTS: u64 = 5000;
+const STEP: u64 = 30;
+const SEED: u64 = 3000;
+
+/// Progress display of all stages.
+pub(super) struct StageProgress {
+    progress: Progress,
+    steps: u64,
+    seeds: u64,
+    stage: Stage,
+    /// Number of seeds that are finished or in progress, of both fine-tunings together.
+    tunings_begun: u64,
+}
+
+impl StageProgress {
+    /// Creates the display for this number of pre-training steps and of seeds for each of the two fine-tunings.
+    pub(super) fn new(steps: u64, seeds: u64, quiet: bool) -> Self {
+        let stage = Stage::Vocabulary;
+        let progress = Progress::percent("quickstart", 0, quiet);
+        let mut new = Self { progress, steps, seeds, stage, tunings_begun: 0 };
+        new.progress.set_total(Stage::ALL.into_iter().map(|stage| new.cost(stage)).sum());
+        new
+    }
+
+    /// Returns the typical milliseconds of a stage.
+    fn cost(&self, stage: Stage) -> u64 {
+        match stage {
+            Stage::Vocabulary => 500,
+            Stage::Data => 1500,
+            Stage::Pretraining => INITIAL_WEIGHTS + self.steps * STEP,
+            Stage::Finetuning => 2 * self.seeds * SEED,
+            Stage::Pages => 1000,
+        }
+    }
+
+    /// Shows that a stage begins.
+    pub(super) fn begin(&mut self, stage: Stage) {
+        self.stage = stage;
+        let number = stage as usize + 1;
+        self.progress.line(&format!("{number}/{} {}", Stage::ALL.len(), stage.title()));
+        self.set(0, "");
+    }
+
+    /// Shows that `done` typical milliseconds of the present stage are done.
+    fn set(&mut self, done: u64, message: &str) {
+        let before: u64 = Stage::ALL
+            .into_iter()
+            .take_while(|&stage| stage != self.stage)
+            .map(|stage| self.cost(stage))
+            .sum();
+        self.progress.set(before + done.min(self.cost(self.stage)), message);
+    }
+
+    /// Shows the progress of a build.
+    pub(super) fn build(&mut self, at: BuildProgress) {
+        self.set(self.cost(Stage::Data) * at.done / at.total.max(1), "");
+    }
+
+    /// Shows an event of the pre-training.
+    pub(super) fn pretrain(&mut self, event: &PretrainEvent) {
+        match event {
+            PretrainEvent::Step { metrics, .. } => {
+                let message = format!("step {} of {}, loss {:.3}", metrics.step, self.steps, metrics.loss);
+                self.set(INITIAL_WEIGHTS + metrics.step * STEP, &message);
+            }
+            PretrainEvent::Evaluated { step, evaluation } => self.progress.line(&format!(
+                "    step {step}: masked LM loss {:.3} on held-out text",
+                evaluation.masked_lm_loss
+            )),
+            PretrainEvent::Warning(text) => self.progress.warn(text),
+            _ => {}
+        }
+    }
+
+    /// Shows an event of a fine-tuning.
+    pub(super) fn finetune(&mut self, event: &FinetuneEvent) {
+        match event {
+            FinetuneEvent::Step { seed, step, steps, loss } => {
+                self.tunings_begun += u64::from(*step == 1);
+                let finished = self.tunings_begun.saturating_sub(1);
+                let message = format!("seed {seed}, step {step} of {steps}, loss {loss:.3}");
+                self.set(finished * SEED + SEED * step / steps, &message);
+            }
+            FinetuneEvent::Warning(text) => self.progress.warn(text),
+            _ => {}
+        }
+    }
+}
