@@ -134,6 +134,8 @@ pub struct AdamW {
     moments: Vec<Option<Moments>>,
     /// Number of updates of each parameter.
     counts: Vec<u64>,
+    /// Whether each parameter has moments, on any rank: of an update, or of the run that this one continues from.
+    has_moments: Vec<bool>,
     updates: u64,
     compute: Compute,
     throttle: Option<Arc<SnapshotThrottle>>,
@@ -151,6 +153,7 @@ impl AdamW {
             owned: lengths.iter().map(|&length| 0..length).collect(),
             moments: vec![None; names.len()],
             counts: vec![0; names.len()],
+            has_moments: vec![false; names.len()],
             names,
             layout: Layout::new(lengths, 1),
             updates: 0,
@@ -198,6 +201,11 @@ impl AdamW {
         self.updates
     }
 
+    /// Returns whether each parameter has moments, in the module's order.
+    pub(crate) fn has_moments(&self) -> &[bool] {
+        &self.has_moments
+    }
+
     /// Returns the number of updates of each parameter, in the module's order.
     pub(crate) fn counts(&self) -> &[u64] {
         &self.counts
@@ -226,8 +234,9 @@ impl AdamW {
             throttle.wait();
         }
         self.updates += 1;
-        for (count, has_gradient) in self.counts.iter_mut().zip(gradients.has_gradient) {
-            *count += u64::from(has_gradient);
+        for (index, has_gradient) in gradients.has_gradient.into_iter().enumerate() {
+            self.counts[index] += u64::from(has_gradient);
+            self.has_moments[index] |= has_gradient;
         }
         let clip = self.config.max_gradient_norm;
         let scale = if clip > 0.0 { clip / norm.max(clip) } else { 1.0 };
@@ -330,8 +339,9 @@ impl AdamW {
     /// Returns the number of updates of each parameter that had fewer than the optimizer as a whole, by name: its first
     /// gradient came later, or it had none in some steps.
     pub(crate) fn fewer_updates(&self) -> BTreeMap<String, u64> {
-        let named = self.names.iter().cloned().zip(self.counts.iter().copied());
-        named.filter(|&(_, count)| count > 0 && count != self.updates).collect()
+        let counted = self.names.iter().cloned().zip(self.counts.iter().copied()).zip(&self.has_moments);
+        let named = counted.filter_map(|(named, has_moments)| has_moments.then_some(named));
+        named.filter(|(_, count)| *count != self.updates).collect()
     }
 
     /// Restores the state from [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`], in a process that
@@ -356,16 +366,25 @@ impl AdamW {
                 second: float_vector(second, device),
             }));
         }
-        self.set_state(updates, counts, moments);
+        let has_moments = moments.iter().map(Option::is_some).collect();
+        self.set_state(updates, counts, has_moments, moments);
         match state.into_keys().next() {
             Some(name) => Err(Error::OptimizerState(name)),
             None => Ok(()),
         }
     }
 
-    /// Sets the number of all updates, the number of updates of each parameter, and the moments of the owned elements.
-    pub(crate) fn set_state(&mut self, updates: u64, counts: Vec<u64>, moments: Vec<Option<Moments>>) {
-        (self.updates, self.counts, self.moments) = (updates, counts, moments);
+    /// Sets the number of all updates, the number of updates of each parameter, which parameters have moments, and the
+    /// moments of the owned elements.
+    pub(crate) fn set_state(
+        &mut self,
+        updates: u64,
+        counts: Vec<u64>,
+        has_moments: Vec<bool>,
+        moments: Vec<Option<Moments>>,
+    ) {
+        (self.updates, self.counts) = (updates, counts);
+        (self.has_moments, self.moments) = (has_moments, moments);
     }
 }
 

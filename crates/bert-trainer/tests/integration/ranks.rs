@@ -188,6 +188,18 @@ fn counted_initialization_is_shared() {
     check_ranks(&world, "bigram", &[2], |run| world.config(run, &flags));
 }
 
+#[test]
+fn kept_moments_are_divided() {
+    let world = World::new(0.1);
+    run_to_end(&world.config("first", &FLAGS), false);
+    check_ranks(&world, "second", &[3], |run| PretrainConfig {
+        model: None,
+        init_checkpoint: Some(world.at("first")),
+        keep_moments: true,
+        ..world.config(run, &[&FLAGS[..], &["--adam-bias-correction", "true"]].concat())
+    });
+}
+
 /// Every kind of fault in operations of one rank ends all ranks, and the run then continues to the same bytes.
 #[test]
 fn faults_of_the_transport_end_all_ranks() {

@@ -57,9 +57,11 @@ impl Group {
         if let (true, Some(whole)) = (self.is_alone(), &whole) {
             return Ok(whole.clone());
         }
-        let counts = whole.as_ref().map(|whole| (whole.updates(), whole.counts().to_vec()));
-        let (updates, counts) = self.from_first(counts)?;
-        if updates == 0 {
+        let state = whole
+            .as_ref()
+            .map(|whole| (whole.updates(), whole.counts().to_vec(), whole.has_moments().to_vec()));
+        let (updates, counts, has_moments) = self.from_first(state)?;
+        if !has_moments.contains(&true) {
             return Ok(optimizer);
         }
         let (layout, rank) = (optimizer.layout(), self.rank());
@@ -90,10 +92,10 @@ impl Group {
             let end = start + range.len();
             let values = |values: &[f32]| float_vector(values[start..end].to_vec(), device);
             moments[*tensor] =
-                (counts[*tensor] > 0).then(|| Moments { first: values(first), second: values(second) });
+                has_moments[*tensor].then(|| Moments { first: values(first), second: values(second) });
             start = end;
         }
-        optimizer.set_state(updates, counts, moments);
+        optimizer.set_state(updates, counts, has_moments, moments);
         Ok(optimizer)
     }
 
@@ -112,9 +114,9 @@ fn halves(message: &mut Message) -> (&mut [f32], &mut [f32]) {
 /// Returns the moments of all elements, from the messages of all ranks.
 fn whole_moments(optimizer: &AdamW, messages: &[Message]) -> Vec<Option<Moments>> {
     let layout = optimizer.layout();
-    let counted = layout.lengths().iter().zip(optimizer.counts());
-    let mut values: Vec<Option<[Vec<f32>; 2]>> = counted
-        .map(|(&length, &count)| (count > 0).then(|| [vec![0.0; length], vec![0.0; length]]))
+    let lengths = layout.lengths().iter().zip(optimizer.has_moments());
+    let mut values: Vec<Option<[Vec<f32>; 2]>> = lengths
+        .map(|(&length, has_moments)| has_moments.then(|| [vec![0.0; length], vec![0.0; length]]))
         .collect();
     for (rank, message) in messages.iter().enumerate() {
         let all = message.floats(0);
