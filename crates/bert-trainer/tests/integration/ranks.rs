@@ -131,6 +131,7 @@ fn options_have_the_bits_of_one_process() {
         ("plain", &["--kernels", "plain"]),
         ("corrected", &["--adam-bias-correction", "true"]),
         ("uneven", &["--batch-size", "19"]),
+        ("lamb", &["--optimizer", "lamb", "--schedule", "poly", "--warmup-ratio", "0.2"]),
         ("eight", &["--gradient-accumulation-steps", "8", "--batch-size", "8"]),
     ];
     if bert_kernels::has_bf16_instructions() {
