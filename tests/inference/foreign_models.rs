@@ -43,7 +43,7 @@ fn bert_for_masked_lm_is_read() {
     without(&folder, "masked", &["cls."]);
     folder.refused("bert fill-mask --checkpoint masked 'the [MASK] flows'", 4, "no masked-LM head");
     folder.ok("bert export one card");
-    assert!(folder.text("card/README.md").contains("pre-trained by masked LM. "));
+    assert!(folder.text("card/README.md").contains("pre-trained by masked LM.\n"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! folders.
 
 mod built_in; // the built-in model
+mod cards; // model cards of exports and fine-tuned models
 mod foreign_models; // model folders of other projects: missing tensors, their tokenizers, other formats
 mod predict; // predict, features: a model on new texts
 mod probe; // a word changed, and which predictions flip

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::export::{Export, WeightType, export};
+use bert_trainer::export::{CardOptions, Export, WeightType, export};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -28,6 +28,14 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
 
+    /// Language of the model for its card, such as de [default: the --language of the data].
+    #[arg(long, value_name = "CODE")]
+    language: Option<String>,
+
+    /// Licence of the model for its card, by its Hugging Face identifier such as apache-2.0.
+    #[arg(long, value_name = "ID")]
+    license: Option<String>,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -43,7 +51,8 @@ struct Exported<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
-    export(&folder, &args.dir, Export { encoder_only: args.encoder_only, weight_type: args.weights })?;
+    let card = CardOptions { language: args.language.clone(), license: args.license.clone() };
+    export(&folder, &args.dir, &Export { encoder_only: args.encoder_only, weight_type: args.weights, card })?;
     let result = Exported { checkpoint: &folder, output: &args.dir };
     print_result(args.json, &result, |result| {
         format!("{} -> {}", result.checkpoint.display(), result.output.display())

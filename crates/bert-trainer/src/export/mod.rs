@@ -18,15 +18,19 @@ use bert_storage::{Disk, FileSystem, StagedFolder};
 use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
-use crate::export::model_card::{card_of_checkpoint, card_of_fresh};
+use crate::export::model_card::{card_of_folder, card_of_fresh};
 use crate::inference::load_encoder;
 use crate::initialization::FreshWeights;
 use crate::run_dir::incomplete_output::{Contents, OutputGuard};
 use crate::run_dir::json_file::exists;
+pub use crate::run_dir::model_card::CardOptions;
+
+/// The model card.
+const CARD: &str = "README.md";
 
 /// The files of a Hugging Face folder; the one that makes it loadable is last.
 const FILES: [&str; 7] = [
-    "README.md",
+    CARD,
     "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -60,19 +64,21 @@ impl WeightType {
 }
 
 /// Options of an export.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Export {
     /// Export only the encoder, without heads (`BertModel`).
     pub encoder_only: bool,
     /// Data type of the weights.
     pub weight_type: WeightType,
+    /// Statements for the model card.
+    pub card: CardOptions,
 }
 
 /// Writes the Hugging Face files of a model folder into an empty or new folder.
 ///
 /// # Errors
 /// When the weights are damaged, or `target` is not empty.
-pub fn export(folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
+pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     export_on(&Disk, folder, target, how)
 }
 
@@ -80,8 +86,16 @@ pub fn export(folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
 ///
 /// # Errors
 /// Same as [`export`].
-pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Export) -> Result<(), Error> {
-    let card = card_of_checkpoint(folder, how.encoder_only)?;
+pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
+    how.card.check()?;
+    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&how.card));
+    if card.is_none() && how.card != CardOptions::default() {
+        let flag = if how.card.license.is_some() { "license" } else { "language" };
+        let reason =
+            "pretrain or finetune did not write this model, so it gets no new card; edit its README.md"
+                .to_string();
+        return Err(Error::Configuration { flag, reason });
+    }
     if how.encoder_only {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let text = ModelTokenizer::open(folder)?;
@@ -91,6 +105,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
     }
     // Read all tensors first, so that a damaged one is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
+    let has_card = card.is_some();
     let made = missing_tokenizer_files(folder)?;
     let unfinished = begin(files, target, card)?;
     for name in FILES {
@@ -99,7 +114,7 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: Expo
             unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
         } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
             unfinished.folder.write_bytes(name, bytes)?;
-        } else if exists(&from)? {
+        } else if exists(&from)? && !(name == CARD && has_card) {
             let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
             unfinished.folder.write_bytes(name, &bytes)?;
         }
@@ -143,7 +158,7 @@ pub fn export_fresh(
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
-    let card = card_of_fresh(fresh.choice(), seed, config);
+    let card = card_of_fresh(fresh.choice(), seed, config).render(&CardOptions::default());
     let form = Form { weight_type: WeightType::F32, has_pooler: true };
     save(begin(&Disk, target, Some(card))?, &model, config, text, form)
 }
@@ -156,7 +171,7 @@ fn begin<'a>(
 ) -> Result<OutputGuard<'a>, Error> {
     let unfinished = OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
     if let Some(card) = card {
-        unfinished.folder.write_bytes("README.md", card.as_bytes())?;
+        unfinished.folder.write_bytes(CARD, card.as_bytes())?;
     }
     Ok(unfinished)
 }

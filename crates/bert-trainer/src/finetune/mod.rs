@@ -51,6 +51,7 @@ pub use crate::finetune::events::{FinetuneEvent, TaskEpoch};
 pub use crate::finetune::model::adapters::TrainedParameters;
 pub use crate::finetune::multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
 pub use crate::finetune::output::adapters::FusionReport;
+pub(crate) use crate::finetune::output::card::card_of_finetuning;
 pub(crate) use crate::finetune::output::folder::DEV_LABELS;
 pub use crate::finetune::output::report::FinetuneReport;
 pub use crate::finetune::run::run_report::{EpochReport, RunReport};

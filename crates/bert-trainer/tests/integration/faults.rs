@@ -192,7 +192,7 @@ fn interrupted_export_can_be_repeated() {
     let from = world.at("whole/checkpoints/step-00000002");
     for encoder in [false, true] {
         let how = Export { encoder_only: encoder, ..Export::default() };
-        let write = |files: &dyn FileSystem, target: &Path| export_on(files, &from, target, how);
+        let write = |files: &dyn FileSystem, target: &Path| export_on(files, &from, target, &how);
         let whole = world.at(&format!("whole-{encoder}"));
         write(&Disk, &whole).unwrap();
         let check = |target: &Path, what: &str| check_repeated_export(target, &whole, what, &write);
@@ -235,15 +235,15 @@ fn running_export_is_not_disturbed() {
     fs::write(target.join("vocab.txt"), "another process writes this").unwrap();
     let marker = fs::File::create(target.join(".unfinished")).unwrap();
     marker.lock().unwrap();
-    let error = export_on(&Disk, &from, &target, Export::default()).unwrap_err();
+    let error = export_on(&Disk, &from, &target, &Export::default()).unwrap_err();
     assert_eq!(error.exit_code(), 6, "{error}");
     assert_eq!(names(&target), [".unfinished", "vocab.txt"]);
     drop(marker);
-    export_on(&Disk, &from, &target, Export::default()).unwrap();
+    export_on(&Disk, &from, &target, &Export::default()).unwrap();
     // Files that do not belong to an export are not deleted, with or without a marker.
     fs::remove_file(target.join("config.json")).unwrap();
     fs::write(target.join(".unfinished"), "").unwrap();
     fs::write(target.join("notes.txt"), "mine").unwrap();
-    assert_eq!(export_on(&Disk, &from, &target, Export::default()).unwrap_err().exit_code(), 1);
+    assert_eq!(export_on(&Disk, &from, &target, &Export::default()).unwrap_err().exit_code(), 1);
     assert!(target.join("notes.txt").exists() && target.join("vocab.txt").exists());
 }

@@ -1,6 +1,7 @@
 //! The output of a fine-tuning: predictions, the best model and the report.
 
 pub(crate) mod adapters;
+pub(crate) mod card;
 pub(crate) mod classification;
 pub(crate) mod folder;
 pub(crate) mod question_answering;
@@ -16,11 +17,13 @@ use crate::error::Error;
 use crate::finetune::data::datasets::Part;
 use crate::finetune::model::adapters::TrainedParameters;
 use crate::finetune::output::adapters::FusionReport;
+use crate::finetune::output::card::card_of_finetuning;
 use crate::finetune::output::folder::{MODEL, OutputFolder};
 use crate::finetune::output::report::FinetuneReport;
 use crate::finetune::run::grid_search::{CellRuns, GridResult};
 use crate::finetune::scoring::TaskScoring;
 use crate::finetune::setup::Setup;
+use crate::run_dir::model_card::CardOptions;
 
 /// The output files of a task. Together with its supertraits, this is everything that a fine-tuning needs of a task.
 pub(crate) trait TaskOutput: TaskScoring {
@@ -86,6 +89,8 @@ pub(crate) fn write_output<T: TaskOutput>(
         model: config.output.join(MODEL),
         config: config.clone(),
     };
+    let card = card_of_finetuning(&report).render(&CardOptions::default());
+    output.write(&format!("{MODEL}/README.md"), |out| out.write_all(card.as_bytes()))?;
     output.folder().write_json("report.json", &report)?;
     Ok(report)
 }

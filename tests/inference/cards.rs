@@ -1,0 +1,75 @@
+//! Model cards of exports and fine-tuned models.
+
+use crate::common::{Folder, QUICK, articles, entailment};
+
+/// Returns a card without the values that follow from the training.
+fn without_figures(card: &str) -> String {
+    let word = |word: &str| {
+        if word.starts_with(|c: char| c.is_ascii_digit()) { "#".to_string() } else { word.to_string() }
+    };
+    card.lines().map(|line| line.split(' ').map(word).collect::<Vec<String>>().join(" ") + "\n").collect()
+}
+
+#[test]
+fn pretraining_card_has_scores_and_text() {
+    let folder = Folder::with_data();
+    folder.write("held.txt", articles(4, 4));
+    folder.ok("make-pretrain-data --config data --input held.txt --output held-out --random-seed 7");
+    folder.ok(&format!("pretrain {QUICK} --steps 4 --eval-data held-out --output run"));
+    folder.ok("bert export run model --license mit --language en");
+    let card = without_figures(&folder.text("model/README.md"));
+    for text in [
+        "license: mit\n",
+        "language: \"en\"\n",
+        "    metrics:\n    - type: loss\n      value: #\n",
+        "name: \"masked LM accuracy, # % interval # to # # cases\"\n",
+        "name: \"next-sentence accuracy, # % interval # to # # cases\"\n",
+        "On held-out text held-out:\n",
+        "| files | train.txt |\n",
+        "model = BertForPreTraining.from_pretrained(\"PATH\")\n",
+    ] {
+        assert!(card.contains(text), "no {text}\n{card}");
+    }
+    assert!(!card.contains("not finished"), "{card}");
+    folder.refused("bert export run other --license 'my licence'", 2, "no identifier");
+    folder.refused("bert export model again --license mit", 2, "edit its README.md");
+}
+
+#[test]
+fn card_without_next_sentence_training_claims_none() {
+    let folder = Folder::with_data();
+    folder.ok("make-pretrain-data --config data --nsp off --output single");
+    let train = QUICK.replace("--data data", "--data single --eval-data single");
+    folder.ok(&format!("pretrain {train} --steps 2 --output run"));
+    folder.ok("bert export run model");
+    let card = folder.text("model/README.md");
+    assert!(card.contains("pre-trained by masked LM.\n") && card.contains("BertForMaskedLM"), "{card}");
+    assert!(!card.contains("next-sentence accuracy") && !card.contains("BertForPreTraining"), "{card}");
+    assert!(card.contains("its next-sentence head, if any, has no meaning"), "{card}");
+    assert!(card.contains("Licence: not stated."), "{card}");
+}
+
+#[test]
+fn fine_tuned_model_has_a_card() {
+    let folder = Folder::with_run();
+    for split in ["train", "dev"] {
+        folder.write(&format!("glue/RTE/{split}.tsv"), entailment(0, 12));
+    }
+    let tune = "finetune --task rte --data glue --checkpoint run --num-train-epochs 1";
+    folder.ok(&format!("{tune} --seeds 1-2 --output tuned"));
+    let card = without_figures(&folder.text("tuned/model/README.md"));
+    for text in [
+        "pipeline_tag: text-classification\n",
+        "This folder has a BERT fine-tuned on rte.\n",
+        "model = BertForSequenceClassification.from_pretrained(\"PATH\")\n",
+        "# % interval of the mean # to # majority class #",
+        "The folder has the model of the best seed",
+        "| seeds | # # |\n",
+    ] {
+        assert!(card.contains(text), "no {text}\n{card}");
+    }
+    folder.ok("bert export tuned model --license apache-2.0");
+    assert!(folder.text("model/README.md").contains("license: apache-2.0\n"));
+    folder.ok(&format!("{tune} --adapter lora --seeds 1 --output adapter"));
+    assert!(folder.text("adapter/model/README.md").contains("an adapter without its encoder"));
+}
