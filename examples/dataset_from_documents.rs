@@ -4,25 +4,14 @@
 
 use std::path::PathBuf;
 
-use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, build};
-use bert_storage::write_atomic;
+use bert::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scratch = tempfile::tempdir()?;
     let folder = std::env::args().nth(1).map_or(scratch.path().to_path_buf(), PathBuf::from);
     let at = |name: &str| folder.join(name);
 
-    // The builder reads files: one sentence per line, an empty line between documents.
-    write_atomic(&at("text.txt"), |out| {
-        for document in documents() {
-            for sentence in document {
-                writeln!(out, "{sentence}")?;
-            }
-            writeln!(out)?;
-        }
-        Ok(())
-    })?;
+    write_documents(&at("text.txt"), documents())?;
 
     let vocabulary = VocabConfig::default().with_vocab_size(1000);
     let words = train_vocabulary(&[at("text.txt")], &vocabulary, &mut |_, _| {})?.tokens;

@@ -2,17 +2,11 @@
 //!
 //! `cargo run --example features [-- FOLDER]`, FOLDER with `config.json`, `model.safetensors` and `vocab.txt`
 
-use bert_data::PartialSettings;
 use std::path::{Path, PathBuf};
 
-use bert_model::{BertConfig, Preset};
-use bert_trainer::DeviceName;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::export::export_fresh;
-use bert_trainer::inference::Extractor;
-use bert_trainer::initialization::{FreshWeights, InitializationChoice};
+use bert::prelude::*;
 
-const TEXTS: &str = "a warm day\na warm and sunny day\nthe rain is cold\n";
+const TEXTS: [&str; 3] = ["a warm day", "a warm and sunny day", "the rain is cold"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scratch = tempfile::tempdir()?;
@@ -20,17 +14,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(folder) => PathBuf::from(folder),
         None => fresh(scratch.path())?,
     };
-    let input = scratch.path().join("texts.txt");
-    std::fs::write(&input, TEXTS)?;
 
     // Layer -1 is the last; the reference's extract_features.py uses -1 to -4.
     let extractor = Extractor::open(&folder, &[-1], None, DeviceName::Flex)?;
-    let mut vectors = Vec::new();
-    extractor.each_line(&input, &mut |lines| {
-        vectors.extend(lines.iter().map(|line| mean(&line.layers[0], extractor.hidden_size())));
-        Ok(())
-    })?;
-    for (text, vector) in TEXTS.lines().zip(&vectors) {
+    let lines = extractor.encode(&TEXTS);
+    let vectors: Vec<Vec<f32>> =
+        lines.iter().map(|line| mean(&line.layers[0], extractor.hidden_size())).collect();
+    for (text, vector) in TEXTS.iter().zip(&vectors) {
         println!("{:.3} {text}", cosine(&vectors[0], vector));
     }
     Ok(())

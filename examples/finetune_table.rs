@@ -2,15 +2,9 @@
 //!
 //! `cargo run --example finetune_table [-- CHECKPOINT]`, CHECKPOINT a run of `pretrain` or a Hugging Face folder
 
-use bert_data::PartialSettings;
 use std::path::{Path, PathBuf};
 
-use bert_model::{BertConfig, Preset};
-use bert_trainer::StopFlag;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::export::export_fresh;
-use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, TableArgs, finetune};
-use bert_trainer::initialization::{FreshWeights, InitializationChoice};
+use bert::prelude::*;
 
 const ROWS: &str = "text\tlabel\nthe sun is warm today\tgood\nthe rain is cold today\tbad\n\
                     a warm and sunny day\tgood\na cold and rainy day\tbad\n";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use bert_data::{BuildConfig, DataSet, StoredRows, build};
+use bert::prelude::*;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut stored = StoredRows::new(&data);
     let words = data.vocabulary();
     let row = stored.row(0)?;
-    let tokens: Vec<&str> = row.input_ids.iter().map(|&id| words.token(id)).collect();
-    println!("row 0: {}", tokens.join(" "));
+    let tokens: Vec<&str> = row.input_ids.iter().take(16).map(|&id| words.token(id)).collect();
+    println!("row 0: {} ...", tokens.join(" "));
     Ok(())
 }
 

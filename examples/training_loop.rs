@@ -4,13 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, DataSet, Layout, build};
-use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
-use bert_trainer::DeviceName;
-use bert_trainer::data_loader::DataLoader;
-use bert_trainer::training::adamw::{AdamW, AdamWConfig};
-use bert_trainer::training::lr_schedule::{Schedule, ScheduleKind};
-use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
+use bert::prelude::*;
 
 const SEED: u64 = 1;
 const BATCH: usize = 16;

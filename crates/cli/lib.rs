@@ -1,5 +1,23 @@
-//! The command-line programs: `make-pretrain-data`, `pretrain`, `finetune` and the tool `bert`.
+//! BERT from raw text to a scored model: the libraries under one name, and the command-line programs.
 //!
+//! A program that uses the libraries imports [`prelude`]:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use bert::prelude::*;
+//!
+//! let extractor = Extractor::open(Path::new("my-bert"), &[-1], None, DeviceName::Flex)?;
+//! for line in extractor.encode(&["a warm day", "the rain is cold"]) {
+//!     println!("{} tokens, {} values", line.tokens.len(), line.layers[0].len());
+//! }
+//! # Ok::<(), bert::trainer::Error>(())
+//! ```
+//!
+//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`trainer`] and [`tasks`] have the whole
+//! interface and a tour each; the examples in `examples/` are complete programs.
+//!
+//! The other modules are the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`.
 //! Each program parses its flags, calls one library function, draws its progress on stderr and prints its result to
 //! stdout (with `--json` as one object). [`exit`] has the exit codes.
 
@@ -21,6 +39,34 @@ pub const fn building_allocator() -> ExitOnOom<System> {
     let remedy = "use a smaller --memory-budget or fewer --threads; the limit may come from the machine, the container or \
                   `ulimit -v`";
     ExitOnOom::new(System, remedy)
+}
+
+pub use bert_data as data;
+pub use bert_model as model;
+pub use bert_tasks as tasks;
+pub use bert_trainer as trainer;
+
+/// The types and functions that most programs need, in the order in which data passes through them.
+pub mod prelude {
+    pub use bert_data::make_vocab::{VocabConfig, train_vocabulary};
+    pub use bert_data::{BuildConfig, DataSet, Layout, PartialSettings, StoredRows, build, write_documents};
+    pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
+    pub use bert_storage::write_atomic;
+    pub use bert_tasks::Example;
+    pub use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
+    pub use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
+    pub use bert_trainer::evaluation::{Evaluation, evaluate};
+    pub use bert_trainer::export::{Export, export, export_fresh};
+    pub use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, finetune};
+    pub use bert_trainer::inference::fill_mask::MaskFiller;
+    pub use bert_trainer::inference::{Answer, Attention, Extractor, LineFeatures, Predictor};
+    pub use bert_trainer::initialization::{FreshWeights, InitializationChoice};
+    pub use bert_trainer::pretrain::{PretrainEvent, pretrain};
+    pub use bert_trainer::run_dir::model_folder::resolve_model_folder;
+    pub use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+    pub use bert_trainer::training::lr_schedule::{Schedule, ScheduleKind};
+    pub use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
+    pub use bert_trainer::{DeviceName, PretrainConfig, StopFlag};
 }
 
 pub mod command_line;

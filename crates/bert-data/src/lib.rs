@@ -64,7 +64,7 @@
 //! - [`Masking`] selects when instances are masked. With `Dynamic` they are masked when they are needed
 //!   ([`RowMasker`]).
 //!
-//! Other entry points: [`make_vocab`] trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
+//! Other entry points: [`write_documents`] writes documents of an iterator as text, [`make_vocab`] trains a vocabulary, [`dry_run`] estimates the cost of a build, [`verify()`]
 //! checks a data set against its digests, and [`inspect`](mod@inspect) shows it. [`StoredRows`] reads any data set row
 //! by row; [`read_shard`] reads a single shard.
 //!
@@ -147,6 +147,7 @@ pub mod make_vocab;
 mod parallel;
 pub mod parquet;
 pub mod shard;
+mod text_writer;
 pub mod tokenization;
 
 pub use builder::dry_run::{Estimate, dry_run};
@@ -175,6 +176,7 @@ pub use error::{
 pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
+pub use text_writer::write_documents;
 pub use tokenization::Tokenizer;
 pub use tokenization::offsets::PieceWithOffsets;
 pub use tokenization::settings::{PartialSettings, TokenizerSettings};

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use bert::{commands, exit, saved_config};
 use bert_allocator::ExitOnOom;
-use bert_cli::{commands, exit, saved_config};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: ExitOnOom<MiMalloc> = bert_cli::training_allocator();
+static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
     exit::finish(saved_config::parse().and_then(commands::finetune::run))

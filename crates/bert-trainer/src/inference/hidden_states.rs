@@ -120,6 +120,16 @@ impl Extractor {
         })
     }
 
+    /// Returns the features of texts in memory, in their order; `A ||| B` is a pair. A call returns all vectors at once:
+    /// pass a few hundred texts at a time.
+    pub fn encode(&self, texts: &[&str]) -> Vec<LineFeatures> {
+        let example = |(index, text): (usize, &&str)| {
+            let (text_a, text_b) = split_texts(text);
+            Example { index: (index + 1).to_string(), text_a, text_b, choices: Vec::new(), label: None }
+        };
+        self.hidden_states(&texts.iter().enumerate().map(example).collect::<Vec<Example>>())
+    }
+
     fn hidden_states(&self, examples: &[Example]) -> Vec<LineFeatures> {
         let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
         let features = Features::new(examples, tokenizer, vocabulary, self.max_length);

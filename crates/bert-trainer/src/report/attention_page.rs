@@ -10,34 +10,25 @@ use bert_pages::{page, shade};
 use maud::{Markup, html};
 
 use crate::compute::device::DeviceName;
-use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::ModelTokenizer;
-use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
-use crate::inference::load_encoder;
+use crate::inference::Attention;
 
 /// Returns the page for `text` (`A ||| B` is a pair), truncated to `max_length` word pieces.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The errors of [`Attention::of_text`].
 pub fn attention_page(folder: &Path, text: &str, max_length: usize) -> Result<String, Error> {
-    let device = DeviceName::default().open()?;
-    let (model, config) = load_encoder(folder, &device)?;
-    let words = ModelTokenizer::open(folder)?;
-    words.check_fits(&config, 0)?;
-    let encoded = words.encode_with_masks(text, max_length.min(config.max_position_embeddings));
-    let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));
-    let tokens: Vec<&str> = encoded.input_ids.iter().map(|&id| words.vocabulary.token(id)).collect();
-    let whole = words.encode_with_masks(text, usize::MAX).input_ids.len();
+    let attention = Attention::of_text(folder, text, max_length, DeviceName::default())?;
+    let tokens = &attention.tokens;
     let body = html! {
-        (explain(tokens.len(), whole))
-        @for (layer, attention) in (1..).zip(states.attentions) {
-            h2 { "Layer " (layer) }
+        (explain(tokens.len(), attention.untruncated_length))
+        @for layer in 0..attention.layers() {
+            h2 { "Layer " (layer + 1) }
             div.heads {
-                @for (head, weights) in (1..).zip(values(attention).chunks(tokens.len() * tokens.len())) {
+                @for (head, weights) in (1..).zip(attention.heads(layer)) {
                     figure {
                         figcaption { "head " (head) }
-                        (square(&tokens, weights))
+                        (square(tokens, weights))
                     }
                 }
             }
@@ -71,7 +62,7 @@ fn ground(weight: f32) -> String {
 }
 
 /// Renders the weights of one head, row by row.
-fn square(tokens: &[&str], weights: &[f32]) -> Markup {
+fn square(tokens: &[String], weights: &[f32]) -> Markup {
     html! {
         table.square {
             @for (token, row) in tokens.iter().zip(weights.chunks(tokens.len())) {
@@ -96,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_square_has_a_cell_for_every_pair_and_escapes_tokens() {
-        let html = square(&["<b>", "x"], &[0.25, 0.75, 1.0, 0.0]).into_string();
+        let html = square(&["<b>", "x"].map(String::from), &[0.25, 0.75, 1.0, 0.0]).into_string();
         assert_eq!(html.matches("<td").count(), 4);
         assert!(html.contains("&lt;b&gt; attends to x: 0.750") && !html.contains("<b>"));
     }

@@ -1,0 +1,29 @@
+//! Prints the token to which each token of a text attends most, in every head.
+//!
+//! `cargo run --example attention [-- FOLDER TEXT]`, FOLDER a run of `pretrain`, a Hugging Face folder or `tiny-en`
+
+use std::path::Path;
+
+use bert::prelude::*;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the built-in model
+    let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
+    let text = arguments.next().unwrap_or_else(|| "the cat sat on the mat . ||| it was tired .".to_string());
+
+    let attention = Attention::of_text(&folder, &text, 48, DeviceName::Flex)?;
+    let tokens = &attention.tokens;
+    for layer in 0..attention.layers() {
+        for head in 0..attention.heads(layer).len() {
+            let strongest = |query: usize| {
+                let weight = |key: &usize| attention.weight(layer, head, query, *key);
+                (0..tokens.len()).max_by(|a, b| weight(a).total_cmp(&weight(b))).unwrap_or(query)
+            };
+            let row =
+                (0..tokens.len()).map(|query| format!("{} -> {}", tokens[query], tokens[strongest(query)]));
+            println!("layer {layer}, head {head}: {}", row.collect::<Vec<String>>().join(", "));
+        }
+    }
+    Ok(())
+}
