@@ -25,7 +25,7 @@ const RETRY: i32 = 75;
 /// Time between two looks at the ranks.
 const TURN: Duration = Duration::from_millis(50);
 /// Time that the other ranks have to end after one has failed.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Run pretrain in several processes on this machine, with the same result as in one process.
 ///
@@ -144,6 +144,9 @@ impl Ranks {
                 self.ended[rank] = Some(status);
                 if !status.success() {
                     first.get_or_insert(rank);
+                }
+                // After a stop, rank 0 may take long to write its checkpoint.
+                if !matches!(status.code(), Some(0 | 130 | 143)) {
                     deadline.get_or_insert(Instant::now() + GRACE);
                 }
             }

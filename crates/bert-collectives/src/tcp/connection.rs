@@ -4,7 +4,7 @@
 //! know the length before, so a header never decides how much memory is used.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -244,13 +244,7 @@ impl Connection {
 
     /// Returns why the rank is lost, if it has closed the connection.
     pub(super) fn closed(&self) -> Option<Fault> {
-        #[cfg(target_os = "linux")]
-        let events = PollFlags::RDHUP;
-        #[cfg(not(target_os = "linux"))]
-        let events = PollFlags::empty();
-        let mut ready = [PollFd::from_borrowed_fd(self.stream.as_fd(), events)];
-        let count = poll(&mut ready, Some(&Timespec::default())).unwrap_or(0);
-        (count > 0).then(|| self.pending_abort().unwrap_or(Fault::Closed))
+        has_hung_up(&self.stream).then(|| self.pending_abort().unwrap_or(Fault::Closed))
     }
 
     /// Completes the frame that is under way and sends the reason why this rank gives up.
@@ -275,6 +269,32 @@ impl Connection {
         // Fits into the buffer of the socket, or the rank does not read.
         (&self.stream).write_all(&[&header.to_bytes()[..], reason].concat())
     }
+}
+
+/// Ends the sending side and reads until the other end closes. Closing with unread bytes would make the system discard
+/// the bytes that the other end has not read yet.
+pub(super) fn close(stream: &TcpStream, end: Instant) {
+    let mut bytes = vec![0; 1 << 16];
+    // It may be closed already.
+    let _ = stream.shutdown(Shutdown::Write);
+    while wait_for(stream, PollFlags::IN, end) {
+        match (&mut &*stream).read(&mut bytes) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Returns whether the other end has closed a connection, also if there are bytes to read before the end.
+pub(super) fn has_hung_up(stream: &TcpStream) -> bool {
+    #[cfg(target_os = "linux")]
+    let events = PollFlags::RDHUP;
+    #[cfg(not(target_os = "linux"))]
+    let events = PollFlags::empty();
+    let mut ready = [PollFd::from_borrowed_fd(stream.as_fd(), events)];
+    poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// Waits until a socket is ready. Returns false if it is not ready at the given time.

@@ -126,7 +126,9 @@ impl TcpTransport {
                     connection.send_abort(send.get(peer).copied().unwrap_or_default(), culprit, &reason, end);
             }
         }
-        self.connections.iter_mut().for_each(|connection| *connection = None);
+        for connection in self.connections.iter_mut().filter_map(Option::take) {
+            connection::close(connection.stream(), end);
+        }
         self.failure = Some(lost.clone());
         lost
     }

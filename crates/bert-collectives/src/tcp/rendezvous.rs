@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::connection::has_hung_up;
 use super::handshake::{HandshakeError, TimedStream, Token};
 use crate::deadline::{Deadline, Timer};
 use crate::error::JoinError;
@@ -237,6 +238,16 @@ impl Acceptor {
         let unknown = Topology::new(config.rank, vec![String::new(); config.world_size]);
         let mut timer = Timer::start(deadline);
         loop {
+            let left = streams.iter().position(|stream| stream.as_ref().is_some_and(has_hung_up));
+            match left {
+                // It may be started again and join a second time.
+                Some(rank) if config.rank == 0 => streams[rank] = None,
+                Some(rank) => {
+                    let reason = "it has left before all ranks had joined".into();
+                    return Err(JoinError::Unreachable { address: format!("rank {rank}"), reason });
+                }
+                None => {}
+            }
             let missing: Vec<usize> =
                 (first..config.world_size).filter(|&rank| streams[rank].is_none()).collect();
             if missing.is_empty() {
@@ -303,13 +314,6 @@ fn refusal(config: &TcpConfig, first: usize, streams: &mut Streams, hello: &Hell
     if !(first..config.world_size).contains(rank) {
         return Some(format!("there is no place for rank {rank}"));
     }
-    let taken = streams[*rank].as_ref().is_some_and(is_open);
+    let taken = streams[*rank].as_ref().is_some_and(|stream| !has_hung_up(stream));
     taken.then(|| format!("rank {rank} has joined before; the second one is on {host}"))
-}
-
-/// Returns whether a rank that waits for the answer of rank 0 is connected.
-fn is_open(stream: &TcpStream) -> bool {
-    let is_open = stream.set_nonblocking(true).is_ok()
-        && stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-    is_open && stream.set_nonblocking(false).is_ok()
 }
