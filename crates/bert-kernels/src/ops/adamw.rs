@@ -175,7 +175,7 @@ impl NormOrder {
     }
 
     /// Adds the sums of the chunks of all tensors.
-    pub fn add<'a>(self, tensors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    pub fn total<'a>(self, tensors: impl Iterator<Item = &'a [f64]>) -> f64 {
         match self {
             Self::ByTensor => tensors.map(|chunks| chunks.iter().sum::<f64>()).sum(),
             Self::Flat => tensors.flatten().fold(0.0, |sum, chunk| sum + chunk),
@@ -194,7 +194,7 @@ impl NormOrder {
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
     let sums = chunk_squares(compute, tensors);
-    NormOrder::of(compute, &backends).add(sums.iter().map(Vec::as_slice))
+    NormOrder::of(compute, &backends).total(sums.iter().map(Vec::as_slice))
 }
 
 /// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last one may be shorter.
@@ -232,7 +232,7 @@ fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
 ///
 /// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
-    NormOrder::Flat.add(plain_chunk_squares(tensors).iter().map(Vec::as_slice))
+    NormOrder::Flat.total(plain_chunk_squares(tensors).iter().map(Vec::as_slice))
 }
 
 /// Returns the sums of the squares of the update `u` of each chunk of [`CHUNK`] elements, from moments that are already

@@ -93,7 +93,7 @@ fn parts_have_the_norm_of_the_whole() {
         });
         let order = NormOrder::for_tensor(compute, &tensors[0]);
         let whole = adamw::squared_norm(compute, &tensors);
-        assert_eq!(order.add(sums.iter().map(Vec::as_slice)).to_bits(), whole.to_bits());
+        assert_eq!(order.total(sums.iter().map(Vec::as_slice)).to_bits(), whole.to_bits());
     }
 }
 

@@ -412,16 +412,12 @@ impl PretrainConfig {
     /// # Errors
     /// [`Error::Configuration`] when both or neither of a number of steps and a budget are set.
     pub fn length(&self) -> Result<RunLength, Error> {
-        let reason = |text: &str| text.to_string();
+        let wrong = |flag, reason: &str| Err(Error::Configuration { flag, reason: reason.to_string() });
         match (self.steps, self.budget) {
             (Some(steps), None) => Ok(RunLength::Steps(steps)),
             (None, Some(budget)) => Ok(RunLength::Budget(budget)),
-            (Some(_), Some(_)) => {
-                Err(Error::Configuration { flag: "budget", reason: reason("cannot be used with --steps") })
-            }
-            (None, None) => {
-                Err(Error::Configuration { flag: "steps", reason: reason("is required, or --budget") })
-            }
+            (Some(_), Some(_)) => wrong("budget", "cannot be used with --steps"),
+            (None, None) => wrong("steps", "is required, or --budget"),
         }
     }
 
@@ -441,10 +437,9 @@ impl PretrainConfig {
             kind: self.optimizer.schedule,
             peak: self.learning_rate,
             total_steps: self.total_steps(),
-            warmup_steps: match self.warmup_ratio {
-                Some(ratio) => ratio * self.total_steps() as f64,
-                None => self.warmup() as f64,
-            },
+            warmup_steps: self
+                .warmup_ratio
+                .map_or(self.warmup() as f64, |ratio| ratio * self.total_steps() as f64),
         }
     }
 

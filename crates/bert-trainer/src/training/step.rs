@@ -190,7 +190,7 @@ impl Figures {
         let squares = optimizer.layout().by_tensor(self.squares.into_iter());
         let squares = squares.iter().zip(has_gradient).filter(|(_, has_gradient)| **has_gradient);
         let order = NormOrder::for_tensor(optimizer.compute(), &Tensor::<1>::zeros([1], device));
-        let norm = order.add(squares.map(|(sums, _)| sums.as_slice())).sqrt();
+        let norm = order.total(squares.map(|(sums, _)| sums.as_slice())).sqrt();
         StepReport { loss: sums[0], parts: sums[1..].to_vec(), gradient_norm: norm }
     }
 }
