@@ -272,7 +272,7 @@ impl AdamW {
     pub(crate) fn squares(&self, index: usize, parameter: Tensor<1>) -> Option<NormSquares> {
         let Moments { first, second } = self.moments[index].clone()?;
         let parameter = parameter.slice([self.owned[index].clone()]);
-        let of_parameter = adamw::chunk_squares(self.compute, &[parameter.clone()]).concat();
+        let of_parameter = adamw::chunk_squares(self.compute, std::slice::from_ref(&parameter)).concat();
         let state = adamw::State { parameter, first, second };
         let of_update = adamw::update_squares(self.compute, &state, self.hyper_parameters(index));
         Some(NormSquares { of_parameter, of_update })

@@ -57,7 +57,7 @@ pub(crate) fn measure_length(
     let began = Instant::now();
     let recorded = check_config(files, config, group, resume);
     let recorded = group.agree(recorded)?;
-    if let Some(steps) = group.from_first(Some(recorded))? {
+    if let Some(steps) = group.value_of_first(Some(recorded))? {
         return Ok(MeasuredLength { steps, fresh: None });
     }
     on_event(PretrainEvent::Measuring);
@@ -87,7 +87,7 @@ pub(crate) fn measure_length(
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
     let every = config.eval_every.unwrap_or(config.save_every) as f64;
     let steps = steps_within(left, step + evaluation / every);
-    let (steps, step) = group.from_first(Some((steps, step)))?;
+    let (steps, step) = group.value_of_first(Some((steps, step)))?;
     group.continue_after(0);
     if steps == 0 {
         let budget = String::from(budget);
@@ -147,7 +147,7 @@ pub(super) fn seconds_per_step(
             _ => Ok(()),
         });
         group.agree(checked)?;
-        if group.from_first(Some(measured >= MIN_STEPS && started.elapsed() >= limit))? {
+        if group.value_of_first(Some(measured >= MIN_STEPS && started.elapsed() >= limit))? {
             break;
         }
         // With a learning rate of zero the weights stay finite whatever the settings.

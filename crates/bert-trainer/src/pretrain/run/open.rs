@@ -62,7 +62,7 @@ pub(crate) fn open_run<'a>(
         Some((model, optimizer, point)) => (model, Some(optimizer), Some(point)),
         None => (inputs.untrained_model(), None, None),
     };
-    let point = group.from_first(point)?;
+    let point = group.value_of_first(point)?;
     group.continue_after(point.step);
     let model = group.broadcast_weights(model)?;
     let optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
@@ -109,7 +109,7 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
         return Ok(());
     }
     let own = description(inputs);
-    let first = group.from_first(group.is_first().then(|| own.clone()))?;
+    let first = group.value_of_first(group.is_first().then(|| own.clone()))?;
     let changed = differences(&first, &own);
     let name = |text: String| format!("{text} on {}", group.own_name());
     let own = match changed.is_empty() {

@@ -143,7 +143,7 @@ impl Group {
             return Ok(());
         }
         let divisors: Vec<String> =
-            (1..=all).filter(|ranks| all % ranks == 0).map(|ranks| ranks.to_string()).collect();
+            (1..=all).filter(|ranks| all.is_multiple_of(*ranks)).map(|ranks| ranks.to_string()).collect();
         let reason = format!(
             "{all} micro-batches cannot be shared equally by {} ranks; {all} allows {} ranks",
             self.ranks(),
@@ -223,7 +223,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub(crate) fn from_first<T: Serialize + DeserializeOwned>(
+    pub(crate) fn value_of_first<T: Serialize + DeserializeOwned>(
         &mut self,
         value: Option<T>,
     ) -> Result<T, Error> {

@@ -60,7 +60,7 @@ impl Group {
         let state = whole
             .as_ref()
             .map(|whole| (whole.updates(), whole.counts().to_vec(), whole.has_moments().to_vec()));
-        let (updates, counts, has_moments) = self.from_first(state)?;
+        let (updates, counts, has_moments) = self.value_of_first(state)?;
         if !has_moments.contains(&true) {
             return Ok(optimizer);
         }
