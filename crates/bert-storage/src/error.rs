@@ -1,6 +1,7 @@
 //! Errors of files and folders, and the common form of a problem with its location in a file ([`Located`]).
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::objects::is_transient;
@@ -21,7 +22,7 @@ pub enum Error {
         /// Path of the file.
         path: PathBuf,
         /// Cause of the failure.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The disk is full.
     #[error(
@@ -34,7 +35,7 @@ pub enum Error {
         /// Size of the file including the failed write, in bytes.
         needed: u64,
         /// Error of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The contents of an object differ from the expected contents.
     #[error("{}: its BLAKE3 digest is {found}, expected {expected}", shown(path))]
@@ -56,7 +57,7 @@ pub enum Error {
         /// Path of the lock file.
         path: PathBuf,
         /// Error of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Another process is writing to the folder.
     #[error("{} is in use by another process: wait until it ends, or choose another folder", shown(path))]
@@ -79,14 +80,14 @@ impl Error {
     }
 
     /// Returns a function that converts a system error to [`Error::Io`].
-    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
 
     /// Returns the error of a failed write; with the write, the file would have had `needed` bytes. If `source` carries
     /// an error of this crate, returns that error.
-    pub(crate) fn write(path: &Path, needed: u64, source: std::io::Error) -> Self {
+    pub(crate) fn write(path: &Path, needed: u64, source: io::Error) -> Self {
         let path = path.to_owned();
         match Self::carried_by(source) {
             Ok(carried) => carried,
@@ -95,38 +96,38 @@ impl Error {
         }
     }
 
-    /// Returns the error of this crate that an [`std::io::Error`] carries. Errors pass through the writers of other
+    /// Returns the error of this crate that an [`io::Error`] carries. Errors pass through the writers of other
     /// crates in this form.
     ///
     /// # Errors
     /// Returns the error itself if it does not carry one.
-    pub fn carried_by(error: std::io::Error) -> std::result::Result<Self, std::io::Error> {
+    pub fn carried_by(error: io::Error) -> std::result::Result<Self, io::Error> {
         error.downcast::<Self>()
     }
 
-    /// Wraps this error in an [`std::io::Error`].
-    pub(crate) fn carry(self) -> std::io::Error {
+    /// Wraps this error in an [`io::Error`].
+    pub(crate) fn carry(self) -> io::Error {
         let kind = match &self {
             Self::Io { source, .. } | Self::DiskFull { source, .. } | Self::Lock { source, .. } => {
                 source.kind()
             }
-            Self::Differs { .. } | Self::InUse { .. } => std::io::ErrorKind::Other,
+            Self::Differs { .. } | Self::InUse { .. } => ErrorKind::Other,
         };
-        std::io::Error::new(kind, self)
+        io::Error::new(kind, self)
     }
 }
 
 /// Returns whether an error, or one of its causes, means that a disk or quota is full.
 #[must_use]
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    use ErrorKind::{QuotaExceeded, StorageFull};
     // The error wrapped in an `io::Error` is not in its chain of sources.
-    let is_full = |io: &std::io::Error| {
+    let is_full = |io: &io::Error| {
         matches!(io.kind(), StorageFull | QuotaExceeded)
             || io.get_ref().is_some_and(|inner| is_disk_full(inner))
     };
     std::iter::successors(Some(error), |error| error.source())
-        .any(|error| error.downcast_ref::<std::io::Error>().is_some_and(is_full))
+        .any(|error| error.downcast_ref::<io::Error>().is_some_and(is_full))
 }
 
 /// A problem with its location, which begins the message: `train.tsv:3: the line is empty, expected a text`.
@@ -171,6 +172,11 @@ impl<P: std::error::Error> Locate for P {
     fn located(self, path: impl Into<PathBuf>) -> Located<Self> {
         Located { path: path.into().into(), line: None, problem: self }
     }
+}
+
+/// Returns whether an error means that a name does not exist. Other errors leave that open.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

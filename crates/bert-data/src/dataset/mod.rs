@@ -2,6 +2,7 @@
 //! around.
 
 pub(crate) mod document_groups;
+mod figures;
 pub(crate) mod invariants;
 pub mod manifest;
 pub(crate) mod manifest_check;

@@ -110,25 +110,17 @@ fn one_cube_per_row(count: usize) -> (CubeCount, CubeDim) {
 /// Returns the sum over the units of a cube, added in the same order on every device.
 #[cube]
 fn cube_sum(value: f32) -> f32 {
-    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
-    let unit = UNIT_POS as usize;
-    shared[unit] = value;
-    sync_cube();
-    let mut half = (UNITS as usize / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            let other = shared[unit + half];
-            shared[unit] += other;
-        }
-        sync_cube();
-        half /= 2;
-    }
-    shared[0]
+    reduce(value, false)
 }
 
 /// Returns the maximum over the units of a cube.
 #[cube]
 fn cube_max(value: f32) -> f32 {
+    reduce(value, true)
+}
+
+#[cube]
+fn reduce(value: f32, #[comptime] maximum: bool) -> f32 {
     let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
     let unit = UNIT_POS as usize;
     shared[unit] = value;
@@ -137,7 +129,11 @@ fn cube_max(value: f32) -> f32 {
     while half > 0 {
         if unit < half {
             let other = shared[unit + half];
-            shared[unit] = max(shared[unit], other);
+            if maximum {
+                shared[unit] = max(shared[unit], other);
+            } else {
+                shared[unit] += other;
+            }
         }
         sync_cube();
         half /= 2;

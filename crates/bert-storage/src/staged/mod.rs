@@ -9,6 +9,8 @@
 //! 3. The last file marks the folder as complete. A folder is renamed before it is removed ([`StagedFolder::discard`]),
 //!    so that a half-removed folder is never taken for a complete one.
 
+mod lock;
+
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -18,20 +20,10 @@ use serde::de::DeserializeOwned;
 
 use crate::atomic::{AtomicFile, FileDigest, is_temporary, json};
 use crate::checksummed_json::{MAX_BYTES, checksummed_json_within, verify_checksum};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_absent};
 use crate::system::{FileSystem, folder_of};
 
-/// Name of the lock file in an output folder.
-pub const LOCK: &str = ".lock";
-
-/// Exclusive use of an output folder, until dropped. The operating system holds the lock and releases it when the
-/// process ends; the lock file stays.
-#[derive(Debug)]
-pub struct OutputLock {
-    #[expect(dead_code, reason = "closing it ends the lock")]
-    file: File,
-    name: String,
-}
+pub use lock::{LOCK, OutputLock};
 
 /// A folder, with the file system used to write it.
 #[derive(Clone, Debug)]
@@ -146,24 +138,7 @@ impl<'a> StagedFolder<'a> {
     }
 
     fn lock_by(&self, lock: fn(&File) -> Result<(), TryLockError>, name: &str) -> Result<OutputLock> {
-        let path = self.path_of(name);
-        loop {
-            let file = self.files.open_lock(&path).map_err(Error::io("create", &path))?;
-            let locked = loop {
-                match lock(&file) {
-                    Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
-                    locked => break locked,
-                }
-            };
-            match locked {
-                // A process that removes a lock file holds its lock. A lock on a file without a name excludes nobody,
-                // so try again.
-                Ok(()) if !still_has_its_name(&file, &path) => {}
-                Ok(()) => return Ok(OutputLock { file, name: name.to_owned() }),
-                Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: self.path.clone() }),
-                Err(TryLockError::Error(source)) => return Err(Error::Lock { path, source }),
-            }
-        }
+        lock::take(self.files, &self.path, lock, name)
     }
 
     /// Fails if another process is using the folder. This check comes before all others and changes nothing.
@@ -357,28 +332,6 @@ impl<'a> StagedFolder<'a> {
     }
 }
 
-/// Returns whether an error means that a name does not exist. Other errors leave that open.
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-/// Returns whether an open file is the file at a path, as far as the system can tell.
-#[cfg(unix)]
-fn still_has_its_name(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let inode = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(file), Ok(named)) => inode(file) == inode(named),
-        (Ok(_), Err(error)) => !is_absent(&error),
-        _ => true,
-    }
-}
-
-#[cfg(not(unix))]
-fn still_has_its_name(_: &File, _: &Path) -> bool {
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,18 +391,5 @@ mod tests {
         staged.write_bytes("file", b"x").unwrap();
         staged.remove_unlocking(locks).unwrap();
         assert!(!staged.exists().unwrap());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_lock_on_a_removed_file_is_detected() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(LOCK);
-        let file = Disk.open_lock(&path).unwrap();
-        assert!(still_has_its_name(&file, &path));
-        std::fs::remove_file(&path).unwrap();
-        assert!(!still_has_its_name(&file, &path));
-        let _other = Disk.open_lock(&path).unwrap();
-        assert!(!still_has_its_name(&file, &path));
     }
 }
