@@ -252,9 +252,8 @@ mod tests {
         let error = |item: usize| Error::Input(InputError::NoInstances { sentences: item });
         let (begun, most) = (Mutex::new(0usize), Mutex::new(0usize));
         let items = (0..100).map(|item| {
-            let mut begun = lock(&begun);
+            let (mut begun, mut most) = (lock(&begun), lock(&most));
             *begun += 1;
-            let mut most = lock(&most);
             *most = (*most).max(*begun);
             if faulty("item", item) { Err(error(item)) } else { Ok((3, item)) }
         });
@@ -273,9 +272,10 @@ mod tests {
                 *lock(&begun) -= 1;
                 consumed.push(item);
                 if faulty("consume", item) {
-                    return Err(error(item));
+                    Err(error(item))
+                } else {
+                    Ok((!faulty("stop", item)).then_some(item))
                 }
-                Ok((!faulty("stop", item)).then_some(item))
             },
             |item| reported.extend(item),
         );

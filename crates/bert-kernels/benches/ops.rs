@@ -13,94 +13,122 @@ use bert_kernels::layer_norm::residual_layer_norm;
 use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels, adamw};
-use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 15;
+
+/// The sizes of a step, and random inputs of these sizes.
+#[derive(Clone, Copy)]
+struct Step {
+    batch: usize,
+    seq: usize,
+    hidden: usize,
+    heads: usize,
+}
+
+const VOCABULARY: usize = 30_522;
 
 fn main() {
     let mut sizes = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
     let mut size = |default| sizes.next().unwrap_or(default);
     let (batch, seq, hidden, heads) = (size(32), size(128), size(128), size(2));
-    let vocab = 30_522;
-    let predictions = batch * 20;
-    let device = Device::flex().autodiff();
-    let random = |shape: &[usize]| {
-        let n = shape.iter().product::<usize>();
-        Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), &device).require_grad()
-    };
-    let ids = |n: usize, below: usize| -> Tensor<1, Int> {
-        Tensor::from_data(
-            burn::tensor::TensorData::new((0..n).map(|i| (i * 7919 % below) as i64).collect(), [n]),
-            &device,
-        )
-    };
-    let dropout = Dropout::new(1, 0.1);
     println!("batch {batch}, seq {seq}, hidden {hidden}, heads {heads}; milliseconds, forward + backward");
     println!("{:28}{:>10}{:>10}{:>8}", "operation", "plain", "fused", "ratio");
+    let step = Step { batch, seq, hidden, heads };
+    step.layers();
+    step.embeddings_and_loss();
+    optimizer(VOCABULARY * hidden);
+}
 
-    let wide = random(&[batch, seq, 4 * hidden]);
-    let wide_bias = random(&[4 * hidden]);
-    for form in [Gelu::Erf, Gelu::Tanh] {
-        compare(&format!("bias + GELU ({form:?})"), |compute| {
-            let x = wide.clone().reshape([batch, seq, 4 * hidden]) * 1.0;
-            backward(bias_gelu(compute, x, wide_bias.clone(), form));
+fn random(shape: &[usize]) -> Tensor<1> {
+    let n = shape.iter().product::<usize>();
+    Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), &Device::flex().autodiff()).require_grad()
+}
+
+fn ids(n: usize, below: usize) -> Tensor<1, Int> {
+    let ids = (0..n).map(|i| (i * 7919 % below) as i64).collect();
+    Tensor::from_data(TensorData::new(ids, [n]), &Device::flex().autodiff())
+}
+
+impl Step {
+    fn layers(self) {
+        let Self { batch, seq, hidden, heads } = self;
+        let dropout = Dropout::new(1, 0.1);
+        let wide = random(&[batch, seq, 4 * hidden]);
+        let wide_bias = random(&[4 * hidden]);
+        for form in [Gelu::Erf, Gelu::Tanh] {
+            compare(&format!("bias + GELU ({form:?})"), |compute| {
+                let x = wide.clone().reshape([batch, seq, 4 * hidden]) * 1.0;
+                backward(bias_gelu(compute, x, wide_bias.clone(), form));
+            });
+        }
+        let states: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[batch, seq, hidden]));
+        let state = |i: usize| states[i].clone().reshape([batch, seq, hidden]) * 1.0;
+        let vectors: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[hidden]));
+        compare("residual + LayerNorm", |compute| {
+            let affine = (vectors[1].clone(), vectors[2].clone());
+            backward(residual_layer_norm(
+                compute,
+                state(0),
+                vectors[0].clone(),
+                state(1),
+                affine,
+                1e-12,
+                dropout,
+            ));
+        });
+        let bias = Tensor::<4>::zeros([batch, 1, 1, seq], &Device::flex().autodiff());
+        compare("attention", |compute| {
+            backward(attention(compute, std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
+        });
+        let weights: [Tensor<1>; 3] =
+            std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
+        compare("projections + attention", |compute| {
+            let [query, key, value] = std::array::from_fn(|i| Projection {
+                weight: weights[i].clone().reshape([hidden, hidden]),
+                bias: vectors[i].clone(),
+            });
+            let projections = QkvProjections { query, key, value };
+            backward(self_attention(compute, state(0), projections, bias.clone(), heads, 0.125, dropout));
+        });
+        let wide_weight = random(&[hidden, 4 * hidden]);
+        compare("dense, hidden -> 4 hidden", |compute| {
+            backward(dense::product(compute, state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
         });
     }
-    let states: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[batch, seq, hidden]));
-    let state = |i: usize| states[i].clone().reshape([batch, seq, hidden]) * 1.0;
-    let vectors: [Tensor<1>; 3] = std::array::from_fn(|_| random(&[hidden]));
-    compare("residual + LayerNorm", |compute| {
-        let affine = (vectors[1].clone(), vectors[2].clone());
-        backward(residual_layer_norm(
-            compute,
-            state(0),
-            vectors[0].clone(),
-            state(1),
-            affine,
-            1e-12,
-            dropout,
-        ));
-    });
-    let bias = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
-    compare("attention", |compute| {
-        backward(attention(compute, std::array::from_fn(state), bias.clone(), heads, 0.125, dropout));
-    });
-    let weights: [Tensor<1>; 3] =
-        std::array::from_fn(|_| (random(&[hidden, hidden]) * 0.05).detach().require_grad());
-    compare("projections + attention", |compute| {
-        let [query, key, value] = std::array::from_fn(|i| Projection {
-            weight: weights[i].clone().reshape([hidden, hidden]),
-            bias: vectors[i].clone(),
+
+    fn embeddings_and_loss(self) {
+        let Self { batch, seq, hidden, .. } = self;
+        let (vocab, predictions, dropout) = (VOCABULARY, batch * 20, Dropout::new(1, 0.1));
+        let vectors: [Tensor<1>; 2] = std::array::from_fn(|_| random(&[hidden]));
+        let (word, types, positions) =
+            (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
+        let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
+        compare("embeddings", |compute| {
+            let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
+            let tables = Tables {
+                word: table(&word, vocab),
+                token_type: table(&types, 2),
+                position: table(&positions, 512),
+            };
+            let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
+            let affine = (vectors[0].clone(), vectors[1].clone());
+            backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
         });
-        let projections = QkvProjections { query, key, value };
-        backward(self_attention(compute, state(0), projections, bias.clone(), heads, 0.125, dropout));
-    });
-    let wide_weight = random(&[hidden, 4 * hidden]);
-    compare("dense, hidden -> 4 hidden", |compute| {
-        backward(dense::product(compute, state(0), wide_weight.clone().reshape([hidden, 4 * hidden])));
-    });
-    let (word, types, positions) = (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
-    let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
-    compare("embeddings", |compute| {
-        let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
-        let tables = Tables {
-            word: table(&word, vocab),
-            token_type: table(&types, 2),
-            position: table(&positions, 512),
-        };
-        let grid = |x: &Tensor<1, Int>| x.clone().reshape([batch, seq]);
-        let affine = (vectors[1].clone(), vectors[2].clone());
-        backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
-    });
-    let masked = random(&[predictions, hidden]);
-    let (output_bias, labels) = (random(&[vocab]), ids(predictions, vocab));
-    compare("masked-LM loss", |compute| {
-        let table = word.clone().reshape([vocab, hidden]);
-        let masked = masked.clone().reshape([predictions, hidden]);
-        backward(masked_lm_nll(compute, masked, table, output_bias.clone(), labels.clone()));
-    });
-    let flat = || Tensor::<1>::random([vocab * hidden], Distribution::Default, &Device::flex());
+        let masked = random(&[predictions, hidden]);
+        let (output_bias, labels) = (random(&[vocab]), ids(predictions, vocab));
+        compare("masked-LM loss", |compute| {
+            let table = word.clone().reshape([vocab, hidden]);
+            let masked = masked.clone().reshape([predictions, hidden]);
+            backward(masked_lm_nll(compute, masked, table, output_bias.clone(), labels.clone()));
+        });
+    }
+}
+
+/// Times AdamW and the norm on the word table, and compares AdamW with a copy.
+fn optimizer(len: usize) {
+    let flat = || Tensor::<1>::random([len], Distribution::Default, &Device::flex());
     let gradient = flat();
     let mut state = Some(adamw::State { parameter: flat(), first: flat(), second: flat() });
     let step = adamw::AdamW {
@@ -119,8 +147,8 @@ fn main() {
         adamw::squared_norm(compute, std::slice::from_ref(&gradient));
     });
     // AdamW reads four tensors and writes three; a copy reads one and writes one.
-    let bytes = (vocab * hidden * size_of::<f32>()) as f64;
-    let (update, copy) = (7.0 * bytes / update / 1e6, 2.0 * bytes / copying(vocab * hidden) / 1e6);
+    let bytes = (len * size_of::<f32>()) as f64;
+    let (update, copy) = (7.0 * bytes / update / 1e6, 2.0 * bytes / copying(len) / 1e6);
     println!("AdamW moves {update:.1} GB/s, a copy {copy:.1} GB/s: {:.0} %", 100.0 * update / copy);
 }
 

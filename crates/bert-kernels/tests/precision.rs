@@ -167,33 +167,37 @@ fn operations_with_bf16_products() {
     masked_lm();
 }
 
+const HIDDEN: usize = 48;
+const WIDE: usize = 600;
+
+fn tensor(seed: u64, len: usize) -> Tensor<1> {
+    let values: Vec<f32> = numbers(seed, len).iter().map(|x| *x as f32 / 4.0).collect();
+    Tensor::from_data(TensorData::new(values, [len]), &Device::flex())
+}
+
+/// Returns the output of a layer for `rows` states of each of two sequences.
+fn layer_output(ctx: KernelContext, weights: &[Tensor<2>], rows: usize) -> TensorData {
+    let states = tensor(99, 2 * rows * HIDDEN).reshape([2, rows, HIDDEN]);
+    let [query, key, value] = [0, 1, 2]
+        .map(|i: usize| Projection { weight: weights[i].clone(), bias: tensor(50 + i as u64, HIDDEN) });
+    let projections = QkvProjections { query, key, value };
+    let bias = Tensor::zeros([2, 1, 1, rows], &Device::flex());
+    let x = self_attention(ctx, states, projections, bias, 3, 0.25, None);
+    let x = dense::product(ctx, x, weights[3].clone());
+    let first = Projection { weight: weights[4].clone(), bias: tensor(60, WIDE) };
+    feed_forward(ctx, x, first, weights[5].clone(), Gelu::Erf).into_data()
+}
+
 /// Calls two layers in turn with cached weights, then changes the weights of one layer.
 #[test]
 fn cached_weights_do_not_change_bits() {
-    let device = Device::flex();
-    let tensor = |seed, len: usize| {
-        let values: Vec<f32> = numbers(seed, len).iter().map(|x| *x as f32 / 4.0).collect();
-        Tensor::<1>::from_data(TensorData::new(values, [len]), &device)
-    };
     let matrix = |seed, shape: [usize; 2]| tensor(seed, shape[0] * shape[1]).reshape::<2, _>(shape);
-    let (hidden, wide) = (48, 600);
     let layer = |seed: u64| -> Vec<Tensor<2>> {
-        let square = |i| matrix(seed + i, [hidden, hidden]);
+        let square = |i| matrix(seed + i, [HIDDEN, HIDDEN]);
         (0..4)
             .map(square)
-            .chain([matrix(seed + 4, [hidden, wide]), matrix(seed + 5, [wide, hidden])])
+            .chain([matrix(seed + 4, [HIDDEN, WIDE]), matrix(seed + 5, [WIDE, HIDDEN])])
             .collect()
-    };
-    let forward = |ctx: KernelContext, weights: &[Tensor<2>], rows: usize| {
-        let states = tensor(99, 2 * rows * hidden).reshape([2, rows, hidden]);
-        let [query, key, value] = [0, 1, 2]
-            .map(|i: usize| Projection { weight: weights[i].clone(), bias: tensor(50 + i as u64, hidden) });
-        let projections = QkvProjections { query, key, value };
-        let bias = Tensor::zeros([2, 1, 1, rows], &device);
-        let x = self_attention(ctx, states, projections, bias, 3, 0.25, None);
-        let x = dense::product(ctx, x, weights[3].clone());
-        let first = Projection { weight: weights[4].clone(), bias: tensor(60, wide) };
-        feed_forward(ctx, x, first, weights[5].clone(), Gelu::Erf).into_data()
     };
     for precision in [Precision::F32, Precision::Bf16] {
         let compute = Compute { kernels: Kernels::Fused, precision };
@@ -201,13 +205,13 @@ fn cached_weights_do_not_change_bits() {
         let packed = [PackedWeights::default(), PackedWeights::default()];
         for rows in [20, 7, 130] {
             for (weights, packed) in layers.iter().zip(&packed) {
-                let kept = forward(compute.with_packed_weights(packed), weights, rows);
-                kept.assert_eq(&forward(compute.into(), weights, rows), true);
+                let kept = layer_output(compute.with_packed_weights(packed), weights, rows);
+                kept.assert_eq(&layer_output(compute.into(), weights, rows), true);
             }
-            let before = forward(compute.into(), &layers[0], rows);
+            let before = layer_output(compute.into(), &layers[0], rows);
             layers[0] = layers[0].drain(..).map(|weight| weight.mul_scalar(1.5)).collect();
-            let after = forward(compute.with_packed_weights(&packed[0]), &layers[0], rows);
-            after.assert_eq(&forward(compute.into(), &layers[0], rows), true);
+            let after = layer_output(compute.with_packed_weights(&packed[0]), &layers[0], rows);
+            after.assert_eq(&layer_output(compute.into(), &layers[0], rows), true);
             assert!(before != after, "different weights give a different output");
         }
     }

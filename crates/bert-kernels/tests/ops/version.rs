@@ -25,6 +25,54 @@ impl Digest {
         self.add(&value);
         gradients.iter().for_each(|gradient| self.add(gradient));
     }
+
+    fn add_layers(&mut self) {
+        self.add_run(
+            &|x| {
+                let rows = |i: usize| x[i].clone().reshape([7, 37]);
+                let affine = (x[3].clone(), x[4].clone());
+                let y = residual_layer_norm(
+                    FUSED,
+                    rows(0),
+                    x[1].clone(),
+                    rows(2),
+                    affine,
+                    1e-12,
+                    Dropout::new(5, 0.1),
+                );
+                y.reshape([-1])
+            },
+            &[259, 37, 259, 37, 37],
+        );
+        self.add_run(
+            &|x| {
+                let table = |i: usize, rows: usize| x[i].clone().reshape([rows, 19]);
+                let tables = Tables { word: table(0, 5), token_type: table(1, 2), position: table(2, 6) };
+                let (ids, segments) = (ints(&[0, 1, 2, 3, 4, 0], [1, 6]), ints(&[0, 0, 0, 1, 1, 1], [1, 6]));
+                let affine = (x[3].clone(), x[4].clone());
+                embeddings(FUSED, tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
+            },
+            &[95, 38, 114, 19, 19],
+        );
+    }
+
+    fn add_adamw(&mut self) {
+        let vector =
+            |seed| Tensor::<1>::from_data(TensorData::new(numbers(seed, 301), [301]), &Device::flex());
+        let state = adamw::State { parameter: vector(1), first: vector(2), second: vector(3).abs() };
+        let step = AdamW {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-6,
+            weight_decay: 0.01,
+            corrections: Some((0.1, 0.001)),
+            gradient_scale: 0.5,
+            learning_rate: 1e-3,
+        };
+        let adamw::State { parameter, first, second } = adamw::update(FUSED, state, vector(4), step);
+        [parameter, first, second].into_iter().for_each(|x| self.add(&host(x)));
+        self.add(&[adamw::squared_norm(FUSED, &[vector(5)])]);
+    }
 }
 
 /// The bits of all fused operations without matrix products, which are equal on all processors. A change that alters
@@ -38,47 +86,8 @@ fn bits_match_the_version() {
             &[259, 37],
         );
     }
-    digest.add_run(
-        &|x| {
-            let rows = |i: usize| x[i].clone().reshape([7, 37]);
-            let affine = (x[3].clone(), x[4].clone());
-            let y = residual_layer_norm(
-                FUSED,
-                rows(0),
-                x[1].clone(),
-                rows(2),
-                affine,
-                1e-12,
-                Dropout::new(5, 0.1),
-            );
-            y.reshape([-1])
-        },
-        &[259, 37, 259, 37, 37],
-    );
-    digest.add_run(
-        &|x| {
-            let table = |i: usize, rows: usize| x[i].clone().reshape([rows, 19]);
-            let tables = Tables { word: table(0, 5), token_type: table(1, 2), position: table(2, 6) };
-            let (ids, segments) = (ints(&[0, 1, 2, 3, 4, 0], [1, 6]), ints(&[0, 0, 0, 1, 1, 1], [1, 6]));
-            let affine = (x[3].clone(), x[4].clone());
-            embeddings(FUSED, tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
-        },
-        &[95, 38, 114, 19, 19],
-    );
-    let vector = |seed| Tensor::<1>::from_data(TensorData::new(numbers(seed, 301), [301]), &Device::flex());
-    let state = adamw::State { parameter: vector(1), first: vector(2), second: vector(3).abs() };
-    let step = AdamW {
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-6,
-        weight_decay: 0.01,
-        corrections: Some((0.1, 0.001)),
-        gradient_scale: 0.5,
-        learning_rate: 1e-3,
-    };
-    let adamw::State { parameter, first, second } = adamw::update(FUSED, state, vector(4), step);
-    [parameter, first, second].into_iter().for_each(|x| digest.add(&host(x)));
-    digest.add(&[adamw::squared_norm(FUSED, &[vector(5)])]);
+    digest.add_layers();
+    digest.add_adamw();
     assert_eq!(
         (bert_kernels::VERSION, digest.0),
         (5, 9_140_336_022_776_287_709),

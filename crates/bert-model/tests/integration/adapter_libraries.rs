@@ -5,7 +5,6 @@
 //! transformers 4.57, adapters and PEFT installed).
 
 use std::path::Path;
-use std::process::Command;
 
 use bert_model::named_tensors_to_bytes;
 use bert_model::{
@@ -15,7 +14,7 @@ use bert_model::{
 };
 use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::common::{Worst, batch, device, named_gradients, small_config, values};
+use crate::common::{Worst, batch, device, named_gradients, run_python, small_config, values};
 
 fn config() -> BertConfig {
     small_config().with_labels(&["yes", "no", "perhaps"])
@@ -79,21 +78,12 @@ fn expected(
     expected
 }
 
-#[test]
-#[ignore = "needs Python with transformers 4.57, adapters and PEFT (BERT_PYTHON)"]
-fn adapter_libraries_compute_the_same() {
-    let python =
-        std::env::var("BERT_PYTHON").expect("this test needs BERT_PYTHON, an interpreter with adapters");
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    let device = device().autodiff();
-    let words = words();
-    save_pretrained(&mut folder_sink(at("base")), &base(&device), &config(), Some(vocabulary(&words)))
-        .unwrap();
-    let input = batch(&[7, 7, 7], 7, 61, &device);
+/// Writes a batch, and the weights of the logits in the loss.
+fn write_batch(path: &Path, device: &Device) {
+    let input = batch(&[7, 7, 7], 7, 61, device);
     let ints = |tensor: Tensor<2, burn::tensor::Int>| (tensor.dims().to_vec(), values(tensor.float()));
     write(
-        &at("batch.safetensors"),
+        path,
         &[
             ("input_ids", ints(input.input_ids)),
             ("input_mask", ints(input.input_mask)),
@@ -103,13 +93,18 @@ fn adapter_libraries_compute_the_same() {
         .map(|(name, tensor)| (name.to_string(), tensor))
         .into(),
     );
-    let save = |path: &Path, name: &str, adapter: AdapterConfig| {
-        let model = varied(base(&device).with_adapter(adapter, 3).unwrap(), 0.3, is_adapter_parameter);
-        let metadata = AdapterMetadata { name, base: "base" };
-        save_adapter(&mut folder_sink(path), &model, &config(), adapter, metadata, vocabulary(&words))
-            .unwrap();
-        model
-    };
+}
+
+#[test]
+#[ignore = "needs Python with transformers 4.57, adapters and PEFT (BERT_PYTHON)"]
+fn adapter_libraries_compute_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let device = device().autodiff();
+    let words = words();
+    save_pretrained(&mut folder_sink(at("base")), &base(&device), &config(), Some(vocabulary(&words)))
+        .unwrap();
+    write_batch(&at("batch.safetensors"), &device);
     let bottleneck = |form, reduction_factor| AdapterConfig::Bottleneck { form, reduction_factor };
     for adapter in [
         bottleneck(BottleneckForm::Pfeiffer, 4.0),
@@ -118,7 +113,7 @@ fn adapter_libraries_compute_the_same() {
         AdapterConfig::Lora { rank: 3, alpha: 6.0 },
     ] {
         let form = adapter.name();
-        let model = save(&at(form).join("adapter"), "rte", adapter);
+        let model = save_varied(&at(form).join("adapter"), "rte", adapter, &device);
         let published = |name: &str| match form {
             "lora" => {
                 let name = name.replace(".lora.", ".").replace("classifier.", "classifier.modules_to_save.");
@@ -130,39 +125,57 @@ fn adapter_libraries_compute_the_same() {
         };
         write(&at(form).join("expected.safetensors"), &expected(&model, &device, published));
     }
+    save_fused(&at("fusion"), &device);
+    run_python("check_adapters.py", dir.path());
+    check_adapters_of_the_libraries(dir.path(), &device);
+}
+
+/// Saves a model with an adapter whose values are far from the initial ones.
+fn save_varied(
+    path: &Path,
+    name: &str,
+    adapter: AdapterConfig,
+    device: &Device,
+) -> BertForSequenceClassification {
+    let model = varied(base(device).with_adapter(adapter, 3).unwrap(), 0.3, is_adapter_parameter);
+    let metadata = AdapterMetadata { name, base: "base" };
+    save_adapter(&mut folder_sink(path), &model, &config(), adapter, metadata, vocabulary(&words())).unwrap();
+    model
+}
+
+/// Saves two fused adapters in the folder `fusion`, with the expected outputs.
+fn save_fused(dir: &Path, device: &Device) {
     let adapters: Vec<_> = [("one", 4.0), ("two", 3.0)]
-        .map(|(name, reduction)| {
-            let path = at("fusion/adapter/adapters").join(name);
-            save(&path, name, bottleneck(BottleneckForm::Pfeiffer, reduction));
+        .map(|(name, reduction_factor)| {
+            let path = dir.join("adapter/adapters").join(name);
+            let adapter = AdapterConfig::Bottleneck { form: BottleneckForm::Pfeiffer, reduction_factor };
+            save_varied(&path, name, adapter, device);
             read_adapter(&path).unwrap()
         })
         .into();
     // Larger values would leave the softmax at 0 and 1, and its gradient to rounding.
-    let fused = varied(base(&device).with_fusion(&adapters, 0.0, 3).unwrap(), 0.05, is_fusion_parameter);
+    let fused = varied(base(device).with_fusion(&adapters, 0.0, 3).unwrap(), 0.05, is_fusion_parameter);
     let names = ["one", "two"].map(String::from);
-    let mut sink = folder_sink(at("fusion/adapter"));
-    save_fusion(&mut sink, &fused, &config(), &names, "base", vocabulary(&words)).unwrap();
+    let mut sink = folder_sink(dir.join("adapter"));
+    save_fusion(&mut sink, &fused, &config(), &names, "base", vocabulary(&words())).unwrap();
     let published = |name: &str| name.replace(".fusion.", ".adapter_fusion_layer.one,two.");
-    write(&at("fusion/expected.safetensors"), &expected(&fused, &device, published));
+    write(&dir.join("expected.safetensors"), &expected(&fused, device, published));
     let distance = fused.bert.fusion_distance().expect("a fusion");
     let distance: NamedTensors = [("regularization".to_string(), (vec![1], values(distance)))].into();
-    write(&at("fusion/regularization.safetensors"), &distance);
+    write(&dir.join("regularization.safetensors"), &distance);
+}
 
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/check_adapters.py");
-    let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
-    println!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-
-    // Adapters that the libraries saved, on our encoder.
+/// Checks adapters that the libraries saved, on our encoder.
+fn check_adapters_of_the_libraries(dir: &Path, device: &Device) {
     for form in ["seq_bn", "double_seq_bn", "par_bn", "lora", "fusion"] {
-        let theirs = at(form).join("theirs");
+        let theirs = dir.join(form).join("theirs");
         let model = match form {
-            "fusion" => read_fusion(&theirs).and_then(|found| found.apply(base(&device), 0.0)).unwrap(),
-            _ => read_adapter(&theirs).and_then(|found| found.apply(base(&device))).unwrap(),
+            "fusion" => read_fusion(&theirs).and_then(|found| found.apply(base(device), 0.0)).unwrap(),
+            _ => read_adapter(&theirs).and_then(|found| found.apply(base(device))).unwrap(),
         };
-        let expected = &read_safetensors(&at(form).join("theirs.safetensors")).unwrap()["logits"].1;
+        let expected = &read_safetensors(&dir.join(form).join("theirs.safetensors")).unwrap()["logits"].1;
         let mut worst = Worst::default();
-        worst.check("logits", &values(logits(&model, &device)), expected, 0.0, 1e-5);
+        worst.check("logits", &values(logits(&model, device)), expected, 0.0, 1e-5);
         worst.report(&format!("theirs, {form}"));
     }
 }

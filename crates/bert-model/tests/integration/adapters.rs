@@ -11,6 +11,7 @@ use bert_model::{
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::common::{Worst, batch, device, named_gradients, small_config, values};
 
@@ -163,6 +164,30 @@ impl Plain {
     }
 }
 
+/// Returns the encoder's tensors together with an adapter folder's.
+fn encoder_and_adapter(dir: &Path, lora: bool, device: &Device) -> NamedTensors {
+    let files: &[&str] = match lora {
+        true => &["adapter_model.safetensors"],
+        false => &["adapter.safetensors", "model_head.safetensors"],
+    };
+    let mut tensors = to_named_tensors(&base(device));
+    tensors.retain(|name, _| !name.starts_with("classifier."));
+    for file in files {
+        tensors.extend(read_safetensors(&dir.join(file)).unwrap());
+    }
+    tensors
+}
+
+/// Returns the name of a parameter in an adapter's folder.
+fn published_name(name: &str, lora: bool) -> String {
+    match lora {
+        true => format!("base_model.model.{}", name.replace(".lora.", ".")),
+        false => name
+            .replace("adapter.down", "adapters.rte.adapter_down.0")
+            .replace("adapter.up", "adapters.rte.adapter_up"),
+    }
+}
+
 #[test]
 fn adapters_match_plain_network() {
     let device = device().autodiff();
@@ -171,16 +196,7 @@ fn adapters_match_plain_network() {
         let model = adapted(adapter, &device);
         save(dir.path(), &model, adapter);
         let lora = matches!(adapter, AdapterConfig::Lora { .. });
-        let files: &[&str] = if lora {
-            &["adapter_model.safetensors"]
-        } else {
-            &["adapter.safetensors", "model_head.safetensors"]
-        };
-        let mut tensors = to_named_tensors(&base(&device));
-        tensors.retain(|name, _| !name.starts_with("classifier."));
-        for file in files {
-            tensors.extend(read_safetensors(&dir.path().join(file)).unwrap());
-        }
+        let tensors = encoder_and_adapter(dir.path(), lora, &device);
         let plain = Plain { tensors, device: device.clone(), leaves: Default::default() };
 
         let input = batch(&[7, 7, 7], 7, 61, &device);
@@ -204,12 +220,7 @@ fn adapters_match_plain_network() {
             .collect();
         assert_eq!(got.keys().cloned().collect::<BTreeSet<_>>(), learn, "parameters with a gradient");
         for (name, (_, gradient)) in got {
-            let published = match lora {
-                true => format!("base_model.model.{}", name.replace(".lora.", ".")),
-                false => name
-                    .replace("adapter.down", "adapters.rte.adapter_down.0")
-                    .replace("adapter.up", "adapters.rte.adapter_up"),
-            };
+            let published = published_name(&name, lora);
             let leaf = plain.get(&published);
             let expected = leaf.grad(&expected).unwrap_or_else(|| panic!("{published} has no gradient"));
             worst.check(&name, &gradient, &values(expected), 0.0, 1e-5);
@@ -246,29 +257,34 @@ fn adapter_names_and_configs_match_the_libraries() {
         let of_layer: Vec<&String> = tensors.keys().filter(|name| name.contains("layer.1.")).collect();
         assert_eq!(of_layer, expected.iter().collect::<Vec<_>>());
         let written = json_of(dir.path(), "adapter_config.json");
-        if lora {
-            assert_eq!(tensors["base_model.model.classifier.weight"].0, [3, 24]);
-            assert_eq!((&written["peft_type"], &written["r"]), (&json!("LORA"), &json!(3)));
-            assert_eq!(written["lora_alpha"], json!(6));
-            assert_eq!(written["target_modules"], json!(["query", "value"]));
-            continue;
+        match lora {
+            true => {
+                assert_eq!(tensors["base_model.model.classifier.weight"].0, [3, 24]);
+                assert_eq!((&written["peft_type"], &written["r"]), (&json!("LORA"), &json!(3)));
+                assert_eq!(written["lora_alpha"], json!(6));
+                assert_eq!(written["target_modules"], json!(["query", "value"]));
+            }
+            false => check_library_config(dir.path(), &written, adapter.name()),
         }
-        let config = &written["config"];
-        let form = |key: &str| config[key].clone();
-        let (parallel, houlsby) = (adapter.name() == "par_bn", adapter.name() == "double_seq_bn");
-        assert_eq!(form("is_parallel"), json!(parallel));
-        assert_eq!(form("mh_adapter"), json!(houlsby));
-        assert_eq!(form("original_ln_before"), json!(adapter.name() == "seq_bn"));
-        assert_eq!(form("non_linearity"), json!(if houlsby { "swish" } else { "relu" }));
-        // A number with a point: the library asks whether it is a float.
-        assert!(config["scaling"].is_f64() && config["scaling"] == json!(if parallel { 4.0 } else { 1.0 }));
-        assert_eq!((&written["name"], &written["hidden_size"]), (&json!("rte"), &json!(24)));
-        let head = json_of(dir.path(), "head_config.json");
-        assert_eq!(head["model_class"], json!("BertForSequenceClassification"));
-        assert_eq!(head["label2id"], json!({ "yes": 0, "no": 1, "perhaps": 2 }));
-        let head = read_safetensors(&dir.path().join("model_head.safetensors")).unwrap();
-        assert_eq!(head.keys().collect::<Vec<_>>(), ["classifier.bias", "classifier.weight"]);
     }
+}
+
+/// Checks `adapter_config.json` and the head of a folder of the `adapters` library.
+fn check_library_config(dir: &Path, written: &Value, form: &str) {
+    let config = &written["config"];
+    let (parallel, houlsby) = (form == "par_bn", form == "double_seq_bn");
+    assert_eq!(config["is_parallel"], json!(parallel));
+    assert_eq!(config["mh_adapter"], json!(houlsby));
+    assert_eq!(config["original_ln_before"], json!(form == "seq_bn"));
+    assert_eq!(config["non_linearity"], json!(if houlsby { "swish" } else { "relu" }));
+    // A number with a point: the library asks whether it is a float.
+    assert!(config["scaling"].is_f64() && config["scaling"] == json!(if parallel { 4.0 } else { 1.0 }));
+    assert_eq!((&written["name"], &written["hidden_size"]), (&json!("rte"), &json!(24)));
+    let head = json_of(dir, "head_config.json");
+    assert_eq!(head["model_class"], json!("BertForSequenceClassification"));
+    assert_eq!(head["label2id"], json!({ "yes": 0, "no": 1, "perhaps": 2 }));
+    let head = read_safetensors(&dir.join("model_head.safetensors")).unwrap();
+    assert_eq!(head.keys().collect::<Vec<_>>(), ["classifier.bias", "classifier.weight"]);
 }
 
 #[test]
@@ -355,22 +371,19 @@ fn merged_lora_computes_the_same() {
     worst.check("pooled", &values(states.output.pooled_output), &values(plain.pooled_output), 0.0, 1e-5);
 }
 
+/// Saves an adapter and changes its configuration.
+fn changed_folder(adapter: AdapterConfig, change: impl Fn(&mut Value)) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    save(dir.path(), &adapted(adapter, &device()), adapter);
+    let mut config = json_of(dir.path(), "adapter_config.json");
+    change(&mut config);
+    write_json(dir.path(), "adapter_config.json", &config);
+    dir
+}
+
 #[test]
-fn mismatched_adapters_are_rejected() {
-    let pfeiffer = forms()[0];
-    let lora = forms()[3];
-    let folder = |adapter: AdapterConfig, change: &dyn Fn(&mut Value)| {
-        let dir = tempfile::tempdir().unwrap();
-        save(dir.path(), &adapted(adapter, &device()), adapter);
-        let mut config = json_of(dir.path(), "adapter_config.json");
-        change(&mut config);
-        write_json(dir.path(), "adapter_config.json", &config);
-        dir
-    };
-    let message = |adapter, change: &dyn Fn(&mut Value)| {
-        let dir = folder(adapter, change);
-        read_adapter(dir.path()).unwrap_err().to_string()
-    };
+fn unsupported_adapter_configs_are_rejected() {
+    let (pfeiffer, lora) = (forms()[0], forms()[3]);
     let cases: [(AdapterConfig, &str, Value, &str); 8] = [
         (pfeiffer, "/config/ln_after", json!(true), "`ln_after` is true; in a seq_bn adapter it is false"),
         (
@@ -387,18 +400,20 @@ fn mismatched_adapters_are_rejected() {
         (lora, "/use_dora", json!(true), "`use_dora` is true; a LoRA without it is read"),
     ];
     for (adapter, pointer, value, expected) in cases {
-        let found = message(adapter, &|config| *config.pointer_mut(pointer).unwrap() = value.clone());
+        let dir = changed_folder(adapter, |config| *config.pointer_mut(pointer).unwrap() = value.clone());
+        let found = read_adapter(dir.path()).unwrap_err().to_string();
         assert!(found.contains(expected), "{found}");
     }
+}
 
-    // A different width, and a different number of layers.
-    let unchanged: &dyn Fn(&mut Value) = &|_| {};
-    let read = |adapter| -> AdapterFolder { read_adapter(folder(adapter, unchanged).path()).unwrap() };
+#[test]
+fn adapters_of_other_sizes_are_rejected() {
+    let read = |adapter| -> AdapterFolder { read_adapter(changed_folder(adapter, |_| {}).path()).unwrap() };
     let mut wide = config();
     (wide.hidden_size, wide.num_attention_heads) = (48, 3);
     let mut deep = config();
     deep.num_hidden_layers = 3;
-    for adapter in [pfeiffer, lora] {
+    for adapter in [forms()[0], forms()[3]] {
         let apply = |config: &BertConfig| {
             read(adapter).apply(BertForSequenceClassification::new(config, 1, &device())).unwrap_err()
         };
@@ -412,8 +427,11 @@ fn mismatched_adapters_are_rejected() {
     for size in [AdapterConfig::Lora { rank: 25, alpha: 1.0 }, AdapterConfig::Lora { rank: 0, alpha: 1.0 }] {
         assert!(matches!(base(&device()).with_adapter(size, 1), Err(Error::AdapterConfig { .. })));
     }
+}
 
-    let dir = folder(pfeiffer, unchanged);
+#[test]
+fn adapters_without_safetensors_are_rejected() {
+    let dir = changed_folder(forms()[0], |_| {});
     let safe = dir.path().join("adapter.safetensors");
     std::fs::rename(&safe, dir.path().join("pytorch_adapter.bin")).unwrap();
     assert!(matches!(read_adapter(dir.path()), Err(Error::PickledAdapter(_))));

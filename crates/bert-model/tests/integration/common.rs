@@ -202,3 +202,12 @@ pub(crate) fn batch(lengths: &[usize], seq: usize, vocab: usize, device: &Device
         segment_ids: place(&|_, i| (i >= 3) as i32),
     }
 }
+
+/// Runs a script of `tests/golden` on a folder, with the interpreter that the environment variable `BERT_PYTHON` names.
+pub(crate) fn run_python(script: &str, dir: &Path) {
+    let python = std::env::var("BERT_PYTHON").expect("this test needs BERT_PYTHON, a Python interpreter");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(script);
+    let output = std::process::Command::new(python).arg(script).arg(dir).output().unwrap();
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -4,17 +4,16 @@
 //! names (torch and transformers installed).
 
 use std::path::Path;
-use std::process::Command;
 
 use bert_model::named_tensors_to_bytes;
 use bert_model::{
-    Architecture, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode,
-    NamedTensors, PretrainingInput, Vocabulary, folder_sink, load_named_tensors, read_pretrained_tensors,
-    save_pretrained, to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode,
+    PretrainingInput, Vocabulary, folder_sink, load_named_tensors, read_pretrained_tensors, save_pretrained,
+    to_named_tensors,
 };
 use burn::tensor::{Int, Tensor};
 
-use crate::common::{batch, device, small_config, values};
+use crate::common::{batch, device, run_python, small_config, values};
 
 const WORDS: [&str; 12] =
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "!", "cafe", "un", "##do"];
@@ -26,8 +25,6 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> (Vec<usize>, Vec<f32>) {
 #[test]
 #[ignore = "needs Python with transformers (BERT_PYTHON)"]
 fn transformers_loads_our_folders_and_we_load_its() {
-    let python =
-        std::env::var("BERT_PYTHON").expect("this test needs BERT_PYTHON, an interpreter with transformers");
     let dir = tempfile::tempdir().unwrap();
     let config = small_config().with_labels(&["no", "yes", "maybe"]);
     let pretraining = BertForPreTraining::new(&config, 1, &device());
@@ -46,7 +43,7 @@ fn transformers_loads_our_folders_and_we_load_its() {
     let heads = PretrainingInput { bert: input(), masked_lm_positions: every };
     let heads = pretraining.forward(heads, Mode::Eval);
     let states = encoder.forward(input(), Mode::Eval);
-    let expected: NamedTensors = [
+    let expected = [
         ("input_ids", floats(input().input_ids.float())),
         ("input_mask", floats(input().input_mask.float())),
         ("segment_ids", floats(input().segment_ids.float())),
@@ -57,22 +54,25 @@ fn transformers_loads_our_folders_and_we_load_its() {
         ("pooled_output", floats(states.pooled_output)),
         // "Hello worlds!" and "café undo xyz" as a pair.
         ("pair_ids", (vec![12], [2, 5, 6, 7, 8, 3, 9, 10, 11, 1, 3, 0].map(|i| i as f32).to_vec())),
-    ]
-    .map(|(name, tensor)| (name.to_string(), tensor))
-    .into();
-    let bytes = named_tensors_to_bytes(&expected);
-    std::fs::write(dir.path().join("expected.safetensors"), bytes).unwrap();
+    ];
+    let expected = named_tensors_to_bytes(&expected.map(|(name, tensor)| (name.to_string(), tensor)).into());
+    std::fs::write(dir.path().join("expected.safetensors"), expected).unwrap();
+    run_python("check_export.py", dir.path());
 
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/check_export.py");
-    let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
-    println!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check_models_saved_again(dir.path(), &config, &pretraining, &classifier);
+}
 
-    // The script saved every model again, under each class: the same numbers come back.
-    let read = |name: &str| read_pretrained_tensors(&dir.path().join(name)).unwrap();
+/// Checks that the models that the script saved again, under each class, have the same numbers.
+fn check_models_saved_again(
+    dir: &Path,
+    config: &BertConfig,
+    pretraining: &BertForPreTraining,
+    classifier: &BertForSequenceClassification,
+) {
+    let read = |name: &str| read_pretrained_tensors(&dir.join(name)).unwrap();
     let (exact, fresh_heads) = (LoadPolicy::Exact, LoadPolicy::FreshHeads);
-    let fresh = || BertForPreTraining::new(&config, 9, &device());
-    let weights = to_named_tensors(&pretraining);
+    let fresh = || BertForPreTraining::new(config, 9, &device());
+    let weights = to_named_tensors(pretraining);
     let (model, _) = load_named_tensors(fresh(), read("again-BertForPreTraining"), exact).unwrap();
     assert_eq!(to_named_tensors(&model), weights);
     for (class, lost) in [
@@ -87,7 +87,7 @@ fn transformers_loads_our_folders_and_we_load_its() {
         }
     }
     let again = read("again-BertForSequenceClassification");
-    let fresh = BertForSequenceClassification::new(&config, 9, &device());
+    let fresh = BertForSequenceClassification::new(config, 9, &device());
     let (model, _) = load_named_tensors(fresh, again, exact).unwrap();
-    assert_eq!(to_named_tensors(&model), to_named_tensors(&classifier));
+    assert_eq!(to_named_tensors(&model), to_named_tensors(classifier));
 }

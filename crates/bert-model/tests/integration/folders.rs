@@ -53,12 +53,10 @@ fn saved_folder_round_trips() {
     let (config, words) = (small_config(), words());
     let model = small_model(&config);
     let vocabulary = Vocabulary::uncased(&words, 20);
-    let save = |dir: &Path| {
-        let sink = &mut folder_sink(dir);
+    for name in ["a", "b"] {
+        let sink = &mut folder_sink(dir.path().join(name));
         save_pretrained(sink, &model, &config, Some(vocabulary)).unwrap();
-    };
-    save(&dir.path().join("a"));
-    save(&dir.path().join("b"));
+    }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir.path().join("a")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -83,12 +81,23 @@ fn saved_folder_round_trips() {
     assert_eq!(read_config, config);
     assert_eq!(to_named_tensors(&read), to_named_tensors(&model));
     assert!(report.missing.is_empty() && report.unexpected.is_empty());
+}
 
-    // The same folder initializes a classifier: the encoder is loaded, the classifier is random.
+/// The encoder is loaded, the classifier is random.
+#[test]
+fn pretraining_folder_initializes_a_classifier() {
+    let a = tempfile::tempdir().unwrap();
+    let model = small_model(&small_config());
+    save_pretrained(&mut folder_sink(a.path()), &model, &small_config(), None).unwrap();
     let labels = |config: BertConfig| config.with_labels(&["a", "b", "c"]);
-    let (classifier, config, report) =
-        load_pretrained::<BertForSequenceClassification>(&a, labels, LoadPolicy::FreshHeads, 3, &device())
-            .unwrap();
+    let (classifier, config, report) = load_pretrained::<BertForSequenceClassification>(
+        a.path(),
+        labels,
+        LoadPolicy::FreshHeads,
+        3,
+        &device(),
+    )
+    .unwrap();
     assert_eq!(report.missing, ["classifier.weight", "classifier.bias"]);
     assert!(report.unexpected.iter().all(|name| name.starts_with("cls.")));
     let classifier = to_named_tensors(&classifier);

@@ -93,11 +93,7 @@ fn check(unit: Unit, sizes: Gemm, add: bool, a: Matrix, b: Matrix) {
         }
         let terms = (0..k)
             .map(|l| rounded(a.data[i * a.row + l * a.column]) * rounded(b.data[l * b.row + j * b.column]));
-        let (mut sum, mut size) = (0.0, 0.0);
-        for term in terms {
-            sum += term;
-            size += term.abs();
-        }
+        let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
         let want = if add { f64::from(*before) + sum } else { sum };
         // The rounded factors are exact in f64; each of k sums may err by half a unit in the last place of f32.
         let bound = (size + before.abs() as f64) * (k as f64).sqrt().max(4.0) * 2f64.powi(-23);

@@ -253,20 +253,19 @@ mod tests {
             let vector = || Tensor::<1>::random([hidden], normal, &device).require_grad();
             let x = Tensor::<3>::random([batch, seq, hidden], normal, &device).require_grad();
             let outer = Tensor::<3>::random([batch, seq, hidden], normal, &device);
-            let weights = [matrix(), matrix(), matrix()];
-            let biases = [vector(), vector(), vector()];
+            let (weights, biases) = ([matrix(), matrix(), matrix()], [vector(), vector(), vector()]);
             let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
             let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
-            let bias = contiguous(Input::from(mask).into_flex());
-            let precision = Precision::Bf16;
-            let attention = Attention { bias, heads, scale: 0.3, dropout: Dropout::new(5, 0.1), precision };
+            let (bias, dropout) = (contiguous(Input::from(mask).into_flex()), Dropout::new(5, 0.1));
+            let attention = Attention { bias, heads, scale: 0.3, dropout, precision: compute.precision };
             let inputs = || -> [Input; 7] {
                 let [wq, wk, wv] = weights.clone().map(Input::from);
                 let [bq, bk, bv] = biases.clone().map(Input::from);
                 [x.clone().into(), wq, wk, wv, bq, bk, bv]
             };
             let by_row: Tensor<3> = apply(SelfAttention(attention.clone()), path, inputs());
-            let at_once: Tensor<3> = apply(super::super::SelfAttention(attention), path, inputs());
+            let at_once: Tensor<3> =
+                apply(crate::ops::self_attention::SelfAttention(attention), path, inputs());
             by_row.clone().into_data().assert_eq(&at_once.clone().into_data(), true);
             let [by_row, at_once] = [by_row, at_once].map(|y| {
                 let gradients = (y * outer.clone()).sum().backward();
