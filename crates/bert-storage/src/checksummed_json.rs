@@ -35,7 +35,6 @@ pub enum ChecksumError {
 ///
 /// # Panics
 /// If the value is not a JSON object or is empty.
-#[must_use]
 pub fn checksummed_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data");
     assert!(text.starts_with("{\n"), "a JSON object with entries");

@@ -69,7 +69,6 @@ pub enum Error {
 
 impl Error {
     /// Returns the documented exit code of a program that ends with this error.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::InUse { .. } => 6,
@@ -118,7 +117,6 @@ impl Error {
 }
 
 /// Returns whether an error, or one of its causes, means that a disk or quota is full.
-#[must_use]
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use ErrorKind::{QuotaExceeded, StorageFull};
     // The error wrapped in an `io::Error` is not in its chain of sources.

@@ -128,7 +128,6 @@ impl ScratchFile {
     }
 
     /// Returns the number of bytes so far.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.digester.bytes + self.buffer.len() as u64
     }

@@ -14,7 +14,6 @@ pub fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// Returns "; did you mean `NAME`?" with the known name that is most like `name`, or an empty text if none is similar.
-#[must_use]
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     most_similar(name, known).map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }

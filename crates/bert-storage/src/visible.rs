@@ -10,7 +10,6 @@ fn is_command(c: char) -> bool {
 }
 
 /// Returns the text with each control character as a JSON escape such as `\u001b`; newlines and tabs stay.
-#[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
         return Cow::Borrowed(text);

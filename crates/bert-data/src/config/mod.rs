@@ -275,7 +275,6 @@ impl BuildConfig {
     /// let config = BuildConfig::new(["corpus/*.txt"], "vocab.txt", "data").with_dupe_factor(5).with_max_seq_length(64);
     /// assert_eq!((config.dupe_factor, config.masked_lm_prob), (5, 0.15));
     /// ```
-    #[must_use]
     pub fn new(
         input: impl IntoIterator<Item: Into<PathBuf>>,
         vocab: impl Into<PathBuf>,
@@ -355,7 +354,6 @@ impl BuildConfig {
 
     /// Returns the maximum number of masked tokens of an instance: the given value, else the default of the mode. For
     /// keyed draws it follows from the length and the masked fraction; for the reference it is the script's 20.
-    #[must_use]
     pub fn max_predictions(&self) -> usize {
         let by_default = match self.random {
             RandomMode::Keyed => default_max_predictions(self.max_seq_length, self.masked_lm_prob),
@@ -366,7 +364,6 @@ impl BuildConfig {
     }
 
     /// Returns a warning if the cap on masked tokens masks noticeably fewer tokens than `--masked-lm-prob` asks for.
-    #[must_use]
     pub fn cap_warning(&self) -> Option<String> {
         warn_of_cap(self.max_seq_length, self.masked_lm_prob, self.max_predictions())
     }

@@ -1,7 +1,6 @@
 //! Computes the number of masked tokens of an instance, and warns if a cap lowers it considerably.
 
 /// Returns the number of tokens to mask: a fraction of *all* tokens of an instance, rounded half to even, at least one.
-#[must_use]
 pub fn number_to_predict(tokens: usize, masked_lm_prob: f64, max_predictions_per_seq: usize) -> usize {
     let rounded = (tokens as f64 * masked_lm_prob).round_ties_even() as usize;
     rounded.max(1).min(max_predictions_per_seq)
@@ -9,7 +8,6 @@ pub fn number_to_predict(tokens: usize, masked_lm_prob: f64, max_predictions_per
 
 /// Returns the smallest cap that never lowers the number of masked tokens: the fraction of a full-length instance,
 /// rounded up.
-#[must_use]
 pub fn default_max_predictions(max_seq_length: usize, masked_lm_prob: f64) -> usize {
     let share = max_seq_length as f64 * masked_lm_prob;
     // 100 x 0.07 is 7.000000000000001 in floating point, but should count as 7.

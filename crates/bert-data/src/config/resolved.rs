@@ -81,13 +81,11 @@ fn one() -> usize {
 impl ResolvedConfig {
     /// Returns these options without the paths. The bytes of the shards depend on the contents of the inputs, not on
     /// their locations.
-    #[must_use]
     pub(crate) fn without_paths(&self) -> Self {
         Self { input: Vec::new(), vocab: String::new(), ..self.clone() }
     }
 
     /// Returns the BLAKE3 digest of the options as compact JSON, with an empty `input` and an empty string for `vocab`.
-    #[must_use]
     pub fn digest(&self) -> String {
         digest_bytes(serde_json::to_string(&self.without_paths()).expect("plain data").as_bytes())
     }
@@ -123,7 +121,6 @@ impl ResolvedConfig {
     }
 
     /// Returns how the text was normalized.
-    #[must_use]
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
             do_lower_case: self.do_lower_case,

@@ -29,7 +29,6 @@ pub struct DocumentGroups {
 
 impl DocumentGroups {
     /// Creates a reader for the row groups of a data set with documents; reads no row group yet.
-    #[must_use]
     pub fn new(data: &DataSet) -> Self {
         let manifest = data.manifest();
         let (mut groups, mut documents) = (0, 0);
@@ -46,13 +45,11 @@ impl DocumentGroups {
     }
 
     /// Returns the number of row groups.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.groups
     }
 
     /// Returns whether there are no row groups.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups == 0
     }

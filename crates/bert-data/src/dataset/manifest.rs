@@ -125,31 +125,26 @@ struct Version {
 
 impl Manifest {
     /// Returns the path of the manifest of a data folder.
-    #[must_use]
     pub fn path(folder: &Path) -> PathBuf {
         folder.join(MANIFEST)
     }
 
     /// Returns the path of a shard.
-    #[must_use]
     pub fn shard_path(&self, folder: &Path, shard: usize) -> PathBuf {
         folder.join(&self.shards[shard].file)
     }
 
     /// Returns the path of the vocabulary.
-    #[must_use]
     pub fn vocabulary_path(&self, folder: &Path) -> PathBuf {
         folder.join(&self.vocabulary.file)
     }
 
     /// Returns the BLAKE3 digest of the digests of all shards, in hexadecimal; it identifies the rows of the data set.
-    #[must_use]
     pub fn shards_digest(&self) -> String {
         digest_bytes(self.shards.iter().map(|shard| shard.blake3.as_str()).collect::<String>().as_bytes())
     }
 
     /// Returns the number of the first row of each shard, counted across all shards.
-    #[must_use]
     pub fn first_rows(&self) -> Vec<u64> {
         let next =
             |before: &mut u64, shard: &ShardEntry| Some(std::mem::replace(before, *before + shard.rows));
@@ -158,7 +153,6 @@ impl Manifest {
 
     /// Returns whether the shards have word marks ([`crate::tokenization::word_marks`]): only if tokens are stored
     /// without masks and a segmenter found the words.
-    #[must_use]
     pub fn has_marks(&self) -> bool {
         self.config.segmenter != Segmenter::None && self.config.masking == Masking::Dynamic
     }

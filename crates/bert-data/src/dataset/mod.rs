@@ -62,7 +62,6 @@ impl DataSet {
     }
 
     /// Creates a data set from its parts; reads no files.
-    #[must_use]
     pub fn new(folder: &Path, manifest: Manifest, vocabulary: Vocabulary) -> Self {
         let cache = Arc::new(ObjectCache::new(&ObjectCache::user_folder("shards"), CACHE_BYTES));
         Self { folder: folder.into(), manifest: Arc::new(manifest), vocabulary: Arc::new(vocabulary), cache }
@@ -75,19 +74,16 @@ impl DataSet {
     }
 
     /// Returns the folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Returns the manifest.
-    #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// Returns the vocabulary of the token ids.
-    #[must_use]
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -96,7 +92,6 @@ impl DataSet {
     ///
     /// # Panics
     /// If the shard does not exist.
-    #[must_use]
     pub fn shard_path(&self, shard: usize) -> PathBuf {
         self.manifest.shard_path(&self.folder, shard)
     }

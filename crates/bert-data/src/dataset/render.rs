@@ -15,7 +15,6 @@ use crate::shard::row::Row;
 use crate::tokenization::vocabulary::Vocabulary;
 
 /// Returns the meaning of a label.
-#[must_use]
 pub fn label_name(nsp: Nsp, label: i8) -> &'static str {
     match (nsp, label) {
         (Nsp::On, 1) => "random next",
@@ -37,7 +36,6 @@ pub struct InstanceText {
 
 impl InstanceText {
     /// Renders a row.
-    #[must_use]
     pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
         let label = label_name(nsp, row.next_sentence_label);
         let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());

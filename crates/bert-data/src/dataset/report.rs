@@ -259,37 +259,31 @@ impl DataReport {
     }
 
     /// Returns the fraction of the text's tokens that are `[UNK]`.
-    #[must_use]
     pub fn unknown_fraction(&self) -> f64 {
         fraction(self.unknown_tokens, self.tokens)
     }
 
     /// Returns the fraction of the text's tokens that occur in no instance of any pass.
-    #[must_use]
     pub fn uncovered_fraction(&self) -> f64 {
         fraction(self.uncovered_tokens, self.sampled_tokens)
     }
 
     /// Returns whether the tokens in no instance were counted in a sample of the text only.
-    #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.sampled_tokens < self.tokens
     }
 
     /// Returns the fraction of the rows with label 1: segment B is random, or the segments are swapped.
-    #[must_use]
     pub fn random_next_fraction(&self) -> f64 {
         fraction(self.random_next, self.instances)
     }
 
     /// Returns the number of masked tokens divided by the number of all tokens in the rows.
-    #[must_use]
     pub fn masked_fraction(&self) -> f64 {
         fraction(self.masked_tokens, self.instance_tokens)
     }
 
     /// Returns the fraction of padding if every row were padded to `max_seq_length`.
-    #[must_use]
     pub fn padding_fraction(&self) -> f64 {
         let padded = self.instances.saturating_mul(self.max_seq_length as u64);
         fraction(padded.saturating_sub(self.instance_tokens), padded)

@@ -30,7 +30,6 @@ pub struct RowMasker {
 
 impl RowMasker {
     /// Returns a masker with the rules of a data set, or `None` if its rows are already masked.
-    #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         (manifest.config.masking == Masking::Dynamic).then(|| {
             let (ids, masker) = (manifest.ids(), manifest.config.masker(vocabulary));
@@ -40,7 +39,6 @@ impl RowMasker {
 
     /// Returns the masker for displaying stored instances and for evaluation. It uses the seed of the data set, so that
     /// everyone sees the same masks. Callers use epoch 0.
-    #[must_use]
     pub(crate) fn fixed(manifest: &Manifest, vocabulary: &Vocabulary) -> Option<Self> {
         match manifest.config.layout {
             Layout::Instances => Self::new(manifest, vocabulary, manifest.config.random_seed),
@@ -79,7 +77,6 @@ pub struct DocumentPasses {
 
 impl DocumentPasses {
     /// Returns a generator with the rules of a data set and a seed, or `None` if the data set holds instances.
-    #[must_use]
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         if manifest.config.layout == Layout::Instances {
             return None;

@@ -38,7 +38,6 @@ struct RowBlock {
 
 impl StoredRows {
     /// Creates a reader for the rows of a data set; reads no shard yet.
-    #[must_use]
     pub fn new(data: &DataSet) -> Self {
         let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
         let seed = manifest.config.random_seed;
@@ -54,13 +53,11 @@ impl StoredRows {
     }
 
     /// Returns the number of rows.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.data.manifest().instances
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -58,7 +58,6 @@ pub struct Verification {
 
 impl Verification {
     /// Returns whether every file matches the manifest and the recount, if any, found no difference.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         let recount_good = self.recount.iter().all(|recount| recount.problem.is_none());
         recount_good && self.files.iter().all(|file| file.problem.is_none())

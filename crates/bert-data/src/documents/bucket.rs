@@ -40,19 +40,16 @@ impl Bucket {
     }
 
     /// Returns the documents.
-    #[must_use]
     pub fn documents(&self) -> &Documents {
         &self.documents
     }
 
     /// Returns the number of documents.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
     /// Returns whether the bucket is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
@@ -61,7 +58,6 @@ impl Bucket {
     ///
     /// # Panics
     /// If `index` is outside the bucket.
-    #[must_use]
     pub fn number(&self, index: usize) -> u64 {
         self.numbers[index]
     }

@@ -133,25 +133,21 @@ impl Documents {
     }
 
     /// Returns the number of documents.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Returns whether there are no documents.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of tokens.
-    #[must_use]
     pub fn tokens(&self) -> u64 {
         self.counts.tokens
     }
 
     /// Returns the number of sentences.
-    #[must_use]
     pub fn sentences(&self) -> u64 {
         self.counts.sentences
     }
@@ -169,7 +165,6 @@ impl Documents {
     ///
     /// # Panics
     /// If `index` is out of range.
-    #[must_use]
     pub fn document(&self, index: usize) -> Document<'_> {
         let index = self.stored(index);
         let (start, end) = (self.starts[index], self.starts[index + 1]);
@@ -194,13 +189,11 @@ pub struct Document<'a> {
 
 impl Document<'_> {
     /// Returns the number of tokens.
-    #[must_use]
     pub fn tokens(&self) -> usize {
         self.tokens.len() / self.width.bytes()
     }
 
     /// Returns the number of sentences.
-    #[must_use]
     pub fn sentences(&self) -> usize {
         self.borders.len()
     }
@@ -209,7 +202,6 @@ impl Document<'_> {
     ///
     /// # Panics
     /// If `sentence` is greater than the number of sentences.
-    #[must_use]
     pub fn sentence_start(&self, sentence: usize) -> usize {
         match self.borders.get(sentence) {
             Some(&border) => u32::from_le_bytes(border) as usize,
@@ -222,7 +214,6 @@ impl Document<'_> {
     ///
     /// # Panics
     /// If the sentence does not exist.
-    #[must_use]
     pub fn sentence(&self, sentence: usize) -> Range<usize> {
         self.sentence_start(sentence)..self.sentence_start(sentence + 1)
     }
@@ -263,7 +254,6 @@ pub struct DocumentsBuilder {
 
 impl DocumentsBuilder {
     /// Creates a corpus in memory for ids below `vocabulary`.
-    #[must_use]
     pub fn new(vocabulary: usize) -> Self {
         Self {
             documents: Documents::empty(Width::of(vocabulary)),
@@ -323,13 +313,11 @@ impl DocumentsBuilder {
     }
 
     /// Returns the number of documents so far.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.documents.counts.documents as usize
     }
 
     /// Returns whether there are no documents yet.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.documents.counts.documents == 0
     }

@@ -76,7 +76,6 @@ pub enum Error {
 
 impl Error {
     /// Returns the documented exit code of a program that ends with this error.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         use InputProblem as P;
         match self {

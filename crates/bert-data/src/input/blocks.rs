@@ -152,7 +152,6 @@ impl BlockReader {
     }
 
     /// Returns the manifest entry of the file; valid after the last block.
-    #[must_use]
     pub fn entry(&self) -> InputEntry {
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
@@ -164,7 +163,6 @@ impl BlockReader {
     }
 
     /// Returns the number of bytes read from disk so far.
-    #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.source.bytes_read()
     }

@@ -32,7 +32,6 @@ pub enum BadLines {
 
 impl BadLines {
     /// Returns the policy selected by two flags, of which at most one is set.
-    #[must_use]
     pub fn of(strict_utf8: bool, lossy_utf8: bool) -> Self {
         match (strict_utf8, lossy_utf8) {
             (true, _) => Self::None,

@@ -38,7 +38,6 @@ pub struct Remarks(BTreeMap<Remark, Occurrences>);
 
 impl Remarks {
     /// Returns whether there are no remarks.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -88,7 +88,6 @@ impl InputReader {
     }
 
     /// Returns the number of bytes of the file behind the blocks so far; for Parquet, in proportion to the rows.
-    #[must_use]
     pub fn bytes_read(&self) -> u64 {
         match self {
             Self::Lines(reader) => reader.bytes_read(),

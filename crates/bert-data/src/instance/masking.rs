@@ -89,7 +89,6 @@ pub struct Masker {
 
 impl Masker {
     /// Creates a masker for a vocabulary.
-    #[must_use]
     pub fn new(vocabulary: &Vocabulary, rules: MaskRules) -> Self {
         let tokens = vocabulary.tokens().iter().zip(0..);
         let ordinary = tokens.filter(|(token, _)| !is_special_token(token)).map(|(_, id)| id);

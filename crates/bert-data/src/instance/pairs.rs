@@ -36,7 +36,6 @@ pub struct Instance {
 
 impl Instance {
     /// Returns the number of tokens of `[CLS] A [SEP]`.
-    #[must_use]
     pub fn first_segment_tokens(&self) -> usize {
         self.segment_ids.partition_point(|&segment| segment == 0)
     }
@@ -220,7 +219,6 @@ fn truncate_seq_pair<R: Random>(
 
 impl Pair {
     /// Returns the number of tokens of the instance, including `[CLS]` and `[SEP]`.
-    #[must_use]
     pub fn instance_tokens(&self) -> usize {
         let special = if self.b.tokens == 0 { 2 } else { 3 };
         usize::from(self.a.tokens) + usize::from(self.b.tokens) + special

@@ -107,7 +107,6 @@ impl VocabConfig {
     }
 
     /// Returns how the text is normalized.
-    #[must_use]
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
             do_lower_case: self.do_lower_case,

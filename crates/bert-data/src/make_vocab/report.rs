@@ -38,7 +38,6 @@ pub struct VocabReport {
 
 impl VocabReport {
     /// Returns the fraction of the text's tokens that are `[UNK]`.
-    #[must_use]
     pub fn unknown_fraction(&self) -> f64 {
         self.unknown_tokens as f64 / self.text_tokens.max(1) as f64
     }

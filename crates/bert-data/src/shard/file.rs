@@ -101,7 +101,6 @@ impl ShardFile {
     }
 
     /// Returns the number of row groups.
-    #[must_use]
     pub fn groups(&self) -> usize {
         self.starts.len() - 1
     }
@@ -110,7 +109,6 @@ impl ShardFile {
     ///
     /// # Panics
     /// If there is no such row group.
-    #[must_use]
     pub fn rows_of(&self, group: usize) -> Range<u64> {
         self.starts[group]..self.starts[group + 1]
     }

@@ -72,13 +72,11 @@ pub struct ShardRows {
 
 impl ShardRows {
     /// Returns the number of rows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.next_sentence_labels.len()
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.next_sentence_labels.is_empty()
     }
@@ -87,7 +85,6 @@ impl ShardRows {
     ///
     /// # Panics
     /// If there is no such row.
-    #[must_use]
     pub fn row(&self, index: usize) -> Row<'_> {
         let range = |ends: &[u64]| {
             let start = if index == 0 { 0 } else { ends[index - 1] as usize };
@@ -151,7 +148,6 @@ impl ShardRows {
     }
 
     /// Returns whether the rows have word marks.
-    #[must_use]
     pub fn has_marks(&self) -> bool {
         !self.continues_word.is_empty()
     }

@@ -24,7 +24,6 @@ pub(crate) fn element(kind: DataType) -> FieldRef {
 
 /// Returns the schema: `input_ids: list<int32>`, `segment_ids: list<int8>`, `masked_lm_positions: list<int32>`,
 /// `masked_lm_ids: list<int32>`, `next_sentence_label: int8` (1 = B is random); nothing is nullable.
-#[must_use]
 pub fn schema() -> SchemaRef {
     schema_of(COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int32, DataType::Int32])
 }
@@ -56,7 +55,6 @@ pub const HF_COLUMNS: [&str; 5] =
 /// padded with 0), `attention_mask: list<int8>` (1 for tokens, 0 for padding), `labels: list<int32>` (the original id
 /// of a masked token, else -100), all of length `max_seq_length`, and `next_sentence_label: int8` (1 = B is random).
 /// Nothing is nullable.
-#[must_use]
 pub fn hf_schema() -> SchemaRef {
     schema_of(HF_COLUMNS, [DataType::Int32, DataType::Int8, DataType::Int8, DataType::Int32])
 }

@@ -33,13 +33,11 @@ use crate::shard::schema::BATCH;
 const PAGE: usize = 1 << 17;
 
 /// Returns the name of shard `index` of `count`.
-#[must_use]
 pub fn shard_name(index: usize, count: usize) -> String {
     format!("train-{index:05}-of-{count:05}.parquet")
 }
 
 /// Returns whether a file name is the name of a shard.
-#[must_use]
 pub fn is_shard_name(name: &str) -> bool {
     let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix("train-")

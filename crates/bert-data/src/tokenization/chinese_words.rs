@@ -17,7 +17,6 @@ pub struct ChineseSegmenter(#[cfg(feature = "chinese")] Arc<Jieba>);
 
 impl ChineseSegmenter {
     /// Loads the dictionary, which takes some tenths of a second.
-    #[must_use]
     pub fn new() -> Self {
         Self(
             #[cfg(feature = "chinese")]

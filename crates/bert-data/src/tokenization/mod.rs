@@ -44,7 +44,6 @@ fn is_ideograph(c: char) -> bool {
 
 /// Returns whether a character is punctuation for the reference: ASCII other than letters, digits and space, and
 /// category P.
-#[must_use]
 pub fn is_punctuation(c: char) -> bool {
     use GeneralCategory as G;
     if c.is_ascii() {
@@ -206,7 +205,6 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Creates a tokenizer for a vocabulary. As settings, `true` and `false` stand for the reference's `do_lower_case`.
-    #[must_use]
     pub fn new(vocabulary: &Vocabulary, settings: impl Into<TokenizerSettings>) -> Self {
         let map: AHashMap<String, u32> =
             vocabulary.tokens().iter().zip(0..).map(|(token, id)| (token.clone(), id)).collect();
@@ -244,7 +242,6 @@ impl Tokenizer {
     }
 
     /// Returns an encoder with a word cache, many times faster on long text; the ids are the same.
-    #[must_use]
     pub fn encoder(&self) -> Encoder<'_> {
         Encoder { tokenizer: self, cache: WordCache::default(), run: Run::default() }
     }

@@ -27,7 +27,6 @@ struct CharWithOffset {
 
 impl Tokenizer {
     /// Returns the pieces of a text with their offsets, in order. The ids are the same as from [`Tokenizer::encode`].
-    #[must_use]
     pub fn encode_with_offsets(&self, text: &str) -> Vec<PieceWithOffsets> {
         let mut pieces = Vec::new();
         let mut word: Vec<CharWithOffset> = Vec::new();

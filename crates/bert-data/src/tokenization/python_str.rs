@@ -3,13 +3,11 @@
 use unicode_general_category::{GeneralCategory, get_general_category};
 
 /// Returns the result of Python's `str.isspace`; Rust's `char::is_whitespace` lacks U+001C to U+001F.
-#[must_use]
 pub fn is_python_space(c: char) -> bool {
     matches!(c, '\u{1c}'..='\u{1f}') || c.is_whitespace()
 }
 
 /// Returns the result of Python's `str.isalnum`: letters and numbers of all kinds.
-#[must_use]
 pub fn is_python_alphanumeric(c: char) -> bool {
     use GeneralCategory as G;
     matches!(
@@ -26,7 +24,6 @@ pub fn is_python_alphanumeric(c: char) -> bool {
 }
 
 /// Returns the result of Python's `str.strip()`.
-#[must_use]
 pub fn python_strip(text: &str) -> &str {
     text.trim_matches(is_python_space)
 }

@@ -127,38 +127,32 @@ impl Vocabulary {
     }
 
     /// Returns the number of tokens.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
     /// Returns false: an empty vocabulary is rejected.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
     /// Returns whether more than one in twenty of its words has upper-case letters, as in vocabularies of cased text.
-    #[must_use]
     pub fn is_cased(&self) -> bool {
         cased_words(self).share() > MAX_CASED_FRACTION
     }
 
     /// Returns the id of a token; blank lines have none.
-    #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(&self.tokens, token)
     }
 
     /// Returns the token of an id; `[UNK]` for an id outside the vocabulary.
-    #[must_use]
     pub fn token(&self, id: u32) -> &str {
         self.tokens.get(id as usize).map_or(UNK, String::as_str)
     }
 
     /// Returns the number of characters of text that a token represents: the Unicode scalar values of its spelling,
     /// without the `##` of a continuation. A special token counts as one, because the text behind `[UNK]` is unknown.
-    #[must_use]
     pub fn characters(&self, id: u32) -> usize {
         let token = self.token(id);
         if SPECIAL.contains(&token) {
@@ -169,43 +163,36 @@ impl Vocabulary {
     }
 
     /// Returns all tokens in the order of their ids.
-    #[must_use]
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
     /// Returns the id of `[PAD]`, or 0 if the vocabulary lacks it.
-    #[must_use]
     pub fn pad_id(&self) -> u32 {
         self.special[0]
     }
 
     /// Returns the id of `[UNK]`.
-    #[must_use]
     pub fn unk_id(&self) -> u32 {
         self.special[1]
     }
 
     /// Returns the id of `[CLS]`.
-    #[must_use]
     pub fn cls_id(&self) -> u32 {
         self.special[2]
     }
 
     /// Returns the id of `[SEP]`.
-    #[must_use]
     pub fn sep_id(&self) -> u32 {
         self.special[3]
     }
 
     /// Returns the id of `[MASK]`.
-    #[must_use]
     pub fn mask_id(&self) -> u32 {
         self.special[4]
     }
 
     /// Returns the bytes of the file as read.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -248,7 +235,6 @@ pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
 }
 
 /// Returns whether a token is reserved: one of the five special tokens or an `[unused...]` token.
-#[must_use]
 pub fn is_special_token(token: &str) -> bool {
     SPECIAL.contains(&token) || (token.starts_with("[unused") && token.ends_with(']'))
 }

@@ -18,7 +18,6 @@ use crate::fused_op::Fused;
 /// Returns the LayerNorm of flat rows as wide as gamma, if all tensors are on a GPU.
 ///
 /// # Shapes
-///
 /// - h and output: `[rows * width]`
 /// - gamma, beta: `[width]`
 pub(crate) fn layer_norm(

@@ -19,7 +19,6 @@ use crate::fused_op::Fused;
 /// Returns the probabilities after dropout of flat scores, if the scores are on a GPU.
 ///
 /// # Shapes
-///
 /// - scores and output: `[batch * heads * seq * seq]`
 /// - bias: `[batch * seq]`
 pub(crate) fn softmax(

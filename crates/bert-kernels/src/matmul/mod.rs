@@ -120,7 +120,6 @@ impl<'a> SharedOperand<'a> {
 /// Computes `c = a b`, or `c = c + a b` with `add`.
 ///
 /// # Panics
-///
 /// If a matrix does not fit in its slice, if a packed factor was packed for other sizes, or for bf16 on a processor
 /// without AVX-512 BF16.
 pub(crate) fn multiply<'a>(

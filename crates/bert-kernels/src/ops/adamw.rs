@@ -35,7 +35,6 @@ pub const CHUNK: usize = 1 << 14;
 /// Updates a parameter and its moments, and returns them.
 ///
 /// # Shapes
-///
 /// - all: `[n]`
 pub fn update(compute: Compute, state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let [n] = state.parameter.dims();
@@ -97,7 +96,6 @@ fn on_part(state: State, range: Range<usize>, update: impl FnOnce(State) -> Stat
 /// Computes [`update`] with burn's own operations.
 ///
 /// # Shapes
-///
 /// - same as [`update`]
 pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
@@ -189,7 +187,6 @@ impl NormOrder {
 /// backends it is summed in the tensor's precision, and all sums are copied to the host in one transfer.
 ///
 /// # Shapes
-///
 /// - tensors: `[n]` each, with any `n`
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
@@ -229,7 +226,6 @@ fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
 /// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
 ///
 /// # Shapes
-///
 /// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
     NormOrder::Flat.total(plain_chunk_squares(tensors).iter().map(Vec::as_slice))

@@ -29,7 +29,6 @@ use crate::ops::plain::matmul;
 /// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
 ///
 /// # Shapes
-///
 /// - query, key, value and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
 /// - bias: `[batch, 1, 1, seq]`
 pub fn attention(
@@ -62,7 +61,6 @@ pub fn attention(
 /// Computes [`attention()`] with burn's own operations. Returns the probabilities as well.
 ///
 /// # Shapes
-///
 /// - inputs: same as [`attention()`]
 /// - output: see [`AttentionOutput`]
 pub fn plain(

@@ -17,7 +17,6 @@ use crate::ops::plain::linear;
 /// Returns `x W`.
 ///
 /// # Shapes
-///
 /// - x: `[.., d_input]`
 /// - weight: `[d_input, d_output]`
 /// - output: `[.., d_output]`

@@ -7,7 +7,6 @@ pub use crate::cpu::dropout_mask::{Dropout, mix};
 /// Multiplies x by the mask, which is a constant to autodiff.
 ///
 /// # Shapes
-///
 /// - input and output: `[..]`, any shape
 pub fn plain<const D: usize>(x: Tensor<D>, dropout: Option<Dropout>) -> Tensor<D> {
     let Some(dropout) = dropout else {

@@ -32,7 +32,6 @@ pub struct Tables {
 /// Computes the sum of three embeddings, LayerNorm and dropout.
 ///
 /// # Shapes
-///
 /// - input_ids, segment_ids: `[batch, seq]`, `seq <= positions`
 /// - gamma, beta: `[hidden]`
 /// - output: `[batch, seq, hidden]`
@@ -48,7 +47,7 @@ pub fn embeddings(
     let [batch, seq] = input_ids.dims();
     assert_shape!(segment_ids, [batch, seq]);
     let [positions, hidden] = tables.position.dims();
-    assert!(seq <= positions, "a sequence of {seq} tokens, but there are {positions} positions");
+    assert!(seq <= positions, "a sequence of {seq} tokens, but the model has {positions} positions");
     let Tables { word, token_type, position } = &tables;
     assert_shape!(word, [_, hidden]);
     assert_shape!(token_type, [_, hidden]);
@@ -77,7 +76,6 @@ pub fn embeddings(
 /// Computes [`embeddings()`] with burn's own operations.
 ///
 /// # Shapes
-///
 /// - same as [`embeddings()`]
 pub fn plain(
     tables: Tables,

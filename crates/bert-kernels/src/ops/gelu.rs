@@ -20,7 +20,6 @@ use crate::fused_op::{Fused, Input, apply, fused_path, on_flex, tensor_backend};
 /// Returns `gelu(x + bias)`.
 ///
 /// # Shapes
-///
 /// - x and output: `[.., width]`
 /// - bias: `[width]`
 pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
@@ -42,7 +41,6 @@ pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>
 /// Computes [`bias_gelu`] with burn's own operations.
 ///
 /// # Shapes
-///
 /// - same as [`bias_gelu`]
 pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     let x = x + bias.unsqueeze::<D>();

@@ -20,7 +20,6 @@ use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
 /// Computes LayerNorm over the last axis; `epsilon` is added to the variance inside the square root.
 ///
 /// # Shapes
-///
 /// - x and output: `[.., width]`
 /// - gamma, beta: `[width]`
 pub fn layer_norm<const D: usize>(
@@ -56,7 +55,6 @@ pub fn layer_norm<const D: usize>(
 /// Computes `LayerNorm(residual + dropout(x + bias))`.
 ///
 /// # Shapes
-///
 /// - x, residual and output: `[.., width]`
 /// - bias, gamma, beta: `[width]`
 pub fn residual_layer_norm<const D: usize>(
@@ -98,7 +96,6 @@ pub fn residual_layer_norm<const D: usize>(
 /// Computes [`layer_norm`] with burn's own operations.
 ///
 /// # Shapes
-///
 /// - same as [`layer_norm`]
 pub fn plain<const D: usize>(x: Tensor<D>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<D> {
     burn::tensor::module::layer_norm(x, gamma, Some(beta), epsilon)

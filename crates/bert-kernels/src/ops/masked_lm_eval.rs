@@ -20,7 +20,6 @@ use crate::ops::plain::matmul;
 /// Returns `-log p(label)` of each row, and 1 if the label has the maximum logit, else 0. Ties go to the first.
 ///
 /// # Shapes
-///
 /// - transformed: `[n, hidden]`; `n` may be 0
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
 /// - labels and both outputs: `[n]`
@@ -53,7 +52,6 @@ pub fn masked_lm_scores(
 /// Computes [`masked_lm_scores`] with burn's own operations.
 ///
 /// # Shapes
-///
 /// - same as [`masked_lm_scores`]
 pub fn plain(
     compute: Compute,

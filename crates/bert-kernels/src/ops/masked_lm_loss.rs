@@ -40,7 +40,6 @@ const ADDED: usize = 1 << 12;
 /// Returns `-log p(label)` of each row.
 ///
 /// # Shapes
-///
 /// - transformed: `[n, hidden]`
 /// - table: `[vocab, hidden]`; bias: `[vocab]`
 /// - labels and output: `[n]`; `n` may be 0
@@ -72,7 +71,6 @@ pub fn masked_lm_nll(
 /// from the `[n, vocab]` logits.
 ///
 /// # Shapes
-///
 /// - same as [`masked_lm_nll`]
 pub fn plain(
     compute: Compute,
@@ -92,7 +90,6 @@ pub fn plain(
 /// Returns `log(sum(exp(logits)))` of each row, computed with burn's operations.
 ///
 /// # Shapes
-///
 /// - logits: `[rows, classes]`
 /// - output: `[rows]`
 pub fn log_sum_exp(logits: Tensor<2>) -> Tensor<1> {

@@ -12,7 +12,6 @@ const CHUNK: usize = 1 << 14;
 /// Returns the sum of all elements, with a gradient.
 ///
 /// # Shapes
-///
 /// - x: `[n]`
 /// - output: `[1]`
 pub fn sum(x: Tensor<1>) -> Tensor<1> {
@@ -26,7 +25,6 @@ pub fn sum(x: Tensor<1>) -> Tensor<1> {
 /// Returns the sums of consecutive chunks of equal length; the last one may be shorter.
 ///
 /// # Shapes
-///
 /// - x: `[n]`
 /// - output: `[ceil(n / 16384)]`, at least `[1]`
 pub(crate) fn parts(x: Tensor<1>) -> Tensor<1> {

@@ -7,7 +7,6 @@ use crate::arguments::Precision;
 /// Computes `a b` with burn's operations in this precision. Not for f64, which is never rounded.
 ///
 /// # Shapes
-///
 /// - same as [`Tensor::matmul`]
 pub(crate) fn matmul<const D: usize>(precision: Precision, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
     if precision == Precision::F32 || a.dtype() != DType::F32 {

@@ -56,7 +56,6 @@ impl BertModel {
     /// gradients. Each of its parameters is a pure function of `(seed, its name)`.
     ///
     /// # Errors
-    ///
     /// [`Error::AdapterConfig`] for an unsupported adapter form, [`Error::AdapterWidth`], and [`Error::TensorMismatch`]
     /// if an adapter lacks a layer.
     pub fn with_fusion(
@@ -121,7 +120,6 @@ impl BertForSequenceClassification {
     /// Adds fused adapters as [`BertModel::with_fusion`] does; the classifier is trained together with the attention.
     ///
     /// # Errors
-    ///
     /// As [`BertModel::with_fusion`].
     pub fn with_fusion(
         mut self,

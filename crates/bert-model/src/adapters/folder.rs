@@ -64,12 +64,10 @@ pub struct AdapterFolder {
 /// Passes every file of the folder of a model's adapter to `sink`, `adapter_config.json` last.
 ///
 /// # Errors
-///
 /// [`Error::Io`] with the file's name. Before the first file: [`Error::ParameterNotFinite`], and the errors of an
 /// invalid vocabulary.
 ///
 /// # Panics
-///
 /// If the model has no adapter.
 pub fn save_adapter(
     sink: &mut Sink<'_>,
@@ -143,7 +141,6 @@ pub(crate) fn trained_tensors(
 /// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
 ///
 /// # Errors
-///
 /// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
 /// form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
@@ -238,7 +235,6 @@ impl AdapterFolder {
     }
 
     /// Returns true if the folder has the classifier that was trained with the adapter.
-    #[must_use]
     pub fn has_classifier(&self) -> bool {
         self.tensors.contains_key(CLASSIFIER)
     }
@@ -253,7 +249,6 @@ impl AdapterFolder {
     /// [`BertForSequenceClassification::with_adapter`], only these parameters have gradients.
     ///
     /// # Errors
-    ///
     /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] if the number of layers or classes differs from the model's.
     pub fn apply(self, model: BertForSequenceClassification) -> Result<BertForSequenceClassification, Error> {
         self.check_width(model.bert.pooler.dense.weight.lazy_shape()[0])?;

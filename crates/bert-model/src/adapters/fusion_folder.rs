@@ -44,7 +44,6 @@ pub struct FusionFolder {
 /// `adapters/`.
 ///
 /// # Errors
-///
 /// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] with the key for an
 /// unsupported kind of attention.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
@@ -70,7 +69,6 @@ pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
 
 impl FusionFolder {
     /// Returns true if the folder has the classifier that was trained with the attention.
-    #[must_use]
     pub fn has_classifier(&self) -> bool {
         self.tensors.contains_key(CLASSIFIER)
     }
@@ -79,7 +77,6 @@ impl FusionFolder {
     /// [`BertForSequenceClassification::with_fusion`], only attention and classifier have gradients.
     ///
     /// # Errors
-    ///
     /// [`Error::AdapterWidth`]; [`Error::TensorMismatch`] if the number of layers or classes differs from the model's.
     pub fn apply(
         self,
@@ -95,7 +92,6 @@ impl FusionFolder {
 /// `adapters` library. The folders of the adapters themselves are not included.
 ///
 /// # Errors
-///
 /// [`Error::Io`] with the file's name. Before the first file: [`Error::ParameterNotFinite`], and the errors of an
 /// invalid vocabulary.
 pub fn save_fusion(

@@ -45,7 +45,6 @@ const FRAMEWORKS: [Framework; 4] = [
 /// Rejects a file of another framework, recognized by its name.
 ///
 /// # Errors
-///
 /// [`Error::ForeignWeights`].
 pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
@@ -62,7 +61,6 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
 /// the files of a TensorFlow checkpoint. Accepts a folder without weights.
 ///
 /// # Errors
-///
 /// [`Error::ShardedWeights`], [`Error::PickledWeights`], [`Error::ForeignWeights`].
 pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
     let index = path.join("model.safetensors.index.json");
@@ -109,7 +107,6 @@ pub fn is_fusion_folder(dir: &Path) -> bool {
 /// Rejects a folder that holds an adapter and no model.
 ///
 /// # Errors
-///
 /// [`Error::AdapterWithoutEncoder`].
 pub fn reject_adapter(dir: &Path) -> Result<(), Error> {
     if is_adapter_folder(dir) { Err(Error::AdapterWithoutEncoder(dir.into())) } else { Ok(()) }

@@ -48,7 +48,6 @@ impl LoadPolicy {
 /// Copies of the tied word embedding table and of the output bias must equal the original and are then ignored.
 ///
 /// # Errors
-///
 /// [`Error::TensorMismatch`] with every tensor that is misshapen, or missing or unexpected and not accepted by the
 /// policy; [`Error::TiedTensorDiffers`]; [`Error::DuplicateTensor`].
 pub fn load_named_tensors<M: Module>(

@@ -39,7 +39,6 @@ pub fn folder_sink(dir: impl Into<PathBuf>) -> impl FnMut(&str, &[u8]) -> io::Re
 /// Reads the `config.json` of a folder.
 ///
 /// # Errors
-///
 /// [`Error::MissingFile`]; otherwise as [`BertConfig::read`].
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     let path = dir.join("config.json");
@@ -52,7 +51,6 @@ pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
 /// Reads the `model.safetensors` of a folder.
 ///
 /// # Errors
-///
 /// If this file does not exist: [`Error::PickledWeights`], [`Error::ShardedWeights`] or [`Error::ForeignWeights`] for
 /// weights in another format, [`Error::AdapterWithoutEncoder`] for an adapter, else [`Error::MissingFile`]. Otherwise
 /// as [`read_safetensors`].
@@ -70,7 +68,6 @@ pub fn read_pretrained_tensors(dir: &Path) -> Result<NamedTensors, Error> {
 /// or for the weights of another framework explains the conversion. Accepts any path that is not a file.
 ///
 /// # Errors
-///
 /// [`Error::PickledWeights`], [`Error::ForeignWeights`], [`Error::NotAFolder`]; [`Error::Io`] if the file cannot be
 /// read.
 pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
@@ -94,7 +91,6 @@ pub fn reject_weights_file(path: &Path) -> Result<(), Error> {
 /// model's values.
 ///
 /// # Errors
-///
 /// As [`read_pretrained_tensors`] and [`load_named_tensors`].
 pub fn load_pretrained_weights<M: Module>(
     model: M,

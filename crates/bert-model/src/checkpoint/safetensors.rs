@@ -80,7 +80,6 @@ const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Reads a safetensors file.
 ///
 /// # Errors
-///
 /// [`Error::Io`]; [`Error::PickledWeights`] for a pickle of any name; otherwise as
 /// [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
@@ -99,7 +98,6 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
 ///
 /// # Errors
-///
 /// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for an element type
 /// other than f32, f16 and bf16, [`Error::WeightNotFinite`]. The buffer `embeddings.position_ids` is skipped.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {

@@ -124,7 +124,6 @@ impl Snapshot {
     /// Checks that no tensor contains NaN or infinity.
     ///
     /// # Errors
-    ///
     /// [`Error::ParameterNotFinite`].
     pub fn check_finite(&self) -> Result<(), Error> {
         for tensor in &self.tensors {
@@ -144,7 +143,6 @@ impl Snapshot {
     /// Writes a safetensors file and frees each tensor after it is written. Equal values give equal bytes.
     ///
     /// # Errors
-    ///
     /// Any I/O error of the writer.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         let header = self.header();

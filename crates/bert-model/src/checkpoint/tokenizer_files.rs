@@ -27,7 +27,6 @@ pub struct Vocabulary<'a> {
 
 impl<'a> Vocabulary<'a> {
     /// Returns a vocabulary with the settings of the reference's uncased models.
-    #[must_use]
     pub fn uncased(words: &'a [String], max_length: usize) -> Self {
         Self { words, do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true, max_length }
     }
@@ -37,7 +36,6 @@ impl Vocabulary<'_> {
     /// Returns the name and bytes of every tokenizer file.
     ///
     /// # Errors
-    ///
     /// [`Error::MissingSpecialToken`] if the vocabulary lacks one of the five special tokens.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();

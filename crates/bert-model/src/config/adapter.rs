@@ -35,7 +35,6 @@ impl AdapterConfig {
     /// Checks that the sizes are valid for a model of this hidden size.
     ///
     /// # Errors
-    ///
     /// [`Error::AdapterConfig`] with the key.
     pub fn validate(&self, hidden_size: usize) -> Result<(), Error> {
         match *self {

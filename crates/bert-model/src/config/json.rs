@@ -18,7 +18,6 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`], [`Error::Json`], or [`Error::Config`] with the key.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_json(read_object(path.as_ref())?)
@@ -28,7 +27,6 @@ impl BertConfig {
     /// the file has one.
     ///
     /// # Errors
-    ///
     /// As [`BertConfig::read`].
     pub fn read_for(path: &Path, vocab_size: usize) -> Result<(Self, bool), Error> {
         let mut json = read_object(path)?;
@@ -42,7 +40,6 @@ impl BertConfig {
     /// Parses the object of a `config.json`. The five sizes are required; everything else defaults to BERT's values.
     ///
     /// # Errors
-    ///
     /// [`Error::Config`] with the key.
     pub fn from_json(mut json: Map<String, Value>) -> Result<Self, Error> {
         reject_other_models(&json)?;

@@ -172,7 +172,6 @@ impl BertConfig {
     /// Checks that the sizes form a valid model.
     ///
     /// # Errors
-    ///
     /// [`Error::Config`] with the key.
     pub fn validate(&self) -> Result<(), Error> {
         let sizes = [

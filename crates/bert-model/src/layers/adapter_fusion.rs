@@ -57,7 +57,6 @@ impl AdapterFusion {
     /// Computes the end of the block: mixture, residual and LayerNorm.
     ///
     /// # Shapes
-    ///
     /// - h, input and output: `[batch, seq, hidden]`; shares: `[batch, seq, adapters]`
     /// - gamma, beta: `[hidden]`
     pub(crate) fn finish_block(

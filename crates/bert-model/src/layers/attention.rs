@@ -29,7 +29,6 @@ const MASKED_KEY: f64 = -10_000.0;
 /// Only keys are masked. Padded queries attend too, but their outputs are not used.
 ///
 /// # Shapes
-///
 /// - input_mask: `[batch, seq]`, 1 for a real token
 /// - output: `[batch, 1, 1, seq]`
 pub fn attention_bias(input_mask: Tensor<2, Int>) -> Tensor<4> {
@@ -75,7 +74,6 @@ impl BertSelfAttention {
     /// Returns the context of every token.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
@@ -91,7 +89,6 @@ impl BertSelfAttention {
     /// operations in f32.
     ///
     /// # Shapes
-    ///
     /// - hidden: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - output: see [`AttentionOutput`]
@@ -152,7 +149,6 @@ impl BertResidualOutput {
     /// Computes `LayerNorm(residual + dropout(dense(x)))`: the paper's post-LN. An adapter is applied before the sum.
     ///
     /// # Shapes
-    ///
     /// - x: `[batch, seq, width]`
     /// - residual and output: `[batch, seq, hidden]`
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
@@ -166,7 +162,6 @@ impl BertResidualOutput {
     /// fused adapters.
     ///
     /// # Shapes
-    ///
     /// - x, residual and output: `[batch, seq, hidden]`
     /// - shares: `[batch, seq, adapters]`
     pub(crate) fn finish(
@@ -217,7 +212,6 @@ impl BertAttention {
     /// Returns the hidden states after the block.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
@@ -228,7 +222,6 @@ impl BertAttention {
     /// Returns the hidden states after the block and the attention probabilities, without dropout.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - probabilities: `[batch, heads, seq, seq]`

@@ -40,7 +40,6 @@ impl Bottleneck {
     /// Returns the adapter's contribution to the sum.
     ///
     /// # Shapes
-    ///
     /// - x and output: `[batch, seq, hidden]`
     pub fn forward(&self, compute: Compute, x: Tensor<3>) -> Tensor<3> {
         let (narrow, bias) = product(compute, &self.down, x);
@@ -60,7 +59,6 @@ impl Bottleneck {
     /// Computes the end of the block with the adapter: `LayerNorm(adapter + h + input)`.
     ///
     /// # Shapes
-    ///
     /// - h, input and output: `[batch, seq, hidden]`
     /// - gamma, beta: `[hidden]`
     pub(crate) fn finish_block(

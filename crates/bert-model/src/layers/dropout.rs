@@ -103,7 +103,6 @@ impl DropoutKey {
 /// Autodiff treats the mask as a constant.
 ///
 /// # Shapes
-///
 /// - input and output: `[batch, ..]`
 pub fn dropout<const D: usize>(x: Tensor<D>, prob: f64, key: DropoutKey) -> Tensor<D> {
     let shape = x.dims();

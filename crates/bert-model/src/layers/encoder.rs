@@ -57,7 +57,6 @@ impl BertLayer {
     /// Returns the hidden states, and the attention weights of fused adapters, if there are any.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - attention weights of fused adapters: `[batch, seq, adapters]`
@@ -74,7 +73,6 @@ impl BertLayer {
     /// Returns the hidden states and the attention probabilities, without dropout.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     /// - probabilities: `[batch, heads, seq, seq]`
@@ -113,7 +111,6 @@ impl BertEncoder {
     /// Returns the hidden states of the last layer.
     ///
     /// # Shapes
-    ///
     /// - hidden and output: `[batch, seq, hidden]`
     /// - bias: `[batch, 1, 1, seq]`
     pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode) -> Tensor<3> {
@@ -140,7 +137,6 @@ impl BertEncoder {
     /// Returns the input and the hidden states of every layer.
     ///
     /// # Shapes
-    ///
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
     /// - output: `layers + 1` times `[batch, seq, hidden]`
     pub fn states(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode) -> Vec<Tensor<3>> {
@@ -155,7 +151,6 @@ impl BertEncoder {
     /// dropout.
     ///
     /// # Shapes
-    ///
     /// - hidden: `[batch, seq, hidden]`; bias: `[batch, 1, 1, seq]`
     /// - states: `layers + 1` times `[batch, seq, hidden]`; probabilities: `layers` times `[batch, heads, seq, seq]`
     pub fn states_with_attention(

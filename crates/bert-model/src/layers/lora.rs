@@ -30,7 +30,6 @@ impl LowRank {
     /// Returns the projection's weight plus the low-rank product.
     ///
     /// # Shapes
-    ///
     /// - weight and output: `[hidden, hidden]`
     pub fn add_to(&self, weight: Tensor<2>) -> Tensor<2> {
         let product = self.lora_a.weight.val().matmul(self.lora_b.weight.val()); // [hidden, hidden]

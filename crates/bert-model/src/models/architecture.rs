@@ -30,7 +30,6 @@ pub trait Architecture: Module {
     /// Returns a new model with the given initialization.
     ///
     /// # Errors
-    ///
     /// As [`initialize`].
     fn initialized(
         config: &BertConfig,

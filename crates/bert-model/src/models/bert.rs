@@ -56,7 +56,6 @@ impl BertPooler {
     /// Returns `tanh(dense(first token))`.
     ///
     /// # Shapes
-    ///
     /// - sequence_output: `[batch, seq, hidden]`
     /// - output: `[batch, hidden]`
     pub fn forward(&self, sequence_output: Tensor<3>) -> Tensor<2> {
@@ -100,7 +99,6 @@ impl BertModel {
     /// Returns the hidden states and the pooled output.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, hidden]` and `[batch, hidden]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> BertOutput {
@@ -112,7 +110,6 @@ impl BertModel {
     /// Returns the hidden states of the last layer.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, hidden]`
     pub fn sequence_output(&self, input: BertInput, mode: Mode) -> Tensor<3> {
@@ -123,7 +120,6 @@ impl BertModel {
     /// Returns all hidden states and attention probabilities, without dropout.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: see [`BertStates`]
     pub fn forward_with_states(&self, input: BertInput) -> BertStates {
@@ -137,7 +133,6 @@ impl BertModel {
     /// Returns the attention weights of the fused adapters, without dropout; an empty list without fused adapters.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `layers` times `[batch, seq, adapters]`
     pub fn fusion_shares(&self, input: BertInput) -> Vec<Tensor<3>> {
@@ -148,7 +143,6 @@ impl BertModel {
     /// Returns all hidden states, without dropout and without storing the attention probabilities.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `layers + 1` times `[batch, seq, hidden]`: the embeddings, then each layer
     pub fn hidden_states(&self, input: BertInput) -> Vec<Tensor<3>> {
@@ -159,7 +153,6 @@ impl BertModel {
     /// Returns the embeddings and the attention bias.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, hidden]` and `[batch, 1, 1, seq]`
     pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {

@@ -75,7 +75,6 @@ impl BertForSequenceClassification {
     /// Returns the logits of a batch.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<2> {
@@ -85,7 +84,6 @@ impl BertForSequenceClassification {
     /// Applies the head to pooled outputs and returns the logits.
     ///
     /// # Shapes
-    ///
     /// - pooled: `[batch, hidden]`
     /// - output: `[batch, labels]`
     pub fn classify(&self, pooled: Tensor<2>, mode: Mode) -> Tensor<2> {
@@ -96,7 +94,6 @@ impl BertForSequenceClassification {
     /// follows `mode`. The encoder's pooled outputs never change and can be cached ([`Self::pooled`]).
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, labels]`
     pub fn forward_frozen(&self, input: BertInput, mode: Mode) -> Tensor<2> {
@@ -106,7 +103,6 @@ impl BertForSequenceClassification {
     /// Returns the pooled outputs of the frozen encoder.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, hidden]`
     pub fn pooled(&self, input: BertInput) -> Tensor<2> {
@@ -153,7 +149,6 @@ impl BertForMultipleChoice {
     /// consecutive rows.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch * choices, seq]` each
     /// - output: `[batch, choices]`, for [`crate::classification_loss`]
     pub fn forward(&self, input: BertInput, choices: usize, mode: Mode) -> Tensor<2> {
@@ -163,7 +158,6 @@ impl BertForMultipleChoice {
     /// Applies the head to pooled outputs and returns the logits.
     ///
     /// # Shapes
-    ///
     /// - pooled: `[batch * choices, hidden]`
     /// - output: `[batch, choices]`
     pub fn choose(&self, pooled: Tensor<2>, choices: usize, mode: Mode) -> Tensor<2> {
@@ -176,7 +170,6 @@ impl BertForTokenClassification {
     /// Returns the logits of a batch, including the padding.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<3> {
@@ -192,7 +185,6 @@ impl BertForTokenClassification {
 /// Returns the summed cross-entropy of the labelled tokens, divided by their number in the global batch.
 ///
 /// # Shapes
-///
 /// - logits: `[batch, seq, classes]`
 /// - places: `[n]`, `row * seq + place` of each token with a label; labels: `[n]`
 /// - output: `[1]`

@@ -80,7 +80,6 @@ impl BertConfig {
     /// Returns the head on frozen features; `None` for a plain classifier.
     ///
     /// # Errors
-    ///
     /// [`Error::Config`] if its name is unknown.
     pub fn feature_head(&self) -> Result<Option<FeatureHeadKind>, Error> {
         match self.extra.get(KEY) {
@@ -153,7 +152,6 @@ impl BertWithFeatureHead {
     /// network.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, hidden]`, of two LSTMs `[batch, 2 * hidden]`
     pub fn features(&self, input: BertInput) -> Tensor<2> {
@@ -175,7 +173,6 @@ impl BertWithFeatureHead {
     /// Returns the logits of features.
     ///
     /// # Shapes
-    ///
     /// - features: as returned by [`Self::features`]
     /// - output: `[batch, labels]`
     pub fn classify(&self, features: Tensor<2>, mode: Mode) -> Tensor<2> {

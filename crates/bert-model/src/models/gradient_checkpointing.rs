@@ -29,7 +29,6 @@ impl BertModel {
     /// computes the gradients of layers and embeddings.
     ///
     /// # Shapes
-    ///
     /// - same as [`Self::forward`]
     pub fn forward_recomputing(&self, input: BertInput, mode: Mode) -> (BertOutput, RecomputeState) {
         let inner = self.clone().valid();

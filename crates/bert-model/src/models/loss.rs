@@ -57,7 +57,6 @@ impl PretrainingLoss {
 /// Returns `-log p(label)` of each row.
 ///
 /// # Shapes
-///
 /// - logits: `[rows, classes]`
 /// - labels and output: `[rows]`
 pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
@@ -73,7 +72,6 @@ pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
 /// Returns the sum of `-log p(label)` over the rows.
 ///
 /// # Shapes
-///
 /// - logits: `[rows, classes]`; labels: `[rows]`
 /// - output: `[1]`
 pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
@@ -83,7 +81,6 @@ pub fn cross_entropy_sum(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1>
 /// Returns the summed cross-entropy of a classifier, divided by `rows`, the number of rows of the global batch.
 ///
 /// # Shapes
-///
 /// - logits: `[batch, labels]`; labels: `[batch]`
 /// - output: `[1]`
 pub fn classification_loss(logits: Tensor<2>, labels: Tensor<1, Int>, rows: f64) -> Tensor<1> {
@@ -93,7 +90,6 @@ pub fn classification_loss(logits: Tensor<2>, labels: Tensor<1, Int>, rows: f64)
 /// Returns the summed squared error of a regression, divided by `rows`, the number of rows of the global batch.
 ///
 /// # Shapes
-///
 /// - predictions: `[batch, 1]`; targets: `[batch]`
 /// - output: `[1]`
 pub fn regression_loss(predictions: Tensor<2>, targets: Tensor<1>, rows: f64) -> Tensor<1> {

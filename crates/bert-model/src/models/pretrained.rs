@@ -21,7 +21,6 @@ use crate::models::architecture::Architecture;
 /// last.
 ///
 /// # Errors
-///
 /// [`Error::Io`] with the file's name, if the sink fails. Before the first file: [`Error::VocabularySize`],
 /// [`Error::MissingSpecialToken`] and [`Error::ParameterNotFinite`].
 pub fn save_pretrained<M: Architecture>(
@@ -43,7 +42,6 @@ pub fn save_pretrained<M: Architecture>(
 /// last.
 ///
 /// # Errors
-///
 /// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
 pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,
@@ -69,7 +67,6 @@ pub fn files_except_weights<M: Architecture>(
 /// identity. With [`LoadPolicy::FreshHeads`], heads that the folder lacks are initialized from `seed`.
 ///
 /// # Errors
-///
 /// As [`read_pretrained_config`], [`BertConfig::validate`] and [`load_pretrained_weights`].
 pub fn load_pretrained<M: Architecture>(
     dir: &Path,

@@ -79,7 +79,6 @@ impl BertPredictionHead {
     /// Returns the transformed hidden states at the masked positions.
     ///
     /// # Shapes
-    ///
     /// - sequence_output: `[batch, seq, hidden]`
     /// - positions: `[n]`
     /// - output: `[n, hidden]`
@@ -146,7 +145,6 @@ impl BertForPreTraining {
     /// Returns the logits of both heads.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - output: `[n, vocab]` and `[batch, 2]`
     pub fn forward(&self, input: PretrainingInput, mode: Mode) -> PretrainingOutput {
@@ -160,7 +158,6 @@ impl BertForPreTraining {
     /// Returns the logits of all words at the masked positions.
     ///
     /// # Shapes
-    ///
     /// - sequence_output: `[batch, seq, hidden]`
     /// - positions: `[n]`
     /// - output: `[n, vocab]`
@@ -182,7 +179,6 @@ impl BertForPreTraining {
     /// composition of burn's operations keeps several.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - targets: `[n]`, `[n]`, `[batch]`
     /// - output: `[1]` each
@@ -201,7 +197,6 @@ impl BertForPreTraining {
     /// [`RecomputeState::backward`] computes the gradients of the layers.
     ///
     /// # Shapes
-    ///
     /// - same as [`Self::loss`]
     pub fn loss_recomputing(
         &self,
@@ -253,7 +248,6 @@ impl BertForPreTraining {
     /// Returns the scores of both heads, without dropout and without materializing the `[n, vocab]` logits.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - masked_lm_ids: `[n]`
     /// - output: `[n]`, `[n]` and `[batch, 2]`
@@ -268,7 +262,6 @@ impl BertForPreTraining {
     /// Returns the loss of each masked word, and 1 where that word has the maximum logit, else 0.
     ///
     /// # Shapes
-    ///
     /// - sequence_output: `[batch, seq, hidden]`
     /// - positions, masked_lm_ids and both outputs: `[n]`
     fn masked_lm_scores(

@@ -48,7 +48,6 @@ impl BertForQuestionAnswering {
     /// Returns the logits of a batch, including the padding.
     ///
     /// # Shapes
-    ///
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq]` each
     pub fn forward(&self, input: BertInput, mode: Mode) -> SpanLogits {
@@ -72,7 +71,6 @@ impl BertForQuestionAnswering {
 /// batch. CE is the cross-entropy over the positions of the sequence, in nats.
 ///
 /// # Shapes
-///
 /// - logits: `[batch, seq]` each
 /// - start, end: `[batch]`, positions in the sequence; 0, the position of `[CLS]`, if the text has no answer
 /// - output: `[1]`

@@ -49,19 +49,16 @@ enum Kind {
 impl Faulty {
     /// Creates a file system that fails operation `nth`, counted from 1; a full disk also fails all later operations
     /// that need space. [`Fault::Read`] fails read `nth`.
-    #[must_use]
     pub fn new(fault: Fault, nth: u64) -> Self {
         Self { fault, nth, count: Arc::default(), reads: Arc::default() }
     }
 
     /// Creates a file system that never fails.
-    #[must_use]
     pub fn never() -> Self {
         Self::new(Fault::Io, u64::MAX)
     }
 
     /// Returns whether enough operations were tried for the fault to happen.
-    #[must_use]
     pub fn triggered(&self) -> bool {
         match self.fault {
             Fault::Read => self.reads.load(Ordering::SeqCst) >= self.nth,
@@ -70,7 +67,6 @@ impl Faulty {
     }
 
     /// Returns the number of operations tried, without reads.
-    #[must_use]
     pub fn operations(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }

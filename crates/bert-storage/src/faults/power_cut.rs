@@ -68,7 +68,6 @@ impl PowerCut {
     }
 
     /// Returns whether the power has failed.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         let model = self.model();
         model.operations >= model.cut

@@ -9,13 +9,11 @@ fn unsupported<T>() -> io::Result<T> {
 }
 
 /// Returns false: without a store, errors are never transient.
-#[must_use]
 pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 
 /// Returns false: without a store, requests are never rejected by one.
-#[must_use]
 pub fn is_rejection(_: &io::Error) -> bool {
     false
 }

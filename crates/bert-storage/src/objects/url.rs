@@ -9,7 +9,6 @@ const SECRETS: [&str; 6] = ["sig=", "signature=", "token=", "secret=", "password
 /// Returns whether a path is a URL of something that is not on a local disk.
 ///
 /// Any scheme counts, even one without a store: nobody means a folder `hdfs:` in the current folder.
-#[must_use]
 pub fn is_url(path: &Path) -> bool {
     scheme(&path.to_string_lossy()).is_some_and(|scheme| scheme != "file")
 }
@@ -32,7 +31,6 @@ pub fn with_lower_scheme(url: &Path) -> PathBuf {
 }
 
 /// Converts a `file://` URL to a path and decodes escapes such as `%20`; returns any other path unchanged.
-#[must_use]
 pub fn on_disk(path: &Path) -> Cow<'_, Path> {
     let text = path.to_string_lossy();
     let Some(rest) = text.get(..6).filter(|start| start.eq_ignore_ascii_case("file:/")).map(|_| &text[5..])
@@ -71,20 +69,17 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 }
 
 /// Returns a path for display: a URL without its password and signature.
-#[must_use]
 pub fn shown(path: &Path) -> String {
     without_secrets(&path.to_string_lossy())
 }
 
 /// Returns whether a URL contains a password, a token or a signature.
-#[must_use]
 pub fn has_secrets(url: &Path) -> bool {
     let url = url.to_string_lossy();
     without_secrets(&url) != url
 }
 
 /// Returns a text without the passwords and signatures in its URLs.
-#[must_use]
 pub(crate) fn without_secrets(text: &str) -> String {
     let Some(at) = text.find("://") else { return text.to_owned() };
     let (before, rest) = text.split_at(at + 3);

@@ -70,7 +70,6 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the BLAKE3 digest of bytes, in hex.
-#[must_use]
 pub fn digest_bytes(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }

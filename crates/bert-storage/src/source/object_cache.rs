@@ -32,7 +32,6 @@ pub struct ObjectCache {
 
 impl ObjectCache {
     /// Creates a cache of at most `max_bytes` bytes in a folder, which need not exist yet.
-    #[must_use]
     pub fn new(folder: &Path, max_bytes: u64) -> Self {
         Self { folder: folder.to_owned(), max_bytes, verified: Arc::default(), _temporary: None }
     }
@@ -49,7 +48,6 @@ impl ObjectCache {
 
     /// Returns a folder in the user's cache (`$XDG_CACHE_HOME/bert`, `~/.cache/bert`), or in the system's temporary
     /// folder if there is no home folder.
-    #[must_use]
     pub fn user_folder(name: &str) -> PathBuf {
         let set =
             |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);

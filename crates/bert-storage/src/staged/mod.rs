@@ -34,31 +34,26 @@ pub struct StagedFolder<'a> {
 
 impl<'a> StagedFolder<'a> {
     /// Returns a handle for a folder, which need not exist yet.
-    #[must_use]
     pub fn new(files: &'a dyn FileSystem, path: &Path) -> Self {
         Self { files, path: path.to_owned() }
     }
 
     /// Returns a handle for a subfolder.
-    #[must_use]
     pub fn inside(&self, name: &str) -> Self {
         Self { files: self.files, path: self.path_of(name) }
     }
 
     /// Returns the file system used to write the folder.
-    #[must_use]
     pub fn files(&self) -> &'a dyn FileSystem {
         self.files
     }
 
     /// Returns the path of the folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the path of a name in the folder.
-    #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -67,7 +67,6 @@ pub struct PredictedAnswer {
 ///
 /// # Panics
 /// When the numbers of scores, windows and tokens do not match.
-#[must_use]
 pub fn answer(
     context: &str,
     question: &EncodedQuestion,

@@ -55,7 +55,6 @@ fn ratio(part: usize, whole: usize) -> f64 {
 }
 
 /// Compares true and predicted tags of sentences; each pair must have the same length.
-#[must_use]
 pub fn score_entities<T: AsRef<str>>(actual: &[Vec<T>], predicted: &[Vec<T>]) -> EntityCounts {
     assert_eq!(actual.len(), predicted.len(), "tags for each sentence");
     let mut counts = EntityCounts::default();
@@ -71,7 +70,6 @@ pub fn score_entities<T: AsRef<str>>(actual: &[Vec<T>], predicted: &[Vec<T>]) ->
 }
 
 /// Returns the entities of a sentence, in order.
-#[must_use]
 pub fn entities<T: AsRef<str>>(tags: &[T]) -> Vec<Entity> {
     let mut entities = Vec::new();
     let mut start: Option<usize> = None;

@@ -52,7 +52,6 @@ impl EncodedQuestion {
     ///
     /// # Panics
     /// When the longest question leaves no space for the text: `max_seq_length` must be above `max_query_length + 3`.
-    #[must_use]
     pub fn new(
         question: &Question,
         tokenizer: &Tokenizer,

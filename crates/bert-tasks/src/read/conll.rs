@@ -110,7 +110,6 @@ fn has_numbered_words(sentence: &Sentence) -> bool {
 }
 
 /// Returns the distinct tags of some sentences: `O` first, the others in byte order.
-#[must_use]
 pub fn tags_of(sentences: &[Sentence]) -> Vec<String> {
     let all: std::collections::BTreeSet<&String> =
         sentences.iter().flat_map(|sentence| &sentence.tags).collect();
@@ -120,7 +119,6 @@ pub fn tags_of(sentences: &[Sentence]) -> Vec<String> {
 }
 
 /// Returns whether a tag belongs to a supported scheme.
-#[must_use]
 pub fn is_entity_tag(tag: &str) -> bool {
     tag == "O" || matches!(split_tag(tag).position, "B" | "I" | "E" | "S")
 }

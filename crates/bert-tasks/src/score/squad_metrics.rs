@@ -16,7 +16,6 @@ pub struct QuestionScores {
 }
 
 /// Returns the scores of the answer to one question by the rules of version 2.0 or 1.1.
-#[must_use]
 pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> QuestionScores {
     let gold = question.answers.iter().map(|answer| answer.text.as_str());
     if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }

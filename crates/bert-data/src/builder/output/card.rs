@@ -57,7 +57,6 @@ The masks are in the data: use the default collator. A collator that masks again
 ";
 
 /// Returns the data card of a data set.
-#[must_use]
 pub(crate) fn card(manifest: &Manifest) -> String {
     let (config, report) = (&manifest.config, &manifest.report);
     let what = match config.layout {

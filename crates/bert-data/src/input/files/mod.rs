@@ -144,7 +144,6 @@ pub fn skipped_names_note(inputs: &[PathBuf]) -> Result<Option<String>> {
 }
 
 /// Returns the names of all inputs; an argument that does not exist and contains commas is a list.
-#[must_use]
 pub fn split_lists(inputs: &[PathBuf]) -> Vec<PathBuf> {
     let mut names = Vec::new();
     for input in inputs {
@@ -186,7 +185,6 @@ fn names_something(text: &str) -> bool {
 }
 
 /// Returns the first file that is named more than once, if any.
-#[must_use]
 pub fn first_duplicate(files: &[PathBuf]) -> Option<&PathBuf> {
     let mut seen = HashSet::new();
     files.iter().find(|file| !seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf())))

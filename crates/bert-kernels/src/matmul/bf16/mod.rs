@@ -142,7 +142,6 @@ impl PackedBlock<'_> {
     /// long.
     ///
     /// # Panics
-    ///
     /// If the first lane is not a multiple of [`SIDE`].
     pub(crate) fn fill(&mut self, part: Matrix, lanes: Range<usize>, k: usize) {
         assert_eq!(lanes.start % SIDE, 0, "lanes within a panel");
@@ -177,7 +176,6 @@ const MISSING: &str = "the processor has no AVX-512 BF16";
 /// Computes `c = a b`, or `c = c + a b` with `add`.
 ///
 /// # Panics
-///
 /// If no stride of a plain factor is 1, if a packed factor was packed for other sizes, or without AVX-512 BF16.
 pub(crate) fn multiply(threads: Threads, sizes: Gemm, c: MatrixMut, add: bool, a: Operand, b: Operand) {
     Product::new(Unit::best().expect(MISSING), threads, sizes, a, b).run(c, add);

@@ -54,7 +54,6 @@ impl Source<'_> {
 /// Packs lanes starting at `first`, until `packed` is full. Lanes and positions outside the factor become zeros.
 ///
 /// # Panics
-///
 /// If neither stride of the source is 1.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {

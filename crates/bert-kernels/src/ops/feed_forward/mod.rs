@@ -23,7 +23,6 @@ use crate::ops::gelu::bias_gelu;
 /// Returns `gelu(x W1 + b1) W2`.
 ///
 /// # Shapes
-///
 /// - x: `[.., d_input]`
 /// - first: `[d_input, d_intermediate]` and `[d_intermediate]`
 /// - second: `[d_intermediate, d_output]`

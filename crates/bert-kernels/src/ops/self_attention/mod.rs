@@ -30,7 +30,6 @@ use crate::ops::{attention, dense};
 /// Returns the multi-head attention with queries, keys and values projected from the same hidden states.
 ///
 /// # Shapes
-///
 /// - x and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
 /// - projections: `[hidden, hidden]` and `[hidden]`
 /// - bias: `[batch, 1, 1, seq]`
@@ -85,7 +84,6 @@ pub fn self_attention<'a>(
 /// Computes [`self_attention()`] with burn's own operations. Returns the probabilities as well.
 ///
 /// # Shapes
-///
 /// - inputs: same as [`self_attention()`]
 /// - output: see [`AttentionOutput`]
 pub fn plain(

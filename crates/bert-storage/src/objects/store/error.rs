@@ -18,14 +18,12 @@ fn store_error(error: &io::Error) -> Option<&StoreError> {
 }
 
 /// Returns whether a later attempt may succeed: the store could not be reached or did not answer.
-#[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     store_error(error).is_some_and(|error| error.temporary)
 }
 
 /// Returns whether a store rejected the request, for example because the bucket does not exist or the key is wrong.
 /// Another attempt would fail too.
-#[must_use]
 pub fn is_rejection(error: &io::Error) -> bool {
     store_error(error).is_some_and(|error| !error.temporary)
 }
