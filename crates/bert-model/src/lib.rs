@@ -43,8 +43,8 @@
 //! |---|---|
 //! | [`config`] | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
 //! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
-//! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
 //! | `checkpoint` | parameter names, safetensors, and Hugging Face's folders |
+//! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
 //! | [`models`] | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
 //! | [`adapters`] | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
 //!

@@ -1,5 +1,7 @@
 //! Replaces `store` if the feature `object-stores` is off: every request fails.
 
+#![expect(missing_docs, reason = "`store` has the documentation")]
+
 use std::io::{self, Empty};
 use std::path::{Path, PathBuf};
 
@@ -8,12 +10,10 @@ fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-/// Returns false: without a store, errors are never transient.
 pub fn is_transient(_: &io::Error) -> bool {
     false
 }
 
-/// Returns false: without a store, requests are never rejected by one.
 pub fn is_rejection(_: &io::Error) -> bool {
     false
 }
@@ -26,42 +26,22 @@ pub(crate) fn size(_: &Path) -> io::Result<u64> {
     unsupported()
 }
 
-/// Fails.
-///
-/// # Errors
-/// Always.
 pub fn list(_: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     unsupported()
 }
 
-/// Fails.
-///
-/// # Errors
-/// Always.
 pub fn put(_: &Path, _: Vec<u8>) -> io::Result<()> {
     unsupported()
 }
 
-/// Fails.
-///
-/// # Errors
-/// Always.
 pub fn put_new(_: &Path, _: Vec<u8>) -> io::Result<bool> {
     unsupported()
 }
 
-/// Fails.
-///
-/// # Errors
-/// Always.
 pub fn remove(_: &Path) -> io::Result<bool> {
     unsupported()
 }
 
-/// Fails.
-///
-/// # Errors
-/// Always.
 pub fn upload(_: &Path, _: &Path) -> io::Result<()> {
     unsupported()
 }
