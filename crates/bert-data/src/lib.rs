@@ -147,7 +147,6 @@ pub mod make_vocab;
 mod parallel;
 pub mod parquet;
 pub mod shard;
-mod text_writer;
 pub mod tokenization;
 
 pub use builder::dry_run::{Estimate, dry_run};
@@ -173,10 +172,10 @@ pub use error::{
     Error, InputError, InputProblem, Locate, Located, ManifestProblem, OptionError, OutputProblem, PartError,
     Result, RowProblem, ShardProblem, TextProblem, VocabularyProblem, is_disk_full,
 };
+pub use input::text_writer::write_documents;
 pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};
-pub use text_writer::write_documents;
 pub use tokenization::Tokenizer;
 pub use tokenization::offsets::PieceWithOffsets;
 pub use tokenization::settings::{PartialSettings, TokenizerSettings};

@@ -16,6 +16,7 @@ mod recognize;
 pub mod remarks;
 mod separated;
 pub mod table;
+pub(crate) mod text_writer;
 pub(crate) mod texts;
 
 use std::io::Read;
