@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bert_data::input::table::{InputReader, json_text};
+use bert_data::input::wikitext::wikitext_to_text;
 use bert_data::input::{BlockReader, Format};
 use bert_data::inspect::training_text::for_each_text;
 use bert_data::{
@@ -23,7 +24,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 pub(crate) type Check = (&'static str, fn(&[u8]));
 
 /// All targets of the data crates; `model_checks.rs` has the targets of the model crates.
-pub(crate) const CHECKS: [Check; 11] = [
+pub(crate) const CHECKS: [Check; 12] = [
     ("text", text),
     ("tokenizer", tokenizer),
     ("pairs", pairs),
@@ -35,6 +36,7 @@ pub(crate) const CHECKS: [Check; 11] = [
     ("jsonl", jsonl),
     ("tsv", tsv),
     ("table", table),
+    ("wiki", wiki),
 ];
 
 /// Returns a folder of this process, in memory if the system has a memory file system.
@@ -108,6 +110,27 @@ pub(crate) fn text(bytes: &[u8]) {
                 let _ = json_text(line, &path, 1, "text");
             }
         }
+    }
+}
+
+/// Checks the readers of Wikipedia dumps and of WikiExtractor's output, and the conversion of wikitext: the bytes as a
+/// page's text and as a file.
+pub(crate) fn wiki(bytes: &[u8]) {
+    let source = String::from_utf8_lossy(bytes);
+    let text = wikitext_to_text(&source);
+    // An entity of five bytes (`&nGt;`) becomes six.
+    assert!(text.len() <= 2 * source.len() + 1, "the text is longer than its source");
+    assert!(text.lines().all(|line| line.trim() == line && !line.is_empty()), "a line is not tidy");
+    let path = file("wiki", bytes);
+    let Ok(mut reader) = InputReader::open(&path, 0, "text") else { return };
+    let (mut rows, mut whole) = (0, false);
+    while let Ok(Some(block)) = reader.next_block() {
+        rows += if block.format.has_rows() { block.rows().count() as u64 } else { 0 };
+        whole = block.ends_file && block.format.has_rows();
+    }
+    if let (true, Ok(entry)) = (whole, reader.entry()) {
+        assert_eq!(entry.lines, rows);
+        assert_eq!(entry.blake3, bert_storage::digest_bytes(bytes));
     }
 }
 

@@ -82,6 +82,7 @@ pub mod run_args;
 pub mod saved_config;
 pub mod signals;
 mod similar_file;
+pub mod standard_input;
 pub mod status_line;
 pub mod table;
 pub mod terminal;

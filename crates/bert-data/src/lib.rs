@@ -150,12 +150,14 @@ pub mod shard;
 pub mod tokenization;
 
 pub use builder::dry_run::{Estimate, dry_run};
+pub use builder::held_out::build_held_out;
 pub use builder::merge::{merge, merge_with_scratch};
 pub use builder::parts::{PartOutcome, PartText, build_part, build_part_on, tokenize_part};
 pub use builder::plan::PlanFigures;
 pub use builder::progress::{BuildProgress, BuildStage};
 pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
+pub use config::hold_out::{HELD_OUT_FOLDER, HoldOut, held_out_folder};
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};

@@ -18,6 +18,8 @@ pub enum Domain {
     Buckets = 7,
     /// The order of the rows of one bucket: `[pass, bucket]`.
     ShardOrder = 5,
+    /// Whether a document is held out of the training data: `[hash of its text]`.
+    HeldOutDocuments = 8,
     /// The order in which a loader visits shards: `[epoch]`.
     LoaderShards = 16,
     /// The order of rows in a loader: `[epoch, ..]`.

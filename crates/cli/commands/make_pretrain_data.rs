@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_data::input::{skipped_names_note, skipped_tables_warning};
-use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build};
+use bert_data::{BuildConfig, BuildProgress, BuildStage, Manifest, TokenizerFiles, build, build_held_out};
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, Parser};
 
@@ -14,6 +14,7 @@ use crate::progress::{Progress, print_note, print_warning};
 use crate::run_args::PrintArgs;
 use crate::saved_config::{Program, RecipeArgs};
 use crate::signals::ignore_checkpoint_requests;
+use crate::standard_input::StandardInput;
 use crate::version::long_version;
 
 /// Message of a command whose output is already complete.
@@ -77,7 +78,7 @@ fn with_heading(flag: Arg) -> Arg {
             ("Masking", true)
         }
         "max_predictions_per_seq" => ("Masking", true),
-        "layout" | "overwrite" | "preview" => ("Shards", false),
+        "layout" | "overwrite" | "preview" | "hold_out" => ("Shards", false),
         "columns" | "num_shards" => ("Shards", true),
         "memory_budget" | "scratch" => ("Resources", true),
         "part" | "parts" | "tokenize_only" | "engine" | "tasks" => ("Several machines", true),
@@ -108,7 +109,7 @@ impl Program for Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(mut args: Args) -> anyhow::Result<()> {
     if args.engine == engine::LOCAL && args.tasks.is_some() {
         let reason = "--tasks needs --engine; without an engine, divide the work with --part and --parts";
         return Err(Args::command().error(ErrorKind::MissingRequiredArgument, reason).into());
@@ -118,11 +119,17 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                       shards of the others; remove the finished data set first, or choose another --output";
         return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
     }
+    if args.engine != engine::LOCAL && args.config.hold_out.is_some() {
+        let reason = "--hold-out cannot be used with --engine: build both data sets on one machine, or divide the text \
+                      into files and build the held-out files as a data set of their own";
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
+    }
     ignore_checkpoint_requests()?;
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
         print_warning(warning);
     }
+    let _copy = copy_standard_input(&mut args)?;
     if let Some(note) = skipped_names_note(&args.config.input)? {
         print_note(note);
     }
@@ -157,7 +164,37 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if !args.print.json {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
-    show(&outcome.manifest, &outcome.output, args.print.json)
+    show(&outcome.manifest, &outcome.output, args.print.json)?;
+    show_held_out(&args, &outcome.manifest)
+}
+
+/// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, its manifest is in its folder
+/// only, because a program prints one object.
+fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
+    let built =
+        with_progress(args.print.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
+    match built {
+        Some(outcome) if args.print.json => {
+            warn_all(&outcome.manifest.report.warnings);
+            Ok(())
+        }
+        Some(outcome) => {
+            print("\nheld-out documents:")?;
+            show(&outcome.manifest, &outcome.output, false)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Replaces the input `-`. A part or an engine would read it on another machine.
+fn copy_standard_input(args: &mut Args) -> anyhow::Result<StandardInput> {
+    let is_shared = args.config.part.is_some() || args.engine != engine::LOCAL;
+    if is_shared && args.config.input.iter().any(|input| input.as_os_str() == "-") {
+        let reason = "--input - cannot be used with --part or --engine: every machine reads the text; write it to a file";
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
+    }
+    let BuildConfig { input, scratch, output, .. } = &mut args.config;
+    StandardInput::copy(input, scratch.as_deref(), output.as_deref(), args.print.quiet)
 }
 
 /// Returns a note that names the vocabulary file, unless that is a plain file with one token per line.

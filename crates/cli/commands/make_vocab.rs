@@ -13,14 +13,15 @@ use crate::commands::make_parents;
 use crate::exit::print_result;
 use crate::progress::{Progress, print_note, print_warning};
 use crate::run_args::PrintArgs;
+use crate::standard_input::StandardInput;
 
 /// Train a WordPiece vocabulary on text.
 ///
 /// The same text always gives the same file.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Input text: files, folders or patterns. Files are plain, gzip, zstd, bzip2 or xz; or JSON, Parquet, CSV and TSV
-    /// (--text-column). Line breaks do not affect the result.
+    /// Input text: files, folders or patterns, or - for standard input. Files are plain, gzip, zstd, bzip2 or xz; or JSON,
+    /// Parquet, CSV and TSV (--text-column); or a Wikipedia dump. Line breaks do not affect the result.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     input: Vec<PathBuf>,
 
@@ -49,6 +50,7 @@ struct Made<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut inputs = args.input.clone();
     // Check this before hours of reading.
     if args.output.exists() && !args.overwrite {
         anyhow::bail!(
@@ -56,16 +58,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             args.output.display()
         );
     }
-    reject_output_inside(&args.input, &args.output)?;
-    if let Some(note) = skipped_names_note(&args.input)? {
+    let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
+    reject_output_inside(&inputs, &args.output)?;
+    if let Some(note) = skipped_names_note(&inputs)? {
         print_note(note);
     }
-    if let Some(warning) = skipped_tables_warning(&args.input, &args.config.text_column)? {
+    if let Some(warning) = skipped_tables_warning(&inputs, &args.config.text_column)? {
         print_warning(warning);
     }
     make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;
-    let trained = train_vocabulary(&args.input, &args.config, &mut |done, all| {
+    let trained = train_vocabulary(&inputs, &args.config, &mut |done, all| {
         progress.get_or_insert_with(|| Progress::new("read bytes", all, args.print.quiet)).set(done, "");
     });
     drop(progress);

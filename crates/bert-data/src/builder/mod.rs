@@ -6,6 +6,7 @@
 
 pub(crate) mod bucket_rows;
 pub(crate) mod dry_run;
+pub(crate) mod held_out;
 pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod output;
@@ -152,7 +153,7 @@ impl PreparedBuild<'_> {
 
     /// Returns the options in the form in which they are saved, for this number of shards.
     pub(crate) fn resolved(&self, shards: usize) -> ResolvedConfig {
-        ResolvedConfig::new(self.config, self.settings, shards, self.tables)
+        ResolvedConfig::new(self.config, self.settings, shards, self.formats)
     }
 
     /// Returns the token ids in use before masking.

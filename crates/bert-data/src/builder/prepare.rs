@@ -4,6 +4,7 @@ use crate::builder::memory::{self, Tuning};
 use crate::builder::output::receipt_size::reject_too_large;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
+use crate::config::resolved::InputFormats;
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::casing;
 use crate::error::{InputProblem, Locate, Result};
@@ -32,8 +33,7 @@ pub(crate) struct PreparedBuild<'a> {
     /// How text is normalized.
     pub(crate) settings: TokenizerSettings,
     pub(crate) files: Vec<PathBuf>,
-    /// Whether an input is JSON Lines or Parquet.
-    pub(crate) tables: bool,
+    pub(crate) formats: InputFormats,
     pub(crate) pool: ThreadPool,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     for output in [&config.output, &config.scratch].into_iter().flatten() {
         reject_output_inside(&config.input, output)?;
     }
-    let tables = each_file(&files, Format::of)?.into_iter().any(Format::is_table);
-    config.check_tables(tables)?;
+    let formats = input_formats(&each_file(&files, Format::of)?);
+    config.check_formats(formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
         return conflict("random-word-skip-special", "this --vocab", "it has no other tokens");
@@ -65,7 +65,16 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
         vocabulary,
         settings,
         files,
-        tables,
+        formats,
         pool,
     })
+}
+
+/// Returns the kinds of these formats.
+fn input_formats(formats: &[Format]) -> InputFormats {
+    InputFormats {
+        tables: formats.iter().any(|format| format.is_table()),
+        columns: formats.iter().any(|format| format.has_columns()),
+        dumps: formats.contains(&Format::WikiDump),
+    }
 }

@@ -5,14 +5,11 @@ use super::{
     Segmenter, TEXT_COLUMN,
 };
 use crate::config::part::Part;
+use crate::config::resolved::InputFormats;
 use crate::error::{OptionError, Result};
 
 /// Maximum number of words in a masked span; larger values are rejected as mistakes.
 const MAX_NGRAM: usize = 64;
-
-/// The languages for which the sentence splitter has rules.
-const LANGUAGES: &str =
-    "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk";
 
 /// Returns the error for an option with an invalid value.
 pub(crate) fn invalid<T>(option: &'static str, value: impl ToString, expected: &'static str) -> Result<T> {
@@ -152,34 +149,26 @@ impl BuildConfig {
         exclude([
             (self.overwrite, "overwrite", "--part", shared),
             (self.preview > 0, "preview", "--part", "a part may lack the first shard"),
+            (
+                self.hold_out.is_some() && !self.held_out,
+                "hold-out",
+                "--part",
+                "build both data sets on one machine",
+            ),
         ])?;
         Ok(Part { index, count })
     }
 
-    /// Checks that the sentence splitter supports the language.
-    fn check_language(&self) -> Result<()> {
-        let language = self.language.as_str();
-        let has_rules = LANGUAGES.split(' ').any(|known| known == language);
-        if has_rules || sentencex::languages::get_fallbacks(language).is_some() {
-            return Ok(());
+    /// Checks the options that depend on the formats of the inputs.
+    pub(crate) fn check_formats(&self, formats: InputFormats) -> Result<()> {
+        if !formats.columns && self.text_column != TEXT_COLUMN {
+            return conflict("text-column", "these inputs", "none of them is JSON, Parquet, CSV or TSV");
         }
-        invalid(
-            "language",
-            language,
-            "an ISO 639 code that the sentence splitter supports, such as en, de, fr, es or zh",
-        )
-    }
-
-    /// Checks the options that depend on the formats of the inputs; `any` is true if at least one input is a table.
-    pub(crate) fn check_tables(&self, any: bool) -> Result<()> {
-        if !any && self.text_column != TEXT_COLUMN {
-            return conflict("text-column", "these inputs", "none of them is JSON Lines or Parquet");
-        }
-        if any && self.random == RandomMode::Reference {
-            let reason = "the reference reads plain text, not JSON Lines or Parquet";
+        if formats.tables && self.random == RandomMode::Reference {
+            let reason = "the reference reads plain text, not tables or dumps";
             return conflict("input", "--random reference", reason);
         }
-        if any { self.check_language() } else { Ok(()) }
+        if formats.tables { self.check_language() } else { Ok(()) }
     }
 
     fn check_reference_mode(&self) -> Result<()> {
@@ -196,6 +185,7 @@ impl BuildConfig {
             (self.masking == Masking::Dynamic, "masking", with, "the reference masks when it makes the data"),
             (segmented, "segmenter", with, "the reference treats every ideograph as a word"),
             (self.max_ngram > 1, "max-ngram", with, "the reference masks single pieces or words"),
+            (self.hold_out.is_some(), "hold-out", with, "the reference has no held-out data"),
             (skips, "random-word-skip-special", with, "the reference draws from the whole vocabulary"),
         ])
     }

@@ -6,6 +6,8 @@
 
 pub(crate) mod byte_size;
 pub(crate) mod check;
+pub mod hold_out;
+pub(crate) mod language;
 pub(crate) mod part;
 pub mod predictions;
 pub(crate) mod resolved;
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::byte_size::ByteSize;
+use crate::config::hold_out::HoldOut;
 use crate::config::predictions::{default_max_predictions, warn_of_cap};
 use crate::error::{OptionError, Result};
 use crate::tokenization::settings::PartialSettings;
@@ -104,9 +107,10 @@ pub enum Columns {
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Input text: files, folders, patterns or object-store URLs. Files are plain, gzip, zstd, bzip2 or xz. Either one
-    /// sentence per line with a blank line between documents, or JSON, Parquet, CSV or TSV with one document of running text per
-    /// row. The format is detected from the content. Decompression needs as much memory as the file's window, at most 2
+    /// Input text: files, folders, patterns or object-store URLs, or - for standard input. Files are plain, gzip, zstd,
+    /// bzip2 or xz. Either one sentence per line with a blank line between documents; or JSON, Parquet, CSV or TSV with
+    /// one document of running text per row; or a Wikipedia dump (pages-articles.xml.bz2) or output of WikiExtractor, with
+    /// one document per article. The format is detected from the content. Decompression needs as much memory as the file's window, at most 2
     /// GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. CSV and TSV files without
     /// a column "text" are skipped in folders if --text-column is not given. An argument with commas that is not the
     /// name of a file is read as a list.
@@ -239,10 +243,13 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub split_sentences: bool,
 
-    /// Language of the text for --split-sentences (ISO 639 code); rows of JSON, Parquet, CSV and TSV are always split.
-    #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().language))]
+    /// Language whose rules find the ends of sentences, for --split-sentences, tables and dumps: am, ar, bg, bn, ca, da,
+    /// de, el, en, es, fi, fr, gu, hi, hy, it, ja, kk, kn, ml, mr, my, nl, pa, pl, pt, ru, sk, ta, te, uk, or the ISO 639
+    /// code of a language that uses the rules of one of these, such as zh [default: the language in the header of a
+    /// Wikipedia dump, else en].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "CODE"))]
     #[setters(into)]
-    pub language: String,
+    pub language: Option<String>,
 
     /// Column or key of the text. It is a column of Parquet, CSV and TSV, or a key of JSON.
     #[cfg_attr(feature = "cli", arg(long, default_value_t = BuildConfig::default().text_column, value_name = "NAME"))]
@@ -260,6 +267,16 @@ pub struct BuildConfig {
     /// Reject null and empty rows of JSON Lines and Parquet, instead of skipping and counting them.
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
+
+    /// Hold out this share of the documents, such as 1%, and write them to a data set of its own in the folder held-out of
+    /// --output, one pass with fixed masks, which `pretrain` evaluates on. The seed and the text of a document decide, so
+    /// the same documents are held out for every vocabulary. The text is read once for each of the two data sets.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT"))]
+    pub hold_out: Option<HoldOut>,
+
+    /// Whether this data set has the documents that are held out. Set by [`BuildConfig::held_out_config`].
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub held_out: bool,
 
     /// Replace a data set with other options or text. A finished data set with the same options and text is always kept.
     #[cfg_attr(feature = "cli", arg(long))]
@@ -317,11 +334,13 @@ impl Default for BuildConfig {
             random: RandomMode::Keyed,
             preview: 0,
             split_sentences: false,
-            language: "en".to_owned(),
+            language: None,
             text_column: TEXT_COLUMN.to_owned(),
             strict_utf8: false,
             lossy_utf8: false,
             strict_rows: false,
+            hold_out: None,
+            held_out: false,
             overwrite: false,
         }
     }

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::hold_out::HoldOut;
+use crate::config::language::DEFAULT_LANGUAGE;
 use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
 use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::settings::TokenizerSettings;
@@ -55,7 +57,7 @@ pub struct ResolvedConfig {
     pub random: RandomMode,
     pub split_sentences: bool,
     pub language: Option<String>,
-    /// Present if an input is a table.
+    /// Present if an input has columns.
     #[serde(default)]
     pub text_column: Option<String>,
     pub strict_utf8: bool,
@@ -63,6 +65,23 @@ pub struct ResolvedConfig {
     pub lossy_utf8: bool,
     #[serde(default)]
     pub strict_rows: bool,
+    /// Omitted if no document is held out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_out: Option<HoldOut>,
+    /// Omitted for training data.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held_out: bool,
+}
+
+/// The kinds of formats among the inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InputFormats {
+    /// Whether an input has one document per row.
+    pub(crate) tables: bool,
+    /// Whether an input has rows with columns.
+    pub(crate) columns: bool,
+    /// Whether an input is a Wikipedia dump.
+    pub(crate) dumps: bool,
 }
 
 fn yes() -> bool {
@@ -72,6 +91,11 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_true(flag: &bool) -> bool {
     *flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 fn one() -> usize {
@@ -129,15 +153,18 @@ impl ResolvedConfig {
         }
     }
 
-    /// Returns the options of `config` with the decided number of shards and tokenizer settings; `tables` is true if an
-    /// input is a table.
+    /// Returns the options of `config` with the decided number of shards and tokenizer settings, for inputs of these
+    /// formats.
     pub(crate) fn new(
         config: &BuildConfig,
         settings: TokenizerSettings,
         num_shards: usize,
-        tables: bool,
+        formats: InputFormats,
     ) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
+        // A dump has its own language; without one, its header or this default decides.
+        let splits = config.split_sentences || formats.tables;
+        let default = (splits && !formats.dumps).then(|| DEFAULT_LANGUAGE.to_owned());
         Self {
             input: config.input.iter().map(|path| text(path)).collect(),
             vocab: config.vocab.as_deref().map(text).unwrap_or_default(),
@@ -162,11 +189,13 @@ impl ResolvedConfig {
             num_shards,
             random: config.random,
             split_sentences: config.split_sentences,
-            language: (config.split_sentences || tables).then(|| config.language.clone()),
-            text_column: tables.then(|| config.text_column.clone()),
+            language: config.language.clone().filter(|_| splits).or(default),
+            text_column: formats.columns.then(|| config.text_column.clone()),
             strict_utf8: config.strict_utf8,
             lossy_utf8: config.lossy_utf8,
             strict_rows: config.strict_rows,
+            hold_out: config.hold_out,
+            held_out: config.held_out,
         }
     }
 }
@@ -188,13 +217,21 @@ mod tests {
             BuildConfig { layout: Layout::Documents, ..plain.clone() },
             BuildConfig { strip_accents: Some(false), tokenize_chinese_chars: Some(false), ..plain.clone() },
             BuildConfig { masking: Masking::Dynamic, dupe_factor: 3, max_ngram: 2, ..plain.clone() },
+            BuildConfig { hold_out: Some("1%".parse().unwrap()), held_out: true, ..plain.clone() },
             BuildConfig { columns: Columns::Hf, max_predictions_per_seq: Some(7), ..plain.clone() },
             BuildConfig { random: RandomMode::Reference, random_seed: 1, ..plain.clone() },
-            BuildConfig { split_sentences: true, language: "de".to_owned(), nsp: Nsp::Sop, ..plain.clone() },
+            BuildConfig {
+                split_sentences: true,
+                language: Some("de".to_owned()),
+                nsp: Nsp::Sop,
+                ..plain.clone()
+            },
         ] {
-            for tables in [false, true] {
+            for (tables, columns, dumps) in [(false, false, false), (true, true, false), (true, false, true)]
+            {
+                let formats = InputFormats { tables, columns, dumps };
                 let resolve = |config: &BuildConfig| {
-                    ResolvedConfig::new(config, config.stated_settings().resolved(), 5, tables)
+                    ResolvedConfig::new(config, config.stated_settings().resolved(), 5, formats)
                 };
                 let saved = resolve(&config);
                 let again = saved.options().unwrap();
@@ -218,7 +255,10 @@ mod tests {
             strip_accents: Some(false),
             tokenize_chinese_chars: false,
         };
-        let saved = ResolvedConfig::new(&BuildConfig::default(), settings, 1, true);
+        let formats = InputFormats { tables: true, columns: true, dumps: false };
+        let config =
+            BuildConfig { hold_out: Some("1%".parse().unwrap()), held_out: true, ..BuildConfig::default() };
+        let saved = ResolvedConfig::new(&config, settings, 1, formats);
         let saved = keys(serde_json::to_value(saved).unwrap());
         let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());
         let left_out: Vec<_> = options.iter().filter(|key| !saved.contains(key)).collect();

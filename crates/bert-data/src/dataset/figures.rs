@@ -14,6 +14,10 @@ impl DataReport {
         let empty = format!("{} more without text were omitted", count(self.empty_documents));
         add("documents", count(self.documents), if self.empty_documents > 0 { &empty } else { "" });
         add("  with one sentence", count(self.one_sentence_documents), "");
+        if self.redirects + self.other_pages > 0 {
+            add("  redirects left out", count(self.redirects), "of the Wikipedia dump");
+            add("  other pages left out", count(self.other_pages), "talk, templates, categories, files");
+        }
         add("sentences", count(self.sentences), "");
         add("tokens", count(self.tokens), "");
         add("  [UNK]", percent(self.unknown_fraction()), "");

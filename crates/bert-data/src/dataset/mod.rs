@@ -8,6 +8,7 @@ pub mod manifest;
 pub(crate) mod manifest_check;
 pub mod render;
 pub mod report;
+mod report_warnings;
 pub mod row_masker;
 pub(crate) mod stored_rows;
 pub(crate) mod verify;

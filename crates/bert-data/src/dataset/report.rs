@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::predictions::warn_of_cap;
 use crate::config::resolved::ResolvedConfig;
-use crate::config::{Layout, Masking, Nsp, RandomMode};
+use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::invariants::check_invariant;
 use crate::documents::Counts;
-use crate::documents::read::ReadReport;
+use crate::documents::read_report::ReadReport;
 use crate::error::Result;
+use crate::input::{DumpPages, InputEntry};
 use crate::instance::coverage::Uncovered;
 use crate::instance::pairs::Instance;
 use crate::tokenization::vocabulary::TokenId;
 
 /// Fraction of uncovered tokens from which the report warns if there are several passes.
-const MAX_UNCOVERED: f64 = 0.01;
+pub(super) const MAX_UNCOVERED: f64 = 0.01;
 /// The same for one pass, as in evaluation data: a pass always omits some tokens.
-const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
+pub(super) const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
 /// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;
 
@@ -119,6 +120,12 @@ pub struct DataReport {
     /// Number of null rows in tables; skipped.
     #[serde(default)]
     pub null_rows: u64,
+    /// Number of redirects in Wikipedia dumps; omitted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redirects: u64,
+    /// Number of other pages in Wikipedia dumps, such as talk pages; omitted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub other_pages: u64,
     /// Number of sentences that were longer than an instance and were cut into pieces.
     pub cut_sentences: u64,
     /// Average fraction of the tokens that a pass omits from the instances of their own document: truncated, or in a
@@ -169,6 +176,11 @@ pub struct DataReport {
     pub warnings: Vec<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 pub(super) fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -186,6 +198,9 @@ impl DataReport {
         counters: &Counters,
         uncovered: Uncovered,
     ) -> Self {
+        let pages = |count: fn(&DumpPages) -> u64| -> u64 {
+            read.inputs.iter().filter_map(|input| input.dump.as_ref()).map(count).sum()
+        };
         let all_passes = text.tokens.saturating_mul(config.dupe_factor as u64);
         let mut report = Self {
             nsp: config.nsp,
@@ -199,6 +214,8 @@ impl DataReport {
             unknown_tokens: read.unknown_tokens,
             invalid_utf8_lines: read.invalid_utf8_lines,
             null_rows: read.null_rows,
+            redirects: pages(|dump| dump.redirects),
+            other_pages: pages(|dump| dump.other_pages),
             cut_sentences: read.cut_sentences,
             omitted_fraction: omitted_fraction(all_passes, counters.own_tokens),
             sampled_tokens: uncovered.sampled,
@@ -218,8 +235,11 @@ impl DataReport {
             warnings: Vec::new(),
         };
         // Rows of tables are always split into sentences; a language is set only if lines were split.
-        let split = config.split_sentences || config.language.is_some();
-        report.warnings = read.warnings().into_iter().chain(report.find_warnings(split, config)).collect();
+        let is_table = |input: &InputEntry| input.format.is_table();
+        let split = config.split_sentences || config.language.is_some() || read.inputs.iter().any(is_table);
+        let paragraphs = report.paragraph_warning(read.long_sentence_tokens, split);
+        let warnings = read.warnings().into_iter().chain(paragraphs);
+        report.warnings = warnings.chain(report.find_warnings(split, config)).collect();
         report.warnings.extend(warn_of_cap(
             config.max_seq_length,
             config.masked_lm_prob,
@@ -287,93 +307,6 @@ impl DataReport {
     pub fn padding_fraction(&self) -> f64 {
         let padded = self.instances.saturating_mul(self.max_seq_length as u64);
         fraction(padded.saturating_sub(self.instance_tokens), padded)
-    }
-
-    /// Returns the warnings; `split` is whether the lines were split into sentences.
-    fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let mut warn = |text: String| warnings.push(text);
-        let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
-        if self.nsp == Nsp::On && self.documents == 1 {
-            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
-                  sentence labels teach nothing. Put blank lines between documents, or give more files."
-                .to_owned());
-        }
-        if self.nsp != Nsp::Off && 2 * self.one_sentence_documents > self.documents {
-            let so = match self.nsp {
-                Nsp::Sop => " and give no pair of sentences",
-                _ => ", and such documents give random next sentences only",
-            };
-            warn(format!(
-                "{} of {} documents have one sentence only{so}. Put blank lines between documents, not between \
-                 sentences{or_split}.",
-                self.one_sentence_documents, self.documents
-            ));
-        }
-        let random = self.random_next_fraction();
-        if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
-            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
-            let cause = match self.layout {
-                Layout::Documents if self.documents < 2 * config.num_shards as u64 => format!(
-                    "These counts, and an evaluation, draw random next sentences from the same row group, and some row \
-                     groups have one document: --num-shards {} or fewer avoids it. Training draws from many row groups.",
-                    (self.documents / 2).max(1)
-                ),
-                _ => format!(
-                    "Short documents and documents with one sentence are the usual cause: check that blank lines stand \
-                     between documents only{or_split}."
-                ),
-            };
-            warn(format!(
-                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. {cause}",
-                100.0 * part
-            ));
-        }
-        let one_pass = config.dupe_factor == 1 && config.layout == Layout::Instances;
-        let limit = if one_pass { MAX_UNCOVERED_ONE_PASS } else { MAX_UNCOVERED };
-        if self.uncovered_fraction() >= limit {
-            warn(self.why_uncovered(config));
-        }
-        if self.unknown_fraction() > 0.05 {
-            warn(format!(
-                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
-                 fit the vocabulary.",
-                100.0 * self.unknown_fraction()
-            ));
-        }
-        if self.invalid_utf8_lines > 0 {
-            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
-        }
-        if self.null_rows > 0 {
-            warn(format!("{} row(s) were null and were skipped.", self.null_rows));
-        }
-        warnings
-    }
-
-    /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
-    /// passes omit mostly different tokens.
-    fn why_uncovered(&self, config: &ResolvedConfig) -> String {
-        let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
-        // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
-        let independent = omitted.powi(config.dupe_factor as i32);
-        let mostly_independent = uncovered < 2.0 * independent && 2.0 * uncovered < independent + omitted;
-        let several_passes = config.dupe_factor > 1 && config.layout == Layout::Instances;
-        let why = if several_passes && mostly_independent {
-            format!(
-                "each pass omits {:.1} %, mostly different ones; a larger --dupe-factor covers more",
-                100.0 * omitted
-            )
-        } else if config.nsp == Nsp::Sop {
-            "documents of one sentence give no pair of sentences".to_owned()
-        } else {
-            let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
-            format!(
-                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
-                 --max-seq-length{keyed}"
-            )
-        };
-        let sample = if self.is_sampled() { " of a sample" } else { "" };
-        format!("{:.1} % of the tokens{sample} occur in no instance: {why}.", 100.0 * uncovered)
     }
 }
 

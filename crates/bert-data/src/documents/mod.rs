@@ -9,7 +9,9 @@ pub(crate) mod bucket;
 pub(crate) mod casing;
 pub(crate) mod id_width;
 pub(crate) mod long_sentence;
+mod open_document;
 pub mod read;
+pub(crate) mod read_report;
 pub(crate) mod sentences;
 pub(crate) mod tally;
 

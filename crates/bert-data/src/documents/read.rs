@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
-use serde::{Deserialize, Serialize};
 
+use crate::config::language::{DEFAULT_LANGUAGE, has_sentence_rules};
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::bucket::BUCKET_TOKENS;
 use crate::documents::long_sentence::piece_lengths;
+use crate::documents::open_document::{DocumentFilter, OpenDocument, Piece, text_hash};
+use crate::documents::read_report::{PARAGRAPH_TOKENS, ReadReport};
 use crate::documents::sentences::SentenceSplitter;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
@@ -37,85 +39,17 @@ impl BuildConfig {
     }
 }
 
-/// Statistics of the input, collected while reading.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReadReport {
-    /// The input files in the order in which they were read.
-    pub inputs: Vec<InputEntry>,
-    /// Number of lines that were not valid UTF-8 or contained a NUL byte, and were repaired.
-    pub invalid_utf8_lines: u64,
-    /// Number of null rows in tables; skipped.
-    #[serde(default)]
-    pub null_rows: u64,
-    /// Number of documents without tokens; omitted.
-    pub empty_documents: u64,
-    /// Number of documents with a single sentence.
-    pub one_sentence_documents: u64,
-    /// Number of `[UNK]` tokens.
-    pub unknown_tokens: u64,
-    /// Number of sentences that were cut because they are longer than an instance.
-    pub cut_sentences: u64,
-    /// Number of times that a document was cut because it reached the size of a bucket.
-    pub long_documents: u64,
-    /// The file in which a document was first cut.
-    pub first_long_document: Option<String>,
-    /// Warnings about options that do not fit the text, found before reading.
-    #[serde(default)]
-    pub warnings: Vec<String>,
-    /// Remarks on the files for the user.
-    #[serde(default, skip_serializing_if = "Remarks::is_empty")]
-    pub remarks: Remarks,
-}
-
-impl ReadReport {
-    /// Adds the statistics of the files that follow.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.inputs.extend(other.inputs);
-        for (sum, more) in [
-            (&mut self.invalid_utf8_lines, other.invalid_utf8_lines),
-            (&mut self.null_rows, other.null_rows),
-            (&mut self.empty_documents, other.empty_documents),
-            (&mut self.one_sentence_documents, other.one_sentence_documents),
-            (&mut self.unknown_tokens, other.unknown_tokens),
-            (&mut self.cut_sentences, other.cut_sentences),
-            (&mut self.long_documents, other.long_documents),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-        self.first_long_document = self.first_long_document.take().or(other.first_long_document);
-        self.warnings.extend(other.warnings);
-        self.remarks.add(other.remarks);
-    }
-
-    /// Returns all warnings for the user.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.warnings.clone();
-        warnings.extend(self.remarks.sentences());
-        if let Some(file) = &self.first_long_document {
-            let times = self.long_documents;
-            warnings.push(format!(
-                "documents of more than {BUCKET_TOKENS} tokens were cut there, {times} times, first in {file}; are the empty \
-                 lines between documents missing?"
-            ));
-        }
-        warnings
-    }
-
-    /// Returns a copy without the paths of the files.
-    pub(crate) fn without_paths(&self) -> Self {
-        let mut report = self.clone();
-        report.inputs.iter_mut().for_each(|input| input.path.clear());
-        report.remarks.clear_names();
-        report
-    }
-}
-
 /// One step of reading, in text order.
 #[derive(Clone, Copy)]
 enum Event {
-    /// A sentence with this number of tokens, at least 1.
-    Sentence(u32),
+    /// A sentence, or a piece of one.
+    Sentence {
+        /// Number of tokens, at least 1.
+        tokens: u32,
+        piece: Piece,
+        /// Hash of the sentence's text, if documents are held out and this is its first piece; else 0.
+        text: u64,
+    },
     /// A line that is not blank but yields no token.
     Nothing,
     /// The end of a document.
@@ -127,7 +61,6 @@ enum Event {
 struct TokenizedBlock {
     ids: Vec<u32>,
     events: Vec<Event>,
-    cut_sentences: u64,
     lines: LineCheck,
     file: usize,
     ends_file: bool,
@@ -183,8 +116,9 @@ impl<'a> TextReader<'a> {
                 progress(last);
             },
         )?;
-        joiner.report.inputs = source.inputs;
         joiner.report.remarks.add(source.remarks);
+        joiner.report.remarks.add(sentence_rule_remarks(&source.inputs, files, config));
+        joiner.report.inputs = source.inputs;
         joiner.finish()
     }
 
@@ -204,7 +138,7 @@ impl<'a> TextReader<'a> {
             map_all(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
         {
             joiner.add(block)?;
-            joiner.close()?;
+            joiner.close(false)?;
         }
         let (documents, _) = joiner.finish()?;
         if documents.is_empty() {
@@ -268,13 +202,13 @@ fn tokenize_block(
     let mut done =
         TokenizedBlock { file: block.file, ends_file: block.ends_file, ..TokenizedBlock::default() };
     let split = config.split_sentences || block.format.is_table();
-    let splitter = split.then(|| SentenceSplitter::new(&config.language));
-    let max_tokens = config.max_sentence_tokens();
+    let splitter = split.then(|| SentenceSplitter::new(language_of(block, config)));
+    let (max_tokens, hashed) = (config.max_sentence_tokens(), config.hold_out.is_some());
     let mut sentences = |line: &str, done: &mut TokenizedBlock| match &splitter {
         Some(splitter) => splitter.for_each(line, &mut |sentence| {
-            encode_sentence(sentence, encoder, max_tokens, done);
+            encode_sentence(sentence, encoder, max_tokens, hashed, done);
         }),
-        None => encode_sentence(line, encoder, max_tokens, done),
+        None => encode_sentence(line, encoder, max_tokens, hashed, done),
     };
     let lines = each_text(block, path, config.text_rules(), |text, is_row| match text {
         row if is_row => add_row(row, &mut done, &mut sentences),
@@ -282,6 +216,25 @@ fn tokenize_block(
         line => sentences(line, &mut done),
     })?;
     Ok(TokenizedBlock { lines, ..done })
+}
+
+/// Returns remarks on the dumps whose language has no sentence rules.
+fn sentence_rule_remarks(inputs: &[InputEntry], files: &[PathBuf], config: &BuildConfig) -> Remarks {
+    let mut remarks = Remarks::default();
+    for (input, path) in inputs.iter().zip(files) {
+        let language = input.dump.as_ref().map_or("", |dump| &dump.language);
+        if config.language.is_none() && !language.is_empty() && !has_sentence_rules(language) {
+            remarks.add_count(Remark::SentenceRules, path, input.lines);
+        }
+    }
+    remarks
+}
+
+/// Returns the language of a block: as given, else the language of the dump.
+fn language_of<'a>(block: &'a Block, config: &'a BuildConfig) -> &'a str {
+    let given = config.language.as_deref();
+    let of_dump = block.wiki.as_deref().map(|wiki| wiki.language.as_str()).filter(|code| !code.is_empty());
+    given.or(of_dump).unwrap_or(DEFAULT_LANGUAGE)
 }
 
 /// Adds one row of a table as a document; its lines are paragraphs.
@@ -295,7 +248,13 @@ fn add_row(text: &str, done: &mut TokenizedBlock, sentences: &mut impl FnMut(&st
 }
 
 /// Tokenizes a sentence. If it exceeds the maximum length, it is cut into pieces, and each becomes a sentence.
-fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, max_tokens: usize, done: &mut TokenizedBlock) {
+fn encode_sentence(
+    sentence: &str,
+    encoder: &mut Encoder<'_>,
+    max_tokens: usize,
+    hashed: bool,
+    done: &mut TokenizedBlock,
+) {
     let before = done.ids.len();
     encoder.encode(sentence, &mut done.ids);
     let ids = &done.ids[before..];
@@ -303,9 +262,14 @@ fn encode_sentence(sentence: &str, encoder: &mut Encoder<'_>, max_tokens: usize,
         done.events.push(Event::Nothing);
         return;
     }
-    done.cut_sentences += u64::from(ids.len() > max_tokens);
-    let pieces = piece_lengths(ids, max_tokens, |id| encoder.begins_word(id));
-    done.events.extend(pieces.map(|tokens| Event::Sentence(tokens as u32)));
+    let mut text = if hashed { text_hash(sentence) } else { 0 };
+    let mut is_cut = ids.len() > max_tokens;
+    let is_long = ids.len() >= PARAGRAPH_TOKENS;
+    for tokens in piece_lengths(ids, max_tokens, |id| encoder.begins_word(id)) {
+        let piece = Piece { is_cut: std::mem::take(&mut is_cut), is_long };
+        let (tokens, text) = (tokens as u32, std::mem::take(&mut text));
+        done.events.push(Event::Sentence { tokens, piece, text });
+    }
 }
 
 /// Joins tokenized blocks into documents, in order.
@@ -322,6 +286,9 @@ struct Joiner<'a> {
     file_tokens: usize,
     /// Whether the open document has had a non-blank line.
     has_line: bool,
+    /// Selects documents, if some are held out; the open document then waits for its end.
+    filter: Option<DocumentFilter>,
+    open: OpenDocument,
 }
 
 impl<'a> Joiner<'a> {
@@ -332,12 +299,12 @@ impl<'a> Joiner<'a> {
         files: &'a [PathBuf],
     ) -> Self {
         let (report, lines, rules) = (ReadReport::default(), LineCheck::default(), config.text_rules());
-        Self { documents, report, unknown, rules, files, lines, file: 0, file_tokens: 0, has_line: false }
+        let (filter, open) = (DocumentFilter::of(config), OpenDocument::default());
+        let (file, file_tokens, has_line) = (0, 0, false);
+        Self { documents, report, unknown, rules, files, lines, file, file_tokens, has_line, filter, open }
     }
 
     fn add(&mut self, block: TokenizedBlock) -> Result<()> {
-        self.report.unknown_tokens += block.ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
-        self.report.cut_sentences += block.cut_sentences;
         self.report.invalid_utf8_lines += block.lines.bad;
         self.report.null_rows += block.lines.null_rows;
         self.file = block.file;
@@ -355,26 +322,38 @@ impl<'a> Joiner<'a> {
         let mut ids = block.ids.as_slice();
         for event in block.events {
             match event {
-                Event::Sentence(tokens) => {
+                Event::Sentence { tokens, piece, text } => {
                     self.cut_long_document(u64::from(tokens))?;
                     let (sentence, rest) = ids.split_at(tokens as usize);
-                    self.documents.push_sentence(sentence)?;
+                    match self.filter {
+                        Some(_) => self.open.push(sentence, piece, text),
+                        None => self.push_sentence(sentence, piece)?,
+                    }
                     (self.has_line, ids) = (true, rest);
                 }
                 Event::Nothing => self.has_line = true,
-                Event::Break => self.close()?,
+                Event::Break => self.close(false)?,
             }
         }
         // In the 2018 script, the end of a file does not end a document.
         if block.ends_file && !self.rules.reference {
-            self.close()?;
+            self.close(false)?;
         }
         Ok(())
     }
 
+    /// Appends a sentence to the open document of the data set.
+    fn push_sentence(&mut self, ids: &[u32], piece: Piece) -> Result<()> {
+        self.report.unknown_tokens += ids.iter().filter(|&id| self.unknown.contains(id)).count() as u64;
+        self.report.cut_sentences += u64::from(piece.is_cut);
+        self.report.long_sentence_tokens += if piece.is_long { ids.len() as u64 } else { 0 };
+        self.documents.push_sentence(ids)
+    }
+
     /// Ends a document before its next sentence if it would exceed the size of a bucket: buckets are held in memory.
     fn cut_long_document(&mut self, tokens: u64) -> Result<()> {
-        if self.rules.reference || self.documents.open_tokens() + tokens <= BUCKET_TOKENS {
+        let open = self.documents.open_tokens() + self.open.ids.len() as u64;
+        if self.rules.reference || open + tokens <= BUCKET_TOKENS {
             return Ok(());
         }
         if self.report.first_long_document.is_none() {
@@ -383,12 +362,30 @@ impl<'a> Joiner<'a> {
             self.report.first_long_document = Some(name.to_string_lossy().into_owned());
         }
         self.report.long_documents += 1;
-        self.close()?;
+        self.close(true)?;
         self.has_line = true;
         Ok(())
     }
 
-    fn close(&mut self) -> Result<()> {
+    /// Ends the open document; `continues` is whether the rest of it follows as a further document.
+    fn close(&mut self, continues: bool) -> Result<()> {
+        if let Some(filter) = self.filter
+            && !self.open.sentences.is_empty()
+        {
+            let mut open = std::mem::take(&mut self.open);
+            if open.is_wanted(filter, continues) {
+                let mut ids = open.ids.as_slice();
+                for &(tokens, piece) in &open.sentences {
+                    let (sentence, rest) = ids.split_at(tokens as usize);
+                    self.push_sentence(sentence, piece)?;
+                    ids = rest;
+                }
+            } else {
+                self.has_line = false;
+            }
+            open.clear();
+            self.open = open;
+        }
         match self.documents.close_document()? {
             0 => self.report.empty_documents += u64::from(self.has_line),
             1 => self.report.one_sentence_documents += 1,
@@ -399,7 +396,7 @@ impl<'a> Joiner<'a> {
     }
 
     fn finish(mut self) -> Result<(DocumentsBuilder, ReadReport)> {
-        self.close()?;
+        self.close(false)?;
         Ok((self.documents, self.report))
     }
 }

@@ -16,6 +16,14 @@ pub enum OptionError {
         /// The accepted values.
         expected: &'static str,
     },
+    /// The sentence splitter does not know a language.
+    #[error("--language is {value}, but must be the ISO 639 code of one of these: {advice}")]
+    Language {
+        /// The given value.
+        value: String,
+        /// The accepted codes, and the one that was probably meant.
+        advice: String,
+    },
     /// A vocabulary has no room for the special tokens and the alphabet.
     #[error(
         "--vocab-size is {size}, but the special tokens and the alphabet of the text need {needed}: use a larger \

@@ -31,6 +31,17 @@ pub enum InputError {
         /// Number of lines read.
         lines: u64,
     },
+    /// The held-out documents are too few for a data set.
+    #[error(
+        "the documents that --hold-out {share} selects are too few to evaluate on ({documents} documents in all): hold out \
+         a larger share, or put blank lines between documents"
+    )]
+    TooFewHeldOut {
+        /// The share.
+        share: String,
+        /// Number of documents of the training data.
+        documents: u64,
+    },
     /// There are documents, but no instance can be generated from them.
     #[error(
         "no instance can be built: the only document has {sentences} sentence(s), and a random next sentence needs a \
@@ -225,6 +236,42 @@ pub enum InputProblem {
         /// Advice to the user.
         advice: &'static str,
     },
+    /// A Wikipedia dump is not well-formed XML.
+    #[error(
+        "after page {pages} of the dump: not well-formed XML; download it again and compare its checksum"
+    )]
+    DumpXml {
+        /// Number of pages read before.
+        pages: u64,
+        /// The error of the parser.
+        source: quick_xml::Error,
+    },
+    /// A Wikipedia dump ends before its closing tag.
+    #[error(
+        "the dump ends after page {pages} without </mediawiki>: it is incomplete; download it again, or cut it behind a \
+         </page> and append </mediawiki>"
+    )]
+    DumpCut {
+        /// Number of complete pages.
+        pages: u64,
+    },
+    /// A page of a Wikipedia dump is longer than the limit.
+    #[error("the page after page {pages} of the dump is longer than {limit} bytes, which no article is")]
+    PageTooLong {
+        /// Number of pages read before.
+        pages: u64,
+        /// The maximum.
+        limit: usize,
+    },
+    /// A file with `<doc>` tags has text outside of them.
+    #[error(
+        "this text is outside of the <doc> tags with which WikiExtractor begins and ends a document; remove it, or run \
+         WikiExtractor with --json"
+    )]
+    OutsideDoc,
+    /// A file with `<doc>` tags ends within a document.
+    #[error("the document that begins here has no </doc>: the file is incomplete")]
+    OpenDoc,
     /// A file has the name of a Parquet file but other content.
     #[error("not a Parquet file: it does not begin with PAR1")]
     NotParquet,

@@ -2,10 +2,12 @@
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::decompress::Source;
+use super::bytes::decompress::Source;
 use super::json::values::JsonValues;
 use super::known_format;
+use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};
 
@@ -29,6 +31,8 @@ pub struct Block {
     pub row_ends: Vec<usize>,
     /// For Parquet: the null rows, ascending, counted from 0 in this block.
     pub null_rows: Vec<usize>,
+    /// For a dump: the wiki in its header.
+    pub(crate) wiki: Option<Arc<Wiki>>,
     /// Whether the file ends with this block. A file's last block may be empty.
     pub ends_file: bool,
 }
@@ -147,8 +151,9 @@ impl BlockReader {
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
-        let (file, format, row_ends, null_rows) = (self.file, self.format, Vec::new(), Vec::new());
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
+        let (file, format, ends_file) = (self.file, self.format, self.done);
+        let (row_ends, null_rows, wiki) = (Vec::new(), Vec::new(), None);
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file }))
     }
 
     /// Returns the manifest entry of the file; valid after the last block.
@@ -158,6 +163,7 @@ impl BlockReader {
             bytes: self.source.bytes_read(),
             format: self.format,
             lines: self.next_line - 1,
+            dump: None,
             blake3: self.source.digest(),
         }
     }

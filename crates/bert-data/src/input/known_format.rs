@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::error::{InputProblem, Locate, Result};
-use crate::input::decompress::compression_of;
+use crate::input::bytes::decompress::compression_of;
 
 const UNPACK: &str = "unpack it first";
 const EXTRACT: &str = "extract its text first";
@@ -20,9 +20,6 @@ const TOKENS: &str = "it has tokens and no text; give the text with --input and 
 const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
 const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
 const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";
-const WIKI: &str =
-    "extract its articles first, as with WikiExtractor --json, whose JSON Lines are read (see --text-column)";
-const DOC_TAGS: &str = "its tags would be text; run WikiExtractor with --json, whose JSON Lines are read";
 
 /// An offset in a file, the bytes there, the format, and the advice.
 type Signature = (usize, &'static [u8], &'static str, &'static str);
@@ -116,8 +113,6 @@ const BEGINNINGS: &[(&str, &str, &str)] = &[
     ("-- mariadb dump", "a dump of an SQL database", TABLE),
     ("-- postgresql database dump", "a dump of an SQL database", TABLE),
     ("pragma foreign_keys=", "a dump of an SQL database", TABLE),
-    ("<doc id=\"", "output of WikiExtractor with <doc> tags", DOC_TAGS),
-    ("<doc id='", "output of WikiExtractor with <doc> tags", DOC_TAGS),
 ];
 
 /// Complete first lines that are not blank, in lower case.
@@ -137,7 +132,7 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
     ("!<arch>", "an archive of ar", UNPACK),
 ];
 
-/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`](crate::input::decompress::HEAD) bytes, after
+/// Rejects a file with the signature of a known non-text format; `head` contains the first [`HEAD`](crate::input::bytes::decompress::HEAD) bytes, after
 /// decompression by `compression`.
 ///
 /// # Errors
@@ -224,9 +219,7 @@ fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
         |tag: &str| rest.strip_prefix(tag).is_some_and(|rest| rest.starts_with([' ', '>', '\n', '\r', '\t']));
     let end = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let named_html = ["html", "htm", "xhtml"].contains(&end.as_str()) && rest.starts_with('<');
-    if begins("<mediawiki") {
-        Some(("an XML dump of a wiki", WIKI))
-    } else if ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| begins(tag)) || named_html {
+    if ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| begins(tag)) || named_html {
         Some(("a page of HTML", EXTRACT))
     } else if is_xml || rest.starts_with("<!doctype ") || begins("<svg") {
         Some(("an XML document", EXTRACT))
@@ -322,8 +315,6 @@ mod tests {
     #[test]
     fn markup_is_named_by_its_first_element() {
         for (head, format) in [
-            ("<mediawiki xmlns=\"http://www.mediawiki.org/xml/export-0.11/\">\n", "an XML dump of a wiki"),
-            ("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\n  <mediawiki>", "an XML dump of a wiki"),
             ("\n<!DOCTYPE HTML PUBLIC \"-//W3C//DTD\">", "a page of HTML"),
             ("<!-- saved -->\n<Html lang=en>", "a page of HTML"),
             ("<?xml version=\"1.0\"?>\n<!DOCTYPE html>\n<html>", "a page of HTML"),

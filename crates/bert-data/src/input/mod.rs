@@ -7,7 +7,8 @@
 //! Unlike the reference, inputs are sorted and a missing input is an error.
 
 mod blocks;
-mod decompress;
+pub(crate) mod bytes;
+mod dump;
 mod files;
 mod json;
 pub(crate) mod known_format;
@@ -18,6 +19,7 @@ mod separated;
 pub mod table;
 pub(crate) mod text_writer;
 pub(crate) mod texts;
+pub mod wikitext;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -34,9 +36,9 @@ pub use files::{
 pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
 
 use crate::error::{Error, InputProblem, Locate, Result};
-use crate::input::decompress::HEAD;
-use crate::input::decompress::Source;
-use crate::input::recognize::{Head, Layout};
+use crate::input::bytes::decompress::HEAD;
+use crate::input::bytes::decompress::Source;
+use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
 
 /// Minimum size of a full block; it ends at the next line end.
@@ -63,6 +65,10 @@ pub enum Format {
     Csv,
     /// Tab-separated values with a header: one document in each row of a text column.
     Tsv,
+    /// XML dump of a wiki: one document per article.
+    WikiDump,
+    /// Output of WikiExtractor: one document per `<doc>` element.
+    DocTags,
 }
 
 impl Format {
@@ -76,6 +82,8 @@ impl Format {
     pub fn of(path: &Path) -> Result<Self> {
         Ok(match OpenInput::of(path)? {
             OpenInput::Parquet => Self::Parquet,
+            OpenInput::Articles(_, Articles::WikiDump) => Self::WikiDump,
+            OpenInput::Articles(_, Articles::DocTags) => Self::DocTags,
             OpenInput::Text(_, Layout::Lines) => Self::Text,
             OpenInput::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
             OpenInput::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
@@ -86,7 +94,13 @@ impl Format {
     /// Returns whether blocks contain rows instead of lines.
     #[must_use]
     pub fn has_rows(self) -> bool {
-        matches!(self, Self::Parquet | Self::Csv | Self::Tsv)
+        matches!(self, Self::Parquet | Self::Csv | Self::Tsv | Self::WikiDump | Self::DocTags)
+    }
+
+    /// Returns whether rows have named columns or keys.
+    #[must_use]
+    pub fn has_columns(self) -> bool {
+        !matches!(self, Self::Text | Self::WikiDump | Self::DocTags)
     }
 
     /// Returns whether each row is a document of running text.
@@ -100,6 +114,8 @@ impl Format {
 enum OpenInput {
     /// A Parquet file, which is opened separately.
     Parquet,
+    /// Articles of a wiki.
+    Articles(Box<Source>, Articles),
     /// Text in some layout.
     Text(Box<Source>, Layout),
 }
@@ -114,6 +130,9 @@ impl OpenInput {
         if source.raw_head.starts_with(b"PAR1") {
             return Ok(Self::Parquet);
         }
+        if let Some(articles) = recognize::articles(&source.head) {
+            return Ok(Self::Articles(Box::new(source), articles));
+        }
         known_format::reject_known_format(path, &source.head, source.compression)?;
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
             return Err(InputProblem::NotParquet.located(path).into());
@@ -123,6 +142,18 @@ impl OpenInput {
         let layout = recognize::layout(path, &head);
         Ok(Self::Text(Box::new(source), layout))
     }
+}
+
+/// The language of a Wikipedia dump, and its pages that are not documents; part of the manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DumpPages {
+    /// The language code in the header of the dump.
+    pub language: String,
+    /// Number of redirects.
+    pub redirects: u64,
+    /// Number of pages outside the namespace of articles, and of pages that are not wikitext.
+    pub other_pages: u64,
 }
 
 /// The properties of one input file as it was read; part of the manifest.
@@ -136,8 +167,12 @@ pub struct InputEntry {
     /// Its format.
     #[serde(default)]
     pub format: Format,
-    /// Its number of lines after decompression; for Parquet, its number of rows.
+    /// Its number of lines after decompression; for tables and dumps, its number of rows or
+    /// articles.
     pub lines: u64,
+    /// For a Wikipedia dump: its language, and the pages that were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dump: Option<DumpPages>,
     /// The BLAKE3 digest of its bytes on disk.
     pub blake3: String,
 }

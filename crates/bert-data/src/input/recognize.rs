@@ -1,10 +1,12 @@
 //! Distinguishes JSON, CSV and TSV from plain text, first by content and then by file name.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
 use serde::de::IgnoredAny;
 
+use super::bytes::utf16::{self, Order};
 use super::json::repaired;
 
 /// Layout of the text of a file.
@@ -18,6 +20,38 @@ pub(super) enum Layout {
     JsonValues,
     /// Values separated by this byte, with a header.
     Separated(u8),
+}
+
+/// A file of articles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Articles {
+    /// XML dump of a wiki.
+    WikiDump,
+    /// Output of WikiExtractor with `<doc>` tags.
+    DocTags,
+}
+
+/// Recognizes a dump or the output of WikiExtractor by the first bytes of its text.
+pub(super) fn articles(head: &[u8]) -> Option<Articles> {
+    let text: Cow<'_, str> = match Order::of(head) {
+        Some(order) => utf16::decode(head, order).into(),
+        None => String::from_utf8_lossy(head),
+    };
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    if rest.starts_with("<doc id=\"") || rest.starts_with("<doc id='") {
+        return Some(Articles::DocTags);
+    }
+    // Declarations and comments precede the first element.
+    loop {
+        let end = match rest {
+            _ if rest.starts_with("<?xml") => "?>",
+            _ if rest.starts_with("<!--") => "-->",
+            _ => break,
+        };
+        rest = rest[rest.find(end)? + end.len()..].trim_start();
+    }
+    let after = rest.strip_prefix("<mediawiki")?;
+    after.starts_with([' ', '>', '\n', '\r', '\t']).then_some(Articles::WikiDump)
 }
 
 /// The beginning of the text of a file.

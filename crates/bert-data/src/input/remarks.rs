@@ -21,6 +21,8 @@ pub(crate) enum Remark {
     Tags,
     /// CSV or TSV read by the default column; counts rows.
     Table,
+    /// The language of a dump has no sentence rules; counts articles.
+    SentenceRules,
 }
 
 /// Number of files with an observation, its total count, and the first file.
@@ -103,6 +105,10 @@ fn sentence(remark: Remark, Occurrences { files, count, first }: &Occurrences) -
         ),
         Remark::Tags => format!(
             "{count} line(s) {origin} begin with a tag of markup (as <p>), and the tags are text here; extract the text first."
+        ),
+        Remark::SentenceRules => format!(
+            "{count} article(s) {origin} are in a language for which the sentence splitter has no rules; those of English were \
+             used. --language selects those of a similar language."
         ),
         Remark::Table => format!(
             "{count} row(s) {origin} were read as a CSV or TSV table, by its column \"text\"; --text-column names another one."

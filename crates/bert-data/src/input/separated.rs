@@ -5,21 +5,18 @@
 //! for `finetune`; a field loses its outer quotes only if its inner quotes are doubled.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use csv::{ByteRecord, ErrorKind};
 
 use super::blocks::reject_bomb;
-use super::decompress::Source;
+use super::bytes::decompress::Source;
+use super::bytes::limited::{AHEAD, Limited, Limits, TooLong};
 use super::json::listed;
 use super::{BLOCK, Block, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};
 
-/// Number of bytes that the reader may buffer beyond a row.
-const AHEAD: usize = 1 << 16;
 /// Maximum number of rows per block.
 const ROWS: usize = 1 << 16;
 
@@ -58,12 +55,12 @@ impl SeparatedReader {
         // If the header is quoted, so are the values.
         let head = source.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source.head);
         let knows_quotes = !tabs || head.starts_with(b"\"");
-        let limits = Limits::default();
+        let limits = Limits::of(MAX_LINE_BYTES);
         let rows = csv::ReaderBuilder::new()
             .delimiter(separator)
             .quoting(knows_quotes)
             .buffer_capacity(AHEAD)
-            .from_reader(Limited { text: source.take_text(), limits: limits.clone() });
+            .from_reader(Limited::new(source.take_text(), limits.clone()));
         let format = if tabs { Format::Tsv } else { Format::Csv };
         let path = path.to_owned();
         let mut reader = Self {
@@ -129,8 +126,8 @@ impl SeparatedReader {
         if let Some(format) = self.source.compression {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
-        let (file, format, null_rows) = (self.file, self.format, Vec::new());
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
+        let (file, format, null_rows, wiki) = (self.file, self.format, Vec::new(), None);
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file: self.done }))
     }
 
     /// Returns the manifest entry of the file; valid after the last block.
@@ -140,6 +137,7 @@ impl SeparatedReader {
             bytes: self.source.bytes_read(),
             format: self.format,
             lines: self.rows_read,
+            dump: None,
             blake3: self.source.digest(),
         }
     }
@@ -161,7 +159,7 @@ impl SeparatedReader {
     /// Rejects a file that ends within a quoted field, which then usually spans most of the file.
     fn reject_open_quote(&self) -> Result<()> {
         match self.many_lines {
-            Some(line) if self.knows_quotes && self.limits.quotes.load(Relaxed) % 2 == 1 => {
+            Some(line) if self.knows_quotes && self.limits.quotes() % 2 == 1 => {
                 Err(InputProblem::OpenQuote.at_line(&self.path, line).into())
             }
             _ => Ok(()),
@@ -193,45 +191,6 @@ fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
         single.into_bytes().into()
     } else {
         field.into()
-    }
-}
-
-/// The bytes that a row may still take, and the number of quotes so far. Shared with the reader inside `csv`.
-#[derive(Clone, Default)]
-struct Limits {
-    left: Arc<AtomicU64>,
-    quotes: Arc<AtomicU64>,
-}
-
-impl Limits {
-    fn begin_row(&self) {
-        self.left.store((MAX_LINE_BYTES + AHEAD) as u64, Relaxed);
-    }
-}
-
-/// The error of a row that exceeds the maximum length.
-#[derive(Debug, thiserror::Error)]
-#[error("the row is too long")]
-struct TooLong;
-
-/// Reader that stops at the maximum length of a row.
-struct Limited {
-    text: Box<dyn BufRead + Send>,
-    limits: Limits,
-}
-
-impl Read for Limited {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.limits.left.load(Relaxed);
-        if left == 0 {
-            return Err(io::Error::other(TooLong));
-        }
-        let most = into.len().min(left as usize);
-        let length = self.text.read(&mut into[..most])?;
-        self.limits.left.store(left - length as u64, Relaxed);
-        let quotes = into[..length].iter().filter(|&&byte| byte == b'"').count();
-        self.limits.quotes.fetch_add(quotes as u64, Relaxed);
-        Ok(length)
     }
 }
 

@@ -18,6 +18,7 @@ pub use crate::input::json::json_text;
 use crate::config::TEXT_COLUMN;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::blocks::reject_bomb;
+use crate::input::dump::ArticleReader;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::separated::SeparatedReader;
@@ -41,6 +42,8 @@ pub enum InputReader {
     Rows(RowReader),
     /// A file of comma- or tab-separated values.
     Separated(Box<SeparatedReader>),
+    /// A Wikipedia dump, or the output of WikiExtractor.
+    Articles(Box<ArticleReader>),
 }
 
 impl InputReader {
@@ -51,6 +54,9 @@ impl InputReader {
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         let (source, layout) = match OpenInput::of(path)? {
             OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
+            OpenInput::Articles(source, kind) => {
+                return Ok(Self::Articles(Box::new(ArticleReader::new(path, file, *source, kind))));
+            }
             OpenInput::Text(source, layout) => (*source, layout),
         };
         Ok(match layout {
@@ -72,6 +78,7 @@ impl InputReader {
             Self::Lines(reader) => reader.next_block(),
             Self::Rows(reader) => reader.next_block(),
             Self::Separated(reader) => reader.next_block(),
+            Self::Articles(reader) => reader.next_block(),
         }
     }
 
@@ -84,6 +91,7 @@ impl InputReader {
             Self::Lines(reader) => Ok(reader.entry()),
             Self::Rows(reader) => reader.entry(),
             Self::Separated(reader) => Ok(reader.entry()),
+            Self::Articles(reader) => Ok(reader.entry()),
         }
     }
 
@@ -93,6 +101,7 @@ impl InputReader {
             Self::Lines(reader) => reader.bytes_read(),
             Self::Rows(reader) => reader.bytes_read(),
             Self::Separated(reader) => reader.bytes_read(),
+            Self::Articles(reader) => reader.bytes_read(),
         }
     }
 
@@ -102,6 +111,7 @@ impl InputReader {
         match self {
             Self::Lines(reader) => remarks.add_count(Remark::IgnoredBytes, path, reader.ignored()),
             Self::Rows(_) => {}
+            Self::Articles(reader) => remarks.add_count(Remark::IgnoredBytes, path, reader.ignored()),
             Self::Separated(reader) => {
                 remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
                 // A user who names a column knows that the file is a table.
@@ -194,8 +204,8 @@ impl RowReader {
             self.rows_read += column.len() as u64;
             reject_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
-        let (file, format) = (self.file, Format::Parquet);
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, ends_file: self.done }))
+        let (file, format, wiki) = (self.file, Format::Parquet, None);
+        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file: self.done }))
     }
 
     fn entry(&self) -> Result<InputEntry> {
@@ -204,6 +214,7 @@ impl RowReader {
             bytes: self.bytes,
             format: Format::Parquet,
             lines: self.rows_read,
+            dump: None,
             blake3: digest_file(&self.path)?,
         })
     }

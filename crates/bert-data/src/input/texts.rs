@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
 use crate::input::json::read_row;
 use crate::input::line_check::{BadLines, LineCheck};
+use crate::input::wikitext::{Wiki, article_text};
 use crate::input::{Block, Format};
 use crate::tokenization::python_str::{is_python_space, python_strip};
 
@@ -40,10 +41,19 @@ pub(crate) fn each_text(
         Ok::<(), Error>(())
     };
     if block.format.has_rows() {
+        let no_wiki = Wiki::default();
         for (number, row) in block.rows() {
             let row = match block.format {
                 // The Parquet reader has already checked the text.
                 Format::Parquet => row.map(String::from_utf8_lossy),
+                Format::WikiDump => {
+                    let source =
+                        row.map(|row| lines.decode(row, (path, number), rules.bad_lines)).transpose()?;
+                    let text_of = |source: Cow<'_, str>| {
+                        article_text(&source, block.wiki.as_deref().unwrap_or(&no_wiki))
+                    };
+                    source.map(|source| text_of(source).into())
+                }
                 _ => row.map(|row| lines.decode(row, (path, number), rules.bad_lines)).transpose()?,
             };
             see_row(row.as_deref(), number, &mut lines)?;

@@ -2,6 +2,7 @@
 //!
 //! [`inspect`] returns the manifest, the counts and some instances as text. The result can be serialized or printed.
 
+pub mod articles;
 pub mod page;
 pub mod training_text;
 

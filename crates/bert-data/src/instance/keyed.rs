@@ -108,6 +108,7 @@ impl ResolvedConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::resolved::InputFormats;
     use crate::config::{BuildConfig, Nsp};
     use crate::documents::DocumentsBuilder;
 
@@ -126,7 +127,8 @@ mod tests {
         }
         let documents = builder.finish().unwrap();
         let config = BuildConfig { max_seq_length: 32, nsp: Nsp::On, ..BuildConfig::default() };
-        let mut keyed = ResolvedConfig::new(&config, true.into(), 1, false).keyed(&vocabulary);
+        let mut keyed =
+            ResolvedConfig::new(&config, true.into(), 1, InputFormats::default()).keyed(&vocabulary);
         let mut generated = Vec::new();
         keyed
             .generate(&documents, 4, (1, 1), |_, row| {

@@ -159,17 +159,18 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
-    /// Data folder to evaluate on, or its URL. It needs the same vocabulary as --data.
+    /// Data folder to evaluate on, or its URL. It needs the same vocabulary as --data [default: the data that
+    /// make-pretrain-data --hold-out wrote with --data, if any].
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
 
     /// Evaluate every N steps [default: with every checkpoint].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub eval_every: Option<u64>,
 
     /// Evaluate at most N instances [default: all].
-    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub eval_instances: Option<u64>,
 
     /// Write a checkpoint every N steps and after the last step.
@@ -181,7 +182,7 @@ pub struct PretrainConfig {
     pub keep_checkpoints: usize,
 
     /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
-    #[cfg_attr(feature = "cli", arg(long, requires = "eval_data"))]
+    #[cfg_attr(feature = "cli", arg(long))]
     #[serde(default)]
     pub keep_best: bool,
 
@@ -346,7 +347,11 @@ impl PretrainConfig {
         check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
         check(self.keep_checkpoints > 0, "keep-checkpoints", "must be at least 1")?;
-        check(!self.keep_best || self.eval_data.is_some(), "keep-best", "needs --eval-data")?;
+        let has_data = self.eval_data.is_some();
+        let needs_data = "needs --eval-data, or data made with make-pretrain-data --hold-out";
+        check(!self.keep_best || has_data, "keep-best", needs_data)?;
+        check(self.eval_every.is_none() || has_data, "eval-every", needs_data)?;
+        check(self.eval_instances.is_none() || has_data, "eval-instances", needs_data)?;
         if let Some(last) = self.average_last {
             check(last > 0, "average-last", "must be at least 1")?;
             let written = self.total_steps().div_ceil(self.save_every);

@@ -10,6 +10,7 @@ pub(crate) mod best_and_average;
 mod checkpoint_writer;
 pub mod config;
 pub mod events;
+mod held_out;
 mod measurement;
 mod run;
 pub(crate) mod run_file;
@@ -80,7 +81,7 @@ pub fn pretrain_in(
             on_event(event);
         }
     };
-    let length = config.length();
+    let length = config.find_held_out(on_event).and_then(|()| config.length());
     if let RunLength::Budget(budget) = group.agree(length)? {
         let measured = measure_length(files, &config, group, budget, resume, stop, on_event)?;
         (config.steps, config.budget) = (Some(measured.steps), None);

@@ -232,6 +232,8 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         strict_utf8: _,
         lossy_utf8: _,
         strict_rows: _,
+        hold_out: _,
+        held_out: _,
         // The rows do not depend on this.
         columns: _,
     } = config;

@@ -122,8 +122,8 @@ fn first_rows(
     let fraction = if text_bytes == 0 { 1.0 } else { bytes.len() as f64 / text_bytes as f64 };
     let represented = (block.bytes.len() as f64 * fraction) as u64;
     let (file, first_line) = (block.file, block.first_line);
-    let (format, null_rows, ends_file) = (Format::Parquet, Vec::new(), false);
-    let block = Block { file, format, first_line, bytes, row_ends, null_rows, ends_file };
+    let (format, null_rows, wiki, ends_file) = (Format::Parquet, Vec::new(), None, false);
+    let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file };
     Ok(SampledBlock { number, block, bytes: represented })
 }
 

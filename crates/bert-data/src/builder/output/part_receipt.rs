@@ -16,7 +16,7 @@ use crate::dataset::invariants::Invariants;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
 use crate::documents::Counts;
-use crate::documents::read::ReadReport;
+use crate::documents::read_report::ReadReport;
 use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;

@@ -345,6 +345,7 @@ mod tests {
             bytes: u64::from(u32::MAX),
             format: Format::Parquet,
             lines: u64::from(u32::MAX),
+            dump: None,
             blake3: "0".repeat(64),
         };
         #[derive(Serialize)]

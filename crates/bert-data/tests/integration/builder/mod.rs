@@ -10,5 +10,7 @@ mod digests;
 pub(crate) mod errors;
 /// Every n-th file operation fails, or the power does.
 mod faults;
+/// Held-out documents, and paragraphs on one line.
+mod hold_out;
 /// Two commands are the same build if contents and versions agree, regardless of paths.
 mod identity;

@@ -8,3 +8,5 @@ mod names;
 mod parquet_writers;
 /// JSON Lines and Parquet as inputs.
 mod table;
+/// Wikipedia dumps, and output of WikiExtractor.
+mod wikipedia;

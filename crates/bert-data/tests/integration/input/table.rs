@@ -432,6 +432,6 @@ fn tables_are_rejected_where_they_cannot_be_used() {
     world.file("a.jsonl", b"{\"text\": \"The cat sat. The dog ran.\"}\n");
     let error = world.fails(&reference(world.config("a.jsonl")), &["--input", "--random reference"]);
     assert_eq!(error.exit_code(), 2);
-    let klingon = BuildConfig { language: "tlh".to_owned(), ..world.config("a.jsonl") };
+    let klingon = BuildConfig { language: Some("tlh".to_owned()), ..world.config("a.jsonl") };
     world.fails(&klingon, &["--language", "tlh"]);
 }

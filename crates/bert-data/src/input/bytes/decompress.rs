@@ -30,7 +30,7 @@ const LZMA_STATE: u64 = 1 << 20;
 const BUFFER: usize = 1 << 17;
 
 /// Returns the name of the compression format, detected from the first bytes of a file.
-pub(super) fn compression_of(head: &[u8]) -> Option<&'static str> {
+pub(crate) fn compression_of(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x1f, 0x8b, ..] => Some("gzip"),
         // A frame, a frame of zstd 0.5 to 0.7, or a skippable frame, with which pzstd begins.
@@ -54,13 +54,13 @@ struct ReadStats {
 }
 
 /// The decompressed text of a file, with its first bytes available in advance.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The compression format of the file.
-    pub(super) compression: Option<&'static str>,
+    pub(crate) compression: Option<&'static str>,
     /// The first bytes of the file as stored.
-    pub(super) raw_head: Vec<u8>,
+    pub(crate) raw_head: Vec<u8>,
     /// The first bytes of the text.
-    pub(super) head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     text: Option<Box<dyn BufRead + Send>>,
     stats: Arc<Mutex<ReadStats>>,
 }
@@ -71,7 +71,7 @@ impl Source {
     /// # Errors
     /// [`Error::Storage`] when it cannot be read; [`InputProblem::CorruptCompression`] and
     /// [`InputProblem::Window`] when it cannot be decompressed.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open_stream(path).map_err(Error::io("open", path))?;
         let stats = Arc::new(Mutex::new(ReadStats::default()));
         let mut raw = Raw::new(Tee { file, stats: stats.clone() });
@@ -86,27 +86,27 @@ impl Source {
     }
 
     /// Returns the text from its beginning; a second call returns empty text.
-    pub(super) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
+    pub(crate) fn take_text(&mut self) -> Box<dyn BufRead + Send> {
         self.text.take().unwrap_or_else(|| Box::new(io::empty()))
     }
 
     /// Returns the number of bytes read from disk so far.
-    pub(super) fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         lock(&self.stats).bytes
     }
 
     /// Returns the BLAKE3 digest of the bytes read from disk so far.
-    pub(super) fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         lock(&self.stats).hasher.finalize().to_hex().to_string()
     }
 
     /// Returns the number of trailing bytes that do not belong to the compressed data.
-    pub(super) fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         lock(&self.stats).ignored
     }
 
     /// Returns the error for a file that cannot be read or decompressed.
-    pub(super) fn damaged(&self, path: &Path, source: io::Error) -> Error {
+    pub(crate) fn damaged(&self, path: &Path, source: io::Error) -> Error {
         damaged(path, self.compression, &self.raw_head)(source)
     }
 }

@@ -1,0 +1,47 @@
+//! Builds the data set of the documents that are held out of the training data.
+
+use crate::builder::progress::BuildProgress;
+use crate::builder::{BuildOutcome, build};
+use crate::config::hold_out::held_out_folder;
+use crate::config::{BuildConfig, Layout, Masking};
+use crate::dataset::manifest::Manifest;
+use crate::error::{Error, InputError, Result};
+
+/// Builds the held-out data set of a training data set that is complete; `None` without `--hold-out`.
+///
+/// # Errors
+/// As [`build`]; [`InputError::TooFewHeldOut`] if no instance can be made of the held-out documents.
+pub fn build_held_out(
+    config: &BuildConfig,
+    training: &Manifest,
+    progress: &mut dyn FnMut(BuildProgress),
+) -> Result<Option<BuildOutcome>> {
+    let (Some(held_out), Some(share)) = (config.held_out_config(), config.hold_out) else { return Ok(None) };
+    let built = build(&held_out, progress).map_err(|error| match error {
+        Error::Input(
+            InputError::NoText { .. } | InputError::NoInstances { .. } | InputError::NoSentencePairs { .. },
+        ) => InputError::TooFewHeldOut { share: share.to_string(), documents: training.report.documents }
+            .into(),
+        other => other,
+    });
+    built.map(Some)
+}
+
+impl BuildConfig {
+    /// Returns the configuration of the held-out data set: another folder, the other documents, and one pass with fixed
+    /// masks, so that evaluations are comparable. `None` without `--hold-out`.
+    #[must_use]
+    pub fn held_out_config(&self) -> Option<Self> {
+        let output = self.output.as_ref().filter(|_| self.hold_out.is_some() && !self.held_out)?;
+        Some(Self {
+            output: Some(held_out_folder(output)),
+            held_out: true,
+            layout: Layout::Instances,
+            masking: Masking::Static,
+            dupe_factor: 1,
+            num_shards: None,
+            preview: 0,
+            ..self.clone()
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! The languages of the sentence splitter.
+
+use bert_storage::did_you_mean;
+
+use super::BuildConfig;
+use crate::error::{OptionError, Result};
+
+/// The codes of the languages for which the sentence splitter has rules, and their names in English.
+const LANGUAGES: [&str; 31] = [
+    "am (Amharic)",
+    "ar (Arabic)",
+    "bg (Bulgarian)",
+    "bn (Bengali)",
+    "ca (Catalan)",
+    "da (Danish)",
+    "de (German)",
+    "el (Greek)",
+    "en (English)",
+    "es (Spanish)",
+    "fi (Finnish)",
+    "fr (French)",
+    "gu (Gujarati)",
+    "hi (Hindi)",
+    "hy (Armenian)",
+    "it (Italian)",
+    "ja (Japanese)",
+    "kk (Kazakh)",
+    "kn (Kannada)",
+    "ml (Malayalam)",
+    "mr (Marathi)",
+    "my (Burmese)",
+    "nl (Dutch)",
+    "pa (Punjabi)",
+    "pl (Polish)",
+    "pt (Portuguese)",
+    "ru (Russian)",
+    "sk (Slovak)",
+    "ta (Tamil)",
+    "te (Telugu)",
+    "uk (Ukrainian)",
+];
+
+/// The language of a text whose language is not given.
+pub(crate) const DEFAULT_LANGUAGE: &str = "en";
+
+/// Returns whether the sentence splitter has rules for a language, or for a related one.
+pub(crate) fn has_sentence_rules(code: &str) -> bool {
+    // The general rules know the punctuation of Chinese, to which the codes of its variants lead.
+    code == "zh" || codes().any(|known| known == code) || sentencex::languages::get_fallbacks(code).is_some()
+}
+
+fn codes() -> impl Iterator<Item = &'static str> {
+    LANGUAGES.iter().filter_map(|language| language.split(' ').next())
+}
+
+impl BuildConfig {
+    /// Checks that the sentence splitter supports the language, if one is given.
+    pub(super) fn check_language(&self) -> Result<()> {
+        match &self.language {
+            Some(language) if !has_sentence_rules(language) => {
+                Err(OptionError::Language { value: language.clone(), advice: advice(language) }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the accepted values, and the one that was probably meant.
+fn advice(value: &str) -> String {
+    let by_name: Vec<String> = LANGUAGES
+        .iter()
+        .filter_map(|language| language.trim_end_matches(')').split_once(" ("))
+        .map(|(code, name)| format!("{} ({code})", name.to_lowercase()))
+        .collect();
+    // A code differs from most others in one letter, so only names are compared.
+    let meant = did_you_mean(value, by_name.iter().map(String::as_str));
+    format!("{}, or of a language whose rules are one of these{meant}", LANGUAGES.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_languages_lead_to_their_codes() {
+        for (value, code) in [("german", "de"), ("English", "en"), ("ukranian", "uk"), ("ger", "de")] {
+            let config = BuildConfig { language: Some(value.to_owned()), ..BuildConfig::default() };
+            let message = config.check_language().unwrap_err().to_string();
+            assert!(message.ends_with(&format!("({code})`?")), "{message}");
+            assert!(
+                message.starts_with(&format!("--language is {value}")) && message.contains("fr (French)")
+            );
+        }
+        for code in ["de", "zh", "als", "zh-hant"] {
+            let config = BuildConfig { language: Some(code.to_owned()), ..BuildConfig::default() };
+            config.check_language().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_code_has_two_letters_and_a_name() {
+        assert!(LANGUAGES.is_sorted() && codes().all(|code| code.len() == 2));
+        assert!(LANGUAGES.iter().all(|language| language.ends_with(')')));
+    }
+}

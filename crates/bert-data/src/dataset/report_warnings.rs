@@ -1,0 +1,110 @@
+//! Warnings about a data set, found in its figures.
+
+use super::report::{DataReport, MAX_UNCOVERED, MAX_UNCOVERED_ONE_PASS, fraction};
+use crate::config::resolved::ResolvedConfig;
+use crate::config::{Layout, Nsp, RandomMode};
+use crate::documents::read_report::PARAGRAPH_TOKENS;
+
+/// Minimum number of lines for a warning about their length.
+const MIN_LINES: u64 = 20;
+
+impl DataReport {
+    /// Warns if most of a text that is not split into sentences is in lines as long as paragraphs.
+    pub(super) fn paragraph_warning(&self, long_sentence_tokens: u64, split: bool) -> Option<String> {
+        let are_paragraphs = !split && 2 * long_sentence_tokens > self.tokens && self.sentences >= MIN_LINES;
+        are_paragraphs.then(|| {
+            format!(
+                "{:.0} % of the tokens are in lines of {PARAGRAPH_TOKENS} tokens or more, so the lines are paragraphs, not \
+                 sentences: use --split-sentences, with --language for another language than English.",
+                100.0 * fraction(long_sentence_tokens, self.tokens)
+            )
+        })
+    }
+
+    /// Returns the warnings; `split` is whether the lines were split into sentences.
+    pub(super) fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |text: String| warnings.push(text);
+        let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
+        if self.nsp == Nsp::On && self.documents == 1 {
+            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
+                  sentence labels teach nothing. Put blank lines between documents, or give more files."
+                .to_owned());
+        }
+        if self.nsp != Nsp::Off && 2 * self.one_sentence_documents > self.documents {
+            let so = match self.nsp {
+                Nsp::Sop => " and give no pair of sentences",
+                _ => ", and such documents give random next sentences only",
+            };
+            warn(format!(
+                "{} of {} documents have one sentence only{so}. Put blank lines between documents, not between \
+                 sentences{or_split}.",
+                self.one_sentence_documents, self.documents
+            ));
+        }
+        let random = self.random_next_fraction();
+        if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
+            let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
+            let cause = match self.layout {
+                Layout::Documents if self.documents < 2 * config.num_shards as u64 => format!(
+                    "These counts, and an evaluation, draw random next sentences from the same row group, and some row \
+                     groups have one document: --num-shards {} or fewer avoids it. Training draws from many row groups.",
+                    (self.documents / 2).max(1)
+                ),
+                _ => format!(
+                    "Short documents and documents with one sentence are the usual cause: check that blank lines stand \
+                     between documents only{or_split}."
+                ),
+            };
+            warn(format!(
+                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. {cause}",
+                100.0 * part
+            ));
+        }
+        let one_pass = config.dupe_factor == 1 && config.layout == Layout::Instances;
+        let limit = if one_pass { MAX_UNCOVERED_ONE_PASS } else { MAX_UNCOVERED };
+        if self.uncovered_fraction() >= limit {
+            warn(self.why_uncovered(config));
+        }
+        if self.unknown_fraction() > 0.05 {
+            warn(format!(
+                "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
+                 fit the vocabulary.",
+                100.0 * self.unknown_fraction()
+            ));
+        }
+        if self.invalid_utf8_lines > 0 {
+            warn(format!("{} line(s) were not UTF-8 and were repaired.", self.invalid_utf8_lines));
+        }
+        if self.null_rows > 0 {
+            warn(format!("{} row(s) were null and were skipped.", self.null_rows));
+        }
+        warnings
+    }
+
+    /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
+    /// passes omit mostly different tokens.
+    pub(super) fn why_uncovered(&self, config: &ResolvedConfig) -> String {
+        let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
+        // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
+        let independent = omitted.powi(config.dupe_factor as i32);
+        let mostly_independent = uncovered < 2.0 * independent && 2.0 * uncovered < independent + omitted;
+        let several_passes = config.dupe_factor > 1 && config.layout == Layout::Instances;
+        let why = if several_passes && mostly_independent {
+            format!(
+                "each pass omits {:.1} %, mostly different ones; a larger --dupe-factor covers more",
+                100.0 * omitted
+            )
+        } else if config.nsp == Nsp::Sop {
+            "documents of one sentence give no pair of sentences".to_owned()
+        } else {
+            let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
+            format!(
+                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
+                 --max-seq-length{keyed}"
+            )
+        };
+        let sample = if self.is_sampled() { " of a sample" } else { "" };
+        format!("{:.1} % of the tokens{sample} occur in no instance: {why}.", 100.0 * uncovered)
+    }
+}

@@ -1,0 +1,65 @@
+//! Limits the number of bytes that a parser of another crate reads for one row.
+
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Number of bytes that a parser may buffer beyond a row.
+pub(crate) const AHEAD: usize = 1 << 16;
+
+/// The bytes that a row may still take, and the number of quotes so far. Shared with the reader inside a parser.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    /// Maximum number of bytes of a row.
+    max: u64,
+    left: Arc<AtomicU64>,
+    quotes: Arc<AtomicU64>,
+}
+
+impl Limits {
+    /// Returns the limits of rows of at most `max` bytes.
+    pub(crate) fn of(max: usize) -> Self {
+        Self { max: (max + AHEAD) as u64, left: Arc::default(), quotes: Arc::default() }
+    }
+
+    pub(crate) fn begin_row(&self) {
+        self.left.store(self.max, Relaxed);
+    }
+
+    /// Returns the number of quotes read so far.
+    pub(crate) fn quotes(&self) -> u64 {
+        self.quotes.load(Relaxed)
+    }
+}
+
+/// The error of a row that exceeds the maximum length.
+#[derive(Debug, thiserror::Error)]
+#[error("the row is too long")]
+pub(crate) struct TooLong;
+
+/// Reader that stops at the maximum length of a row.
+pub(crate) struct Limited {
+    text: Box<dyn BufRead + Send>,
+    limits: Limits,
+}
+
+impl Limited {
+    pub(crate) fn new(text: Box<dyn BufRead + Send>, limits: Limits) -> Self {
+        Self { text, limits }
+    }
+}
+
+impl Read for Limited {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.limits.left.load(Relaxed);
+        if left == 0 {
+            return Err(io::Error::other(TooLong));
+        }
+        let most = into.len().min(left as usize);
+        let length = self.text.read(&mut into[..most])?;
+        self.limits.left.store(left - length as u64, Relaxed);
+        let quotes = into[..length].iter().filter(|&&byte| byte == b'"').count();
+        self.limits.quotes.fetch_add(quotes as u64, Relaxed);
+        Ok(length)
+    }
+}

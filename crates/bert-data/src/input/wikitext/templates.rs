@@ -1,0 +1,114 @@
+//! The text of templates that are part of a sentence.
+//!
+//! A dump of articles has the calls of templates, not their text. Most of them stand outside of sentences: boxes, notes,
+//! maintenance. [`shown`] knows some that many Wikipedias share and that would leave a hole in a sentence; all others
+//! have no text.
+
+use std::borrow::Cow;
+
+/// Returns the text of a template with these parameters, which may be empty.
+pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
+    let name = name.trim().to_lowercase();
+    let name = name.replace('_', " ");
+    // Numbered parameters may be written with their numbers; other named parameters are options.
+    let positional: Vec<&str> = parameters
+        .iter()
+        .filter_map(|parameter| match parameter.split_once('=') {
+            None => Some(parameter.trim()),
+            Some((key, value)) => {
+                let is_number =
+                    !key.trim().is_empty() && key.trim().bytes().all(|byte| byte.is_ascii_digit());
+                is_number.then_some(value.trim())
+            }
+        })
+        .collect();
+    let parameter = |number: usize| positional.get(number).copied().unwrap_or_default().to_owned();
+    match name.as_str() {
+        "lang" | "tlit" | "transl" | "transliteration" | "langue" | "lang2" => {
+            positional.last().map_or(String::new(), |_| parameter(positional.len().min(3) - 1))
+        }
+        _ if name.starts_with("lang-") => parameter(0),
+        "nowrap"
+        | "nobr"
+        | "nobreak"
+        | "nobold"
+        | "noitalic"
+        | "small"
+        | "smaller"
+        | "big"
+        | "bigger"
+        | "em"
+        | "strong"
+        | "abbr"
+        | "abbreviation"
+        | "sic"
+        | "ill"
+        | "interlanguage link"
+        | "interlanguage link multi"
+        | "illm"
+        | "linktext"
+        | "vanchor"
+        | "visible anchor"
+        | "sup"
+        | "sub"
+        | "smallcaps"
+        | "sc"
+        | "not a typo"
+        | "proper name"
+        | "text"
+        | "angbr"
+        | "ipa link"
+        | "translation"
+        | "literal translation"
+        | "lit"
+        | "formatnum"
+        | "nihongo"
+        | "okina"
+        | "ship"
+        | "avoid wrap"
+        | "nowrap begin"
+        | "korean"
+        | "unité"
+        | "siècle"
+        | "gaps"
+        | "val" => parameter(0),
+        "convert" | "cvt" | "conv" => convert(&positional),
+        "circa" | "c." | "ca" | "c" => format!("c. {}", parameter(0)).trim_end().to_owned(),
+        "as of" => format!("as of {}", positional.join(" ")).trim_end().to_owned(),
+        "frac" | "fraction" | "sfrac" => fraction(&positional),
+        "spaced ndash" | "spnd" | "snd" | "spaced en dash" | "sndash" => " – ".to_owned(),
+        "ndash" | "en dash" | "–" => "–".to_owned(),
+        "mdash" | "em dash" | "—" => "—".to_owned(),
+        "nbsp" | "space" | "thinsp" | "·" | "dot" => " ".to_owned(),
+        "'" | "apostrophe" => "'".to_owned(),
+        "!" => "|".to_owned(),
+        "=" => "=".to_owned(),
+        "uss" | "hms" | "ss" | "rms" | "mv" | "hmcs" | "hmas" => {
+            format!("{} {}", name.to_uppercase(), parameter(0))
+        }
+        _ => return Cow::Borrowed(""),
+    }
+    .into()
+}
+
+/// Returns a measure in its own unit: `{{convert|5|km|mi}}` is "5 km".
+fn convert(positional: &[&str]) -> String {
+    match positional {
+        [from, word @ ("to" | "-" | "–" | "and" | "or" | "x" | "×" | "by"), to, unit, ..] => {
+            let word = if *word == "-" { "–" } else { word };
+            format!("{from} {word} {to} {unit}")
+        }
+        [number, unit, ..] => format!("{number} {unit}"),
+        _ => String::new(),
+    }
+}
+
+/// Returns a fraction in a line: `{{frac|1|2}}` is "1/2", `{{frac|3|1|2}}` "3 1/2".
+fn fraction(positional: &[&str]) -> String {
+    match positional {
+        [whole, above, below, ..] => format!("{whole} {above}/{below}"),
+        [above, below] => format!("{above}/{below}"),
+        [below] => format!("1/{below}"),
+        [] => String::new(),
+    }
+}

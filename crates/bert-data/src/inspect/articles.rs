@@ -1,0 +1,23 @@
+//! The text of the articles of a dump, as a build reads it.
+
+use std::path::Path;
+
+use crate::config::TEXT_COLUMN;
+use crate::error::Result;
+use crate::input::line_check::BadLines;
+use crate::input::table::InputReader;
+use crate::input::texts::{TextRules, each_text};
+
+/// Calls `see` with the plain text of each article of a dump, or of each document of WikiExtractor's output.
+///
+/// # Errors
+/// The errors of [`InputReader::open`] and [`InputReader::next_block`].
+pub fn for_each_article(path: &Path, see: &mut dyn FnMut(&str)) -> Result<()> {
+    let mut reader = InputReader::open(path, 0, TEXT_COLUMN)?;
+    let (reference, bad_lines, strict_rows) = (false, BadLines::Any, false);
+    let rules = TextRules { reference, bad_lines, strict_rows, text_column: TEXT_COLUMN };
+    while let Some(block) = reader.next_block()? {
+        each_text(&block, path, rules, |text, _| see(text))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Held-out documents from the command line to an evaluation; standard input.
+
+use std::fs::{File, remove_dir_all};
+
+use crate::common::{Folder, ended};
+
+const FLAGS: &str = "--max-seq-length 32 --max-predictions-per-seq 5";
+
+#[test]
+fn pretrain_evaluates_on_held_out_documents() {
+    let folder = Folder::with_data();
+    folder.write(
+        "days.txt",
+        (1..100).map(|day| format!("It is day {day}.\nThe sun rose.\n\n")).collect::<String>(),
+    );
+    let built = folder.ok(&format!(
+        "make-pretrain-data --input days.txt --vocab vocab.txt --hold-out 20% {FLAGS} --output both"
+    ));
+    assert!(built.stdout.contains("held-out documents:"), "{}", built.stdout);
+    let run = "pretrain --data both --model config.json --steps 2 --batch-size 4";
+    folder.ok(&format!("{run} --keep-best --output run"));
+    assert!(!folder.json("run/evaluations.jsonl").is_empty());
+    // Other data in the folder may contain training documents.
+    remove_dir_all(folder.at("both/held-out")).expect("removed");
+    folder.copy("data", "both/held-out");
+    let other = folder.ok(&format!("{run} --output other"));
+    assert!(other.stderr.contains("is not evaluated: it was made from other text"), "{}", other.stderr);
+    folder.refused(
+        "pretrain --data data --model config.json --steps 2 --eval-every 1 --output none",
+        2,
+        "--hold-out",
+    );
+    let part = format!(
+        "make-pretrain-data --input train.txt --vocab vocab.txt --hold-out 1% --part 1 --parts 2 {FLAGS}"
+    );
+    folder.refused(&format!("{part} --output part"), 2, "--hold-out cannot be used with --part");
+}
+
+#[test]
+fn standard_input_gives_the_bytes_of_a_file() {
+    let folder = Folder::with_data();
+    for (output, input) in [("piped", "-"), ("read", "train.txt")] {
+        let line = format!(
+            "make-pretrain-data --input {input} --vocab vocab.txt {FLAGS} --num-shards 1 --output {output}"
+        );
+        let mut command = folder.command(&line);
+        command.stdin(File::open(folder.at("train.txt")).expect("the text"));
+        let ended = ended(&line, command.output().expect("a program"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("standard input is copied to "), input == "-", "{}", ended.stderr);
+    }
+    let shard = |output: &str| folder.read(&format!("{output}/train-00000-of-00001.parquet"));
+    assert!(shard("piped") == shard("read"));
+    assert!(!folder.names(".").iter().any(|name| name.contains("standard-input")), "{:?}", folder.names("."));
+}
