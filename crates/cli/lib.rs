@@ -71,6 +71,7 @@ pub mod prelude {
 
 pub mod command_line;
 pub mod commands;
+pub mod counting;
 pub mod exit;
 pub mod help;
 pub mod options_file;

@@ -16,7 +16,7 @@ use crate::options_file::{OptionsFile, invalid, parse_object};
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("adapters", include_str!("../../recipes/adapters.toml")),
     ("frozen", include_str!("../../recipes/frozen.toml")),
     ("lamb-phase-1", include_str!("../../recipes/lamb-phase-1.toml")),
@@ -25,6 +25,7 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("lora", include_str!("../../recipes/lora.toml")),
     ("overnight", include_str!("../../recipes/overnight.toml")),
     ("paper", include_str!("../../recipes/paper.toml")),
+    ("reference", include_str!("../../recipes/reference.toml")),
     ("speedrun", include_str!("../../recipes/speedrun.toml")),
     ("tiny-en", include_str!("../../recipes/tiny-en.toml")),
 ];

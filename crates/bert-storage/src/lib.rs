@@ -33,19 +33,23 @@ mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
 pub mod objects;
+mod result_cache;
 pub mod scratch;
 mod source;
 mod staged;
 mod suggestion;
 mod system;
 mod visible;
+mod writable;
 
 pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
 pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
+pub use result_cache::{CachedResult, ResultCache};
 pub use source::object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use suggestion::{did_you_mean, most_similar};
 pub use system::{Disk, Durable, FileSystem};
 pub use visible::visible;
+pub use writable::check_writable;

@@ -8,6 +8,7 @@ use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, Task
 use clap::Parser;
 
 use crate::commands::examples_and_exit_codes;
+use crate::counting::CountingView;
 use crate::progress::Progress;
 use crate::run_args::RunArgs;
 use crate::saved_config::{Program, RecipeArgs};
@@ -77,6 +78,7 @@ pub fn tune(
 /// Progress display of a fine-tuning.
 pub struct View {
     progress: Progress,
+    counting: CountingView,
     seeds: Vec<u64>,
     cells: u64,
     cells_done: u64,
@@ -88,6 +90,7 @@ impl View {
     pub fn new(config: &FinetuneConfig, quiet: bool) -> Self {
         Self {
             progress: Progress::new("finetune", 0, quiet),
+            counting: CountingView::new(quiet),
             seeds: config.seeds.to_vec(),
             cells: config.grid_cells() as u64,
             cells_done: 0,
@@ -99,6 +102,7 @@ impl View {
     pub fn show(&mut self, event: &FinetuneEvent) {
         match event {
             FinetuneEvent::Step { seed, step, steps, loss } => {
+                self.counting.finish();
                 let runs = self.seeds.len() as u64;
                 let before = self.seeds.iter().position(|s| s == seed).unwrap_or(0) as u64;
                 // Grid cells have different numbers of steps; the estimate assumes that all have as many as the current
@@ -125,6 +129,10 @@ impl View {
                 self.cells_done = *cell as u64;
                 self.progress.line(&format!("cell {cell} of {cells}: {}", report.row(self.metric)));
             }
+            FinetuneEvent::Defaults(defaults) => {
+                defaults.iter().for_each(|default| self.progress.line(&default.to_string()));
+            }
+            FinetuneEvent::Counting(event) => self.counting.show(event),
             FinetuneEvent::Warning(text) => self.progress.warn(text),
         }
     }

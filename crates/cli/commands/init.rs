@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, PartialSettings};
+use bert_trainer::StopFlag;
 use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use crate::counting::CountingView;
 use crate::exit::print_result;
 use crate::progress::print_note;
 use crate::threads::ThreadArgs;
@@ -91,7 +93,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let data = DataSet::open(data)?;
             let model = named_model(&args.model, data.manifest().vocabulary.size, note)?;
             let choice = args.initialization.unwrap_or_default();
-            let fresh = FreshWeights::new(choice, &data, &model, args.seed)?;
+            let mut view = CountingView::new(false);
+            let show = &mut |event| view.show(&event);
+            let fresh = FreshWeights::new(choice, &data, &model, args.seed, &StopFlag::new(), show)?;
             (fresh, model, ModelTokenizer::of_data(&data))
         }
         (None, vocab) => {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::examples_and_exit_codes;
 use crate::commands::report::print_findings;
+use crate::counting::CountingView;
 use crate::exit::print_result;
 use crate::process_group::GroupArgs;
 use crate::progress::{Progress, print_note};
@@ -122,6 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// Progress display of a pre-training run.
 pub struct View {
     progress: Progress,
+    counting: CountingView,
     batch_size: usize,
     first_step: u64,
     started: Instant,
@@ -132,7 +134,8 @@ impl View {
     /// Creates the display of a run of `steps` steps.
     pub fn new(steps: u64, quiet: bool) -> Self {
         let progress = Progress::new("pretrain", steps, quiet);
-        Self { progress, batch_size: 0, first_step: 0, started: Instant::now(), waiting: 0.0 }
+        let counting = CountingView::new(quiet);
+        Self { progress, counting, batch_size: 0, first_step: 0, started: Instant::now(), waiting: 0.0 }
     }
 
     /// Updates the display with an event.
@@ -142,10 +145,12 @@ impl View {
             PretrainEvent::Measured { steps, seconds_per_step } => {
                 self.progress.line(&format!("--budget allows {steps} steps of {seconds_per_step:.3} s each"));
             }
-            PretrainEvent::Counting => {
-                self.progress.line("counting bigrams of the training text for the initial weights")
+            PretrainEvent::Defaults(defaults) => {
+                defaults.iter().for_each(|default| self.progress.line(&default.to_string()));
             }
+            PretrainEvent::Counting(event) => self.counting.show(&event),
             PretrainEvent::Started { step, steps, parameters, batch_size, memory } => {
+                self.counting.finish();
                 self.batch_size = batch_size;
                 self.progress.set_total(steps);
                 self.first_step = step;

@@ -2,6 +2,7 @@
 
 mod building;
 mod data;
+mod early;
 mod tasks;
 mod training;
 

@@ -97,6 +97,20 @@ impl DataSet {
         self.manifest.shard_path(&self.folder, shard)
     }
 
+    /// Checks that every shard exists, before any work is done with the data set. Objects are not checked.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] naming the first missing shard.
+    pub fn check_shards_exist(&self) -> Result<()> {
+        for shard in 0..self.manifest.shards.len() {
+            let path = self.shard_path(shard);
+            if !is_url(&path) {
+                path.metadata().map_err(Error::io("open", &path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the file of a shard, or the cached copy of an object.
     fn shard_file(&self, shard: usize) -> Result<File> {
         let (path, entry) = (self.shard_path(shard), &self.manifest.shards[shard]);

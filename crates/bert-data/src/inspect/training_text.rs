@@ -21,10 +21,7 @@ const MIN_TOKENS_PER_SHARD: u64 = 1 << 20;
 pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
     let manifest = data.manifest();
     let shards = manifest.shards.len();
-    let all = match manifest.config.layout {
-        Layout::Documents => manifest.report.tokens,
-        Layout::Instances => manifest.instances * manifest.config.max_seq_length as u64,
-    };
+    let all = tokens_of_text(data);
     let (share, read) = if all <= max_tokens {
         (u64::MAX, shards)
     } else {
@@ -44,6 +41,15 @@ pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[
         }
     }
     Ok(())
+}
+
+/// Returns the number of tokens of a data set; for instances, the maximum.
+pub fn tokens_of_text(data: &DataSet) -> u64 {
+    let manifest = data.manifest();
+    match manifest.config.layout {
+        Layout::Documents => manifest.report.tokens,
+        Layout::Instances => manifest.instances * manifest.config.max_seq_length as u64,
+    }
 }
 
 /// Passes the texts of one shard to `on_text` until it returns false.

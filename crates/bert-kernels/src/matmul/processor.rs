@@ -39,6 +39,23 @@ pub fn instruction_set() -> String {
     found.join(" ")
 }
 
+/// Returns the unit that multiplies bf16 numbers faster than the vector registers multiply f32 numbers, or `None` if
+/// there is none. AVX-512 BF16 is fast on AMD's processors (Zen 4 and 5) and slow on Intel's, which have AMX tiles for it.
+pub fn fast_bf16() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if crate::matmul::bf16::on_tiles() {
+            return Some("AMX tiles");
+        }
+        let vendor = std::arch::x86_64::__cpuid(0);
+        let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+        if has_bf16_instructions() && name.as_flattened() == b"AuthenticAMD" {
+            return Some("AVX-512 BF16 on AMD");
+        }
+    }
+    None
+}
+
 /// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
 pub fn l1_cache() -> [usize; 3] {
     let cache = CACHE_INFO[0];
@@ -131,6 +148,7 @@ mod tests {
     #[test]
     fn instruction_set_and_l1_cache_are_detected() {
         assert!(instruction_set().starts_with(std::env::consts::ARCH));
+        assert!(fast_bf16().is_none() || has_bf16_instructions());
         let [bytes, ways, line] = l1_cache();
         assert!(bytes >= 32 << 10 && ways >= 2 && line >= 64);
     }

@@ -71,7 +71,7 @@ impl ObjectCache {
             let message = format!("it has {bytes} bytes, but the cache holds at most {}", self.max_bytes);
             return Err(Error::io("cache", url)(io::Error::other(message)));
         }
-        self.make_room(bytes).map_err(Error::io("write to", &self.folder))?;
+        make_room(&self.folder, bytes, self.max_bytes).map_err(Error::io("write to", &self.folder))?;
         let copy = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder);
         let mut copy = copy.map_err(Error::io("write to", &self.folder))?;
         let from = open_stream(url).map_err(Error::io("open", url))?;
@@ -118,37 +118,37 @@ impl ObjectCache {
     fn mark_verified(&self, blake3: &str) {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(blake3.to_owned());
     }
+}
 
-    /// Removes the least recently used copies until there is room for `bytes` bytes, and incomplete copies of killed
-    /// processes.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        let mut copies = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-            // Another process may have removed it.
-            let Ok(metadata) = entry.metadata() else { continue };
-            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            if name.starts_with(UNFINISHED) {
-                if used.elapsed().is_ok_and(|age| age > ABANDONED) {
-                    let _ = fs::remove_file(path);
-                }
-            } else if is_copy(&name) && metadata.is_file() {
-                copies.push((used, metadata.len(), path));
+/// Removes the least recently used copies until there is room for `bytes` bytes, and incomplete copies of killed
+/// processes.
+pub(crate) fn make_room(folder: &Path, bytes: u64, max_bytes: u64) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut copies = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        // Another process may have removed it.
+        let Ok(metadata) = entry.metadata() else { continue };
+        let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        if name.starts_with(UNFINISHED) {
+            if used.elapsed().is_ok_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(path);
             }
+        } else if is_copy(&name) && metadata.is_file() {
+            copies.push((used, metadata.len(), path));
         }
-        copies.sort_unstable();
-        let mut cached: u64 = copies.iter().map(|(_, length, _)| length).sum();
-        for (_, length, path) in copies {
-            if cached + bytes <= self.max_bytes {
-                break;
-            }
-            let _ = fs::remove_file(path);
-            cached -= length;
-        }
-        Ok(())
     }
+    copies.sort_unstable();
+    let mut cached: u64 = copies.iter().map(|(_, length, _)| length).sum();
+    for (_, length, path) in copies {
+        if cached + bytes <= max_bytes {
+            break;
+        }
+        let _ = fs::remove_file(path);
+        cached -= length;
+    }
+    Ok(())
 }
 
 /// Returns whether a name is the name of a copy: a digest in hex.

@@ -45,8 +45,8 @@ impl ComputeArgs {
     }
 
     /// Returns the precision of matrix products, if the device and the kernels have it.
-    pub(crate) fn checked_precision(&self) -> Result<PrecisionChoice, Error> {
-        let precision = self.precision();
+    pub(crate) fn checked_precision(&self, default: PrecisionChoice) -> Result<PrecisionChoice, Error> {
+        let precision = self.precision.unwrap_or(default);
         precision.check(self.device, self.kernels).map(|()| precision)
     }
 }

@@ -34,6 +34,14 @@ pub enum PrecisionChoice {
 }
 
 impl PrecisionChoice {
+    /// Returns its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        }
+    }
+
     /// Returns the requested precision, or the device's default: bf16 on CUDA, f32 on a CPU.
     pub fn or_default(asked: Option<Self>, device: DeviceName) -> Self {
         asked.unwrap_or(match device {

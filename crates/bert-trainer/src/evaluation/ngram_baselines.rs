@@ -75,7 +75,7 @@ pub fn baselines(
         return Err(Error::Mismatch(differences));
     }
     let mut masked_tokens = masked_tokens(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = BigramCounts::of_data(train.data(), 1, &StopFlag::new())?;
+    let mut counts = BigramCounts::of_data(train.data(), 1, &StopFlag::new(), &mut |_| {})?;
     let unigram = Unigram::new(&counts);
     Ok(Baselines {
         predictions: masked_tokens.len() as u64,

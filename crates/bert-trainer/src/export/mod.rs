@@ -13,7 +13,7 @@ use bert_model::{
     named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
     save_pretrained,
 };
-use bert_storage::{Disk, FileSystem, StagedFolder};
+use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
 
 use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
@@ -127,7 +127,8 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
 /// # Errors
 /// When it is not empty, or cannot be read.
 pub fn check_export_folder(target: &Path) -> Result<(), Error> {
-    OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)
+    OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
+    Ok(check_writable(&Disk, target)?)
 }
 
 /// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.

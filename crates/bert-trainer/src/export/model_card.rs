@@ -190,7 +190,7 @@ fn settings(run: RunIdentity, step: u64) -> Vec<(&'static str, String)> {
         ("warmup_steps", run.warmup_steps.to_string()),
         ("schedule", run.schedule),
         ("seed", run.seed.to_string()),
-        ("precision", run.precision),
+        ("precision", run.precision.name().to_string()),
         ("data", run.data),
         ("vocabulary", run.vocabulary),
     ];

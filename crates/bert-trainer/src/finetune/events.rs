@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::finetune::config::grid::CellReport;
+use crate::initialization::log_bilinear::CountingEvent;
+use crate::training::size_defaults::ChosenDefault;
 use bert_tasks::{Scores, Task};
 
 /// An event of a fine-tuning.
@@ -53,6 +55,10 @@ pub enum FinetuneEvent {
         /// Its scores.
         report: CellReport,
     },
+    /// Options that no flag gave were chosen.
+    Defaults(Vec<ChosenDefault>),
+    /// The text of --initialization-data is being counted.
+    Counting(CountingEvent),
     /// A warning for the user.
     Warning(String),
 }

@@ -37,9 +37,12 @@ pub(crate) mod run;
 pub(crate) mod scoring;
 pub(crate) mod setup;
 
+use std::path::Path;
+
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
 use bert_storage::Locate;
 use bert_tasks::Kind;
+use serde_json::Value;
 
 pub use crate::finetune::config::adapter_args::AdapterKind;
 pub use crate::finetune::config::flag_values::{Choices, Seeds};
@@ -63,6 +66,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::config::grid;
 use crate::finetune::config::grid::Cell;
+use crate::finetune::config::size_defaults::TuningDefaults;
 use crate::finetune::data::classification::Classification;
 use crate::finetune::data::question_answering::QuestionAnswering;
 use crate::finetune::data::token_classification::TokenClassification;
@@ -71,7 +75,7 @@ use crate::finetune::output::folder::OutputFolder;
 use crate::finetune::output::{TaskOutput, write_output};
 use crate::finetune::run::fingerprint::identity;
 use crate::finetune::run::grid_search::train_grid;
-use crate::finetune::run::resume::SavedRuns;
+use crate::finetune::run::resume::{SavedRuns, saved_identity};
 use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
 
@@ -103,7 +107,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// # Errors
 /// [`Error::Configuration`] naming the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
-    grid::cells(config).map(drop)
+    grid::cells(config, &TuningDefaults::published(config)).map(drop)
 }
 
 /// An action on a task whose files have been read.
@@ -120,13 +124,15 @@ fn with_task(
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
     // Check the flags before reading the files that describe a table.
-    grid::cells(config)?;
+    let cells = grid::cells(config, &TuningDefaults::published(config))?;
+    action.check_output(&config.output)?;
     let (config, notes) = &config.described()?;
-    let cells = &grid::cells(config)?;
     // The cells differ only in learning rate, batch size and epochs.
-    let Resolved { precision, max_seq_length, .. } = cells[0].resolved;
-    let checkpoint = BaseCheckpoint::open(config, precision, max_seq_length, on_event)?;
+    let max_seq_length = cells[0].resolved.max_seq_length;
+    let saved = action.saved_identity(&config.output)?;
+    let checkpoint = BaseCheckpoint::open(config, max_seq_length, saved.as_ref(), on_event)?;
     let checkpoint = &BaseCheckpoint { notes: notes.clone(), ..checkpoint };
+    let cells = &grid::cells(config, &checkpoint.defaults)?;
     let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();
     match spec.kind {
@@ -143,6 +149,26 @@ fn with_task(
 }
 
 impl Action<'_> {
+    /// Checks the output folder before the first file is read.
+    fn check_output(self, output: &Path) -> Result<(), Error> {
+        match self {
+            Self::Train { resume: true, .. } if !exists(output)? => {
+                Err(FolderProblem::NothingToResume.located(output).into())
+            }
+            Self::Train { .. } => OutputFolder::check_free(output),
+            Self::CheckFinished => Ok(()),
+        }
+    }
+
+    /// Returns the identity of the saved fine-tuning that this action continues or checks.
+    fn saved_identity(self, output: &Path) -> Result<Option<Value>, Error> {
+        match self {
+            Self::Train { resume: true, .. } => saved_identity(output),
+            Self::Train { resume: false, .. } => Ok(None),
+            Self::CheckFinished => Ok(Some(FinetuneReport::read(output)?.identity)),
+        }
+    }
+
     fn run<T: TaskOutput>(
         self,
         task: &T,
@@ -172,13 +198,14 @@ fn train<T: TaskOutput>(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    let defaults = task.setup().checkpoint.chosen_defaults(task.setup().config);
+    if !defaults.is_empty() {
+        on_event(FinetuneEvent::Defaults(defaults));
+    }
     report_notes(task, cells, on_event);
     let config = task.setup().config;
     // Load the weights before creating the output folder, so that a failure leaves no files.
     let first = initial_model(task, config.seeds[0], on_event)?;
-    if resume && !exists(&config.output)? {
-        return Err(FolderProblem::NothingToResume.located(&config.output).into());
-    }
     let output = OutputFolder::open(&config.output)?;
     let several = cells.len() * config.seeds.len() > 1;
     let (folder, identity) = (output.folder().clone(), identity(task)?);

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use bert_kernels::Compute;
 use bert_model::BertConfig;
 use burn::tensor::Device;
+use serde_json::Value;
 
-use crate::compute::precision::PrecisionChoice;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::finetune::config::FinetuneConfig;
+use crate::finetune::config::size_defaults::TuningDefaults;
 use crate::finetune::events::FinetuneEvent;
 use crate::run_dir::builtin_model;
 use crate::run_dir::model_folder::resolve_model_folder;
+use crate::training::size_defaults::{ChosenDefault, ModelSize};
 
 /// The inputs of every task.
 #[derive(Clone, Copy)]
@@ -41,17 +43,22 @@ pub(crate) struct BaseCheckpoint {
     pub(crate) compute: Compute,
     /// Remarks on the labels of a table, for the report.
     pub(crate) notes: Vec<String>,
+    /// The values of options that no flag gives.
+    pub(crate) defaults: TuningDefaults,
+    /// Whether the identity of the fine-tuning contains them. A fine-tuning from before they existed resumes without.
+    pub(crate) records_defaults: bool,
 }
 
 impl BaseCheckpoint {
-    /// Opens the device and the checkpoint of a configuration for sequences of up to `max_length` tokens.
+    /// Opens the device and the checkpoint of a configuration for sequences of up to `max_length` tokens. `saved` is the
+    /// identity of the fine-tuning to resume, whose defaults are used.
     ///
     /// # Errors
     /// When one of them cannot be opened; [`Error::Mismatch`] when the model does not support this length.
     pub(crate) fn open(
         config: &FinetuneConfig,
-        precision: PrecisionChoice,
         max_length: usize,
+        saved: Option<&Value>,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self, Error> {
         let device = config.compute.device.open()?.autodiff();
@@ -65,8 +72,28 @@ impl BaseCheckpoint {
         let tokenizer = ModelTokenizer::open(&folder)?;
         let model_config = BertConfig::read(folder.join("config.json"))?;
         tokenizer.check_fits(&model_config, max_length)?;
-        let compute = precision.with(config.compute.kernels);
-        Ok(Self { folder, name, model_config, tokenizer, device, compute, notes: Vec::new() })
+        let recorded = saved.map(|identity| TuningDefaults::recorded(identity));
+        let defaults = match recorded {
+            Some(recorded) => recorded.unwrap_or_else(|| TuningDefaults::published(config)),
+            None => TuningDefaults::by_size(config, &ModelSize::of(&model_config)),
+        };
+        let precision = config.compute.precision.unwrap_or(defaults.precision);
+        Ok(Self {
+            folder,
+            name,
+            model_config,
+            tokenizer,
+            device,
+            compute: precision.with(config.compute.kernels),
+            notes: Vec::new(),
+            defaults,
+            records_defaults: recorded.is_none_or(|recorded| recorded.is_some()),
+        })
+    }
+
+    /// Returns the options that the defaults fill in, with the reasons.
+    pub(crate) fn chosen_defaults(&self, config: &FinetuneConfig) -> Vec<ChosenDefault> {
+        self.defaults.chosen(config, &ModelSize::of(&self.model_config))
     }
 
     /// Returns the device without autodiff.

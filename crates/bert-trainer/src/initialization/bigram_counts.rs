@@ -4,7 +4,7 @@
 //! for any number of threads.
 
 use bert_data::DataSet;
-use bert_data::inspect::training_text::for_each_text;
+use bert_data::inspect::training_text::{for_each_text, tokens_of_text};
 use rayon::prelude::*;
 
 use crate::compute::stop_flag::StopFlag;
@@ -34,14 +34,23 @@ pub(crate) struct Side {
 }
 
 impl BigramCounts {
-    /// Counts the text of a data set up to this distance, at most about 67 million tokens.
+    /// Counts the text of a data set up to this distance, at most about 67 million tokens. `on_share` receives the
+    /// counted share of them.
     ///
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
-    pub(crate) fn of_data(data: &DataSet, distance: usize, stop: &StopFlag) -> Result<Self, Error> {
+    pub(crate) fn of_data(
+        data: &DataSet,
+        distance: usize,
+        stop: &StopFlag,
+        on_share: &mut dyn FnMut(f64),
+    ) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
+        let (mut counted, total) = (0, tokens_of_text(data).min(MAX_TOKENS).max(1));
         for_each_text(data, MAX_TOKENS, &mut |text| {
             counts.add(text);
+            counted += text.len() as u64;
+            on_share((counted as f64 / total as f64).min(1.0));
             stop.requested().is_none()
         })?;
         stop.check_before_first_step()?;

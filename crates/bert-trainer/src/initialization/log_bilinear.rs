@@ -12,6 +12,8 @@
 //! The text is read once. The fit takes several hundred steps, each with the full count distributions of a few
 //! neighbours. The result is a function of (text, seed, shape), bit-identical for any number of threads.
 
+use std::time::Instant;
+
 use bert_data::tokenization::vocabulary::is_special_token;
 use bert_data::{DataSet, Vocabulary};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
@@ -24,6 +26,7 @@ use crate::compute::host_tensors::{int_vector, values};
 use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
+use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
 
 /// Number of optimization steps.
 const STEPS: usize = 800;
@@ -48,7 +51,22 @@ const TABLE: u64 = 0;
 const MATRICES: u64 = 1;
 const SAMPLES: u64 = 2;
 
-/// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape.
+/// An event of the computation of initial weights.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CountingEvent {
+    /// This fraction of the work is done, from 0 to 1.
+    Progress(f64),
+    /// The model of an earlier computation on the same text is used.
+    Reused,
+    /// A warning in words.
+    Warning(String),
+}
+
+/// Typical share of the counting in the whole time.
+const COUNTING_SHARE: f64 = 0.4;
+
+/// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape. The result is saved in
+/// the user's cache and found there the next time.
 ///
 /// # Errors
 /// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
@@ -58,24 +76,60 @@ pub fn log_bilinear(
     model: &BertConfig,
     seed: u64,
     stop: &StopFlag,
+    on_event: &mut dyn FnMut(CountingEvent),
 ) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
+    let cached = CachedFit::of(data, &shape, seed);
+    // A cache that cannot be read or written only costs time.
+    match cached.load(special_ids(data.vocabulary())) {
+        Ok(FoundFit::Model(found)) => {
+            on_event(CountingEvent::Reused);
+            stop.check_before_first_step()?;
+            return Ok(found);
+        }
+        Ok(FoundFit::Absent) => {}
+        Ok(FoundFit::Damaged(path)) => on_event(CountingEvent::Warning(format!(
+            "{} is damaged; the text is counted again",
+            path.display()
+        ))),
+        Err(error) => on_event(CountingEvent::Warning(format!("{error}; the text is counted again"))),
+    }
+    let started = Instant::now();
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = BigramCounts::of_data(data, farthest as usize, stop)?;
-    fit(counts, data.vocabulary(), &shape, seed, stop)?
-        .ok_or_else(|| FolderProblem::NoInstances.located(data.folder()).into())
+    let counts = BigramCounts::of_data(data, farthest as usize, stop, &mut |share| {
+        on_event(CountingEvent::Progress(COUNTING_SHARE * share));
+    })?;
+    let mut on_step = |share: f64| {
+        on_event(CountingEvent::Progress(COUNTING_SHARE + (1.0 - COUNTING_SHARE) * share));
+    };
+    let fitted = fit(counts, data.vocabulary(), &shape, seed, stop, &mut on_step)?
+        .ok_or_else(|| Error::from(FolderProblem::NoInstances.located(data.folder())))?;
+    if let Err(error) = cached.save(&fitted, started.elapsed()) {
+        on_event(CountingEvent::Warning(format!("{error}; the next run counts the text again")));
+    }
+    Ok(fitted)
 }
 
-/// Fits a model of this shape with Adam; returns `None` if the text has only special tokens.
+/// Returns the ids of a vocabulary's special tokens.
+fn special_ids(vocabulary: &Vocabulary) -> SpecialIds {
+    SpecialIds {
+        special: (0..vocabulary.len()).filter(|&id| is_special_token(vocabulary.token(id as u32))).collect(),
+        mask_id: vocabulary.mask_id() as usize,
+        cls_id: vocabulary.cls_id() as usize,
+    }
+}
+
+/// Fits a model of this shape with Adam; returns `None` if the text has only special tokens. `on_step` receives the
+/// finished share of the steps.
 fn fit(
     mut counts: BigramCounts,
     vocabulary: &Vocabulary,
     shape: &LogBilinearShape,
     seed: u64,
     stop: &StopFlag,
+    on_step: &mut dyn FnMut(f64),
 ) -> Result<Option<LogBilinear>, Error> {
-    let special: Vec<usize> =
-        (0..vocabulary.len()).filter(|&id| is_special_token(vocabulary.token(id as u32))).collect();
+    let SpecialIds { special, mask_id, cls_id } = special_ids(vocabulary);
     let running_sum = running_sum(&counts.occurrences, &special);
     if running_sum.last().is_none_or(|&sum| sum == 0) {
         return Ok(None);
@@ -92,14 +146,15 @@ fn fit(
         let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
         let gradients = parameters.loss(&text, &mut random, &device).backward();
         parameters.update(&gradients, step);
+        on_step((step + 1) as f64 / STEPS as f64);
     }
     Ok(Some(LogBilinear {
         sides: parameters.sides(&text.shares),
         table: values(parameters.table.value),
         bias: values(parameters.bias.value),
         special,
-        mask_id: vocabulary.mask_id() as usize,
-        cls_id: vocabulary.cls_id() as usize,
+        mask_id,
+        cls_id,
     }))
 }
 
@@ -301,7 +356,7 @@ mod tests {
     fn fitted(seed: u64) -> LogBilinear {
         let (counts, vocabulary) = counted();
         let shape = LogBilinearShape { width: 24, rank: 16, offsets: vec![-1, 1, -2, 2] };
-        fit(counts, &vocabulary, &shape, seed, &StopFlag::new()).unwrap().unwrap()
+        fit(counts, &vocabulary, &shape, seed, &StopFlag::new(), &mut |_| {}).unwrap().unwrap()
     }
 
     /// Returns the model's distribution at the offset of side `side` from a neighbour.
@@ -362,6 +417,6 @@ mod tests {
         let mut counts = BigramCounts::new(WORDS, 1);
         counts.add(&[1, 1, 1]);
         let shape = LogBilinearShape { width: 8, rank: 8, offsets: vec![-1, 1] };
-        assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new()).unwrap(), None);
+        assert_eq!(fit(counts, &vocabulary, &shape, 1, &StopFlag::new(), &mut |_| {}).unwrap(), None);
     }
 }

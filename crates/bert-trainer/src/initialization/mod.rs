@@ -1,6 +1,7 @@
 //! Initial weights of a model: resolves its shape by name, and selects an initialization.
 
 pub(crate) mod bigram_counts;
+mod cached_fit;
 pub mod log_bilinear;
 pub mod pretrained_heads;
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
-use crate::initialization::log_bilinear::log_bilinear;
+use crate::initialization::log_bilinear::{CountingEvent, log_bilinear};
 use crate::run_dir::json_file::exists;
 
 /// The choice of initialization, as a flag.
@@ -79,30 +80,18 @@ impl FreshWeights {
     /// Selects an initialization, and counts the text of a data set if the choice requires it.
     ///
     /// # Errors
-    /// When a shard cannot be read or does not match the manifest.
+    /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read or does not match the manifest.
     pub fn new(
         choice: InitializationChoice,
         data: &DataSet,
         model: &BertConfig,
         seed: u64,
-    ) -> Result<Self, Error> {
-        Self::new_unless_stopped(choice, data, model, seed, &StopFlag::new())
-    }
-
-    /// Creates the weights like [`FreshWeights::new`], unless a stop is requested.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`]; otherwise the same as [`FreshWeights::new`].
-    pub fn new_unless_stopped(
-        choice: InitializationChoice,
-        data: &DataSet,
-        model: &BertConfig,
-        seed: u64,
         stop: &StopFlag,
+        on_event: &mut dyn FnMut(CountingEvent),
     ) -> Result<Self, Error> {
         match choice {
             InitializationChoice::Bigram => {
-                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed, stop)?) })
+                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed, stop, on_event)?) })
             }
             _ => Self::uncounted(choice),
         }

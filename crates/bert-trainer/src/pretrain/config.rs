@@ -20,9 +20,8 @@ use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::Schedule;
 use crate::training::optimizer_args::OptimizerArgs;
 
-/// Configuration of a pre-training run. Defaults match the reference where it has the flag, with two exceptions: the
-/// learning rate is the paper's 1e-4 instead of the script's 5e-5, and warm-up takes 10,000 steps or a tenth of the
-/// run, whichever is less. Unknown JSON keys are ignored; the program `pretrain` rejects them.
+/// Configuration of a pre-training run. Defaults match the reference where it has the flag, except that learning rate,
+/// beta2, warm-up and precision follow from model size, initialization and processor (`run_settings.rs`). Unknown JSON keys are ignored; the program `pretrain` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(|flag| with_heading(flag, HELP_GROUPS))))]
 #[setters(prefix = "with_", strip_option)]
@@ -123,11 +122,12 @@ pub struct PretrainConfig {
     #[serde(default)]
     pub recompute: bool,
 
-    /// Peak learning rate.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE", default_value_t = defaults().learning_rate))]
-    pub learning_rate: f64,
+    /// Peak learning rate [default: by model size, from 1.5e-3 for tiny to 1e-4 for base and for --init-checkpoint].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
+    #[serde(default)]
+    pub learning_rate: Option<f64>,
 
-    /// Warm-up steps [default: a tenth of --steps]. The default is at most 10000.
+    /// Warm-up steps [default: a tenth of --steps]. The default is at most 1000 for tiny and mini, and 10000 for base.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
@@ -140,9 +140,11 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
-    /// Adam's beta2: decay rate of the second moment.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta2))]
-    pub adam_beta2: f64,
+    /// Adam's beta2: decay rate of the second moment [default: by model size, from 0.98 for tiny and mini to 0.999 for
+    /// base and for --init-checkpoint].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
+    #[serde(default)]
+    pub adam_beta2: Option<f64>,
 
     /// Hyper-parameters that fine-tuning has too.
     #[cfg_attr(feature = "cli", command(flatten))]
@@ -287,11 +289,11 @@ impl PretrainConfig {
             gradient_accumulation_steps: 1,
             micro_batch_size: None,
             recompute: false,
-            learning_rate: 1e-4,
+            learning_rate: None,
             warmup_steps: None,
             warmup_ratio: None,
             adam_beta1: AdamWConfig::default().beta1,
-            adam_beta2: AdamWConfig::default().beta2,
+            adam_beta2: None,
             optimizer: OptimizerArgs::default(),
             max_skipped_steps: 10,
             seed: 12345,
@@ -320,11 +322,8 @@ impl PretrainConfig {
             "gradient-accumulation-steps",
             "must be between 1 and --batch-size",
         )?;
-        check(
-            self.learning_rate.is_finite() && self.learning_rate > 0.0,
-            "learning-rate",
-            "must be positive",
-        )?;
+        let rate = self.peak_learning_rate();
+        check(rate.is_finite() && rate > 0.0, "learning-rate", "must be positive")?;
         check(
             self.steps.is_none_or(|steps| self.warmup() <= steps),
             "warmup-steps",
@@ -342,7 +341,7 @@ impl PretrainConfig {
             "needs --init-checkpoint",
         )?;
         check((0.0..1.0).contains(&self.adam_beta1), "adam-beta1", "must be at least 0 and below 1")?;
-        check((0.0..1.0).contains(&self.adam_beta2), "adam-beta2", "must be at least 0 and below 1")?;
+        check((0.0..1.0).contains(&self.optimizer().beta2), "adam-beta2", "must be at least 0 and below 1")?;
         self.optimizer.check()?;
         check((1..=512).contains(&self.length_buckets), "length-buckets", "must be between 1 and 512")?;
         check(self.save_every > 0, "save-every", "must be at least 1")?;
@@ -362,7 +361,7 @@ impl PretrainConfig {
             );
             check(self.steps.is_none() || last as u64 <= written, "average-last", &too_few)?;
         }
-        self.compute.checked_precision()?;
+        self.compute.checked_precision(self.precision())?;
         check(self.eval_every != Some(0), "eval-every", "must be at least 1")?;
         check(self.eval_instances != Some(0), "eval-instances", "must be at least 1")
     }
@@ -387,7 +386,9 @@ impl PretrainConfig {
             return Err(Error::Configuration { flag: "data", reason });
         }
         let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
-        Ok(DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0)))
+        let data = DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0));
+        data.check_shards_exist()?;
+        Ok(data)
     }
 
     /// Returns the initialization, or its default; `None` if the run starts from a checkpoint.
@@ -406,7 +407,12 @@ impl PretrainConfig {
         self.batch_size.div_ceil(self.micro_batches())
     }
 
-    /// Returns the number of whole warm-up steps, or its default.
+    /// Returns the peak learning rate, or the default for BERT-base.
+    pub fn peak_learning_rate(&self) -> f64 {
+        self.learning_rate.unwrap_or(1e-4)
+    }
+
+    /// Returns the number of whole warm-up steps, or the default for BERT-base.
     pub fn warmup(&self) -> u64 {
         let of_ratio = self.warmup_ratio.map(|ratio| (ratio * self.total_steps() as f64) as u64);
         self.warmup_steps.or(of_ratio).unwrap_or((self.total_steps() / 10).min(10_000))
@@ -440,7 +446,7 @@ impl PretrainConfig {
     pub fn schedule(&self) -> Schedule {
         Schedule {
             kind: self.optimizer.schedule,
-            peak: self.learning_rate,
+            peak: self.peak_learning_rate(),
             total_steps: self.total_steps(),
             warmup_steps: self
                 .warmup_ratio
@@ -448,8 +454,9 @@ impl PretrainConfig {
         }
     }
 
-    /// Returns the optimizer's hyper-parameters.
+    /// Returns the optimizer's hyper-parameters, with the default beta2 of BERT-base if none is set.
     pub fn optimizer(&self) -> AdamWConfig {
-        AdamWConfig { beta1: self.adam_beta1, beta2: self.adam_beta2, ..self.optimizer.adamw() }
+        let beta2 = self.adam_beta2.unwrap_or(AdamWConfig::default().beta2);
+        AdamWConfig { beta1: self.adam_beta1, beta2, ..self.optimizer.adamw() }
     }
 }

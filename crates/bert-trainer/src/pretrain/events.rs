@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::precision::PrecisionChoice;
 use crate::evaluation::{Evaluation, EvaluationRecord};
+use crate::initialization::log_bilinear::CountingEvent;
 use crate::run_dir::metrics_log::nan_if_null;
+use crate::training::size_defaults::ChosenDefault;
 
 /// Metrics of one step, as in `metrics.jsonl`: reproducible values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,8 +63,10 @@ pub enum PretrainEvent {
         /// Mean time of the measured steps.
         seconds_per_step: f64,
     },
+    /// Options that no flag gave were chosen.
+    Defaults(Vec<ChosenDefault>),
     /// The bigrams of the training text are being counted, for the initialization `bigram`.
-    Counting,
+    Counting(CountingEvent),
     /// The run starts, or resumes after this many steps.
     Started {
         /// Number of finished steps.

@@ -15,6 +15,7 @@ mod measurement;
 mod run;
 pub(crate) mod run_file;
 pub(crate) mod run_folder;
+pub(crate) mod run_settings;
 pub(crate) mod setup;
 mod step_runner;
 pub mod time_budget;
@@ -30,6 +31,7 @@ use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::measurement::steps_for_budget::measure_length;
 use crate::pretrain::run::open::{OpenRun, open_run};
+use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::step_runner::StepRunner;
 use crate::training::group::{Group, Requests};
 
@@ -73,22 +75,29 @@ pub fn pretrain_in(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
-    let mut config = config.clone();
-    let mut fresh = None;
     let is_first = group.is_first();
     let on_event = &mut |event| {
         if is_first || matches!(event, PretrainEvent::Step { .. }) {
             on_event(event);
         }
     };
+    let mut config = config.clone();
     let length = config.find_held_out(on_event).and_then(|()| config.length());
-    if let RunLength::Budget(budget) = group.agree(length)? {
-        let measured = measure_length(files, &config, group, budget, resume, stop, on_event)?;
-        (config.steps, config.budget) = (Some(measured.steps), None);
-        fresh = measured.fresh;
+    let length = group.agree(length)?;
+    let settings = RunSettings::open(files, &config, group, resume)?;
+    let (steps, fresh) = match length {
+        RunLength::Steps(steps) => (steps, None),
+        RunLength::Budget(budget) => {
+            let measured = measure_length(&settings.config, group, budget, resume, stop, on_event)?;
+            (measured.steps, measured.fresh)
+        }
+    };
+    let settings = settings.with_steps(steps);
+    if !settings.defaults.is_empty() {
+        on_event(PretrainEvent::Defaults(settings.defaults.clone()));
     }
     std::thread::scope(|scope| {
-        let opened = open_run(files, &config, group, resume, fresh.as_ref(), stop, on_event)?;
+        let opened = open_run(files, &settings, group, resume, fresh.as_ref(), stop, on_event)?;
         train(CheckpointWriter::new(scope), opened, stop, on_event)
     })
 }

@@ -9,6 +9,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Map;
 
+use crate::compute::precision::PrecisionChoice;
+use crate::training::adamw::AdamWConfig;
+
 /// `run.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct RunFile {
@@ -37,9 +40,11 @@ pub(crate) struct RunIdentity {
     pub(crate) learning_rate: f64,
     pub(crate) warmup_steps: u64,
     pub(crate) schedule: String,
+    #[serde(default)]
+    pub(crate) optimizer: Moments,
     pub(crate) seed: u64,
-    #[serde(default = "f32")]
-    pub(crate) precision: String,
+    #[serde(default)]
+    pub(crate) precision: PrecisionChoice,
     #[serde(deserialize_with = "model")]
     pub(crate) model: BertConfig,
     /// BLAKE3 of the weights of `--init-checkpoint`.
@@ -55,6 +60,19 @@ pub(crate) struct RunIdentity {
     pub(crate) data_rules: Option<DataRules>,
 }
 
+/// The part of the optimizer's hyper-parameters that has a default by model size.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Moments {
+    /// Decay rate of the second moment.
+    pub(crate) beta2: f64,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self { beta2: AdamWConfig::default().beta2 }
+    }
+}
+
 /// The options by which the training instances are made.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct DataRules {
@@ -63,11 +81,6 @@ pub(crate) struct DataRules {
     pub(crate) nsp: String,
     pub(crate) layout: String,
     pub(crate) masking: String,
-}
-
-/// Returns the precision of runs from before this setting existed.
-fn f32() -> String {
-    "f32".to_string()
 }
 
 fn model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BertConfig, D::Error> {
@@ -84,8 +97,9 @@ impl RunIdentity {
             learning_rate: 1e-3,
             warmup_steps: 10,
             schedule: "bert".into(),
+            optimizer: Moments { beta2: 0.98 },
             seed: 1,
-            precision: "f32".into(),
+            precision: PrecisionChoice::F32,
             model: BertConfig::preset(bert_model::Preset::Tiny, 8000),
             init_checkpoint: None,
             initialization: None,

@@ -18,12 +18,13 @@ use crate::compute::environment::environment;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::config::PretrainConfig;
-use crate::pretrain::run_file::RunFile;
+use crate::pretrain::run_file::{RunFile, RunIdentity};
 use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::run_dir::checkpoint::CheckpointFolder;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::json_file::exists;
+use crate::training::size_defaults::ChosenDefault;
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
@@ -75,6 +76,7 @@ impl<'a> RunFolder<'a> {
     pub(crate) fn open(
         files: &'a dyn FileSystem,
         config: &PretrainConfig,
+        defaults: &[ChosenDefault],
         resume: bool,
         identity: Value,
         held_out: Option<&Value>,
@@ -87,7 +89,12 @@ impl<'a> RunFolder<'a> {
         let mut environment_changes = Vec::new();
         // Check again under the lock: another process may have started and finished a run in the meantime.
         if !folder.has(RUN)? {
-            let whole = json!({ "identity": identity, "environment": environment(), "config": config });
+            let whole = json!({
+                "identity": identity,
+                "environment": environment(),
+                "config": config,
+                "defaults": defaults,
+            });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
             environment_changes = compare(&config.output, &identity)?;
@@ -105,15 +112,18 @@ impl<'a> RunFolder<'a> {
     }
 }
 
-/// Returns the number of steps of the run in a folder; `None` if there is no run.
-pub(crate) fn recorded_steps(path: &Path) -> Result<Option<u64>, Error> {
+/// Returns the settings of the run in a folder; `None` if there is no run.
+///
+/// # Errors
+/// When its `run.json` is damaged.
+pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Error> {
     if !exists(&path.join(RUN))? {
         return Ok(None);
     }
     let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
     let run: RunFile =
         serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
-    Ok(Some(run.identity.steps))
+    Ok(Some(run.identity))
 }
 
 fn holds_a_run(path: &Path) -> Error {
@@ -156,7 +166,7 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, data: &Ma
         "batch_size": config.batch_size,
         "length_buckets": config.length_buckets,
         "gradient_accumulation_steps": config.micro_batches(),
-        "learning_rate": config.learning_rate,
+        "learning_rate": config.peak_learning_rate(),
         "warmup_steps": config.warmup(),
         "schedule": config.optimizer.schedule,
         "optimizer": config.optimizer(),

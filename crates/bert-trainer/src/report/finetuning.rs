@@ -292,6 +292,7 @@ mod tests {
         };
         FinetuneReport {
             resolved: config.resolve().unwrap(),
+            defaults: Vec::new(),
             grid: None,
             fusion: None,
             start: "tiny-en".into(),

@@ -46,7 +46,8 @@ pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
         return pretraining_page(folder, others);
     }
     if !exists(folder)? {
-        let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "this folder does not exist");
+        let text = "this folder does not exist; give the output folder of pretrain or finetune";
+        let missing = std::io::Error::new(std::io::ErrorKind::NotFound, text);
         return Err(Error::io(folder, missing));
     }
     if !exists(&folder.join("report.json"))? {

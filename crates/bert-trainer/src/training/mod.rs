@@ -10,6 +10,7 @@ pub(crate) mod layout;
 pub mod lr_schedule;
 pub mod optimizer_args;
 pub mod pretraining_loss;
+pub mod size_defaults;
 pub(crate) mod snapshot_throttle;
 pub mod step;
 pub(crate) mod tree_sum;

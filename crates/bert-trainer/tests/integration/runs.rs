@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bert_data::{BuildConfig, build};
 use bert_storage::faults::Faulty;
 use bert_trainer::data_loader::DataLoader;
+use bert_trainer::initialization::log_bilinear::CountingEvent;
 use bert_trainer::pretrain::config::PretrainConfig;
 use bert_trainer::pretrain::{PretrainEvent, StepMetrics, pretrain, pretrain_on};
 use bert_trainer::{Error, StopFlag};
@@ -187,7 +188,7 @@ fn stopped_run_evaluates_after_the_resume() {
     run_to_end(&config, true);
     assert_same(&world.at("whole"), &world.at("stopped"), "stopped before evaluations");
     let counts = world.config("counts", &["--initialization", "bigram"]);
-    assert_eq!(stopped_at(&counts, false, |event| matches!(event, PretrainEvent::Counting)), 0);
+    assert_eq!(stopped_at(&counts, false, |event| matches!(event, PretrainEvent::Counting(_))), 0);
     assert!(!world.at("counts").exists(), "a run began");
 }
 
@@ -213,7 +214,7 @@ fn budget_counts_the_text_once() {
     (config.steps, config.budget) = (None, Some("40s".parse().unwrap()));
     let (stop, mut counted) = (StopFlag::new(), 0);
     let result = pretrain_on(&Faulty::never(), &config, false, &stop, &mut |event| match event {
-        PretrainEvent::Counting => counted += 1,
+        PretrainEvent::Counting(CountingEvent::Progress(1.0) | CountingEvent::Reused) => counted += 1,
         PretrainEvent::Step { .. } => stop.request(15),
         _ => {}
     });

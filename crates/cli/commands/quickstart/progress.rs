@@ -2,6 +2,7 @@
 
 use bert_data::BuildProgress;
 use bert_trainer::finetune::FinetuneEvent;
+use bert_trainer::initialization::log_bilinear::CountingEvent;
 use bert_trainer::pretrain::PretrainEvent;
 
 use crate::progress::Progress;
@@ -101,7 +102,12 @@ impl StageProgress {
                 "    step {step}: masked LM loss {:.3} on held-out text",
                 evaluation.masked_lm_loss
             )),
-            PretrainEvent::Warning(text) => self.progress.warn(text),
+            PretrainEvent::Counting(CountingEvent::Progress(share)) => {
+                self.set((INITIAL_WEIGHTS as f64 * share) as u64, "initial weights");
+            }
+            PretrainEvent::Warning(text) | PretrainEvent::Counting(CountingEvent::Warning(text)) => {
+                self.progress.warn(text);
+            }
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::flag_values::Choices;
+use super::size_defaults::TuningDefaults;
 use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
 use crate::run_dir::resolved::Resolved;
@@ -26,8 +27,9 @@ pub(crate) struct Cell {
     pub(crate) resolved: Resolved,
 }
 
-/// Returns the cells of a configuration, all checked: one, unless a flag has several values.
-pub(crate) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
+/// Returns the cells of a configuration, all checked: one, unless a flag has several values. Other options have these
+/// defaults.
+pub(crate) fn cells(config: &FinetuneConfig, defaults: &TuningDefaults) -> Result<Vec<Cell>, Error> {
     fn each<T: Clone + PartialEq>(
         cells: Vec<FinetuneConfig>,
         flag: &'static str,
@@ -56,7 +58,7 @@ pub(crate) fn cells(config: &FinetuneConfig) -> Result<Vec<Cell>, Error> {
     let checked = cells.into_iter().map(|cell| {
         // Every cell holds out the same examples, the grid's default included.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
-        Ok(Cell { resolved: config.resolve()?, config })
+        Ok(Cell { resolved: config.resolve_with(defaults)?, config })
     });
     checked.collect()
 }
@@ -130,6 +132,11 @@ mod tests {
     use super::*;
     use crate::finetune::data::holdout::tests::config;
 
+    fn cells_of(flags: &[&str]) -> Result<Vec<Cell>, Error> {
+        let config = config(flags);
+        cells(&config, &TuningDefaults::published(&config))
+    }
+
     #[test]
     fn one_value_or_several() {
         let choices = |text: &str| text.parse::<Choices<f64>>();
@@ -143,8 +150,7 @@ mod tests {
 
     #[test]
     fn cells_are_all_combinations() {
-        let grid =
-            cells(&config(&["--learning-rate", "1e-4,3e-4", "--train-batch-size", "16,32,64"])).unwrap();
+        let grid = cells_of(&["--learning-rate", "1e-4,3e-4", "--train-batch-size", "16,32,64"]).unwrap();
         let settings: Vec<(f64, usize, f64)> = (grid.iter())
             .map(|cell| {
                 (cell.resolved.learning_rate, cell.resolved.train_batch_size, cell.resolved.num_train_epochs)
@@ -153,7 +159,7 @@ mod tests {
         let expected = [(1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-4, 16), (3e-4, 32), (3e-4, 64)];
         assert_eq!(settings, expected.map(|(rate, size)| (rate, size, 3.0)));
         assert!(grid.iter().all(|cell| cell.config.held_out_share() == Some(0.1)));
-        let one = cells(&config(&["--learning-rate", "1e-4"])).unwrap();
+        let one = cells_of(&["--learning-rate", "1e-4"]).unwrap();
         assert!(one.len() == 1 && one[0].config.held_out_share().is_none());
     }
 
@@ -164,7 +170,7 @@ mod tests {
             (["--train-batch-size", "16,0"], "--train-batch-size: must be at least 1"),
             (["--num-train-epochs", "2,-1"], "--num-train-epochs: must be positive"),
         ] {
-            assert_eq!(cells(&config(&flags)).unwrap_err().to_string(), message);
+            assert_eq!(cells_of(&flags).unwrap_err().to_string(), message);
         }
     }
 }

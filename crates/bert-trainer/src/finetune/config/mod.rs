@@ -7,6 +7,7 @@ pub(crate) mod flag_values;
 pub mod grid;
 mod part_settings;
 pub(crate) mod resolve;
+pub(crate) mod size_defaults;
 pub mod table_args;
 
 use std::path::PathBuf;
@@ -173,7 +174,7 @@ pub struct FinetuneConfig {
     #[serde(default = "one")]
     pub subset_seed: u64,
 
-    /// Epochs, or a grid [default: by task]. Several values make a grid.
+    /// Epochs, or a grid [default: by task and model size]. Several values make a grid.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X,..."))]
     pub num_train_epochs: Option<Choices<f64>>,
 
@@ -186,8 +187,8 @@ pub struct FinetuneConfig {
     #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
-    /// Peak rate, or a grid [default: by task]. Several values make a grid. The default also depends on --freeze-encoder
-    /// and --adapter.
+    /// Peak rate, or a grid [default: by model size]. Several values make a grid. The default is 5e-4 for tiny and falls
+    /// to the rate of the task for base; it also depends on --freeze-encoder and --adapter.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE,..."))]
     pub learning_rate: Option<Choices<f64>>,
 

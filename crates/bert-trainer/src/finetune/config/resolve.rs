@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bert_model::AdapterConfig;
 
 use super::flag_values::Choices;
+use super::size_defaults::TuningDefaults;
 use crate::error::{Error, check};
-use crate::finetune::config::adapter_args::AdapterKind;
 use crate::finetune::config::{FinetuneConfig, Selection};
 use crate::run_dir::resolved::Resolved;
 use bert_tasks::{Kind, Task};
@@ -32,12 +32,17 @@ fn single_value<T: Copy>(flag: &'static str, choices: &Option<Choices<T>>, defau
 }
 
 impl FinetuneConfig {
-    /// Fills in the task's defaults and validates the values, each alone and in combination. A grid is resolved cell by
-    /// cell.
+    /// Fills in the defaults for BERT-base and validates the values, each alone and in combination. A grid is resolved
+    /// cell by cell.
     ///
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
+        self.resolve_with(&TuningDefaults::published(self))
+    }
+
+    /// Fills in these defaults, and validates the values as [`Self::resolve`] does.
+    pub(crate) fn resolve_with(&self, by_size: &TuningDefaults) -> Result<Resolved, Error> {
         let defaults = self.task.spec().defaults;
         let (adapter_reduction, lora_rank, lora_alpha) = match self.adapter_config()? {
             None => (None, None, None),
@@ -48,16 +53,16 @@ impl FinetuneConfig {
             num_train_epochs: single_value(
                 "num-train-epochs",
                 &self.num_train_epochs,
-                defaults.num_train_epochs,
+                by_size.num_train_epochs,
             )?,
             train_batch_size: single_value(
                 "train-batch-size",
                 &self.train_batch_size,
                 defaults.train_batch_size,
             )?,
-            learning_rate: single_value("learning-rate", &self.learning_rate, self.default_learning_rate())?,
+            learning_rate: single_value("learning-rate", &self.learning_rate, by_size.learning_rate)?,
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
-            precision: self.compute.checked_precision()?,
+            precision: self.compute.checked_precision(by_size.precision)?,
             adapter_reduction,
             lora_rank,
             lora_alpha,
@@ -93,19 +98,6 @@ impl FinetuneConfig {
         let distinct: BTreeSet<&u64> = self.seeds.iter().collect();
         check(distinct.len() == self.seeds.len(), "seeds", "must differ from each other")?;
         Ok(resolved)
-    }
-
-    /// Returns the default peak learning rate: the task's, or for adapters the rate of the examples of the `adapters`
-    /// library; for LoRA, the rate that its paper uses on RTE.
-    fn default_learning_rate(&self) -> f64 {
-        let defaults = self.task.spec().defaults;
-        match (self.adapters.adapter, self.freeze_encoder) {
-            _ if !self.adapters.fusion.is_empty() => 5e-5,
-            (Some(AdapterKind::Lora), _) => 5e-4,
-            (Some(_), _) => 1e-4,
-            (None, true) => defaults.frozen_learning_rate,
-            (None, false) => defaults.learning_rate,
-        }
     }
 
     /// Returns whether the task assigns a class or a score to a text or a pair.

@@ -5,6 +5,7 @@ use std::path::Path;
 use bert_data::DataSet;
 use bert_model::{Architecture, BertConfig, LoadPolicy, load_named_tensors, read_pretrained_tensors};
 
+use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::DataLoader;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
@@ -23,6 +24,7 @@ fn fresh_weights(
     text: &ModelTokenizer,
     model: &BertConfig,
     seed: u64,
+    on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Option<FreshWeights>, Error> {
     if !config.random_init {
         return Ok(None);
@@ -33,7 +35,8 @@ fn fresh_weights(
     };
     let data = DataSet::open(data)?;
     DataLoader::new(data.clone(), 0)?.check_fits(model, Some(text))?;
-    FreshWeights::new(choice, &data, model, seed).map(Some)
+    let mut on_event = |event| on_event(FinetuneEvent::Counting(event));
+    FreshWeights::new(choice, &data, model, seed, &StopFlag::new(), &mut on_event).map(Some)
 }
 
 /// The model that a run starts from, and its configuration.
@@ -52,7 +55,7 @@ pub(crate) fn initial_model<T: TaskModel>(
     let BaseCheckpoint { folder, tokenizer, device, .. } = checkpoint;
     let mut model_config = task.model_config(checkpoint.model_config.clone());
     model_config.compute = checkpoint.compute;
-    let model = match fresh_weights(config, tokenizer, &model_config, seed)? {
+    let model = match fresh_weights(config, tokenizer, &model_config, seed, on_event)? {
         Some(fresh) => T::Model::initialized(&model_config, fresh.initialization(), seed, device)?,
         None => {
             let model = T::Model::new(&model_config, seed, device);

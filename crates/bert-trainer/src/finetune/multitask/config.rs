@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::error::{Error, check};
 use crate::finetune::config::flag_values::Choices;
 use crate::finetune::config::resolve::reject_first;
+use crate::finetune::config::size_defaults::TuningDefaults;
 use crate::finetune::config::{FinetuneConfig, Selection, grid};
 use crate::finetune::multitask::sampling::Sampling;
 
@@ -57,7 +58,7 @@ impl MultitaskConfig {
             reject_first(&given, "works with one task only")?;
             let last = config.select == Selection::Last;
             check(last, "select", "is last: the best epoch differs between tasks")?;
-            grid::cells(config)?;
+            grid::cells(config, &TuningDefaults::published(config))?;
         }
         check(self.tasks.len() > 1, "tasks", "must be two or more")
     }

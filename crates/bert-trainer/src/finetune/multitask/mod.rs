@@ -32,7 +32,7 @@ use crate::finetune::output::folder::OutputFolder;
 use crate::finetune::output::write_output;
 use crate::finetune::run::fingerprint::identity;
 use crate::finetune::run::grid_search::{CellRuns, GridResult};
-use crate::finetune::run::resume::{RestoredState, SavedRuns};
+use crate::finetune::run::resume::{RestoredState, SavedRuns, saved_identity};
 use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::resolved::Resolved;
@@ -78,11 +78,15 @@ pub fn multitask(
     config.check()?;
     let MultitaskConfig { tasks: configs, sampling, temperature, output } = config;
     let seed = configs[0].seeds[0];
-    let cells = configs.iter().map(|config| Ok(grid::cells(config)?.remove(0)));
+    let lengths = configs.iter().map(|config| config.resolve().map(|resolved| resolved.max_seq_length));
+    let max_length = lengths.collect::<Result<Vec<usize>, Error>>()?.into_iter().max().unwrap_or(0);
+    let saved = if resume { saved_identity(output)? } else { None };
+    let first = saved.as_ref().map(|identity| &identity["tasks"][0]);
+    let checkpoint = BaseCheckpoint::open(&configs[0], max_length, first, on_event)?;
+    let cells = configs.iter().map(|config| Ok(grid::cells(config, &checkpoint.defaults)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
-    let max_length = cells.iter().map(|cell| cell.resolved.max_seq_length).max().unwrap_or(0);
-    let checkpoint = BaseCheckpoint::open(&configs[0], resolved.precision, max_length, on_event)?;
+    on_event(FinetuneEvent::Defaults(checkpoint.chosen_defaults(&configs[0])));
     let tasks = cells.iter().map(|Cell { config, resolved }| {
         let max_seq_length = resolved.max_seq_length;
         Classification::read(Setup { config, checkpoint: &checkpoint, max_seq_length })

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bert_model::{Architecture, BertConfig, save_pretrained};
-use bert_storage::{Disk, LOCK, OutputLock, StagedFolder};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
 
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
@@ -15,6 +15,8 @@ pub(crate) const DEV_LABELS: &str = "dev_labels.tsv";
 
 /// Folder of the fine-tuned model.
 pub(crate) const MODEL: &str = "model";
+
+const HINT: &str = "choose another --output";
 
 /// `report.json` is written last.
 const CONTENTS: Contents = Contents {
@@ -34,14 +36,22 @@ pub(crate) struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Creates and locks the folder.
-    pub(crate) fn open(output: &Path) -> Result<Self, Error> {
+    /// Checks that the folder can be created, or is not finished and not in use. It writes nothing, so it can be called
+    /// before long work.
+    pub(crate) fn check_free(output: &Path) -> Result<(), Error> {
         let folder = StagedFolder::new(&Disk, output);
         folder.check_not_in_use()?;
         if folder.has(CONTENTS.last)? {
-            return Err(Error::output_exists(output, "a finished fine-tuning", "choose another --output"));
+            return Err(Error::output_exists(output, "a finished fine-tuning", HINT));
         }
-        let unfinished = OutputGuard::begin(folder, CONTENTS, "choose another --output")?;
+        OutputGuard::check_free(&folder, CONTENTS, HINT)?;
+        Ok(check_writable(&Disk, output)?)
+    }
+
+    /// Creates and locks the folder.
+    pub(crate) fn open(output: &Path) -> Result<Self, Error> {
+        Self::check_free(output)?;
+        let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, output), CONTENTS, HINT)?;
         let lock = unfinished.folder.lock(LOCK)?;
         Ok(Self { unfinished, _lock: lock })
     }

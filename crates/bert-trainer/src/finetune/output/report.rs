@@ -21,6 +21,7 @@ use crate::finetune::run::run_report::RunReport;
 use crate::run_dir::identity::differences;
 use crate::run_dir::json_file::{exists, read_record};
 use crate::run_dir::resolved::Resolved;
+use crate::training::size_defaults::ChosenDefault;
 use bert_tasks::Task;
 use bert_tasks::statistics::SeedSummary;
 
@@ -32,6 +33,9 @@ pub struct FinetuneReport {
     pub config: FinetuneConfig,
     /// The values of all defaults; for a grid, of the chosen cell.
     pub resolved: Resolved,
+    /// The options that no flag gave and that follow from model size and processor, with the reasons.
+    #[serde(default)]
+    pub defaults: Vec<ChosenDefault>,
     /// All configurations of a grid.
     pub grid: Option<GridReport>,
     /// The attention over the adapters of `--fusion`.

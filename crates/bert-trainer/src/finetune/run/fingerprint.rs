@@ -53,7 +53,7 @@ pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
     let adapters =
         adapters.map(|saved| digest_file(&saved.folder.join("adapter.safetensors")).map_err(Error::from));
     let digest = |part| task.has(part).then(|| T::digest(task.part(part)));
-    Ok(json!({
+    let mut identity = json!({
         "config": settings,
         "fusion": adapters.collect::<Result<Vec<String>, Error>>()?,
         "start": model_files,
@@ -63,7 +63,11 @@ pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
         "dev": digest(Part::Dev),
         "dev_mismatched": digest(Part::DevMismatched),
         "test": digest(Part::Test),
-    }))
+    });
+    if checkpoint.records_defaults {
+        identity["defaults"] = json!(checkpoint.defaults);
+    }
+    Ok(identity)
 }
 
 /// Returns the digest of the shards of `--initialization-data`.

@@ -11,7 +11,7 @@
 //! written.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bert_model::{
@@ -37,7 +37,7 @@ use crate::finetune::scoring::{PartAnswers, TaskScoring};
 use crate::run_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };
-use crate::run_dir::identity::{RUN, compare};
+use crate::run_dir::identity::{RUN, compare, saved};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::retention::RetentionPolicy;
 
@@ -81,6 +81,15 @@ struct FinishedRunFile<A> {
     answers: A,
     /// Digest of the run's model.
     model: String,
+}
+
+/// Returns the identity of the unfinished fine-tuning in an output folder; `None` if there is none.
+///
+/// # Errors
+/// When its file is damaged.
+pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
+    let folder = output.join(FOLDER);
+    Ok(if exists(&folder.join(RUN))? { Some(saved(&folder, RUN)?["identity"].take()) } else { None })
 }
 
 impl<'a> SavedRuns<'a> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bert_data::{Layout, Manifest};
 use bert_model::BertForPreTraining;
-use bert_storage::{Disk, StagedFolder};
+use bert_storage::Disk;
 use burn::module::Module;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::evaluation::{EvaluationBatches, evaluate_in};
 use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::events::PretrainEvent;
-use crate::pretrain::run_folder::RunFolder;
+use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::training::group::Group;
 
@@ -73,8 +73,8 @@ pub fn dry_run(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainEstimate, Error> {
-    config.validate()?;
-    RunFolder::check_free(&StagedFolder::new(&Disk, &config.output), false)?;
+    let settings = RunSettings::open(&Disk, config, &mut Group::alone(), false)?;
+    let config = &settings.config;
     let mut inputs = RunInputs::open(config, on_event)?;
     on_event(PretrainEvent::Measuring);
     // The time of a step does not depend on the weights, so the text is not counted.

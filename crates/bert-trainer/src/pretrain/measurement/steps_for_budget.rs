@@ -7,7 +7,6 @@
 use std::time::{Duration, Instant};
 
 use bert_model::BertForPreTraining;
-use bert_storage::{FileSystem, StagedFolder};
 use burn::module::Module;
 
 use crate::compute::stop_flag::StopFlag;
@@ -15,7 +14,7 @@ use crate::error::Error;
 use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
-use crate::pretrain::run_folder::{RunFolder, recorded_steps};
+use crate::pretrain::run_folder::recorded_settings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::StepRunner;
 use crate::pretrain::time_budget::Budget;
@@ -46,7 +45,6 @@ pub(crate) struct MeasuredLength {
 /// # Errors
 /// [`Error::Configuration`] when not even one step fits; [`Error::Stopped`]; the errors of opening a run.
 pub(crate) fn measure_length(
-    files: &dyn FileSystem,
     config: &PretrainConfig,
     group: &mut Group,
     budget: Budget,
@@ -55,7 +53,10 @@ pub(crate) fn measure_length(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<MeasuredLength, Error> {
     let began = Instant::now();
-    let recorded = check_config(files, config, group, resume);
+    let recorded = match resume && group.is_first() {
+        true => recorded_settings(&config.output).map(|recorded| recorded.map(|recorded| recorded.steps)),
+        false => Ok(None),
+    };
     let recorded = group.agree(recorded)?;
     if let Some(steps) = group.value_of_first(Some(recorded))? {
         return Ok(MeasuredLength { steps, fresh: None });
@@ -96,22 +97,6 @@ pub(crate) fn measure_length(
     }
     on_event(PretrainEvent::Measured { steps, seconds_per_step: step });
     Ok(MeasuredLength { steps, fresh })
-}
-
-/// Checks the configuration and, on rank 0, the run's folder; returns the number of steps of the resumed run, if any.
-fn check_config(
-    files: &dyn FileSystem,
-    config: &PretrainConfig,
-    group: &Group,
-    resume: bool,
-) -> Result<Option<u64>, Error> {
-    config.validate()?;
-    group.check_micro_batches(config.micro_batches())?;
-    if !group.is_first() {
-        return Ok(None);
-    }
-    RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
-    if resume { recorded_steps(&config.output) } else { Ok(None) }
 }
 
 /// Returns how many steps to plan for in a number of seconds.

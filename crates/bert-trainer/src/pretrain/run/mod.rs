@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
         let rise = self.divergence.add(metrics.step, metrics.loss, metrics.predictions);
         on_event(PretrainEvent::Step { metrics: metrics.clone(), timing });
         if let Some(rise) = rise {
-            let text = rise.text(self.config().learning_rate, self.config().warmup());
+            let text = rise.text(self.config().peak_learning_rate(), self.config().warmup());
             on_event(PretrainEvent::Warning(text));
         }
         self.check_skipped(&metrics, on_event)

@@ -15,11 +15,13 @@ use crate::initialization::FreshWeights;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
 use crate::run_dir::identity::differences;
 use crate::training::adamw::AdamW;
 use crate::training::group::Group;
+use crate::training::size_defaults::ChosenDefault;
 
 /// An open run with its model and optimizer.
 pub(crate) struct OpenRun<'a> {
@@ -43,17 +45,19 @@ struct FirstRank<'a> {
 /// When a rank cannot open its inputs, or rank 0 the run's folder; [`Error::RanksDiffer`]; when a rank is lost.
 pub(crate) fn open_run<'a>(
     files: &'a dyn FileSystem,
-    config: &'a PretrainConfig,
+    settings: &'a RunSettings,
     group: &'a mut Group,
     resume: bool,
     fresh: Option<&FreshWeights>,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<OpenRun<'a>, Error> {
+    let RunSettings { config, defaults, .. } = settings;
     let inputs = open_inputs(files, config, group, resume, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
-    let first = group.is_first().then(|| FirstRank::open(files, &inputs, resume, fresh, stop, on_event));
+    let first =
+        group.is_first().then(|| FirstRank::open(files, &inputs, defaults, resume, fresh, stop, on_event));
     let (first, files_of_run) = match group.agree(first.transpose())? {
         Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
         None => (None, None),
@@ -142,6 +146,7 @@ impl<'a> FirstRank<'a> {
     fn open(
         files: &'a dyn FileSystem,
         inputs: &RunInputs<'a>,
+        defaults: &[ChosenDefault],
         resume: bool,
         fresh: Option<&FreshWeights>,
         stop: &StopFlag,
@@ -151,7 +156,7 @@ impl<'a> FirstRank<'a> {
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
         let initial_moments = inputs.start.moments.as_deref().map(read_optimizer).transpose()?;
-        let folder = open_folder(files, inputs, resume, on_event)?;
+        let folder = open_folder(files, inputs, defaults, resume, on_event)?;
         let found = folder.checkpoints().newest_good(&mut |error| {
             on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
@@ -193,13 +198,14 @@ impl<'a> FirstRank<'a> {
 fn open_folder<'a>(
     files: &'a dyn FileSystem,
     inputs: &RunInputs<'a>,
+    defaults: &[ChosenDefault],
     resume: bool,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunFolder<'a>, Error> {
     let config = inputs.config;
     let identity = identity(config, &inputs.start, inputs.manifest());
     let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
-    let folder = RunFolder::open(files, config, resume, identity, held_out.as_ref())?;
+    let folder = RunFolder::open(files, config, defaults, resume, identity, held_out.as_ref())?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",

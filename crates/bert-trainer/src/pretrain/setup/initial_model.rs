@@ -8,8 +8,8 @@ use bert_model::{Architecture, BertForPreTraining};
 use super::inputs::RunInputs;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
+use crate::initialization::FreshWeights;
 use crate::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::pretrain::events::PretrainEvent;
 
 impl RunInputs<'_> {
@@ -72,9 +72,8 @@ impl RunInputs<'_> {
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<FreshWeights, Error> {
         let choice = self.config.initialization().unwrap_or_default();
-        if choice == InitializationChoice::Bigram {
-            on_event(PretrainEvent::Counting);
-        }
-        FreshWeights::new_unless_stopped(choice, &self.data, self.model_config(), self.config.seed, stop)
+        FreshWeights::new(choice, &self.data, self.model_config(), self.config.seed, stop, &mut |event| {
+            on_event(PretrainEvent::Counting(event));
+        })
     }
 }

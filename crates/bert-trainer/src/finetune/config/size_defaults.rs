@@ -1,0 +1,144 @@
+//! Default learning rate, number of epochs and precision of a fine-tuning, by the size of the model.
+
+use bert_model::Preset;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::compute::precision::PrecisionChoice;
+use crate::finetune::config::FinetuneConfig;
+use crate::finetune::config::adapter_args::AdapterKind;
+use crate::training::size_defaults::{ChosenDefault, ModelSize};
+
+/// Peak learning rates of a whole model that is fine-tuned; BERT-base has the rate of its task.
+const LEARNING_RATES: [(Preset, f64); 2] = [(Preset::Tiny, 5e-4), (Preset::Mini, 3e-4)];
+/// Minimum number of epochs, as for the published small models; BERT-base has the number of its task.
+const EPOCHS: [(Preset, f64); 2] = [(Preset::Tiny, 4.0), (Preset::Mini, 4.0)];
+
+/// The values of options that no flag gives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TuningDefaults {
+    pub(crate) learning_rate: f64,
+    pub(crate) num_train_epochs: f64,
+    pub(crate) precision: PrecisionChoice,
+}
+
+impl TuningDefaults {
+    /// Returns the values for BERT-base, which depend on the task or on the kind of adapter. Programs before the defaults
+    /// by size used them for every model.
+    pub(crate) fn published(config: &FinetuneConfig) -> Self {
+        let task = config.task.spec().defaults;
+        let learning_rate = match (config.adapters.adapter, config.freeze_encoder) {
+            _ if !config.adapters.fusion.is_empty() => 5e-5,
+            // The rate of LoRA's paper for RTE; the other rate is in the examples of the `adapters` library.
+            (Some(AdapterKind::Lora), _) => 5e-4,
+            (Some(_), _) => 1e-4,
+            (None, true) => task.frozen_learning_rate,
+            (None, false) => task.learning_rate,
+        };
+        let precision = config.compute.precision();
+        Self { learning_rate, num_train_epochs: task.num_train_epochs, precision }
+    }
+
+    /// Returns the values for a model of this size. A frozen encoder and adapters keep the published rate and number of
+    /// epochs.
+    pub(crate) fn by_size(config: &FinetuneConfig, size: &ModelSize) -> Self {
+        let published = Self::published(config);
+        let between = |points: [(Preset, f64); 2], at_base: f64| {
+            size.interpolate(&[points[0], points[1], (Preset::Base, at_base)])
+        };
+        let (mut learning_rate, mut epochs) = (published.learning_rate, published.num_train_epochs);
+        if config.trains_whole_encoder() {
+            learning_rate = between(LEARNING_RATES, learning_rate);
+            epochs = between(EPOCHS.map(|(preset, least)| (preset, least.max(epochs))), epochs).round();
+        }
+        Self { learning_rate, num_train_epochs: epochs, precision: size.precision(&config.compute).0 }
+    }
+
+    /// Returns the values that a saved fine-tuning used; `None` if it does not record them.
+    pub(crate) fn recorded(identity: &Value) -> Option<Self> {
+        serde_json::from_value(identity["defaults"].clone()).ok()
+    }
+
+    /// Returns the options that these values fill in, with the reasons.
+    pub(crate) fn chosen(&self, config: &FinetuneConfig, size: &ModelSize) -> Vec<ChosenDefault> {
+        let whole = config.trains_whole_encoder();
+        let reason = |by_task: &str| if whole { size.name.clone() } else { by_task.to_string() };
+        let start = if config.random_init { ", random weights" } else { "" };
+        let rate = ChosenDefault::new(
+            "learning_rate",
+            format_args!("{:e}", self.learning_rate),
+            reason("frozen encoder") + start,
+        );
+        let epochs = ChosenDefault::new("num_train_epochs", self.num_train_epochs, reason("the task"));
+        let (_, why) = size.precision(&config.compute);
+        let precision = ChosenDefault::new("precision", self.precision.name(), why);
+        [
+            (config.learning_rate.is_none(), rate),
+            (config.num_train_epochs.is_none(), epochs),
+            (config.compute.precision.is_none(), precision),
+        ]
+        .into_iter()
+        .filter_map(|(is_chosen, default)| is_chosen.then_some(default))
+        .collect()
+    }
+}
+
+impl FinetuneConfig {
+    fn trains_whole_encoder(&self) -> bool {
+        self.adapters.adapter.is_none() && self.adapters.fusion.is_empty() && !self.freeze_encoder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_model::BertConfig;
+
+    use super::*;
+    use crate::finetune::data::holdout::tests::config;
+
+    fn defaults(preset: Preset, flags: &[&str]) -> TuningDefaults {
+        TuningDefaults::by_size(&config(flags), &size(preset))
+    }
+
+    fn size(preset: Preset) -> ModelSize {
+        ModelSize::of(&BertConfig::preset(preset, 1000))
+    }
+
+    #[test]
+    fn base_has_the_values_of_the_task() {
+        for preset in [Preset::Base, Preset::Large] {
+            let found = defaults(preset, &[]);
+            assert_eq!((found.learning_rate, found.num_train_epochs), (5e-5, 3.0));
+        }
+        assert_eq!(defaults(Preset::Base, &["--task", "sst-5"]).learning_rate, 1e-5);
+    }
+
+    #[test]
+    fn smaller_models_have_higher_rates_and_more_epochs() {
+        let found = Preset::ALL.map(|preset| defaults(preset, &[]));
+        assert_eq!((found[0].learning_rate, found[0].num_train_epochs), (5e-4, 4.0));
+        assert!(found.is_sorted_by(|a, b| a.learning_rate >= b.learning_rate));
+        assert!(found.is_sorted_by(|a, b| a.num_train_epochs >= b.num_train_epochs));
+        let line = found[0].chosen(&config(&[]), &size(Preset::Tiny))[0].to_string();
+        assert_eq!(line, "learning rate 5e-4 (tiny)");
+    }
+
+    #[test]
+    fn adapters_and_frozen_encoders_keep_the_published_rate() {
+        for (flags, rate) in [
+            (&["--freeze-encoder"][..], 1e-3),
+            (&["--adapter", "lora"], 5e-4),
+            (&["--adapter", "pfeiffer"], 1e-4),
+        ] {
+            let found = defaults(Preset::Tiny, flags);
+            assert_eq!((found.learning_rate, found.num_train_epochs), (rate, 3.0), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn given_options_are_not_reported() {
+        let given = ["--learning-rate", "1e-4", "--num-train-epochs", "2", "--precision", "f32"];
+        let found = defaults(Preset::Tiny, &given);
+        assert!(found.chosen(&config(&given), &size(Preset::Tiny)).is_empty());
+    }
+}
