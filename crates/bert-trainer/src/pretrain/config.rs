@@ -122,12 +122,14 @@ pub struct PretrainConfig {
     #[serde(default)]
     pub recompute: bool,
 
-    /// Peak learning rate [default: by model size, from 1.5e-3 for tiny to 1e-4 for base and for --init-checkpoint].
+    /// Peak learning rate [default: by model size]. The default is 1.5e-3 for tiny, and falls to 1e-4 for base. It is 1e-4
+    /// with --init-checkpoint and with --optimizer lamb.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
     #[serde(default)]
     pub learning_rate: Option<f64>,
 
-    /// Warm-up steps [default: a tenth of --steps]. The default is at most 1000 for tiny and mini, and 10000 for base.
+    /// Warm-up steps [default: a tenth of --steps]. The default is at most 1000 for tiny and mini, and at most 10000 for
+    /// base.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub warmup_steps: Option<u64>,
 
@@ -140,8 +142,8 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = defaults().adam_beta1))]
     pub adam_beta1: f64,
 
-    /// Adam's beta2: decay rate of the second moment [default: by model size, from 0.98 for tiny and mini to 0.999 for
-    /// base and for --init-checkpoint].
+    /// Adam's beta2: decay rate of the second moment [default: by model size]. The default is 0.98 for tiny and mini, and
+    /// rises to 0.999 for base. It is 0.999 with --init-checkpoint and with --optimizer lamb.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     #[serde(default)]
     pub adam_beta2: Option<f64>,
