@@ -63,7 +63,7 @@ impl RunSettings {
         let own = check(files, config, group, resume).and_then(|()| Self::new(config, resume));
         let mut settings = group.agree(own)?;
         let filled = &mut settings.config;
-        let of_first = group.from_first(group.is_first().then(|| FilledValues {
+        let of_first = group.value_of_first(group.is_first().then(|| FilledValues {
             learning_rate: filled.peak_learning_rate().to_bits(),
             adam_beta2: filled.optimizer().beta2.to_bits(),
             precision: filled.precision(),
