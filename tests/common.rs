@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// `pretrain` flags that make a run short and its progress visible.
-pub(crate) const QUICK: &str = "--data data --model config.json --batch-size 8 --learning-rate 3e-3";
+pub(crate) const QUICK: &str =
+    "--data data --model config.json --batch-size 8 --learning-rate 3e-3 --adam-beta2 0.999";
 
 /// A temporary folder in which programs run.
 pub(crate) struct Folder {

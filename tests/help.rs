@@ -103,7 +103,7 @@ fn help_groups_flags_under_headings() {
     for (program, headings) in [
         ("make-pretrain-data", ["Text:", "Tokenization:", "Instances:", "Masking:", "Shards:"]),
         ("pretrain", ["Initial weights:", "Training:", "Optimizer:", "Evaluation:", "Compute:"]),
-        ("finetune", ["Training:", "Optimizer:", "Adapters:", "Custom table (--task table):", "Compute:"]),
+        ("finetune", ["Training:", "Optimizer:", "Adapters:", "Trained layers:", "Compute:"]),
     ] {
         let [short, long] = ["-h", "--help"].map(|flag| folder.ok(&format!("{program} {flag}")).stdout);
         for heading in headings {

@@ -229,6 +229,7 @@ fn check_files_of_fusion(folder: &Folder) {
     assert_eq!(
         folder.names("fused/model"),
         [
+            "README.md",
             "adapter_fusion_config.json",
             "adapters",
             "config.json",

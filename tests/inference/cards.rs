@@ -55,7 +55,7 @@ fn fine_tuned_model_has_a_card() {
     for split in ["train", "dev"] {
         folder.write(&format!("glue/RTE/{split}.tsv"), entailment(0, 12));
     }
-    let tune = "finetune --task rte --data glue --checkpoint run --num-train-epochs 1";
+    let tune = "finetune --task rte --data glue --checkpoint run --max-seq-length 48 --num-train-epochs 1";
     folder.ok(&format!("{tune} --seeds 1-2 --output tuned"));
     let card = without_figures(&folder.text("tuned/model/README.md"));
     for text in [

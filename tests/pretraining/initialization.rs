@@ -20,7 +20,8 @@ fn init_writes_the_initial_weights_of_a_run() {
         assert!(card.contains(&format!("| initialization | {choice} |\n| seed | 3 |")), "{card}");
         let run = |flags: &str, output: &str| {
             folder.ok(&format!(
-                "pretrain --data data --batch-size 8 --learning-rate 3e-3 --steps 4 --seed 3 {flags} --output {output}"
+                "pretrain --data data --batch-size 8 --learning-rate 3e-3 --adam-beta2 0.999 --steps 4 --seed 3 {flags} \
+                 --output {output}"
             ));
             folder.tensors(&format!("{output}/{WEIGHTS}"))
         };

@@ -45,8 +45,11 @@ fn guide_shows_the_output_of_every_example() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let guide = std::fs::read_to_string(root.join("docs/guide/library.md")).expect("the page");
     for entry in std::fs::read_dir(root.join("examples")).expect("the examples") {
-        let name =
-            entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned();
+        let path = entry.expect("an entry").path();
+        if path.extension() != Some("rs".as_ref()) {
+            continue;
+        }
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let (_, after) = guide.split_once(&format!("<!-- output: {name} -->\n\n```text\n")).expect(&name);
         let (shown, _) = after.split_once("```").expect("the end of a block");
         assert_eq!(without_figures(&output_of(&name)), without_figures(shown), "{name}");

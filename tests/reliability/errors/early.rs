@@ -40,7 +40,7 @@ fn missing_shards_and_held_out_data_are_found_first() {
     let started = Instant::now();
     folder.refused(&format!("{line} --eval-data none"), 3, "none: this folder does not exist");
     std::fs::remove_file(folder.at("data/train-00002-of-00003.parquet")).unwrap();
-    let ended = folder.refused(line, 1, "train-00002-of-00003.parquet");
+    let ended = folder.refused(line, 3, "train-00002-of-00003.parquet");
     assert!(!ended.stderr.contains("counting"), "{}", ended.stderr);
     assert!(started.elapsed() < Duration::from_secs(60) && !folder.at("run").exists());
 }

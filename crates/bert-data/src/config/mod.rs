@@ -107,11 +107,11 @@ pub enum Columns {
 #[setters(prefix = "with_", strip_option)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildConfig {
-    /// Input text: files, folders, patterns or object-store URLs, or - for standard input. Files are plain, gzip, zstd,
+    /// Input text: files, folders, patterns, URLs, or - for stdin. A URL is one of an object store. Files are plain, gzip, zstd,
     /// bzip2 or xz. Either one sentence per line with a blank line between documents; or JSON, Parquet, CSV or TSV with
     /// one document of running text per row; or a Wikipedia dump (pages-articles.xml.bz2) or output of WikiExtractor, with
-    /// one document per article. The format is detected from the content. Decompression needs as much memory as the file's window, at most 2
-    /// GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. CSV and TSV files without
+    /// one document per article. The format is detected from the content. Decompression needs as much memory as the
+    /// file's window, at most 2 GiB (zstd --long=31). Names that begin with . or _ are skipped in folders and patterns. CSV and TSV files without
     /// a column "text" are skipped in folders if --text-column is not given. An argument with commas that is not the
     /// name of a file is read as a list.
     #[cfg_attr(feature = "cli", arg(long, visible_alias = "input-file", num_args = 1.., value_name = "PATH"))]
@@ -268,14 +268,15 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// Hold out this share of the documents, such as 1%, and write them to a data set of its own in the folder held-out of
-    /// --output, one pass with fixed masks, which `pretrain` evaluates on. The seed and the text of a document decide, so
-    /// the same documents are held out for every vocabulary. The text is read once for each of the two data sets.
+    /// Write this share of the documents, such as 1%, to OUTPUT/held-out instead. This second data set has one pass with
+    /// fixed masks, and `pretrain` evaluates on it. The seed and the text of a document decide, so the same documents are
+    /// held out for every vocabulary. The text is read once for each of the two data sets.
     #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT"))]
     pub hold_out: Option<HoldOut>,
 
     /// Whether this data set has the documents that are held out. Set by [`BuildConfig::held_out_config`].
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
     pub held_out: bool,
 
     /// Replace a data set with other options or text. A finished data set with the same options and text is always kept.

@@ -27,7 +27,7 @@ pub struct ComputeArgs {
     )]
     pub kernels: KernelChoice,
 
-    /// Precision of matrix products [default: bf16 on CUDA, f32 on a CPU].
+    /// Precision of products [default: by model and device]. The default also depends on the processor.
     #[cfg_attr(feature = "cli", arg(long, value_enum))]
     pub precision: Option<PrecisionChoice>,
 }

@@ -130,7 +130,7 @@ fn flips_in_a_checkpoint_select_the_older_one() {
 #[test]
 fn flips_in_run_json_are_found() {
     let world = World::new(0.1);
-    let config = world.config("run", &["--steps", "1", "--eval-instances", "4"]);
+    let config = world.config("run", &["--steps", "1"]);
     let config = PretrainConfig { eval_data: None, ..config };
     run_to_end(&config, false);
     let path = world.at("run/run.json");

@@ -70,7 +70,7 @@ fn another_process_trains_the_same_bytes() {
     let outputs = ["one", "two", "three"].map(|name| {
         let path = folder.path().join(name);
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "make_vocab::another_process_trains_the_same_bytes"])
+            .args(["--exact", "tokenization::make_vocab::another_process_trains_the_same_bytes"])
             .env(CHILD, &path)
             .stdout(std::process::Stdio::null())
             .status()

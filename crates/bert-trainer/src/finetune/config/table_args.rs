@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct TableArgs {
     /// Columns of the text, the second text of a pair, and the label or score.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ','))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ',')
+    )]
     #[setters(into)]
     pub columns: Vec<String>,
 

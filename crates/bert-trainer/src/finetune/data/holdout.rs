@@ -90,6 +90,7 @@ pub(crate) mod tests {
         use clap::{Args, FromArgMatches};
         let always = ["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"];
         let command = FinetuneConfig::augment_args(clap::Command::new("t").no_binary_name(true));
+        let command = command.args_override_self(true);
         let matches = command.try_get_matches_from([&always[..], flags].concat()).unwrap();
         FinetuneConfig::from_arg_matches(&matches).unwrap()
     }
