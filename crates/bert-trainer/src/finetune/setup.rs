@@ -72,7 +72,7 @@ impl BaseCheckpoint {
         let tokenizer = ModelTokenizer::open(&folder)?;
         let model_config = BertConfig::read(folder.join("config.json"))?;
         tokenizer.check_fits(&model_config, max_length)?;
-        let recorded = saved.map(|identity| TuningDefaults::recorded(identity));
+        let recorded = saved.map(TuningDefaults::recorded);
         let defaults = match recorded {
             Some(recorded) => recorded.unwrap_or_else(|| TuningDefaults::published(config)),
             None => TuningDefaults::by_size(config, &ModelSize::of(&model_config)),

@@ -46,7 +46,7 @@ impl BigramCounts {
         on_share: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
-        let (mut counted, total) = (0, tokens_of_text(data).min(MAX_TOKENS).max(1));
+        let (mut counted, total) = (0, tokens_of_text(data).clamp(1, MAX_TOKENS));
         for_each_text(data, MAX_TOKENS, &mut |text| {
             counts.add(text);
             counted += text.len() as u64;

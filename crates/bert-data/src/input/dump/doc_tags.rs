@@ -54,7 +54,8 @@ impl DocTags {
             }
             let line = unescaped(line);
             // The first line repeats the title.
-            if !(is_first && line == title) && !line.is_empty() {
+            let is_title = is_first && line == title;
+            if !is_title && !line.is_empty() {
                 into.extend_from_slice(&line);
                 into.push(b'\n');
             }
