@@ -1,7 +1,7 @@
 //! Converts lines of text to documents of token ids.
 //!
 //! Threads tokenize blocks of lines while other blocks are read and joined. Blocks are joined in order, so the result
-//! does not depend on the number of threads. A [`DocumentsBuilder`] receives the documents; a [`ReadReport`] contains
+//! does not depend on the number of threads. A [`DocumentsBuilder`] receives the documents; a `ReadReport` contains
 //! statistics of the input. Ports the reading part of the reference's `create_training_instances`.
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Objects of a store, addressed by URL: `s3://BUCKET/KEY`, `gs://`, `az://`, and read-only `http(s)://`.
 //!
-//! A store is configured by the usual environment variables (`AWS_*`, `GOOGLE_*`, `AZURE_*`) or set by [`mount`].
+//! A store is configured by the usual environment variables (`AWS_*`, `GOOGLE_*`, `AZURE_*`) or set by `mount`.
 //! Transient failures are retried with exponential backoff; an error that remains after that is
 //! [transient](is_transient). An object appears complete or not at all, even if it is uploaded in parts.
 //!

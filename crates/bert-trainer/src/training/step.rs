@@ -103,7 +103,7 @@ pub fn train_step<M: Module, B>(
 /// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow the micro-batches of the ranks before it.
 ///
 /// # Errors
-/// [`Error::Lost`]; same as [`Group::gather`].
+/// [`Error::Lost`], [`Error::Elsewhere`], [`Error::Stopped`].
 pub fn train_step_in<M: Module, B>(
     group: &mut Group,
     model: M,

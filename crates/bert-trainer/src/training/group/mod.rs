@@ -2,18 +2,18 @@
 //! optimizer's state.
 //!
 //! The bits do not depend on the number of ranks. The transport moves bytes and never adds: gradients are added in the
-//! tree of all micro-batches ([`gradients`]), norms and losses in the order of a single process. A chunk of the weights
-//! has one owner, which updates it and sends it to all others ([`weights`]), so the replicas are equal.
+//! tree of all micro-batches (`gradients`), norms and losses in the order of a single process. A chunk of the weights
+//! has one owner, which updates it and sends it to all others (`weights`), so the replicas are equal.
 //!
 //! A step has five operations:
 //!
 //! | operation | content |
 //! |---|---|
-//! | [`Group::start_step`] | errors, the targets and the longest sequence of the batch, a digest of the weights |
-//! | [`Group::reduce`] | the gradients of each owner's elements |
-//! | [`Group::gather`] | losses and sums of squares |
-//! | [`Group::share_weights`] | the updated weights |
-//! | [`Group::finish_step`] | errors, stop and checkpoint requests, the position in the data |
+//! | `Group::start_step` | errors, the targets and the longest sequence of the batch, a digest of the weights |
+//! | `Group::reduce` | the gradients of each owner's elements |
+//! | `Group::gather` | losses and sums of squares |
+//! | `Group::share_weights` | the updated weights |
+//! | `Group::finish_step` | errors, stop and checkpoint requests, the position in the data |
 //!
 //! An error of one rank is sent to all others with the next operation, so all ranks end with its exit code.
 
