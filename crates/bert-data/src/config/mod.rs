@@ -276,7 +276,6 @@ pub struct BuildConfig {
 
     /// Whether this data set has the documents that are held out. Set by [`BuildConfig::held_out_config`].
     #[cfg_attr(feature = "cli", arg(skip))]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub held_out: bool,
 
     /// Replace a data set with other options or text. A finished data set with the same options and text is always kept.
