@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys that mark a data set and are no options.
+    /// Keys that mark a data set and cannot be set by a flag.
     const INTERNAL: [&str; 1] = ["held_out"];
 
     /// Checks that every key of a configuration is a flag and every flag a key.

@@ -16,7 +16,7 @@ const MAX_CELLS: usize = 30;
 /// Columns of a terminal whose size is unknown.
 const DEFAULT_WIDTH: usize = 80;
 
-/// The number of columns of the text on the screen; 0 if there is no line.
+/// The number of columns of the text on the screen; 0 if no line is shown.
 static SHOWN: Mutex<usize> = Mutex::new(0);
 
 fn shown() -> MutexGuard<'static, usize> {

@@ -41,7 +41,7 @@ impl Topology {
     /// Returns a rank with its host, for messages.
     ///
     /// # Panics
-    /// Panics if there is no such rank.
+    /// Panics if the rank is not below the world size.
     pub fn member(&self, rank: usize) -> Member {
         Member { rank, host: self.hosts[rank].clone() }
     }

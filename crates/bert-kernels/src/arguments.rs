@@ -1,7 +1,7 @@
 //! Arguments that several operations share: [`Compute`], the implementation and the precision of a call, and the parameter
 //! types of single operations.
 //!
-//! Models and optimizers carry a [`Compute`] and pass it to the operations; there is no process-wide switch.
+//! Models and optimizers carry a [`Compute`] and pass it to the operations.
 
 use burn::tensor::Tensor;
 

@@ -63,7 +63,7 @@ impl Attention {
     /// Returns the weight with which a query token attends to a key token. All numbers count from 0.
     ///
     /// # Panics
-    /// When there is no such layer, head or token.
+    /// When the layer, the head or the token is out of range.
     pub fn weight(&self, layer: usize, head: usize, query: usize, key: usize) -> f32 {
         let tokens = self.tokens.len();
         assert!(key < tokens, "token {key} of {tokens}");

@@ -112,7 +112,7 @@ impl<'a> RunFolder<'a> {
     }
 }
 
-/// Returns the settings of the run in a folder; `None` if there is no run.
+/// Returns the settings of the run in a folder; `None` if the folder has no run.
 ///
 /// # Errors
 /// When its `run.json` is damaged.
