@@ -6,72 +6,66 @@
 
 use std::borrow::Cow;
 
+/// Templates whose text is their first parameter.
+const FIRST_PARAMETER: &[&str] = &[
+    "nowrap",
+    "nobr",
+    "nobreak",
+    "nobold",
+    "noitalic",
+    "small",
+    "smaller",
+    "big",
+    "bigger",
+    "em",
+    "strong",
+    "abbr",
+    "abbreviation",
+    "sic",
+    "ill",
+    "interlanguage link",
+    "interlanguage link multi",
+    "illm",
+    "linktext",
+    "vanchor",
+    "visible anchor",
+    "sup",
+    "sub",
+    "smallcaps",
+    "sc",
+    "not a typo",
+    "proper name",
+    "text",
+    "angbr",
+    "ipa link",
+    "translation",
+    "literal translation",
+    "lit",
+    "formatnum",
+    "nihongo",
+    "okina",
+    "ship",
+    "avoid wrap",
+    "nowrap begin",
+    "korean",
+    "unité",
+    "siècle",
+    "gaps",
+    "val",
+];
+
 /// Returns the text of a template with these parameters, which may be empty.
 pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
     let name = name.trim().to_lowercase();
     let name = name.replace('_', " ");
-    // Numbered parameters may be written with their numbers; other named parameters are options.
-    let positional: Vec<&str> = parameters
-        .iter()
-        .filter_map(|parameter| match parameter.split_once('=') {
-            None => Some(parameter.trim()),
-            Some((key, value)) => {
-                let is_number =
-                    !key.trim().is_empty() && key.trim().bytes().all(|byte| byte.is_ascii_digit());
-                is_number.then_some(value.trim())
-            }
-        })
-        .collect();
+    let positional = positional(parameters);
     let parameter = |number: usize| positional.get(number).copied().unwrap_or_default().to_owned();
     match name.as_str() {
         "lang" | "tlit" | "transl" | "transliteration" | "langue" | "lang2" => {
             positional.last().map_or(String::new(), |_| parameter(positional.len().min(3) - 1))
         }
         _ if name.starts_with("lang-") => parameter(0),
-        "nowrap"
-        | "nobr"
-        | "nobreak"
-        | "nobold"
-        | "noitalic"
-        | "small"
-        | "smaller"
-        | "big"
-        | "bigger"
-        | "em"
-        | "strong"
-        | "abbr"
-        | "abbreviation"
-        | "sic"
-        | "ill"
-        | "interlanguage link"
-        | "interlanguage link multi"
-        | "illm"
-        | "linktext"
-        | "vanchor"
-        | "visible anchor"
-        | "sup"
-        | "sub"
-        | "smallcaps"
-        | "sc"
-        | "not a typo"
-        | "proper name"
-        | "text"
-        | "angbr"
-        | "ipa link"
-        | "translation"
-        | "literal translation"
-        | "lit"
-        | "formatnum"
-        | "nihongo"
-        | "okina"
-        | "ship"
-        | "avoid wrap"
-        | "nowrap begin"
-        | "korean"
-        | "unité"
-        | "siècle"
-        | "gaps"
-        | "val" => parameter(0),
+        name if FIRST_PARAMETER.contains(&name) => parameter(0),
         "convert" | "cvt" | "conv" => convert(&positional),
         "circa" | "c." | "ca" | "c" => format!("c. {}", parameter(0)).trim_end().to_owned(),
         "as of" => format!("as of {}", positional.join(" ")).trim_end().to_owned(),
@@ -89,6 +83,19 @@ pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
         _ => return Cow::Borrowed(""),
     }
     .into()
+}
+
+/// Returns the positional parameters, which may be written with their numbers (`1=text`). Parameters with names are
+/// options.
+fn positional<'a>(parameters: &[&'a str]) -> Vec<&'a str> {
+    let value = |parameter: &&'a str| match parameter.split_once('=') {
+        None => Some(parameter.trim()),
+        Some((key, value)) => {
+            let key = key.trim();
+            (!key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit())).then_some(value.trim())
+        }
+    };
+    parameters.iter().filter_map(value).collect()
 }
 
 /// Returns a measure in its own unit: `{{convert|5|km|mi}}` is "5 km".
