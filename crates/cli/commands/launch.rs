@@ -56,7 +56,10 @@ pub struct Args {
 /// Fails if a process cannot be started.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.command[0] != "pretrain" {
-        let text = format!("bert launch runs pretrain, not {}\n", args.command[0].display());
+        let text = format!(
+            "bert launch runs pretrain, not {}: write `-- pretrain` and its flags, without a path\n",
+            args.command[0].display()
+        );
         return Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, text).into());
     }
     // Reports usage errors once, and not by each rank.
