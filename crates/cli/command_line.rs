@@ -10,8 +10,19 @@ use bert_storage::on_disk;
 /// also accepts a `file://` URL. `--color` takes effect, so that it holds for usage errors too.
 pub fn arguments() -> Vec<OsString> {
     let arguments: Vec<OsString> = std::env::args_os().map(|argument| with_path(&argument)).collect();
-    color_choice(&arguments).write_global();
+    let choice = match color_choice(&arguments) {
+        // With CI in the environment, Auto means colours on any terminal.
+        ColorChoice::Auto if is_dumb() => ColorChoice::Never,
+        choice => choice,
+    };
+    choice.write_global();
     arguments
+}
+
+/// Returns whether the terminal has no control sequences. `CLICOLOR_FORCE` overrides it.
+fn is_dumb() -> bool {
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    !forced && std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
 /// Returns the choice of `--color`; clap checks its value later.
