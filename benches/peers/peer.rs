@@ -47,7 +47,7 @@ pub(crate) struct Work {
 impl Work {
     /// Sets up the process like the programs do and returns the model configuration: Google's vocabulary, two labels.
     pub(crate) fn begin(&self) -> BertConfig {
-        bert::threads::ThreadArgs::default().start_pool();
+        bert::process::threads::ThreadArgs::default().start_pool();
         self.precision.check(self.device, self.kernels).expect("the device has this precision");
         let compute = self.precision.with(self.kernels);
         BertConfig { num_labels: 2, compute, ..BertConfig::preset(self.model, 30_522) }

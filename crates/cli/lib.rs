@@ -19,7 +19,7 @@
 //!
 //! The other modules are the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`.
 //! Each program parses its flags, calls one library function, draws its progress on stderr and prints its result to
-//! stdout (with `--json` as one object). [`exit`] has the exit codes.
+//! stdout (with `--json` as one object). [`process::exit`] has the exit codes.
 
 use std::alloc::System;
 
@@ -69,23 +69,7 @@ pub mod prelude {
     pub use bert_trainer::{DeviceName, PretrainConfig, StopFlag};
 }
 
-pub mod command_line;
 pub mod commands;
-pub mod counting;
-pub mod exit;
-pub mod help;
-pub mod options_file;
-pub mod process_group;
-pub mod progress;
-pub mod recipe;
-pub mod results;
-pub mod run_args;
-pub mod saved_config;
-pub mod signals;
-mod similar_file;
-pub mod standard_input;
-pub mod status_line;
-pub mod table;
-pub mod terminal;
-pub mod threads;
-pub mod version;
+pub mod options;
+pub mod output;
+pub mod process;

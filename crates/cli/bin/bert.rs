@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use bert::{commands, exit};
+use bert::commands;
+use bert::process::exit;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 

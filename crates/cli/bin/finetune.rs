@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use bert::{commands, exit, saved_config};
+use bert::commands;
+use bert::options::saved_config;
+use bert::process::exit;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 
@@ -10,5 +12,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
-    exit::finish(saved_config::parse().and_then(commands::finetune::run))
+    exit::finish(saved_config::parse().and_then(commands::training::finetune::run))
 }

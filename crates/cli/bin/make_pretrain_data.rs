@@ -3,8 +3,9 @@
 use std::alloc::System;
 use std::process::ExitCode;
 
-use bert::commands::make_pretrain_data::run;
-use bert::{exit, saved_config};
+use bert::commands::data::make_pretrain_data::run;
+use bert::options::saved_config;
+use bert::process::exit;
 use bert_allocator::ExitOnOom;
 
 #[global_allocator]

@@ -4,11 +4,15 @@ use std::ffi::OsString;
 
 use clap::{Args as _, CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{self, examples_and_exit_codes, finetune, make_pretrain_data, pretrain};
-use crate::help::arranged;
-use crate::saved_config::{self, Program};
-use crate::version::long_version;
-use crate::{command_line, signals};
+use crate::commands;
+use crate::commands::data::make_pretrain_data;
+use crate::commands::training::{finetune, pretrain};
+use crate::options::command_line;
+use crate::options::help::arranged;
+use crate::options::help::examples_and_exit_codes;
+use crate::options::saved_config::{self, Program};
+use crate::options::version::long_version;
+use crate::process::signals;
 
 const EXAMPLES: &str = "Examples:
   bert quickstart
@@ -31,24 +35,24 @@ struct Cli {
 #[derive(Subcommand)]
 enum Tool {
     Quickstart(commands::quickstart::Args),
-    MakeVocab(commands::make_vocab::Args),
-    Launch(commands::launch::Args),
-    Init(commands::init::Args),
-    Merge(commands::merge::Args),
-    Inspect(commands::inspect::Args),
-    Verify(commands::verify::Args),
-    Evaluate(commands::evaluate::Args),
-    FillMask(commands::fill_mask::Args),
-    Attention(commands::attention::Args),
-    Predict(commands::predict::Args),
-    Features(commands::features::Args),
-    Probe(commands::probe::Args),
+    MakeVocab(commands::data::make_vocab::Args),
+    Launch(commands::training::launch::Args),
+    Init(commands::models::init::Args),
+    Merge(commands::models::merge::Args),
+    Inspect(commands::models::inspect::Args),
+    Verify(commands::data::verify::Args),
+    Evaluate(commands::evaluation::evaluate::Args),
+    FillMask(commands::models::fill_mask::Args),
+    Attention(commands::models::attention::Args),
+    Predict(commands::evaluation::predict::Args),
+    Features(commands::models::features::Args),
+    Probe(commands::evaluation::probe::Args),
     Recipes(commands::recipes::Args),
-    Report(commands::report::Args),
-    Scores(commands::scores::Args),
-    Glue(commands::glue::Args),
-    Multitask(commands::multitask::Args),
-    Export(commands::export::Args),
+    Report(commands::evaluation::report::Args),
+    Scores(commands::evaluation::scores::Args),
+    Glue(commands::training::glue::Args),
+    Multitask(commands::training::multitask::Args),
+    Export(commands::models::export::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
 }
@@ -85,24 +89,24 @@ fn parse<A: Program>(name: &'static str, line: &[OsString]) -> anyhow::Result<A>
 fn run_tool(tool: Tool) -> anyhow::Result<()> {
     match tool {
         Tool::Quickstart(args) => commands::quickstart::run(&args),
-        Tool::MakeVocab(args) => commands::make_vocab::run(&args),
-        Tool::Launch(args) => commands::launch::run(&args),
-        Tool::Init(args) => commands::init::run(&args),
-        Tool::Merge(args) => commands::merge::run(&args),
-        Tool::Inspect(args) => commands::inspect::run(&args),
-        Tool::Verify(args) => commands::verify::run(&args),
-        Tool::Evaluate(args) => commands::evaluate::run(&args),
-        Tool::FillMask(args) => commands::fill_mask::run(&args),
-        Tool::Attention(args) => commands::attention::run(&args),
-        Tool::Predict(args) => commands::predict::run(&args),
-        Tool::Features(args) => commands::features::run(&args),
-        Tool::Probe(args) => commands::probe::run(&args),
+        Tool::MakeVocab(args) => commands::data::make_vocab::run(&args),
+        Tool::Launch(args) => commands::training::launch::run(&args),
+        Tool::Init(args) => commands::models::init::run(&args),
+        Tool::Merge(args) => commands::models::merge::run(&args),
+        Tool::Inspect(args) => commands::models::inspect::run(&args),
+        Tool::Verify(args) => commands::data::verify::run(&args),
+        Tool::Evaluate(args) => commands::evaluation::evaluate::run(&args),
+        Tool::FillMask(args) => commands::models::fill_mask::run(&args),
+        Tool::Attention(args) => commands::models::attention::run(&args),
+        Tool::Predict(args) => commands::evaluation::predict::run(&args),
+        Tool::Features(args) => commands::models::features::run(&args),
+        Tool::Probe(args) => commands::evaluation::probe::run(&args),
         Tool::Recipes(args) => commands::recipes::run(&args),
-        Tool::Report(args) => commands::report::run(&args),
-        Tool::Scores(args) => commands::scores::run(&args),
-        Tool::Glue(args) => commands::glue::run(&args),
-        Tool::Multitask(args) => commands::multitask::run(&args),
-        Tool::Export(args) => commands::export::run(&args),
+        Tool::Report(args) => commands::evaluation::report::run(&args),
+        Tool::Scores(args) => commands::evaluation::scores::run(&args),
+        Tool::Glue(args) => commands::training::glue::run(&args),
+        Tool::Multitask(args) => commands::training::multitask::run(&args),
+        Tool::Export(args) => commands::models::export::run(&args),
         Tool::Completions(args) => commands::completions::run(&args, programs()),
         Tool::Man(args) => commands::man::run(&args, programs()),
     }

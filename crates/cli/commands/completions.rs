@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Command};
 use clap_complete::{Shell, generate};
 
-use crate::exit::print;
+use crate::output::stdout::print;
 
 /// Print the completion script of a shell, for all programs.
 ///

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::builder::Resettable;
 use clap::{Args as ClapArgs, Command};
 
-use crate::exit::print;
+use crate::output::stdout::print;
 
 /// Write the man pages of all programs and commands.
 #[derive(ClapArgs, Debug)]

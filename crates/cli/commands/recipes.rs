@@ -3,8 +3,8 @@
 use clap::Parser;
 use serde::Serialize;
 
-use crate::exit::{print, print_json, print_result};
-use crate::recipe::{Recipe, names, parse_name, text};
+use crate::options::recipe::{Recipe, names, parse_name, text};
+use crate::output::stdout::{print, print_json, print_result};
 
 /// List the recipes of --recipe, or show one.
 ///

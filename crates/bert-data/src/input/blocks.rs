@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::bytes::decompress::Source;
 use super::json::values::JsonValues;
-use super::known_format;
 use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
 use crate::error::{InputProblem, Locate, Result};
+use crate::input::recognize::known_format::reject_known_format;
 
 /// Decompressed size in bytes from which the expansion ratio is checked.
 const GROWN: u64 = 64 << 20;
@@ -87,7 +87,7 @@ impl BlockReader {
     /// whether compressed or not.
     pub fn open(path: &Path, file: usize, format: Format) -> Result<Self> {
         let source = Source::open(path)?;
-        known_format::reject_known_format(path, &source.head, source.compression)?;
+        reject_known_format(path, &source.head, source.compression)?;
         Ok(Self::new(path, file, format, source))
     }
 

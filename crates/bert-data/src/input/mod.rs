@@ -11,7 +11,6 @@ pub(crate) mod bytes;
 mod dump;
 mod files;
 mod json;
-pub(crate) mod known_format;
 pub mod line_check;
 mod recognize;
 pub mod remarks;
@@ -38,6 +37,7 @@ pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
+use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
 
@@ -133,7 +133,7 @@ impl OpenInput {
         if let Some(articles) = recognize::articles(&source.head) {
             return Ok(Self::Articles(Box::new(source), articles));
         }
-        known_format::reject_known_format(path, &source.head, source.compression)?;
+        reject_known_format(path, &source.head, source.compression)?;
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("parquet")) {
             return Err(InputProblem::NotParquet.located(path).into());
         }

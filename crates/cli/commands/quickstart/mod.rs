@@ -31,11 +31,11 @@ use bert_trainer::{InitializationChoice, PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
-use crate::commands::write_file;
-use crate::exit::print;
-use crate::progress::duration;
-use crate::signals::stop_on_signals;
-use crate::threads::ThreadArgs;
+use crate::output::files::write_file;
+use crate::output::progress::duration;
+use crate::output::stdout::print;
+use crate::process::signals::stop_on_signals;
+use crate::process::threads::ThreadArgs;
 
 /// A subject of the embedded articles: its label, its training articles and its held-out articles.
 struct Subject {

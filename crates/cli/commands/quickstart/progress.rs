@@ -5,7 +5,7 @@ use bert_trainer::finetune::FinetuneEvent;
 use bert_trainer::initialization::log_bilinear::CountingEvent;
 use bert_trainer::pretrain::PretrainEvent;
 
-use crate::progress::Progress;
+use crate::output::progress::Progress;
 
 /// The stages, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

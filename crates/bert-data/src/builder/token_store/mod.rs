@@ -1,0 +1,420 @@
+//! The token store: the tokenized text on disk. It is written once and read in every pass.
+//!
+//! The input files are divided into segments by size. Each segment is stored as two files (the documents and their
+//! index), followed by a receipt with the digests of the two files and of its inputs. A restarted build continues after
+//! the last finished segment, even if the inputs have moved. Each part of a build tokenizes its share of the segments
+//! and reads the other segments from the folder that the parts share. A [`Store`] returns documents by number.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::builder::output::Output;
+use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
+use crate::builder::prepare::PreparedBuild;
+use crate::builder::progress::{BuildProgress, BuildStage};
+use crate::config::RandomMode;
+use crate::config::part::Part;
+use crate::documents::bucket::Bucket;
+use crate::documents::casing;
+use crate::documents::id_width::Width;
+use crate::documents::read::TextReader;
+use crate::documents::read_report::ReadReport;
+use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
+use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
+use crate::input::{each_file, same_text};
+use crate::parallel::map_all;
+use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
+use bert_storage::{digest_bytes, size};
+
+/// Maximum number of segments.
+const MAX_SEGMENTS: u64 = 256;
+
+/// Groups consecutive input files into segments: each takes files until it has its share of the bytes.
+fn segments_of(sizes: &[u64], min_bytes: u64, reference: bool) -> Vec<Range<usize>> {
+    let total: u64 = sizes.iter().sum();
+    // In reference mode a document may continue into the next file, so all files form one segment.
+    let share = if reference { u64::MAX } else { min_bytes.max(total.div_ceil(MAX_SEGMENTS)) };
+    let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (file, size) in sizes.iter().enumerate() {
+        bytes += size;
+        if bytes >= share {
+            segments.push(start..file + 1);
+            (start, bytes) = (file + 1, 0);
+        }
+    }
+    if start < sizes.len() {
+        segments.push(start..sizes.len());
+    }
+    segments
+}
+
+/// The contents of a segment and the inputs that it was tokenized from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SegmentReceipt {
+    /// Digest of the build identity under which the segment was written.
+    identity: String,
+    /// Index of the segment, followed by the total number of segments.
+    segment: u64,
+    segments: u64,
+    read: ReadReport,
+    counts: Counts,
+    columns: [ScratchDigest; 2],
+}
+
+/// The state of a segment that an earlier run may have written.
+enum CachedSegment {
+    Missing,
+    Valid(Box<SegmentReceipt>),
+    /// Tokenized from different text; holds its number of documents.
+    Changed(u64),
+}
+
+fn column_name(column: usize, segment: usize) -> String {
+    format!("{}-{segment:05}", TEXT_FILES[column])
+}
+
+fn receipt_name(segment: usize) -> String {
+    format!("{}-{segment:05}.json", TEXT_FILES[2])
+}
+
+/// The division of the inputs into segments.
+pub(crate) struct Division {
+    ranges: Vec<Range<usize>>,
+    sizes: Vec<u64>,
+    part: Part,
+}
+
+impl Division {
+    pub(crate) fn new(prepared: &PreparedBuild<'_>) -> Result<Self> {
+        let sizes = each_file(&prepared.files, |path| size(path).map_err(Error::io("read", path)))?;
+        let ranges = segments_of(&sizes, prepared.segment, prepared.config.random == RandomMode::Reference);
+        Ok(Self { ranges, sizes, part: prepared.config.part()? })
+    }
+
+    /// Returns the segments that this part tokenizes.
+    fn own(&self) -> impl Iterator<Item = usize> {
+        let part = self.part;
+        (0..self.ranges.len()).filter(move |&segment| part.has(segment))
+    }
+
+    fn bytes(&self, segment: usize) -> u64 {
+        self.sizes[self.ranges[segment].clone()].iter().sum()
+    }
+
+    /// Returns the state of a segment in this part's work folder.
+    fn cached(
+        &self,
+        files: &[PathBuf],
+        work: &WorkFolder<'_>,
+        segment: usize,
+        stop: &AtomicBool,
+    ) -> Result<CachedSegment> {
+        let Some(receipt) = work.text.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
+            return Ok(CachedSegment::Missing);
+        };
+        let same = receipt.segments == self.ranges.len() as u64
+            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()], stop)?;
+        if !same {
+            return Ok(CachedSegment::Changed(receipt.counts.documents));
+        }
+        if receipt.identity != work.identity.digest() || receipt.segment != segment as u64 {
+            return Ok(CachedSegment::Missing);
+        }
+        for (column, expected) in receipt.columns.iter().enumerate() {
+            let found = digest_of(&work.text.path_of(&column_name(column, segment)))?;
+            if found.as_ref() != Some(expected) {
+                return Ok(CachedSegment::Missing);
+            }
+        }
+        Ok(CachedSegment::Valid(Box::new(receipt)))
+    }
+
+    /// Returns the state of every segment of this part; reads all of their files.
+    fn all_cached(
+        &self,
+        prepared: &PreparedBuild<'_>,
+        work: &WorkFolder<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Vec<(usize, CachedSegment)>> {
+        let own: Vec<usize> = self.own().collect();
+        let total = own.len() as u64;
+        let stop = &AtomicBool::new(false);
+        let check = |(): &mut (), segment| Ok((segment, self.cached(&prepared.files, work, segment, stop)?));
+        let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
+        let mut workers = vec![(); prepared.pool.current_num_threads()];
+        map_all(&prepared.pool, &mut workers, own, stop, check, &mut on_tick)
+    }
+
+    /// Returns whether a segment of this part was tokenized from text that differs from the present inputs.
+    pub(crate) fn is_changed(
+        &self,
+        prepared: &PreparedBuild<'_>,
+        work: &WorkFolder<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<bool> {
+        let segments = self.all_cached(prepared, work, progress)?;
+        Ok(segments.iter().any(|(_, segment)| matches!(segment, CachedSegment::Changed(_))))
+    }
+
+    /// Tokenizes this part's segments into its work folder, reusing those that an earlier run finished.
+    pub(crate) fn tokenize(
+        &self,
+        prepared: &PreparedBuild<'_>,
+        work: &WorkFolder<'_>,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<Counts> {
+        let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
+        for (segment, cached) in self.all_cached(prepared, work, progress)? {
+            match cached {
+                CachedSegment::Valid(receipt) => counts.add(&receipt.counts),
+                CachedSegment::Missing => missing.push(segment),
+                CachedSegment::Changed(documents) => *changed.get_or_insert(0) += documents,
+            }
+        }
+        if let Some(total) = changed {
+            if !prepared.config.overwrite
+                && let Some((found, expected)) = work.other_inputs()?
+            {
+                let differences = format!("--input is {found}, not {expected}");
+                return Err(OutputProblem::Unfinished { differences }.located(work.output()).into());
+            }
+            progress(BuildProgress { stage: BuildStage::ChangedText, done: total, total });
+            // The text has changed under the same names, so all segments are tokenized again.
+            work.restart()?;
+            (missing, counts) = (self.own().collect(), Counts::default());
+        } else if counts.documents > 0 {
+            let total = counts.documents;
+            progress(BuildProgress { stage: BuildStage::ReusedText, done: total, total });
+        } else if work.other_inputs()?.is_some() {
+            work.restart()?;
+        }
+        if missing.is_empty() {
+            return Ok(counts);
+        }
+        let total = missing.iter().map(|&segment| self.bytes(segment)).sum();
+        let tokenizer = prepared.tokenizer();
+        let mut reader = TextReader::new(&tokenizer, prepared.config, &prepared.pool);
+        let mut before = 0;
+        for segment in missing {
+            let on_progress = &mut |done| {
+                progress(BuildProgress { stage: BuildStage::Reading, done: before + done, total });
+            };
+            counts.add(&self.tokenize_segment(prepared, work, &mut reader, segment, on_progress)?);
+            before += self.bytes(segment);
+            if self.ranges.len() > 1 {
+                // From here on, a failed build has finished work to continue from.
+                work.keep();
+            }
+        }
+        drop(reader);
+        // Dropping the tokenizer's word cache is slow, so a pool thread does it.
+        prepared.pool.spawn(move || drop(tokenizer));
+        Ok(counts)
+    }
+
+    fn tokenize_segment(
+        &self,
+        prepared: &PreparedBuild<'_>,
+        work: &WorkFolder<'_>,
+        reader: &mut TextReader<'_>,
+        segment: usize,
+        on_progress: &mut dyn FnMut(u64),
+    ) -> Result<Counts> {
+        let warning = match segment {
+            0 => casing::warning(prepared.config, &prepared.vocabulary, prepared.settings, &prepared.files)?,
+            _ => None,
+        };
+        let create = |column| {
+            ScratchFile::create(work.text.files(), &work.text.path_of(&column_name(column, segment)))
+        };
+        let builder = DocumentsBuilder::to_files(prepared.ids().size(), [create(0)?, create(1)?]);
+        let (builder, mut read) =
+            reader.read(&prepared.files[self.ranges[segment].clone()], builder, on_progress)?;
+        self.reject_changed(segment, &read)?;
+        read.warnings.extend(warning);
+        let (counts, columns) = builder.finish_files()?;
+        let receipt = SegmentReceipt {
+            identity: work.identity.digest(),
+            segment: segment as u64,
+            segments: self.ranges.len() as u64,
+            read,
+            counts,
+            columns,
+        };
+        work.text.write_checksummed_unsynced(&receipt_name(segment), &receipt)?;
+        Ok(counts)
+    }
+
+    /// Rejects a file whose size has changed since the text was divided: it is still being written.
+    fn reject_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
+        for (&before, input) in self.sizes[self.ranges[segment].clone()].iter().zip(&read.inputs) {
+            if input.bytes != before {
+                return Err(InputProblem::Changed { before, after: input.bytes }.located(&input.path).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the whole text; the segments of each part are in that part's work folder.
+    pub(crate) fn store(&self, prepared: &PreparedBuild<'_>, output: &Output<'_>) -> Result<Store> {
+        let identity = output.work.identity.digest();
+        let mut store = Store {
+            width: Width::of(prepared.ids().size()),
+            segments: Vec::new(),
+            read: ReadReport::default(),
+            counts: Counts::default(),
+            build: String::new(),
+        };
+        // The number of missing segments, and the part that has to tokenize the first of them.
+        let (mut missing, mut missing_part) = (0, self.part.index);
+        let mut segment_digests = Vec::new();
+        for (segment, range) in self.ranges.iter().enumerate() {
+            let part = self.part.of_segment(segment);
+            let folder = output.text_folder(part);
+            let Some(receipt) = folder.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
+                if missing == 0 {
+                    missing_part = part.index;
+                }
+                missing += 1;
+                continue;
+            };
+            let differs = |what| Err(PartError::Differs { part: part.index, what }.into());
+            if receipt.identity != identity {
+                return differs("options");
+            }
+            let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
+            if receipt.segments != self.ranges.len() as u64
+                || !sizes.eq(self.sizes[range.clone()].iter().copied())
+            {
+                return differs("text");
+            }
+            let SegmentReceipt { mut read, counts, columns, .. } = receipt;
+            segment_digests.push((read.without_paths(), counts, columns));
+            for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
+                // The present location of the file.
+                entry.path = path.to_string_lossy().into_owned();
+            }
+            let [text, index] = [0, 1].map(|column| folder.path_of(&column_name(column, segment)));
+            store.segments.push(Segment { text, index, in_memory: None, before: store.counts });
+            store.read.add(read);
+            store.counts.add(&counts);
+        }
+        if missing > 0 {
+            let (parts, segments) = (self.part.count, self.ranges.len());
+            return Err(PartError::TextMissing { part: missing_part, parts, missing, segments }.into());
+        }
+        if store.counts.documents == 0 {
+            let lines = store.read.inputs.iter().map(|input| input.lines).sum();
+            return Err(InputError::NoText { files: store.read.inputs.len(), lines }.into());
+        }
+        store.build =
+            digest_bytes(serde_json::to_string(&(identity, segment_digests)).expect("plain data").as_bytes());
+        Ok(store)
+    }
+}
+
+/// The tokenized text of all parts.
+pub(crate) struct Store {
+    width: Width,
+    segments: Vec<Segment>,
+    pub(crate) read: ReadReport,
+    pub(crate) counts: Counts,
+    /// One digest of the options, vocabulary, program and text; all later receipts of this build name it.
+    pub(crate) build: String,
+}
+
+/// The files of a segment.
+struct Segment {
+    text: PathBuf,
+    index: PathBuf,
+    /// The index, if it is held in memory.
+    in_memory: Option<Vec<u8>>,
+    /// Total counts of the segments before this one.
+    before: Counts,
+}
+
+impl Store {
+    /// Loads the index into memory if it takes at most `max_bytes` bytes.
+    pub(crate) fn load_index(&mut self, max_bytes: u64) -> Result<()> {
+        let [_, index] = self.counts.bytes(self.width);
+        for segment in self.segments.iter_mut().filter(|_| index <= max_bytes) {
+            let path = &segment.index;
+            segment.in_memory = Some(std::fs::read(path).map_err(Error::io("read", path))?);
+        }
+        Ok(())
+    }
+
+    /// Returns a reader that opens its own files, one segment at a time. It reads nothing once `stop` is set.
+    pub(crate) fn reader<'a>(&'a self, stop: &'a AtomicBool) -> StoreReader<'a> {
+        StoreReader { store: self, stop, segment: 0, text: None, index: None }
+    }
+}
+
+/// Reads documents by number.
+pub(crate) struct StoreReader<'a> {
+    store: &'a Store,
+    stop: &'a AtomicBool,
+    /// Index of the segment whose files are open.
+    segment: usize,
+    text: Option<File>,
+    index: Option<File>,
+}
+
+impl StoreReader<'_> {
+    /// Sorts `numbers` and returns these documents in text order, with the number of tokens before each in the text.
+    pub(crate) fn read(&mut self, numbers: &mut [u64]) -> Result<(Bucket, Vec<u64>)> {
+        numbers.sort_unstable();
+        let (documents, before) = self.read_ascending(numbers.iter().copied())?;
+        Ok((Bucket::ascending(documents, numbers.to_vec()), before))
+    }
+
+    /// Returns the documents with these numbers, which must ascend, and the number of tokens before each in the text.
+    pub(crate) fn read_ascending(
+        &mut self,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Result<(Documents, Vec<u64>)> {
+        let store = self.store;
+        let (mut documents, mut tokens_before) = (Documents::empty(store.width), Vec::new());
+        for number in numbers {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::io("read", &store.segments[0].text)(ErrorKind::Interrupted.into()));
+            }
+            let at = store.segments.partition_point(|segment| segment.before.documents <= number) - 1;
+            let segment = &store.segments[at];
+            if self.segment != at {
+                (self.segment, self.text, self.index) = (at, None, None);
+            }
+            let offset = INDEX * (number - segment.before.documents);
+            let mut entries = [0; 2 * INDEX as usize];
+            match &segment.in_memory {
+                Some(index) => entries.copy_from_slice(&index[offset as usize..][..2 * INDEX as usize]),
+                None => read_at(&mut self.index, &segment.index, &mut entries, offset)?,
+            }
+            let [start, end] = [0, INDEX as usize].map(|at| Start::of_bytes(&entries[at..]));
+            let (sentences, tokens) = (end.sentences - start.sentences, end.tokens - start.tokens);
+            documents.append(sentences, tokens, |bytes| {
+                read_at(&mut self.text, &segment.text, bytes, start.byte(store.width))
+            })?;
+            tokens_before.push(segment.before.tokens + start.tokens);
+        }
+        Ok((documents, tokens_before))
+    }
+}
+
+/// Fills `bytes` from an offset of a file, which is opened first if necessary.
+fn read_at(open: &mut Option<File>, path: &Path, bytes: &mut [u8], offset: u64) -> Result<()> {
+    let file = match open {
+        Some(file) => file,
+        None => open.insert(File::open(path).map_err(Error::io("open", path))?),
+    };
+    read_exact_at(file, bytes, offset).map_err(Error::io("read", path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! `bert make-vocab` trains a WordPiece vocabulary on text.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::input::{reject_output_inside, skipped_names_note, skipped_tables_warning};
+use bert_data::make_vocab::{VocabConfig, VocabReport, train_vocabulary};
+use bert_pages::grouped;
+use bert_storage::write_atomic;
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::options::run_args::PrintArgs;
+use crate::options::standard_input::StandardInput;
+use crate::output::files::make_parents;
+use crate::output::progress::{Progress, print_note, print_warning};
+use crate::output::stdout::print_result;
+
+/// Train a WordPiece vocabulary on text.
+///
+/// The same text always gives the same file.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Input text: files, folders or patterns, or - for standard input. Files are plain, gzip, zstd, bzip2 or xz; or JSON,
+    /// Parquet, CSV and TSV (--text-column); or a Wikipedia dump. Line breaks do not affect the result.
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
+    input: Vec<PathBuf>,
+
+    #[command(flatten)]
+    config: VocabConfig,
+
+    /// Vocabulary file to write, one token per line.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Replace the output file if it exists.
+    #[arg(long)]
+    overwrite: bool,
+
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Made<'a> {
+    output: &'a Path,
+    tokens: usize,
+    report: &'a VocabReport,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut inputs = args.input.clone();
+    // Check this before hours of reading.
+    if args.output.exists() && !args.overwrite {
+        anyhow::bail!(
+            "{}: this file exists; replace it with --overwrite or choose another --output",
+            args.output.display()
+        );
+    }
+    let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
+    reject_output_inside(&inputs, &args.output)?;
+    if let Some(note) = skipped_names_note(&inputs)? {
+        print_note(note);
+    }
+    if let Some(warning) = skipped_tables_warning(&inputs, &args.config.text_column)? {
+        print_warning(warning);
+    }
+    make_parents(&args.output)?;
+    let mut progress: Option<Progress> = None;
+    let trained = train_vocabulary(&inputs, &args.config, &mut |done, all| {
+        progress.get_or_insert_with(|| Progress::new("read bytes", all, args.print.quiet)).set(done, "");
+    });
+    drop(progress);
+    let trained = trained?;
+    let words = &trained.tokens;
+    write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
+    if words.len() < args.config.vocab_size {
+        print_note(format!(
+            "{} tokens instead of --vocab-size {}: no other pair of pieces occurs --min-frequency ({}) times",
+            grouped(words.len() as u64),
+            grouped(args.config.vocab_size as u64),
+            args.config.min_frequency
+        ));
+    }
+    let made = Made { output: &args.output, tokens: words.len(), report: &trained.report };
+    print_result(args.print.json, &made, |made| {
+        format!("{}\n{} tokens: {}", made.report, made.tokens, made.output.display())
+    })
+}

@@ -1,0 +1,110 @@
+//! `bert verify` checks the files of a data folder or of a run's checkpoints against their digests.
+
+use std::path::PathBuf;
+
+use bert_trainer::run_dir::checkpoint::{CheckpointFolder, verify};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::options::run_args::PrintArgs;
+use crate::output::progress::Progress;
+use crate::output::stdout::print_result;
+use crate::process::threads::ThreadArgs;
+
+/// Check the files of a data folder or a run against their digests.
+///
+/// For a run, all its checkpoints are checked.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Data folder or its URL, pre-training run, or checkpoint.
+    folder: PathBuf,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Verified {
+    good: bool,
+    checks: Vec<Check>,
+}
+
+/// One checked file, checkpoint or sum.
+#[derive(Serialize)]
+struct Check {
+    name: String,
+    /// Number of rows that were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
+    problem: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    if args.folder.join("COMMITTED.json").exists() {
+        verify(&args.folder)?;
+        let name = args.folder.display().to_string();
+        return show(args, vec![Check { name, rows: None, problem: None }]);
+    }
+    if args.folder.join("checkpoints").is_dir() {
+        return checkpoints(args);
+    }
+    if args.folder.join("config.json").exists() {
+        anyhow::bail!(
+            "{}: this model has no digests to verify (it was exported, fine-tuned or downloaded); data folders, runs and \
+             checkpoints have digests",
+            args.folder.display()
+        );
+    }
+    let mut progress = Progress::new("verify", 0, args.print.quiet);
+    let verification = bert_data::verify_with(&args.folder, true, &mut |at| progress.set_shards(at))?;
+    drop(progress);
+    let files = verification.files.iter().map(|checked| Check {
+        name: checked.file.clone(),
+        rows: (checked.rows > 0).then_some(checked.rows),
+        problem: checked.problem.as_ref().map(ToString::to_string),
+    });
+    let recount = verification.recount.iter().map(|recount| Check {
+        name: "invariants".to_string(),
+        rows: Some(recount.rows),
+        problem: recount.problem.as_ref().map(ToString::to_string),
+    });
+    let checks = files.chain(recount).collect();
+    print_result(args.print.json, &Verified { good: verification.is_good(), checks }, |_| {
+        verification.to_string()
+    })?;
+    verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
+    let good = checks.iter().all(|check| check.problem.is_none());
+    print_result(args.print.json, &Verified { good, checks }, |verified| {
+        let line = |check: &Check| match &check.problem {
+            None => format!("good  {}", check.name),
+            Some(problem) => format!("bad   {problem}"),
+        };
+        match verified.checks.is_empty() {
+            true => "this run has no checkpoints yet".to_string(),
+            false => verified.checks.iter().map(line).collect::<Vec<_>>().join("\n"),
+        }
+    })
+}
+
+fn checkpoints(args: &Args) -> anyhow::Result<()> {
+    let folder = CheckpointFolder::of_run(&args.folder);
+    let (mut checks, mut first_problem) = (Vec::new(), None);
+    for step in folder.steps()? {
+        let path = folder.path(step);
+        let problem = verify(&path).err();
+        let text = problem.as_ref().map(ToString::to_string);
+        checks.push(Check { name: path.display().to_string(), rows: None, problem: text });
+        first_problem = first_problem.or(problem);
+    }
+    show(args, checks)?;
+    first_problem.map_or(Ok(()), |problem| Err(problem.into()))
+}

@@ -1,0 +1,144 @@
+//! `bert evaluate` measures a pre-trained model on the instances of a data folder.
+
+use std::path::PathBuf;
+
+use bert_data::Nsp;
+use bert_model::read_pretrained_config;
+use bert_trainer::compute::device::KernelChoice;
+use bert_trainer::compute::precision::PrecisionChoice;
+use bert_trainer::data_loader::DataLoader;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
+use bert_trainer::evaluation::top_k::top_k_accuracy;
+use bert_trainer::evaluation::{Evaluation, evaluate};
+use bert_trainer::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_trainer::run_dir::builtin_model;
+use bert_trainer::{DEVICE_HELP, DeviceName};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::training::pretrain::evaluation_line;
+use crate::commands::{at_least, model_folder};
+use crate::output::progress::print_warning;
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::process::threads::ThreadArgs;
+
+/// Compute loss and accuracy of a checkpoint on a data folder.
+///
+/// These are the losses and accuracies of the masked LM and of next-sentence prediction.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// Data folder made by make-pretrain-data with the checkpoint's vocabulary.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Batch size; affects the result only by rounding.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least(1))]
+    batch_size: usize,
+
+    /// Evaluate the first N instances only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    instances: Option<u64>,
+
+    /// Also compute the top-K accuracy of the masked LM; takes longer.
+    #[arg(long, value_name = "K", value_parser = at_least(1))]
+    top_k: Option<usize>,
+
+    /// Compute device.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    /// Precision of matrix products, f32 or bf16; everything else is f32 [default: bf16 on CUDA, f32 elsewhere].
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionChoice>,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let precision = PrecisionChoice::or_default(args.precision, args.device);
+    precision.check(args.device, KernelChoice::Fused)?;
+    let device = args.device.open()?;
+    let folder = model_folder(&args.checkpoint)?;
+    let mut config = read_pretrained_config(&folder)?;
+    config.compute = precision.with(KernelChoice::Fused);
+    let mut loader = DataLoader::open(&args.data, 0)?;
+    loader.check_fits(&config, ModelTokenizer::find(&folder)?.as_ref())?;
+    let heads = match loader.manifest().config.nsp {
+        Nsp::Off => Heads::MaskedLm,
+        _ => Heads::Both,
+    };
+    let hint = "evaluate a model with both pre-training heads, or use data made with --nsp off for a masked-LM model";
+    let Pretrained { model, .. } = load_pretraining(&config, &folder, heads, hint, 0, &device)?;
+    let tokens = args.batch_size * loader.manifest().config.max_seq_length;
+    if let Some(slow) = precision.warning(args.device, &config, tokens) {
+        print_warning(slow);
+    }
+    let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;
+    let among = |k| top_k_accuracy(&model, &mut loader, k, args.batch_size, args.instances, &device);
+    let masked_lm_top_k_accuracy = args.top_k.map(among).transpose()?;
+    let figures = Figures { evaluation, top_k: args.top_k, masked_lm_top_k_accuracy };
+    print_table(args.json, args.format, &figures, Figures::line)
+}
+
+#[derive(Serialize)]
+struct Figures {
+    #[serde(flatten)]
+    evaluation: Evaluation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    masked_lm_top_k_accuracy: Option<f64>,
+}
+
+impl Figures {
+    fn line(&self) -> String {
+        let line = evaluation_line(&self.evaluation);
+        match (self.top_k, self.masked_lm_top_k_accuracy) {
+            (Some(k), Some(share)) => format!("{line}; top-{k} accuracy {:.1} %", 100.0 * share),
+            _ => line,
+        }
+    }
+}
+
+impl Tabular for Figures {
+    fn table(&self) -> Table {
+        let figures = &self.evaluation;
+        let percent = |share: f64| format!("{:.1}", 100.0 * share);
+        let mut rows = vec![("instances".to_string(), figures.instances.to_string())];
+        if figures.predictions > 0 {
+            rows.push(("masked-LM loss (nats)".to_string(), format!("{:.4}", figures.masked_lm_loss)));
+            let of_character = format!("{:.4}", figures.masked_lm_nats_per_character);
+            rows.push(("masked-LM loss (nats per character)".to_string(), of_character));
+            rows.push(("masked-LM accuracy (%)".to_string(), percent(figures.masked_lm_accuracy)));
+        }
+        if let (Some(k), Some(share)) = (self.top_k, self.masked_lm_top_k_accuracy) {
+            rows.push((format!("masked-LM top-{k} accuracy (%)"), percent(share)));
+        }
+        if figures.has_next_sentence() {
+            rows.push((
+                "next-sentence loss (nats)".to_string(),
+                format!("{:.4}", figures.next_sentence_loss),
+            ));
+            rows.push(("next-sentence accuracy (%)".to_string(), percent(figures.next_sentence_accuracy)));
+        }
+        Table {
+            columns: vec![Column::text("figure"), Column::number("value")],
+            rows: rows.into_iter().map(|(name, value)| vec![name, value]).collect(),
+            ..Table::default()
+        }
+    }
+}

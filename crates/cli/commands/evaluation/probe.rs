@@ -1,0 +1,153 @@
+//! `bert probe` changes one word of a text and shows which predictions flip.
+
+use std::path::PathBuf;
+
+use bert_trainer::inference::{NewTexts, Prediction, Probe, Prober, Replacement, TextColumns, TextFormat};
+use bert_trainer::run_dir::builtin_model;
+use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::tuned_folder;
+use crate::output::table::{Column, OutputFormatArgs, Table, Tabular, print_table};
+use crate::process::threads::ThreadArgs;
+
+/// Change one word of a text and show which predictions flip.
+///
+/// Every prediction is shown with its probability before and after the change.
+/// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
+
+    /// Input text; `A ||| B` is a sentence pair.
+    #[arg(required_unless_present_any = ["input", "data"], conflicts_with_all = ["input", "data"])]
+    text: Option<String>,
+
+    /// Input file, or - for standard input.
+    #[arg(long, value_name = "FILE|-", conflicts_with = "data")]
+    input: Option<PathBuf>,
+
+    /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
+    #[arg(long, value_enum, requires = "input")]
+    format: Option<TextFormat>,
+
+    /// Data folder made by make-pretrain-data; its masked instances are the input.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Number of instances from --data [default: 100].
+    #[arg(long, value_name = "N", requires = "data", value_parser = clap::value_parser!(u64).range(1..))]
+    instances: Option<u64>,
+
+    /// Word to replace, given by its number (from 1) or as text, and its replacement; each replacement is tested
+    /// separately.
+    #[arg(long, value_name = "WORD=WORD,...", required = true)]
+    replace: Vec<Replacement>,
+
+    /// Compute device.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    output_format: OutputFormatArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Probes {
+    changes: usize,
+    predictions: usize,
+    flips: usize,
+    probes: Vec<Probe>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let folder = tuned_folder(&args.checkpoint)?;
+    let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;
+    let probes = match (&args.text, &args.input, &args.data) {
+        (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
+        (_, Some(source), _) => {
+            let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
+            prober.file(&texts, &args.replace)?
+        }
+        (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
+    };
+    let all = || probes.iter().flat_map(|probe| &probe.predictions);
+    let (predictions, flips) = (all().count(), all().filter(|prediction| prediction.flips).count());
+    if predictions == 0 {
+        let reason = match (probes.is_empty(), &args.text) {
+            (true, Some(text)) => {
+                format!("the text has none of these words; its words are: {}", prober.words_of(text).join(" "))
+            }
+            (true, None) => "none of these words is in any of the texts".to_string(),
+            (false, _) => {
+                "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to the text"
+                    .to_string()
+            }
+        };
+        return Err(Error::Configuration { flag: "replace", reason }.into());
+    }
+    let probes = Probes { changes: probes.len(), predictions, flips, probes };
+    print_table(args.json, args.output_format.into(), &probes, |result| {
+        let lines: Vec<String> = result.probes.iter().map(Probe::to_string).collect();
+        format!("{}\n\n{}", lines.join("\n"), result.totals())
+    })
+}
+
+impl Probes {
+    fn totals(&self) -> String {
+        format!("changes {}, predictions {}, flips {}", self.changes, self.predictions, self.flips)
+    }
+}
+
+impl Tabular for Probes {
+    /// Returns a row for each prediction.
+    fn table(&self) -> Table {
+        let probability = |value: Option<f32>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
+        let mut rows = Vec::new();
+        for Probe { source, text, position, word, replaced_by, predictions } in &self.probes {
+            for Prediction { of, truth, before, after, before_now, flips } in predictions {
+                let change =
+                    [source.clone(), text.clone(), position.to_string(), word.clone(), replaced_by.clone()];
+                let guesses =
+                    [before, after].map(|guess| [guess.answer.clone(), probability(guess.probability)]);
+                let truth = truth.clone().unwrap_or_default();
+                let rest = [probability(*before_now), flips.to_string(), truth];
+                let of_prediction = [of.clone()].into_iter().chain(guesses.into_iter().flatten()).chain(rest);
+                rows.push(change.into_iter().chain(of_prediction).collect());
+            }
+        }
+        let columns = [
+            ("source", false),
+            ("text", false),
+            ("position", true),
+            ("word", false),
+            ("replaced by", false),
+            ("prediction of", false),
+            ("before", false),
+            ("p before", true),
+            ("after", false),
+            ("p after", true),
+            ("p of the earlier answer after", true),
+            ("flips", false),
+            ("truth", false),
+        ];
+        let columns = columns.map(|(name, is_number)| Column { name: name.to_string(), is_number });
+        Table { columns: columns.into(), rows, notes: vec![self.totals()], warnings: Vec::new() }
+    }
+}

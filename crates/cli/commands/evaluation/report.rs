@@ -1,0 +1,70 @@
+//! `bert report` writes a page with the curves, figures and diagnostics of a run or a fine-tuning.
+
+use std::path::{Path, PathBuf};
+
+use bert_trainer::report::{Finding, report};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::output::files::{check_writable, write_file};
+use crate::output::findings::print_findings;
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+
+/// Write report.html of a run or a fine-tuning; print diagnostics.
+///
+/// For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
+/// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
+/// works while the run is in progress.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Folder of the run or of the fine-tuning.
+    run: PathBuf,
+
+    /// Draw the curves of other runs too, for example of a reference run.
+    #[arg(long, value_name = "RUN,...", value_delimiter = ',')]
+    compare: Vec<PathBuf>,
+
+    /// HTML file to write [default: report.html in the folder].
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print page and diagnostics as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    page: &'a Path,
+    findings: &'a [Finding],
+}
+
+impl Tabular for Written<'_> {
+    fn table(&self) -> Table {
+        let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
+        Table {
+            columns: ["severity", "finding"].map(Column::text).into(),
+            rows: self.findings.iter().map(row).collect(),
+            notes: vec![format!("page: {}", self.page.display())],
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
+    args.output.iter().try_for_each(|output| check_writable(output))?;
+    let report = report(&args.run, &others)?;
+    let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
+    write_file(&output, &report.html)?;
+    let result = Written { page: &output, findings: &report.findings };
+    print_table(args.json, args.format, &result, |result| {
+        print_findings(result.findings);
+        result.page.display().to_string()
+    })
+}

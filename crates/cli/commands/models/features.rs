@@ -1,0 +1,108 @@
+//! `bert features` extracts the hidden states of every token of the input texts.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bert_trainer::inference::{Extractor, all_layers, write_json_lines, write_parquet};
+use bert_trainer::run_dir::builtin_model;
+use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::commands::{at_least, model_folder};
+use crate::output::progress::print_stderr;
+use crate::output::results::write_results;
+use crate::process::threads::ThreadArgs;
+
+/// Output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON Lines in the format of extract_features.py: values with six decimals.
+    Jsonl,
+    /// One row per token; each layer is a fixed-size list of f32.
+    Parquet,
+}
+
+/// A value of `--layers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    All,
+    Number(i32),
+}
+
+impl FromStr for Layer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::Number).map_err(|_| "neither a number nor all".to_string()),
+        }
+    }
+}
+
+/// Extract hidden states of every token, like extract_features.py.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.
+    #[arg(long, value_name = "FILE|-")]
+    input: PathBuf,
+
+    /// Layers, counted from 0, or from the end with negative numbers (-1 is the last), or `all` [default: -1,-2,-3,-4,
+    /// or all layers of a smaller model].
+    #[arg(long, value_name = "N,N,...|all", value_delimiter = ',', allow_hyphen_values = true)]
+    layers: Vec<Layer>,
+
+    /// Output file, replaced only when it is complete [default: standard output].
+    #[arg(long, value_name = "FILE", required_if_eq("format", "parquet"))]
+    output: Option<PathBuf>,
+
+    /// Output format.
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: Format,
+
+    /// Maximum sequence length, including special tokens; longer texts are truncated [default: 128, or the model's
+    /// maximum if that is smaller].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
+
+    /// Compute device.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let refused = |reason: String| Error::Configuration { flag: "layers", reason };
+    if args.layers.len() > 1 && args.layers.contains(&Layer::All) {
+        return Err(refused("all includes every layer; remove the numbers".to_string()).into());
+    }
+    let number = |layer: &Layer| match layer {
+        Layer::All => None,
+        Layer::Number(number) => Some(*number),
+    };
+    let mut layers: Vec<i32> = args.layers.iter().filter_map(number).collect();
+    if let Some(at) = (1..layers.len()).find(|&at| layers[..at].contains(&layers[at])) {
+        return Err(refused(format!("layer {} is given twice; remove one", layers[at])).into());
+    }
+    let folder = model_folder(&args.checkpoint)?;
+    if args.layers.contains(&Layer::All) {
+        layers = all_layers(&folder)?;
+    }
+    let extractor = Extractor::open(&folder, &layers, args.max_seq_length, args.device)?;
+    let count = write_results(args.output.as_deref(), |out| match args.format {
+        Format::Jsonl => write_json_lines(&extractor, &args.input, out),
+        Format::Parquet => write_parquet(&extractor, &args.input, out),
+    })?;
+    if let (Some(count), Some(output)) = (count, &args.output) {
+        print_stderr(&format!("wrote the features of {count} lines to {}", output.display()));
+    }
+    Ok(())
+}

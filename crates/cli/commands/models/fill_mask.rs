@@ -1,0 +1,105 @@
+//! `bert fill-mask` shows the words that a model predicts at `[MASK]`.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use bert_trainer::inference::fill_mask::{FilledMask, MaskFiller};
+use bert_trainer::run_dir::builtin_model;
+use bert_trainer::{DEVICE_HELP, DeviceName};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::{at_least, model_folder};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::process::threads::ThreadArgs;
+
+/// Predict the words at each `[MASK]` of a text.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint or Hugging Face folder with both pre-training heads.
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// Text with one or more `[MASK]`; `A ||| B` is a sentence pair.
+    text: String,
+
+    /// Number of predictions to show for each `[MASK]`.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least(1))]
+    top_k: usize,
+
+    /// Compute device.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let folder = model_folder(&args.checkpoint)?;
+    let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
+    if filled.is_empty() {
+        bail!(
+            "the text has no [MASK] within the maximum length of the model; write [MASK] in capitals and quote the text: \
+             'the capital of France is [MASK].'"
+        );
+    }
+    let masks = Masks { masks: filled.into_iter().map(Mask::from).collect() };
+    print_table(args.json, args.format, &masks, |filled| {
+        filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Masks {
+    masks: Vec<Mask>,
+}
+
+#[derive(Serialize)]
+struct Mask {
+    position: usize,
+    words: Vec<Word>,
+}
+
+#[derive(Serialize)]
+struct Word {
+    word: String,
+    probability: f32,
+}
+
+impl From<FilledMask> for Mask {
+    fn from(filled: FilledMask) -> Self {
+        let words = filled.words.into_iter().map(|(word, probability)| Word { word, probability });
+        Self { position: filled.position, words: words.collect() }
+    }
+}
+
+impl Tabular for Masks {
+    fn table(&self) -> Table {
+        let row = |position: usize, Word { word, probability }: &Word| {
+            vec![position.to_string(), word.clone(), format!("{probability:.4}")]
+        };
+        let rows =
+            self.masks.iter().flat_map(|mask| mask.words.iter().map(move |word| row(mask.position, word)));
+        Table {
+            columns: vec![Column::number("position"), Column::text("word"), Column::number("probability")],
+            rows: rows.collect(),
+            ..Table::default()
+        }
+    }
+}
+
+fn show(mask: &Mask) -> String {
+    let words = mask.words.iter().map(|Word { word, probability }| format!("  {probability:.4}  {word}"));
+    format!("[MASK] at position {}\n{}", mask.position, words.collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,42 @@
+//! `bert merge` combines the parts of a build into one data set.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::commands::data::make_pretrain_data::show;
+use crate::options::run_args::PrintArgs;
+use crate::output::progress::Progress;
+use crate::process::threads::ThreadArgs;
+
+/// Combine the parts of a build into one data set.
+///
+/// The parts, made by `make-pretrain-data --part`, are checked first.
+#[derive(Parser, Debug)]
+pub struct Args {
+    /// Folder or URL given to the parts as --output.
+    data: PathBuf,
+
+    /// The --scratch of the parts; the tokenized text in it is removed. Required if the output is a URL.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Returns the errors of [`bert_data::merge_with_scratch`].
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let mut progress = Progress::new("merge", 0, args.print.quiet);
+    let scratch = args.scratch.as_deref();
+    let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
+    drop(progress);
+    show(&manifest, &args.data, args.print.json)
+}

@@ -1,0 +1,9 @@
+//! Commands that make, show or use a model.
+
+pub mod attention;
+pub mod export;
+pub mod features;
+pub mod fill_mask;
+pub mod init;
+pub mod inspect;
+pub mod merge;

@@ -1,0 +1,60 @@
+//! The flags of `finetune` that a command passes to the fine-tuning of each of its tasks.
+
+use std::path::Path;
+
+use bert_tasks::Task;
+use bert_trainer::finetune::FinetuneConfig;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
+
+/// The flags of `finetune` after `--`.
+pub(super) struct FinetuneFlags {
+    pub(super) config: FinetuneConfig,
+    matches: ArgMatches,
+}
+
+impl FinetuneFlags {
+    /// Parses the flags. `own` are flags that the command sets itself, each with its value.
+    pub(super) fn parse(own: &[(&str, &str)], flags: &[String]) -> anyhow::Result<Self> {
+        let is_flag = |given: &str, flag: &str| given.split('=').next() == Some(flag);
+        let of_each_task =
+            ["--task", "--data", "--checkpoint", "--output"].map(|flag| (flag, "the one of each task"));
+        for (flag, value) in of_each_task.iter().chain(own) {
+            if flags.iter().any(|given| is_flag(given, flag)) {
+                let text =
+                    format!("{flag} cannot be given after `--`: this command sets it, here to {value}\n");
+                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
+            }
+        }
+        // Required flags, which `of_task` sets.
+        let required = ["--task=rte", "--data=.", "--output=."].map(String::from);
+        let own = own.iter().map(|(flag, value)| format!("{flag}={value}"));
+        let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
+        let line = required.into_iter().chain(own).chain(flags.iter().cloned());
+        let matches = command.try_get_matches_from(line)?;
+        Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)?, matches })
+    }
+
+    /// Returns whether a flag is given, by its name in [`FinetuneConfig`].
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.matches.value_source(name) == Some(ValueSource::CommandLine)
+    }
+
+    /// Returns the configuration of a task, with output folder `output/TASK`.
+    pub(super) fn of_task(
+        &self,
+        task: Task,
+        data: &Path,
+        checkpoint: &Path,
+        output: &Path,
+    ) -> FinetuneConfig {
+        FinetuneConfig {
+            data: Some(data.to_owned()),
+            checkpoint: checkpoint.to_owned(),
+            output: output.join(task.spec().name),
+            task,
+            ..self.config.clone()
+        }
+    }
+}

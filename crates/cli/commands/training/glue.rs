@@ -1,0 +1,177 @@
+//! `bert glue` fine-tunes a checkpoint on all GLUE tasks.
+
+use std::path::PathBuf;
+
+use bert_model::read_pretrained_config;
+use bert_storage::write_json_atomic;
+use bert_tasks::{Split, Task, find_split};
+use bert_trainer::DeviceName;
+use bert_trainer::finetune::{Choices, FinetuneConfig, check_finished};
+use bert_trainer::report::compare::glue_submission::{Submission, write_submission};
+use bert_trainer::report::compare::glue_table::{GlueTable, TASKS};
+use bert_trainer::run_dir::builtin_model;
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::model_folder;
+use crate::commands::training::finetune::tune;
+use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::options::run_args::RunArgs;
+use crate::output::progress::{print_note, print_stderr};
+use crate::output::table::{FormatArgs, Table, Tabular, print_table};
+use crate::process::signals::stop_on_signals;
+use crate::process::threads::ThreadArgs;
+
+/// Minimum hidden size at which the paper's settings are used.
+const BASE_HIDDEN_SIZE: usize = 768;
+
+/// Tasks that `--from-mnli` starts from the model fine-tuned on MNLI.
+const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
+
+/// Fine-tune a checkpoint on all GLUE tasks.
+///
+/// The result is a table next to the published BERT of the same size, and the archive for the GLUE server.
+///
+/// The settings are the defaults of `finetune` for each task; models smaller than BERT-base train for 4 epochs at a
+/// learning rate of 3e-4, like the published small models. Flags of finetune after -- override them: bert glue ... --
+/// --learning-rate 1e-4,3e-4 --holdout 0.1
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint or Hugging Face folder.
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// GLUE data folder with one subfolder per task, as downloaded.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Output folder: one subfolder per task, glue.json and submission.zip.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Run only these tasks [default: all nine].
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
+    tasks: Vec<Task>,
+
+    /// Start RTE, MRPC and STS-B from the model fine-tuned on MNLI, as is usual for these small data sets.
+    #[arg(long)]
+    from_mnli: bool,
+
+    /// Seeds, one run per task and seed: numbers and ranges, such as 1-5.
+    #[arg(long, value_name = "N,N-N,...", default_value = "1")]
+    seeds: String,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// Flags of finetune, applied to every task.
+    #[arg(last = true, value_name = "FINETUNE FLAGS")]
+    flags: Vec<String>,
+}
+
+/// Contents of `glue.json`.
+#[derive(Serialize)]
+struct Results {
+    /// Model folder that was fine-tuned.
+    checkpoint: PathBuf,
+    #[serde(flatten)]
+    table: GlueTable,
+    submission: Submission,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let stop = stop_on_signals()?;
+    let tasks: Vec<Task> = if args.tasks.is_empty() { TASKS.to_vec() } else { args.tasks.clone() };
+    if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
+        let names: Vec<&str> = TASKS.iter().map(|task| task.spec().name).collect();
+        let reason = format!("{other} is not a GLUE task; the tasks are {}", names.join(", "));
+        return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
+    }
+    if args.from_mnli && !tasks.contains(&Task::Mnli) {
+        let reason = "needs mnli in --tasks".to_string();
+        return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
+    }
+    let flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
+    let folder = model_folder(&args.checkpoint)?;
+    let model = read_pretrained_config(&folder)?;
+    // Validate every configuration before the first of many hours is spent.
+    let configs = tasks.iter().map(|task| {
+        find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
+        find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
+        config(args, &flags, task, model.hidden_size < BASE_HIDDEN_SIZE)
+    });
+    let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
+    if !args.run.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
+        let (what, hint) = ("other files", "choose another --output, or continue with --resume");
+        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
+    }
+    let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
+    // MNLI runs first, because other tasks may start from its model.
+    in_order.sort_by_key(|(task, _)| **task != Task::Mnli);
+    for (task, config) in in_order {
+        if config.output.join("report.json").exists() {
+            check_finished(config)?;
+            if !args.run.print.quiet {
+                print_note(format!("{task} is already complete"));
+            }
+            continue;
+        }
+        if !args.run.print.quiet {
+            print_stderr(&format!("{task}: {}", config.output.display()));
+        }
+        tune(config, args.run.resume && config.output.exists(), args.run.print.quiet, &stop)?;
+    }
+    let table = GlueTable::read(&args.output, &tasks, &model)?;
+    let device = configs.first().map_or(DeviceName::Flex, |config| config.compute.device);
+    let submission = write_submission(&args.output, &args.data, &tasks, device)?;
+    let results = Results { checkpoint: folder, table, submission };
+    write_json_atomic(&args.output.join("glue.json"), &results)?;
+    let archive = args.output.join("submission.zip");
+    print_table(args.run.print.json, args.format, &results, |results| {
+        format!("{}\n{}: {}", results.table, archive.display(), results.submission_files())
+    })
+}
+
+impl Results {
+    /// Describes the files of the submission.
+    fn submission_files(&self) -> String {
+        let missing = match self.submission.missing.is_empty() {
+            true => String::new(),
+            false => format!("; without {}: their test sets are missing", self.submission.missing.join(", ")),
+        };
+        format!("{} files{missing}", self.submission.files.len())
+    }
+}
+
+impl Tabular for Results {
+    fn table(&self) -> Table {
+        let mut table = self.table.table();
+        table.notes.push(format!("submission: {}", self.submission_files()));
+        table
+    }
+}
+
+/// Returns the fine-tuning configuration of a task.
+fn config(args: &Args, flags: &FinetuneFlags, task: &Task, small: bool) -> anyhow::Result<FinetuneConfig> {
+    let mnli = args.output.join(Task::Mnli.spec().name);
+    let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
+    let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
+    let mut config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
+    if small && !flags.is_given("num_train_epochs") {
+        config.num_train_epochs = Some(Choices::Single(4.0));
+    }
+    let other_rates = ["learning_rate", "freeze_encoder", "adapter", "fusion"];
+    if small && !other_rates.into_iter().any(|name| flags.is_given(name)) {
+        config.learning_rate = Some(Choices::Single(3e-4));
+    }
+    bert_trainer::finetune::check(&config)?;
+    Ok(config)
+}

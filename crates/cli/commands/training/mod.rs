@@ -1,0 +1,9 @@
+//! Commands that train a model.
+
+mod finetune_flags;
+
+pub mod finetune;
+pub mod glue;
+pub mod launch;
+pub mod multitask;
+pub mod pretrain;

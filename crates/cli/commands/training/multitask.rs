@@ -1,0 +1,90 @@
+//! `bert multitask` fine-tunes one encoder on several tasks.
+
+use std::path::PathBuf;
+
+use bert_tasks::Task;
+use bert_trainer::finetune::{MultitaskConfig, Sampling, multitask};
+use bert_trainer::run_dir::builtin_model;
+use clap::Args as ClapArgs;
+
+use crate::commands::training::finetune::View;
+use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::options::run_args::RunArgs;
+use crate::output::table::{FormatArgs, print_table};
+use crate::process::signals::stop_on_signals;
+use crate::process::threads::ThreadArgs;
+
+/// Fine-tune one encoder on several tasks at once.
+///
+/// Every task has its own classifier, and its folder in --output has the format of finetune's output.
+///
+/// Each step trains on a batch of one task. Pass flags of finetune after --, as in: bert multitask ... --
+/// --learning-rate 1e-4 --num-train-epochs 3.
+#[derive(ClapArgs, Debug)]
+// The usage line that clap makes is longer than 80 columns.
+#[command(override_usage = "bert multitask [OPTIONS] --data <DIR> --output <DIR>\n       \
+                            --tasks <TASK,TASK,...> [-- <FINETUNE FLAGS>...]")]
+pub struct Args {
+    /// Pre-training run, checkpoint or Hugging Face folder.
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
+    checkpoint: PathBuf,
+
+    /// Data folder with one subfolder per task.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Output folder: one subfolder per task and multitask.json.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Tasks, two or more.
+    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true)]
+    tasks: Vec<Task>,
+
+    /// How training batches are distributed over the tasks.
+    #[arg(long, value_enum, default_value_t = Sampling::Annealed)]
+    sampling: Sampling,
+
+    /// Temperature of --sampling temperature: 1 is proportional to the task sizes, large values approach uniform
+    /// sampling.
+    #[arg(long, value_name = "X", default_value_t = 2.0)]
+    temperature: f64,
+
+    /// Random seed of the classifiers, the order of tasks and examples, and dropout.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// Flags of finetune, applied to all tasks.
+    #[arg(last = true, value_name = "FINETUNE FLAGS")]
+    flags: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let stop = stop_on_signals()?;
+    let flags =
+        FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
+    let of_task = |task: &Task| flags.of_task(task.clone(), &args.data, &args.checkpoint, &args.output);
+    let tasks = args.tasks.iter().map(of_task).collect();
+    let Args { sampling, temperature, .. } = *args;
+    let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
+    config.check()?;
+    if args.output.join("multitask.json").exists() {
+        let (what, hint) = ("a finished multitask run", "choose another --output");
+        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
+    }
+    let mut view = View::new(&config.tasks[0], args.run.print.quiet);
+    let report = multitask(&config, args.run.resume, &stop, &mut |event| view.show(&event));
+    drop(view);
+    print_table(args.run.print.json, args.format, &report?, ToString::to_string)
+}

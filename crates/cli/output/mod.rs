@@ -1,0 +1,11 @@
+//! Output: results on stdout and in files, messages, tables and progress.
+
+pub mod counting;
+pub mod files;
+pub mod findings;
+pub mod progress;
+pub mod results;
+pub mod status_line;
+pub mod stdout;
+pub mod table;
+pub mod terminal;

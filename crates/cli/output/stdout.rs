@@ -1,0 +1,44 @@
+//! Prints the result of a command.
+
+use std::io::Write;
+
+use anyhow::Context;
+
+use crate::output::terminal::visible;
+
+/// Prints a result to stdout, with control characters escaped ([`visible`]). A closed pipe (`| head`) is not an error.
+/// Programs print when their work is done.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out
+        .write_all(visible(text).as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("the work is complete, but its result cannot be written to standard output"),
+    }
+}
+
+/// Prints a result: with `--json` as one JSON object, otherwise as text.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_result<T: serde::Serialize>(
+    json: bool,
+    value: &T,
+    format: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    match json {
+        true => print_json(value),
+        false => print(format(value).trim_end()),
+    }
+}
+
+/// Prints a value as one JSON object.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
+}

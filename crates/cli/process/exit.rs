@@ -1,0 +1,65 @@
+//! Ends a program: prints the error once and returns the documented exit code.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | error |
+//! | 2 | usage |
+//! | 3 | bad or corrupt data |
+//! | 4 | checkpoint invalid or of another shape |
+//! | 5 | numerical failure |
+//! | 6 | output in use by another process |
+//! | 7 | not enough memory: the estimate exceeds the limit, or an allocation failed |
+//! | 75 | retry later: other parts of a build have not tokenized their text yet, a store is unavailable, or another rank is lost |
+//! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::output::progress::print_note;
+use crate::output::status_line::write_above;
+use crate::output::terminal::{Word, visible};
+use crate::process::similar_file::similar_file;
+
+/// Prints an error with its causes to stderr and returns its exit code.
+pub fn finish(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // The error comes from flags that one command passes to another.
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        let plain = usage.render().to_string();
+        // The colours of clap are escape sequences too: print them only if the text itself has no control characters.
+        match visible(&plain) {
+            Cow::Borrowed(_) => drop(usage.print()),
+            Cow::Owned(text) => drop(write!(std::io::stderr(), "{text}")),
+        }
+        return ExitCode::from(2);
+    }
+    // Do not repeat causes that the message already quotes.
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    write_above(&format!("{}\n", Word::Error.message(&text)));
+    if let Some(similar) =
+        similar_file(&text, std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()))
+    {
+        print_note(format!("did you mean {}?", similar.display()));
+    }
+    ExitCode::from(exit_code(&error))
+}
+
+/// Returns the documented exit code of an error.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    let trainer = error.downcast_ref::<bert_trainer::Error>().map(|error| error.exit_code());
+    trainer
+        .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_model::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<bert_collectives::JoinError>().map(|error| error.exit_code()))
+        .unwrap_or(1)
+}

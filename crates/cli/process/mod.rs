@@ -1,0 +1,7 @@
+//! The process: exit codes, signals, compute threads and the group of ranks.
+
+pub mod exit;
+pub mod process_group;
+pub mod signals;
+mod similar_file;
+pub mod threads;

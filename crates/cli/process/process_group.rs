@@ -1,0 +1,103 @@
+//! `--group` and `--group-timeout`: connects this process to the other ranks of a run.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use bert_collectives::{Deadline, Engine, Environment, Plan, Waiting, host_name};
+use bert_trainer::pretrain::time_budget::Budget;
+use bert_trainer::training::group::Group;
+use clap::ValueEnum;
+
+use crate::output::progress::{print_note, print_warning};
+
+/// Time between two messages about ranks that have not answered.
+const WAIT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Flags of a command that several processes may run together.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct GroupArgs {
+    /// Connection to the other ranks. `auto` reads the environment of the launcher (bert launch, mpirun, srun, torchrun,
+    /// Kubernetes); `alone` ignores it.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        help_heading = "Several processes",
+        hide_short_help = true
+    )]
+    group: EngineChoice,
+
+    /// Maximum time without an answer of another rank, as 30s or 10m; three times as long before the first step.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10m",
+        help_heading = "Several processes",
+        hide_short_help = true
+    )]
+    group_timeout: Budget,
+}
+
+/// A value of `--group`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum EngineChoice {
+    Auto,
+    Alone,
+    Mpi,
+    Tcp,
+}
+
+impl EngineChoice {
+    fn engine(self) -> Option<Engine> {
+        match self {
+            Self::Auto => None,
+            Self::Alone => Some(Engine::Alone),
+            Self::Mpi => Some(Engine::Mpi),
+            Self::Tcp => Some(Engine::Tcp),
+        }
+    }
+}
+
+/// Returns the value of an environment variable.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Returns the number of ranks that the launcher has started on this host, if there are several.
+pub fn ranks_on_this_host() -> Option<usize> {
+    // An invalid variable is reported by `GroupArgs::join`.
+    let found = Environment::detect(&variable).ok().flatten()?;
+    found.local_world_size.filter(|&ranks| ranks > 1)
+}
+
+impl GroupArgs {
+    /// Joins the group of this process. Rank 0 prints the ranks that it waits for and the connections that it refuses.
+    ///
+    /// # Errors
+    /// [`bert_collectives::JoinError`].
+    pub fn join(&self) -> anyhow::Result<Group> {
+        let timeout = self.group_timeout.0;
+        ensure_positive(timeout)?;
+        let plan = Plan::choose(self.group.engine(), &variable, &host_name())?;
+        if matches!(plan, Plan::Alone) {
+            return Ok(Group::alone());
+        }
+        let is_first = Environment::detect(&variable)?.is_none_or(|found| found.rank == 0);
+        let mut on_wait = move |waiting: &Waiting| {
+            if is_first {
+                print_note(waiting);
+            }
+        };
+        let mut deadline = Deadline { timeout, interval: WAIT_INTERVAL, on_wait: &mut on_wait };
+        let transport = plan.join(&mut deadline, &mut |text| print_warning(text))?;
+        Ok(Group::new(transport, timeout, on_wait))
+    }
+}
+
+fn ensure_positive(timeout: Duration) -> anyhow::Result<()> {
+    ensure!(
+        !timeout.is_zero(),
+        clap::Error::raw(clap::error::ErrorKind::InvalidValue, "--group-timeout must be more than 0\n",)
+    );
+    Ok(())
+}
