@@ -23,6 +23,8 @@
 //! |---|---|
 //! | [`Alone`] | one process |
 //! | [`TcpTransport`] | processes on any hosts |
+//! | MPI (feature `mpi`) | processes that `mpirun` or `srun` has started |
+//! | NCCL (feature `nccl`, untested) | processes with one GPU each |
 //! | [`ThreadTransport`] | threads of one process, for tests |
 //! | [`faults::FaultyTransport`] | a wrapper for tests that fails, delays or corrupts one operation |
 
@@ -33,6 +35,8 @@ mod error;
 pub mod faults;
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(feature = "nccl")]
+mod nccl;
 mod plan;
 mod tcp;
 mod threads;

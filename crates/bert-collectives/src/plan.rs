@@ -19,6 +19,8 @@ pub enum Engine {
     Alone,
     /// MPI, in builds with the feature `mpi`.
     Mpi,
+    /// NCCL, in builds with the feature `nccl`. Untested on a GPU.
+    Nccl,
     /// TCP.
     Tcp,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for Engine {
         f.write_str(match self {
             Self::Alone => "alone",
             Self::Mpi => "mpi",
+            Self::Nccl => "nccl",
             Self::Tcp => "tcp",
         })
     }
@@ -40,6 +43,8 @@ pub enum Plan {
     Alone,
     /// The process is a rank of MPI.
     Mpi,
+    /// The process joins a group over TCP, whose ranks then move bytes by NCCL.
+    Nccl(TcpConfig),
     /// The process joins a group over TCP.
     Tcp(TcpConfig),
 }
@@ -69,14 +74,20 @@ impl Plan {
                 reason: "--group mpi needs a build with MPI: `cargo build --release --features mpi`".into(),
             }),
             (Some(Engine::Mpi), _) => Ok(Self::Mpi),
+            (Some(Engine::Nccl), _) if !cfg!(feature = "nccl") => Err(JoinError::NoEngine {
+                reason: "--group nccl needs a build with NCCL: `cargo build --release --features cuda,nccl`"
+                    .into(),
+            }),
+            (Some(Engine::Nccl), Some(found)) => tcp(found, variable, host).map(Self::Nccl),
             (None, Some(found)) if is_mpi && HAS_MPI && found.world_size > 1 => Ok(Self::Mpi),
             (None, Some(found)) if found.world_size == 1 => Ok(Self::Alone),
             (_, Some(found)) => tcp(found, variable, host).map(Self::Tcp),
             (None, None) => Ok(Self::Alone),
-            (Some(Engine::Tcp), None) => Err(JoinError::NoEngine {
-                reason: "--group tcp needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
+            (Some(engine @ (Engine::Tcp | Engine::Nccl)), None) => Err(JoinError::NoEngine {
+                reason: format!(
+                    "--group {engine} needs BERT_RANK and BERT_WORLD_SIZE, or a launcher such as `bert launch`, srun \
                          or torchrun"
-                    .into(),
+                ),
             }),
             (Some(Engine::Alone), _) => Ok(Self::Alone),
         }
@@ -97,6 +108,12 @@ impl Plan {
             Self::Mpi => Ok(Box::new(crate::mpi::MpiTransport::join(deadline)?)),
             #[cfg(not(feature = "mpi"))]
             Self::Mpi => Err(JoinError::NoEngine { reason: "this build has no MPI".into() }),
+            #[cfg(feature = "nccl")]
+            Self::Nccl(config) => {
+                Ok(Box::new(crate::nccl::NcclTransport::join(config, deadline, on_refused)?))
+            }
+            #[cfg(not(feature = "nccl"))]
+            Self::Nccl(_) => Err(JoinError::NoEngine { reason: "this build has no NCCL".into() }),
             Self::Tcp(config) => Ok(Box::new(TcpTransport::join(config, deadline, on_refused)?)),
         }
     }
@@ -192,6 +209,20 @@ mod tests {
             assert!(error.to_string().contains("--features mpi"), "{error}");
             assert_eq!(error.exit_code(), 2);
         }
+    }
+
+    #[cfg(not(feature = "nccl"))]
+    #[test]
+    fn nccl_is_refused_without_its_feature() {
+        let error = choose(Some(Engine::Nccl), &OWN).unwrap_err();
+        assert!(error.to_string().contains("--features cuda,nccl"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[cfg(feature = "nccl")]
+    #[test]
+    fn nccl_has_the_address_of_tcp() {
+        assert!(matches!(choose(Some(Engine::Nccl), &OWN), Ok(Plan::Nccl(_))));
     }
 
     #[cfg(feature = "mpi")]

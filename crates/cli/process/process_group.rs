@@ -44,6 +44,7 @@ enum EngineChoice {
     Auto,
     Alone,
     Mpi,
+    Nccl,
     Tcp,
 }
 
@@ -53,6 +54,7 @@ impl EngineChoice {
             Self::Auto => None,
             Self::Alone => Some(Engine::Alone),
             Self::Mpi => Some(Engine::Mpi),
+            Self::Nccl => Some(Engine::Nccl),
             Self::Tcp => Some(Engine::Tcp),
         }
     }
