@@ -61,9 +61,6 @@ impl NcclTransport {
     ) -> Result<Self, JoinError> {
         let mut tcp = TcpTransport::join(config, deadline, on_refused)?;
         let topology = tcp.topology().clone();
-        let gpu =
-            topology.hosts[..topology.rank].iter().filter(|&host| *host == topology.hosts[topology.rank]);
-        let gpu = gpu.count();
         let mut id = [0; ID_BYTES];
         if topology.rank == 0 {
             let new =
@@ -72,7 +69,7 @@ impl NcclTransport {
             id = new.internal().map(|byte| byte as u8);
         }
         tcp.broadcast(0, &mut id, deadline)?;
-        let worker = Worker::start(Id::uninit(id.map(|byte| byte as _)), gpu, topology);
+        let worker = Worker::start(Id::uninit(id.map(|byte| byte as _)), topology.local_rank, topology);
         let mut transport = Self { tcp, traffic: Traffic::default(), worker, failure: None };
         // The first result says that the communicator exists on all ranks.
         transport.wait(deadline)?;

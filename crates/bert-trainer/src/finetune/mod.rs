@@ -242,6 +242,7 @@ fn memory_warning<T: TaskOutput>(task: &T, batch_size: usize) -> Option<String> 
         length: max_seq_length,
         targets: 0,
         micro_batches: parts,
+        ranks: 1,
         recompute: false,
     };
     let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };

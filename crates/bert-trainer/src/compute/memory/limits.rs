@@ -26,27 +26,45 @@ pub(crate) enum LimitKind {
 pub(crate) struct MemoryLimit {
     /// Its source.
     pub(crate) kind: LimitKind,
-    /// Bytes.
+    /// Bytes of this process: its share, if several ranks share the limit.
     pub(crate) bytes: u64,
+    /// Ranks that share the limit.
+    pub(crate) ranks: usize,
 }
 
 impl Display for MemoryLimit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let bytes = bytes_in_words(self.bytes);
+        let bytes = bytes_in_words(self.bytes * self.ranks as u64);
         match self.kind {
-            LimitKind::Machine => write!(f, "the machine has {bytes}, including swap space"),
+            LimitKind::Machine => write!(f, "the machine has {bytes}, with swap space"),
             LimitKind::Available => write!(f, "{bytes} are free on this machine"),
             LimitKind::ControlGroup => write!(f, "the control group (container or job) allows {bytes}"),
             LimitKind::AddressSpace => write!(f, "`ulimit -v` allows {bytes}"),
             LimitKind::Data => write!(f, "`ulimit -d` allows {bytes}"),
+        }?;
+        match self.ranks {
+            1 => Ok(()),
+            ranks => write!(f, " for {ranks} ranks"),
         }
     }
 }
 
 impl MemoryLimit {
-    /// Returns all known limits of this process.
-    pub(crate) fn all() -> Vec<Self> {
-        Self::of_system(Path::new("/"))
+    /// Returns all known limits of one of `ranks` processes on this computer. They share its memory and the control group.
+    pub(crate) fn of_rank(ranks: usize) -> Vec<Self> {
+        Self::of_system(Path::new("/")).into_iter().map(|limit| limit.shared_by(ranks)).collect()
+    }
+
+    fn shared_by(self, ranks: usize) -> Self {
+        match self.kind {
+            LimitKind::AddressSpace | LimitKind::Data => self,
+            _ => Self { bytes: self.bytes / ranks as u64, ranks, ..self },
+        }
+    }
+
+    /// Creates a limit of a single process.
+    pub(crate) fn new(kind: LimitKind, bytes: u64) -> Self {
+        Self { kind, bytes, ranks: 1 }
     }
 
     /// Returns whether the limit is fixed, so that waiting does not raise it.
@@ -60,10 +78,10 @@ impl MemoryLimit {
         let (memory, limits) = (read("proc/meminfo"), read("proc/self/limits"));
         let groups = read("proc/self/cgroup");
         let mut found = machine(&memory);
-        found.extend(control_group(root, &groups).map(|bytes| Self { kind: LimitKind::ControlGroup, bytes }));
+        found.extend(control_group(root, &groups).map(|bytes| Self::new(LimitKind::ControlGroup, bytes)));
         let of_process = [("Max address space", LimitKind::AddressSpace), ("Max data size", LimitKind::Data)];
         for (name, kind) in of_process {
-            found.extend(soft_limit(&limits, name).map(|bytes| Self { kind, bytes }));
+            found.extend(soft_limit(&limits, name).map(|bytes| Self::new(kind, bytes)));
         }
         found
     }
@@ -79,7 +97,7 @@ fn machine(text: &str) -> Vec<MemoryLimit> {
     let total = field("MemTotal").map(|bytes| bytes + swap("SwapTotal"));
     let free = field("MemAvailable").map(|bytes| bytes + swap("SwapFree"));
     let kinds = [(LimitKind::Machine, total), (LimitKind::Available, free)];
-    kinds.into_iter().filter_map(|(kind, bytes)| Some(MemoryLimit { kind, bytes: bytes? })).collect()
+    kinds.into_iter().filter_map(|(kind, bytes)| Some(MemoryLimit::new(kind, bytes?))).collect()
 }
 
 /// Returns the soft limit in a row of `/proc/self/limits`; `None` if it is `unlimited`.
@@ -142,7 +160,7 @@ mod tests {
     }
 
     fn limit(kind: LimitKind, bytes: u64) -> MemoryLimit {
-        MemoryLimit { kind, bytes }
+        MemoryLimit::new(kind, bytes)
     }
 
     #[test]
@@ -158,6 +176,15 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(system(&[]), []);
+    }
+
+    #[test]
+    fn ranks_of_a_computer_share_its_memory() {
+        let machine = limit(LimitKind::Machine, 4 << 30).shared_by(4);
+        assert_eq!((machine.bytes, machine.ranks), (1 << 30, 4));
+        assert_eq!(machine.to_string(), "the machine has 4.0 GiB, with swap space for 4 ranks");
+        let data = limit(LimitKind::Data, 4 << 30);
+        assert_eq!(data.clone().shared_by(4), data);
     }
 
     #[test]

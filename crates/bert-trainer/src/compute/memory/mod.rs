@@ -25,6 +25,8 @@ pub(crate) struct StepShape {
     pub(crate) targets: usize,
     /// Micro-batches in a step.
     pub(crate) micro_batches: usize,
+    /// Ranks that share the moments.
+    pub(crate) ranks: usize,
     /// Whether layers are recomputed in the backward pass.
     pub(crate) recompute: bool,
 }
@@ -73,7 +75,7 @@ pub(crate) fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
 /// longest sequence: it is not known in advance whether any batch has a sequence of maximum length.
 pub(crate) fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
     let needed = StepMemory::of_step(model, shape);
-    match judge(&needed, &MemoryLimit::all()) {
+    match judge(&needed, &MemoryLimit::of_rank(1)) {
         Verdict::Fits => None,
         Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
             "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
@@ -101,8 +103,9 @@ impl StepMemory {
             0 => model.parameter_count(),
             _ => model.pretraining_parameter_count(),
         } as f64;
-        // Weights, both moments, two sets of gradients, and a third of the first three in a checkpoint. Several
-        // micro-batches keep several partial sums of gradients at a time.
+        // Weights, both moments (a rank has its share), two sets of gradients, and a third of the first three in a
+        // checkpoint. Several micro-batches keep several partial sums of gradients at a time.
+        let moments = 2.0 / shape.ranks as f64;
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
         let program = PROGRAM + threads * PER_THREAD;
         let tokens = (shape.sequences * shape.length) as f64;
@@ -114,7 +117,7 @@ impl StepMemory {
         }
         Self {
             program: program as u64,
-            model: (F32 * parameters * (6.0 + sums)) as u64,
+            model: (F32 * parameters * (4.0 + moments + sums)) as u64,
             layers: (F32 * tokens * (all_layers + layer_at_work)) as u64,
             vocabulary: vocabulary as u64,
         }
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn firm_limits_reject_and_free_memory_warns() {
         let needed = StepMemory { program: 0, model: 1000, layers: 0, vocabulary: 0 };
-        let limit = |kind, bytes| MemoryLimit { kind, bytes };
+        let limit = MemoryLimit::new;
         let [machine, available, group] = [
             limit(LimitKind::Machine, 700),
             limit(LimitKind::Available, 100),

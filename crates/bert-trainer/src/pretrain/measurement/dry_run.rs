@@ -75,7 +75,7 @@ pub fn dry_run(
 ) -> Result<PretrainEstimate, Error> {
     let settings = RunSettings::open(&Disk, config, &mut Group::alone(), false)?;
     let config = &settings.config;
-    let mut inputs = RunInputs::open(config, on_event)?;
+    let mut inputs = RunInputs::open(config, &Group::alone(), on_event)?;
     on_event(PretrainEvent::Measuring);
     // The time of a step does not depend on the weights, so the text is not counted.
     let fresh = FreshWeights::uncounted(InitializationChoice::Reference)?;

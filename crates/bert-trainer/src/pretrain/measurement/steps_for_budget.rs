@@ -62,7 +62,7 @@ pub(crate) fn measure_length(
         return Ok(MeasuredLength { steps, fresh: None });
     }
     on_event(PretrainEvent::Measuring);
-    let inputs = RunInputs::open(config, on_event);
+    let inputs = RunInputs::open(config, group, on_event);
     let mut inputs = group.agree(inputs)?;
     let counts = inputs.start.folder.is_none() && group.is_first();
     let fresh = counts.then(|| inputs.fresh_weights(stop, on_event)).transpose();

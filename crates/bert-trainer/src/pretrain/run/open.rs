@@ -95,7 +95,7 @@ pub(crate) fn open_inputs<'a>(
     if group.is_first() {
         RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     }
-    let inputs = RunInputs::open(config, on_event)?;
+    let inputs = RunInputs::open(config, group, on_event)?;
     let tokens = config.largest_micro_batch() * inputs.manifest().config.max_seq_length;
     let precision = config.precision();
     if let Some(slow) = precision.warning(config.compute.device, inputs.model_config(), tokens) {

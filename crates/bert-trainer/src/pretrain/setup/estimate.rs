@@ -8,6 +8,7 @@ use crate::data_loader::BLOCK_TOKENS;
 use crate::error::Error;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
+use crate::training::group::Group;
 
 /// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
 /// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
@@ -16,23 +17,24 @@ pub(crate) fn check_memory(
     config: &PretrainConfig,
     model: &BertConfig,
     data: &Manifest,
+    group: &Group,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<Option<u64>, Error> {
     if !config.compute.device.is_cpu() {
         return Ok(None);
     }
-    let parts = config.micro_batches();
-    let needed = memory_of_step(config, model, data, parts, config.recompute);
-    match judge(&needed, &MemoryLimit::all()) {
+    let step = |parts, recompute| memory_of_step(config, model, data, group.ranks(), parts, recompute);
+    let needed = step(config.micro_batches(), config.recompute);
+    match judge(&needed, &MemoryLimit::of_rank(group.local_ranks())) {
         Verdict::Fits => Ok(Some(needed.total())),
         Verdict::Close(limit) => {
-            let remedy = remedy(config, model, data, &limit);
+            let remedy = remedy(config, &limit, step);
             on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
             Ok(Some(needed.total()))
         }
         Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
             needed: needed.describe(&limit),
-            remedy: remedy(config, model, data, &limit),
+            remedy: remedy(config, &limit, step),
         }),
     }
 }
@@ -42,6 +44,7 @@ fn memory_of_step(
     config: &PretrainConfig,
     model: &BertConfig,
     data: &Manifest,
+    ranks: usize,
     parts: usize,
     recompute: bool,
 ) -> StepMemory {
@@ -52,7 +55,8 @@ fn memory_of_step(
         sequences,
         length: rules.max_seq_length,
         targets: sequences * targets.min(rules.max_predictions_per_seq).max(1),
-        micro_batches: parts,
+        micro_batches: parts / ranks,
+        ranks,
         recompute,
     };
     // The rows of the largest shard, at most a block of the loader, and the batches that are read ahead.
@@ -63,13 +67,13 @@ fn memory_of_step(
 }
 
 /// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.
-fn remedy(config: &PretrainConfig, model: &BertConfig, data: &Manifest, limit: &MemoryLimit) -> String {
+fn remedy(config: &PretrainConfig, limit: &MemoryLimit, step: impl Fn(usize, bool) -> StepMemory) -> String {
     let now = config.micro_batches();
     let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);
     for recompute in [config.recompute, true] {
         let kept = (recompute && !config.recompute).then_some(now);
         for parts in kept.into_iter().chain(more()) {
-            let needed = memory_of_step(config, model, data, parts, recompute);
+            let needed = step(parts, recompute);
             if needed.fits(limit) {
                 let flags = if recompute { " with --recompute" } else { "" };
                 let bytes = bytes_in_words(needed.total());

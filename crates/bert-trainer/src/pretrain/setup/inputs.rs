@@ -31,12 +31,13 @@ pub(crate) struct RunInputs<'a> {
 }
 
 impl<'a> RunInputs<'a> {
-    /// Opens the device, the data and the model's configuration.
+    /// Opens the device, the data and the model's configuration for a rank of `group`.
     ///
     /// # Errors
     /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
     pub(crate) fn open(
         config: &'a PretrainConfig,
+        group: &Group,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
         let device = config.compute.device.open()?.autodiff();
@@ -48,7 +49,7 @@ impl<'a> RunInputs<'a> {
         if let Some(eval) = &eval_loader {
             eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(&data)))?;
         }
-        let memory = check_memory(config, &start.config, data.manifest(), on_event)?;
+        let memory = check_memory(config, &start.config, data.manifest(), group, on_event)?;
         Ok(Self { config, device, data, eval_loader, start, memory })
     }
 

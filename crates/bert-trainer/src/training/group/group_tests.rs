@@ -40,7 +40,7 @@ fn vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
     Tensor::from_data(TensorData::new(values, [length]), device)
 }
 
-/// The bits of the weights, the moments and the reports after three steps.
+/// The bits of the weights, the moments and the reports after some steps.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     reports: Vec<StepReport>,
@@ -53,9 +53,9 @@ fn bits(values: Vec<f32>) -> Vec<u32> {
     values.into_iter().map(f32::to_bits).collect()
 }
 
-/// Takes three steps of `all` micro-batches on one rank. The gradient of a parameter in a micro-batch is a vector of
+/// Takes `count` steps of `all` micro-batches on one rank. The gradient of a parameter in a micro-batch is a vector of
 /// random numbers; some micro-batches have no gradient for some parameters.
-fn steps(group: &mut Group, all: usize, compute: Compute) -> Option<Outcome> {
+fn steps(group: &mut Group, all: usize, compute: Compute, count: u64) -> Option<Outcome> {
     let device = Device::flex().autodiff();
     let start = |index: u64, n: usize| vector(numbers(&[9, index], n), &device);
     let mut model = Four {
@@ -67,7 +67,7 @@ fn steps(group: &mut Group, all: usize, compute: Compute) -> Option<Outcome> {
     let config = AdamWConfig { bias_correction: true, ..AdamWConfig::default() };
     let mut optimizer = AdamW::new(config, &model).with_compute(compute).sharded(group.rank(), group.ranks());
     let mut reports = Vec::new();
-    for step in 0..3 {
+    for step in 0..count {
         let micro_batches: Vec<u64> = group.micro_batches(all).map(|micro| micro as u64).collect();
         let loss = |model: &Four, micro: &u64, _| {
             let gradient =
@@ -114,10 +114,10 @@ fn on_ranks<T: Send + 'static>(
 fn ranks_take_the_step_of_one_process() {
     let plain = Compute { kernels: Kernels::Plain, ..Compute::default() };
     for compute in [Compute::default(), plain] {
-        let expected = steps(&mut Group::alone(), 12, compute).unwrap();
+        let expected = steps(&mut Group::alone(), 12, compute, 3).unwrap();
         assert_eq!(expected.moments.len(), 6, "the unused parameter has no moments");
         for ranks in [2, 3, 4, 6, 12] {
-            let found = on_ranks(ranks, move |group| steps(group, 12, compute));
+            let found = on_ranks(ranks, move |group| steps(group, 12, compute, 3));
             let found: Vec<_> = found.into_iter().flatten().collect();
             assert!(found.len() == 1 && found[0] == expected, "{ranks} ranks, {compute:?}");
         }
@@ -125,19 +125,29 @@ fn ranks_take_the_step_of_one_process() {
 }
 
 /// Each step moves the gradients to the owners and the weights back: 2 (W - 1) times the parameters on all ranks
-/// together, if a rank's micro-batches are one node of the tree.
+/// together, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments to rank 0.
 #[test]
 fn traffic_equals_a_ring_all_reduce() {
+    const STEPS: u64 = 5;
     let parameters = SHAPES.iter().sum::<usize>() as f64;
     for ranks in [2, 4, 8] {
-        let sent = on_ranks(ranks, move |group| {
-            steps(group, 16, Compute::default());
-            group.traffic().sent
-        });
-        let moments = 8.0 * parameters * (ranks - 1) as f64 / ranks as f64;
-        let steps = 3.0 * 2.0 * (ranks - 1) as f64 * 4.0 * parameters;
-        let sent = sent.iter().sum::<u64>() as f64;
-        assert!(sent >= steps && sent < (steps + moments) * 1.02, "{ranks} ranks: {sent} bytes, {steps}");
+        let sent = |count| {
+            let sent = on_ranks(ranks, move |group| {
+                steps(group, 16, Compute::default(), count);
+                group.traffic().sent
+            });
+            sent.iter().sum::<u64>() as f64
+        };
+        let others = (ranks - 1) as f64;
+        let step = (sent(1 + STEPS) - sent(1)) / STEPS as f64;
+        let ring = 2.0 * others * 4.0 * parameters;
+        assert!((1.0..1.01).contains(&(step / ring)), "{ranks} ranks: {step} bytes of a step, {ring}");
+        let checkpoint = sent(1) - step;
+        let moments = 8.0 * parameters * others / ranks as f64;
+        assert!(
+            (0.99..1.01).contains(&(checkpoint / moments)),
+            "{ranks} ranks: {checkpoint} bytes, {moments}"
+        );
     }
 }
 

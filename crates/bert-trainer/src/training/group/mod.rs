@@ -99,6 +99,11 @@ impl Group {
         self.transport.topology().world_size
     }
 
+    /// Returns the number of ranks on this computer.
+    pub(crate) fn local_ranks(&self) -> usize {
+        self.transport.topology().local_world_size
+    }
+
     /// Returns whether this is rank 0, which alone writes files.
     pub fn is_first(&self) -> bool {
         self.rank() == 0
