@@ -3,4 +3,5 @@
 mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod examples; // the programs of examples/
 mod pipeline; // text to vocabulary, shards, model, evaluation, pages, export
-mod quickstart; // bert quickstart repeated, and its next commands
+mod quickstart;
+mod wheel; // the Python wheel with the four programs
