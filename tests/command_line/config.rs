@@ -77,6 +77,22 @@ fn errors_in_a_config_name_file_line_and_key() {
 }
 
 #[test]
+fn misspelled_required_option_is_named_with_its_line() {
+    let folder = Folder::with_data();
+    folder.write("a.toml", "data = \"data\"\noutptu = \"run\"\nsteps = 2\nmodel = \"tiny\"\n");
+    let ended = folder.refused(
+        "pretrain --config a.toml",
+        2,
+        "line 2: unknown field `outptu`; did you mean `output`?",
+    );
+    assert!(ended.stderr.contains("a.toml: "), "{}", ended.stderr);
+    // Without a misspelled key, the missing option is named.
+    folder.write("b.toml", "data = \"data\"\nsteps = 2\nmodel = \"tiny\"\n");
+    folder.refused("pretrain --config b.toml", 2, "--output");
+    assert!(!folder.at("run").exists());
+}
+
+#[test]
 fn recipes_of_finetuning_set_its_options() {
     let folder = with_task();
     let line = "finetune --task rte --data glue --num-train-epochs 1";

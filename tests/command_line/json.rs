@@ -49,6 +49,7 @@ fn lines() -> Vec<(&'static str, String)> {
         ("pretrain", format!("{QUICK} --steps 2 --output two")),
         ("pretrain --dry-run", format!("{QUICK} --steps 2 --output three")),
         ("finetune", format!("{tuned} --output tuned")),
+        ("bert quickstart", "--steps 1 --seeds 1 --output first".to_string()),
         ("bert make-vocab", "--input train.txt --vocab-size 300 --output small.txt".to_string()),
         ("bert init", "--model tiny --vocab vocab.txt --output fresh".to_string()),
         ("bert merge", "parts".to_string()),

@@ -24,11 +24,13 @@ fn from_markdown(text: &str) -> Rows {
     rows.collect()
 }
 
-/// Reads the rows of a LaTeX table without special characters but `%` and `_`.
+/// Reads the rows of a LaTeX table without special characters but `%`, `_`, `[` and `]`.
 fn from_latex(text: &str) -> Rows {
     let rows = text.lines().filter_map(|line| line.strip_suffix(" \\\\"));
     rows.map(|row| {
-        row.trim_start().split(" & ").map(|cell| cell.replace('\\', "").replace("{}", "")).collect()
+        let plain =
+            |cell: &str| cell.replace('\\', "").replace("{}", "").replace("{[}", "[").replace("{]}", "]");
+        row.trim_start().split(" & ").map(plain).collect()
     })
     .collect()
 }
@@ -99,6 +101,26 @@ fn tables_of_models_are_the_same_in_all_forms() {
     folder.add_built_in_data();
     let figures = same_in_all_forms(&folder, "bert evaluate --data of-tiny-en --top-k 5", "--format");
     assert!(figures.iter().any(|row| row[0] == "masked-LM top-5 accuracy (%)"), "{figures:?}");
+}
+
+#[test]
+fn tables_of_data_and_recipes_are_the_same_in_all_forms() {
+    let folder = Folder::with_data();
+    let figures = same_in_all_forms(&folder, "bert inspect data --instances 0", "--format");
+    assert_eq!(figures[0], ["figure", "value", "remark"]);
+    assert!(figures.iter().any(|row| row[0] == "instances" && row[1].parse::<u64>().is_ok()), "{figures:?}");
+    let recipes = same_in_all_forms(&folder, "bert recipes", "--format");
+    assert!(recipes.iter().any(|row| row[..2] == ["laptop", "data, pretrain"]), "{recipes:?}");
+    let flags =
+        "--input train.txt --vocab vocab.txt --max-seq-length 32 --num-shards 2 --parts 2 --output parts";
+    for part in [1, 2] {
+        folder.ok(&format!("make-pretrain-data {flags} --part {part}"));
+    }
+    let merged = folder.ok("bert merge parts --format csv").stdout;
+    assert_eq!(merged, folder.ok("bert inspect parts --format csv").stdout);
+    for line in ["bert recipes laptop --format csv", "bert inspect data --index 0 --format csv"] {
+        folder.refused(line, 2, "cannot be used with '--format <FORMAT>'");
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn check_archive(folder: &Folder, flags: &str) {
     let mut text = String::new();
     archive.by_name("RTE.tsv").expect("a file").read_to_string(&mut text).expect("text");
     folder.ok(&format!(
-        "finetune --task rte --data glue --checkpoint run --seeds 1,2 --learning-rate 3e-4 {flags} \
+        "finetune --task rte --data glue --checkpoint run --seeds 1,2 {flags} \
          --predict glue/RTE/test.tsv --output alone"
     ));
     assert_eq!(text, folder.text("alone/predictions.tsv"));
@@ -55,7 +55,7 @@ fn check_rows(folder: &Folder, results: &Value, shown: &str) {
         let report = &folder.json(&format!("all/{name}/report.json"))[0];
         // One epoch as requested, and the learning rate of small models.
         assert_eq!(report["resolved"]["num_train_epochs"], json!(1.0));
-        assert_eq!(report["resolved"]["learning_rate"], json!(3e-4));
+        assert_eq!(report["resolved"]["learning_rate"], json!(5e-4));
         let mean = 100.0 * number(report, "/dev/metrics/0/mean");
         assert!((mean / 100.0 - number(&results["rows"][at], "/dev/metrics/0/mean")).abs() < 1e-12);
         let row = shown.lines().find(|line| line.starts_with(name)).expect("a row");

@@ -4,7 +4,8 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::options::recipe::{Recipe, names, parse_name, text};
-use crate::output::stdout::{print, print_json, print_result};
+use crate::output::stdout::{print, print_json};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
 /// List the recipes of --recipe, or show one.
 ///
@@ -12,12 +13,15 @@ use crate::output::stdout::{print, print_json, print_result};
 #[derive(Parser, Debug)]
 pub struct Args {
     /// Recipe to show; save a copy to start a custom recipe.
-    #[arg(value_name = "NAME|FILE", value_parser = parse_name)]
+    #[arg(value_name = "NAME|FILE", value_parser = parse_name, conflicts_with = "format")]
     name: Option<String>,
 
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// The list as JSON.
@@ -34,6 +38,19 @@ struct ListedRecipe {
     title: String,
 }
 
+impl Tabular for Listed {
+    fn table(&self) -> Table {
+        let row = |recipe: &ListedRecipe| {
+            vec![recipe.name.to_string(), recipe.programs.join(", "), recipe.title.clone()]
+        };
+        Table {
+            columns: ["recipe", "programs", "result"].map(Column::text).into(),
+            rows: self.recipes.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
@@ -48,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Ok(ListedRecipe { name, programs: recipe.programs(), title: recipe.title })
     });
     let list = Listed { recipes: recipes.collect::<anyhow::Result<_>>()? };
-    print_result(args.json, &list, |list| {
+    print_table(args.json, args.format, &list, |list| {
         let line = |recipe: &ListedRecipe| {
             format!("{:<11}{:<16}{}", recipe.name, recipe.programs.join(", "), recipe.title)
         };

@@ -104,9 +104,10 @@ pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) 
     line.extend(file.options.iter().filter_map(|(key, value)| flag(&command, key, value)));
     let mut arguments: A = arguments(command.clone(), line).or_else(|error| {
         let invalid = file.options.keys().find(|key| is_about(&error, &command, key));
-        match invalid {
-            Some(key) => Err(file.at(key, &reason(&error))),
-            None => error.exit(),
+        match (invalid, misspelled(&error, &command, &file)) {
+            (Some(key), _) => Err(file.at(key, &reason(&error))),
+            (None, Some(error)) => Err(error),
+            (None, None) => error.exit(),
         }
     })?;
     merge(arguments.config(), &file)?;
@@ -123,8 +124,7 @@ fn merge<C: Serialize + DeserializeOwned>(config: &mut C, file: &OptionsFile) ->
     for (key, value) in &file.options {
         if merged.get(key).is_none() {
             let known = merged.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-            let reason = format!("unknown field `{key}`{}", did_you_mean(key, known));
-            return Err(file.at(key, &reason).into());
+            return Err(file.at(key, &unknown_field(key, known)).into());
         }
         merged[key] = value.clone();
         if let Err(error) = C::deserialize(&merged) {
@@ -146,6 +146,22 @@ fn is_about(error: &clap::Error, command: &Command, key: &str) -> bool {
     let option = command.get_arguments().find(|arg| arg.get_id() == key);
     let long = option.and_then(|option| option.get_long());
     of_value && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
+}
+
+/// Returns the error of the first unknown key of a hand-written file, if a required option is missing: the key may be the
+/// misspelled name of that option.
+fn misspelled(error: &clap::Error, command: &Command, file: &OptionsFile) -> Option<bert_data::Error> {
+    if error.kind() != ErrorKind::MissingRequiredArgument || file.is_saved_output() {
+        return None;
+    }
+    let known = || command.get_arguments().map(|argument| argument.get_id().as_str());
+    let key = file.options.keys().find(|key| !known().any(|known| known == key.as_str()))?;
+    Some(file.at(key, &unknown_field(key, known())))
+}
+
+/// Returns the message about an unknown key, with a similar known one.
+fn unknown_field<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!("unknown field `{key}`{}", did_you_mean(key, known))
 }
 
 /// Returns the first line of an error about a value, and the value that it suggests.

@@ -6,8 +6,9 @@ use crate::config::{Layout, Masking, Nsp};
 use crate::dataset::report::{DataReport, fraction};
 
 impl DataReport {
-    /// Returns names, figures and remarks; names of subordinate figures are indented by two spaces.
-    pub(crate) fn figures(&self, count: fn(u64) -> String) -> Vec<(&'static str, String, String)> {
+    /// Returns names, figures and remarks; names of subordinate figures are indented by two spaces. `count` formats
+    /// numbers.
+    pub fn figures(&self, count: fn(u64) -> String) -> Vec<(&'static str, String, String)> {
         let percent = |value: f64| format!("{:.2} %", 100.0 * value);
         let mut figures = Vec::new();
         let mut add = |name, figure, note: &str| figures.push((name, figure, note.to_owned()));

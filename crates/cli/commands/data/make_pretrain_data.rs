@@ -16,6 +16,7 @@ use crate::options::standard_input::StandardInput;
 use crate::options::version::long_version;
 use crate::output::progress::{Progress, print_note, print_warning};
 use crate::output::stdout::{print, print_json};
+use crate::output::table::{FormatArgs, print_table};
 use crate::process::signals::ignore_checkpoint_requests;
 
 /// Message of a command whose output is already complete.
@@ -207,14 +208,20 @@ fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
 }
 
 /// Prints the report of a data set with its warnings, or its manifest as JSON with the warnings on stderr.
-pub fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
-    if json {
+fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
+    show_in(FormatArgs::default(), manifest, folder, json)
+}
+
+/// Like `show`, in the form that the flags select.
+pub fn show_in(format: FormatArgs, manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
+    if json || format.is_json() {
         warn_all(&manifest.report.warnings);
-        return print_json(manifest);
     }
-    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
-    print(&format!("{}", manifest.report))?;
-    print(&format!("{}, {bytes} bytes: {}", count(manifest.shards.len(), "shard"), folder.display()))
+    print_table(json, format, manifest, |manifest| {
+        let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
+        let shards = count(manifest.shards.len(), "shard");
+        format!("{}\n{shards}, {bytes} bytes: {}", manifest.report, folder.display())
+    })
 }
 
 fn warn_all(warnings: &[String]) {

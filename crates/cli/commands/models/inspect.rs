@@ -7,11 +7,13 @@ use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
 use crate::output::files::{check_writable, write_file};
-use crate::output::stdout::{print, print_json, print_result};
+use crate::output::stdout::{print, print_json};
+use crate::output::table::{FormatArgs, print_table};
 
 /// Show instances and statistics of a data folder.
 ///
-/// Prints instances as text with masks marked, counts, frequent tokens and digests.
+/// Prints instances as text with masks marked, counts, frequent tokens and digests. The table of --format has the counts
+/// only.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Data folder made by make-pretrain-data, or its URL.
@@ -22,15 +24,18 @@ pub struct Args {
     instances: Option<usize>,
 
     /// Show only the instance with this index, counted from 0 over all shards.
-    #[arg(long, value_name = "N", conflicts_with = "instances")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["instances", "format"])]
     index: Option<u64>,
 
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 
+    #[command(flatten)]
+    format: FormatArgs,
+
     /// Write a self-contained HTML page instead; the default is DATA.html next to the folder.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "index"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "format", "index"])]
     html: Option<Option<PathBuf>>,
 }
 
@@ -53,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
-    print_result(args.json, &inspection, ToString::to_string)
+    print_table(args.json, args.format, &inspection, ToString::to_string)
 }
 
 /// Returns the path `DATA.html` next to the data folder, if the folder is on a local disk.

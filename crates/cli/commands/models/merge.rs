@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::commands::data::make_pretrain_data::show;
+use crate::commands::data::make_pretrain_data::show_in;
 use crate::options::run_args::PrintArgs;
 use crate::output::progress::Progress;
+use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
 
 /// Combine the parts of a build into one data set.
@@ -25,6 +26,9 @@ pub struct Args {
     threads: ThreadArgs,
 
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     print: PrintArgs,
 }
 
@@ -38,5 +42,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let scratch = args.scratch.as_deref();
     let manifest = bert_data::merge_with_scratch(&args.data, scratch, &mut |at| progress.set_shards(at))?;
     drop(progress);
-    show(&manifest, &args.data, args.print.json)
+    show_in(args.format, &manifest, &args.data, args.print.json)
 }

@@ -17,6 +17,7 @@ use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
 use bert_tasks::Metric;
+use bert_tasks::statistics::SeedSummary;
 use bert_trainer::compute::compute_args::ComputeArgs;
 use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::data_loader::DataLoader;
@@ -29,11 +30,13 @@ use bert_trainer::pretrain::{PretrainEvent, pretrain};
 use bert_trainer::report::report;
 use bert_trainer::{InitializationChoice, PretrainConfig, StopFlag};
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
+use crate::options::run_args::PrintArgs;
 use crate::output::files::write_file;
 use crate::output::progress::duration;
-use crate::output::stdout::print;
+use crate::output::stdout::{print, print_json};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -94,9 +97,8 @@ pub struct Args {
     #[command(flatten)]
     threads: ThreadArgs,
 
-    /// Hide the progress on stderr.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
 }
 
 /// Results of the stages.
@@ -106,6 +108,23 @@ struct StageResults {
     baselines: Baselines,
     tuned: FinetuneReport,
     fresh: FinetuneReport,
+}
+
+/// The results as JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    output: &'a Path,
+    seconds: f64,
+    /// Evaluation of the initial weights on held-out text.
+    before: &'a Evaluation,
+    /// Evaluation after the pre-training.
+    after: &'a Evaluation,
+    baselines: Baselines,
+    /// Scores of the fine-tuning that begins with the pre-trained weights.
+    finetuned: &'a SeedSummary,
+    /// Scores of the fine-tuning that begins with random weights.
+    finetuned_without_pretraining: &'a SeedSummary,
+    pages: [PathBuf; 3],
 }
 
 /// Runs the command.
@@ -118,7 +137,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let with_pretraining = tuning(args, TUNED, false)?;
     let without = tuning(args, "finetune-without-pretraining", true)?;
     let _lock = open_output(args)?;
-    let mut progress = StageProgress::new(args.steps, args.seeds.len() as u64, args.quiet);
+    let mut progress = StageProgress::new(args.steps, args.seeds.len() as u64, args.print.quiet);
 
     build_data(args, &mut progress)?;
     progress.begin(Stage::Pretraining);
@@ -138,9 +157,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
     drop(progress);
 
-    print(&table(&StageResults { before, after, baselines, tuned, fresh }))?;
+    let results = StageResults { before, after, baselines, tuned, fresh };
     let seconds = started.elapsed().as_secs_f64();
-    print(&format!("\n{}\ntime: {}\n{}", pages(&args.output), duration(seconds), next(&args.output)))
+    if args.print.json {
+        return print_json(&results.summary(&args.output, seconds));
+    }
+    print(&table(&results))?;
+    print(&format!("\n{}\ntime: {}\n{}", listed(&args.output), duration(seconds), next(&args.output)))
+}
+
+impl StageResults {
+    /// Returns the results as JSON.
+    fn summary<'a>(&'a self, output: &'a Path, seconds: f64) -> Summary<'a> {
+        Summary {
+            output,
+            seconds,
+            before: &self.before,
+            after: &self.after,
+            baselines: self.baselines,
+            finetuned: &self.tuned.dev,
+            finetuned_without_pretraining: &self.fresh.dev,
+            pages: pages(output),
+        }
+    }
 }
 
 /// Creates and locks the output folder. With `--overwrite`, removes the results of an earlier quickstart from it.
@@ -165,11 +204,14 @@ fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
     Ok(lock)
 }
 
+/// Returns the paths of the pages.
+fn pages(output: &Path) -> [PathBuf; 3] {
+    ["data/train.html", "pretrain/report.html", "finetune/report.html"].map(|name| output.join(name))
+}
+
 /// Lists the pages.
-fn pages(output: &Path) -> String {
-    let page = |name: &str| format!("\n  {}", output.join(name).display());
-    let names = ["data/train.html", "pretrain/report.html", "finetune/report.html"];
-    format!("pages:{}", names.map(page).concat())
+fn listed(output: &Path) -> String {
+    format!("pages:{}", pages(output).map(|page| format!("\n  {}", page.display())).concat())
 }
 
 /// Returns commands that use the results; each works when it is pasted into a shell.

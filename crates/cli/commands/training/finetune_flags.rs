@@ -5,13 +5,11 @@ use std::path::Path;
 use bert_tasks::Task;
 use bert_trainer::finetune::FinetuneConfig;
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args as _, FromArgMatches as _};
+use clap::{Args as _, FromArgMatches as _};
 
 /// The flags of `finetune` after `--`.
 pub(super) struct FinetuneFlags {
     pub(super) config: FinetuneConfig,
-    matches: ArgMatches,
 }
 
 impl FinetuneFlags {
@@ -33,12 +31,7 @@ impl FinetuneFlags {
         let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
         let line = required.into_iter().chain(own).chain(flags.iter().cloned());
         let matches = command.try_get_matches_from(line)?;
-        Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)?, matches })
-    }
-
-    /// Returns whether a flag is given, by its name in [`FinetuneConfig`].
-    pub(super) fn is_given(&self, name: &str) -> bool {
-        self.matches.value_source(name) == Some(ValueSource::CommandLine)
+        Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)? })
     }
 
     /// Returns the configuration of a task, with output folder `output/TASK`.

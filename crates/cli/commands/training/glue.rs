@@ -6,7 +6,7 @@ use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
 use bert_tasks::{Split, Task, find_split};
 use bert_trainer::DeviceName;
-use bert_trainer::finetune::{Choices, FinetuneConfig, check_finished};
+use bert_trainer::finetune::{FinetuneConfig, check_finished};
 use bert_trainer::report::compare::glue_submission::{Submission, write_submission};
 use bert_trainer::report::compare::glue_table::{GlueTable, TASKS};
 use bert_trainer::run_dir::builtin_model;
@@ -22,9 +22,6 @@ use crate::output::table::{FormatArgs, Table, Tabular, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
-/// Minimum hidden size at which the paper's settings are used.
-const BASE_HIDDEN_SIZE: usize = 768;
-
 /// Tasks that `--from-mnli` starts from the model fine-tuned on MNLI.
 const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 
@@ -32,9 +29,9 @@ const FROM_MNLI: [Task; 3] = [Task::Rte, Task::Mrpc, Task::Stsb];
 ///
 /// The result is a table next to the published BERT of the same size, and the archive for the GLUE server.
 ///
-/// The settings are the defaults of `finetune` for each task; models smaller than BERT-base train for 4 epochs at a
-/// learning rate of 3e-4, like the published small models. Flags of finetune after -- override them: bert glue ... --
-/// --learning-rate 1e-4,3e-4 --holdout 0.1
+/// The settings are the defaults of `finetune` for each task and for the size of the model. Flags of finetune after --
+/// override them: bert glue ... -- --learning-rate 1e-4,3e-4 --holdout 0.1. The published small models were trained with
+/// --learning-rate 3e-4 --num-train-epochs 4.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or Hugging Face folder.
@@ -106,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let configs = tasks.iter().map(|task| {
         find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
         find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
-        config(args, &flags, task, model.hidden_size < BASE_HIDDEN_SIZE)
+        config(args, &flags, task)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
     if !args.run.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
@@ -160,18 +157,11 @@ impl Tabular for Results {
 }
 
 /// Returns the fine-tuning configuration of a task.
-fn config(args: &Args, flags: &FinetuneFlags, task: &Task, small: bool) -> anyhow::Result<FinetuneConfig> {
+fn config(args: &Args, flags: &FinetuneFlags, task: &Task) -> anyhow::Result<FinetuneConfig> {
     let mnli = args.output.join(Task::Mnli.spec().name);
     let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
     let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
-    let mut config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
-    if small && !flags.is_given("num_train_epochs") {
-        config.num_train_epochs = Some(Choices::Single(4.0));
-    }
-    let other_rates = ["learning_rate", "freeze_encoder", "adapter", "fusion"];
-    if small && !other_rates.into_iter().any(|name| flags.is_given(name)) {
-        config.learning_rate = Some(Choices::Single(3e-4));
-    }
+    let config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
     bert_trainer::finetune::check(&config)?;
     Ok(config)
 }

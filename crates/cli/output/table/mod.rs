@@ -26,11 +26,18 @@ pub enum Format {
 }
 
 /// `--format` of a command that prints a table.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct FormatArgs {
     /// Form of the result. LaTeX needs the package booktabs; csv has no notes below the table.
     #[arg(long, alias = "output-format", value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
+}
+
+impl FormatArgs {
+    /// Returns whether the result is JSON.
+    pub fn is_json(self) -> bool {
+        self.format == Format::Json
+    }
 }
 
 /// Like [`FormatArgs`], for a command whose `--format` is the format of its input.

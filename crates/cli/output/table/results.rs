@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use bert_data::dataset::report::LengthRange;
+use bert_data::inspect::Inspection;
+use bert_data::{DataReport, Manifest};
 use bert_tasks::Statistics;
 use bert_tasks::statistics::{SeedSummary, SummaryRow};
 use bert_trainer::finetune::{FinetuneReport, MultitaskReport, TaskEpoch};
@@ -13,6 +16,36 @@ use super::{Column, Table, Tabular};
 /// Returns the cell of a missing value.
 fn none() -> String {
     "-".to_string()
+}
+
+impl Tabular for DataReport {
+    fn table(&self) -> Table {
+        let row = |(name, value, remark): (&str, String, String)| {
+            vec![name.trim_start().to_string(), value, remark]
+        };
+        let length = |range: &LengthRange| {
+            vec![format!("length {} to {}", range.from, range.to), range.instances.to_string(), String::new()]
+        };
+        let figures = self.figures(|count| count.to_string()).into_iter().map(row);
+        Table {
+            columns: vec![Column::text("figure"), Column::number("value"), Column::text("remark")],
+            rows: figures.chain(self.length_histogram.iter().map(length)).collect(),
+            notes: Vec::new(),
+            warnings: self.warnings.clone(),
+        }
+    }
+}
+
+impl Tabular for Manifest {
+    fn table(&self) -> Table {
+        self.report.table()
+    }
+}
+
+impl Tabular for Inspection {
+    fn table(&self) -> Table {
+        self.manifest.table()
+    }
 }
 
 impl Tabular for SeedSummary {
