@@ -34,7 +34,7 @@ pub(crate) struct NcclTransport {
     failure: Option<Lost>,
 }
 
-/// What one rank sends to and receives from the others.
+/// The messages that one rank sends to the others and receives from them.
 struct Exchange {
     /// Bytes for each rank; empty parts are not sent.
     send: Vec<Vec<u8>>,
