@@ -81,6 +81,8 @@
 
 mod arguments;
 mod cpu;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod fused_op;
 #[cfg(feature = "cubecl")]
 mod gpu;
@@ -91,6 +93,8 @@ mod ops;
 pub use arguments::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
 pub use cpu::math;
+#[cfg(feature = "cubecl")]
+pub use gpu::properties::{GpuProperties, gpu_properties};
 pub use matmul::instruction_rate::instruction_rate;
 pub use matmul::packed_weights::{KernelContext, PackedWeights};
 pub use matmul::{has_bf16_instructions, processor};

@@ -42,6 +42,8 @@ pub enum Domain {
     TaskOfStep = 59,
     /// Resamples of examples and runs: `[]`, and a [`Stream::branch`] for each.
     Bootstrap = 58,
+    /// The words of the micro-batch that checks a device: `[]`.
+    DeviceCheck = 60,
     /// Draws made by tests only.
     Test = 255,
 }

@@ -11,6 +11,7 @@
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
 //! | [`layer_norm`] | LayerNorm over the last axis |
 //! | [`adamw`] | one update of a parameter and its moments |
+//! | [`properties`] | memory and units of a device |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
 //! # Tests
@@ -22,6 +23,7 @@ pub(crate) mod adamw;
 pub(crate) mod dropout;
 pub(crate) mod gelu;
 pub(crate) mod layer_norm;
+pub(crate) mod properties;
 pub(crate) mod softmax;
 
 use burn::backend::tensor::FloatTensor;

@@ -45,16 +45,23 @@ pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>
 pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     let x = x + bias.unsqueeze::<D>();
     match form {
+        #[cfg(feature = "faults")]
+        Gelu::Erf if crate::faults::is_active(crate::faults::DriverFault::TanhDerivative) => {
+            let tanh = gelu_tanh_form(x.clone());
+            tanh.clone() + (gelu_erf(x) - tanh).detach()
+        }
         Gelu::Erf if on_flex(&x) => activation::gelu(x),
         // On other backends burn differentiates it as if it were the tanh form.
         Gelu::Erf => gelu_erf(x),
-        Gelu::Tanh => {
-            let c = (2.0 / std::f64::consts::PI).sqrt();
-            // x (c + c 0.044715 x^2), with products in place of a power function.
-            let inner = x.clone().square().mul_scalar(0.044715 * c).add_scalar(c) * x.clone();
-            (inner.tanh().add_scalar(1.0) * x).mul_scalar(0.5)
-        }
+        Gelu::Tanh => gelu_tanh_form(x),
     }
+}
+
+fn gelu_tanh_form<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let c = (2.0 / std::f64::consts::PI).sqrt();
+    // x (c + c 0.044715 x^2), with products in place of a power function.
+    let inner = x.clone().square().mul_scalar(0.044715 * c).add_scalar(c) * x.clone();
+    (inner.tanh().add_scalar(1.0) * x).mul_scalar(0.5)
 }
 
 fn gelu_erf<const D: usize>(x: Tensor<D>) -> Tensor<D> {

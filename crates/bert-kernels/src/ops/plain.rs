@@ -9,10 +9,14 @@ use crate::arguments::Precision;
 /// # Shapes
 /// - same as [`Tensor::matmul`]
 pub(crate) fn matmul<const D: usize>(precision: Precision, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
-    if precision == Precision::F32 || a.dtype() != DType::F32 {
-        return a.matmul(b);
-    }
-    a.cast(DType::BF16).matmul(b.cast(DType::BF16)).cast(DType::F32)
+    let product = if precision == Precision::F32 || a.dtype() != DType::F32 {
+        a.matmul(b)
+    } else {
+        a.cast(DType::BF16).matmul(b.cast(DType::BF16)).cast(DType::F32)
+    };
+    #[cfg(feature = "faults")]
+    let product = crate::faults::product(product);
+    product
 }
 
 /// Computes a dense layer with burn's operations: the product in this precision, the bias added in f32.
@@ -22,13 +26,17 @@ pub(crate) fn linear<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
 ) -> Tensor<D> {
-    if precision == Precision::F32 || x.dtype() != DType::F32 {
-        return burn::tensor::module::linear(x, weight, bias);
-    }
-    let product = burn::tensor::module::linear(x.cast(DType::BF16), weight.cast(DType::BF16), None);
-    let product = product.cast(DType::F32);
-    match bias {
-        Some(bias) => product + bias.unsqueeze(),
-        None => product,
-    }
+    let y = if precision == Precision::F32 || x.dtype() != DType::F32 {
+        burn::tensor::module::linear(x, weight, bias)
+    } else {
+        let product = burn::tensor::module::linear(x.cast(DType::BF16), weight.cast(DType::BF16), None);
+        let product = product.cast(DType::F32);
+        match bias {
+            Some(bias) => product + bias.unsqueeze(),
+            None => product,
+        }
+    };
+    #[cfg(feature = "faults")]
+    let y = crate::faults::product(y);
+    y
 }
