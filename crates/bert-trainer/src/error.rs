@@ -34,7 +34,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The value of `--device` is not a known device.
-    #[error("unknown device {name:?}: use {known}{}", did_you_mean(name, ["flex", "ndarray", "cuda"]))]
+    #[error("unknown device {name:?}: use {known}{}", did_you_mean(name, ["flex", "ndarray", "cuda", "wgpu", "auto"]))]
     UnknownDevice {
         /// The value.
         name: String,
@@ -42,10 +42,7 @@ pub enum Error {
         known: &'static str,
     },
     /// This build does not include the device's backend.
-    #[error(
-        "this build has no {device} backend: build it with `cargo build --release --features {feature}`{}",
-        if *feature == "cuda" { " (CUDA is untested)" } else { "" }
-    )]
+    #[error("this build has no {device} backend: build it with `cargo build --release --features {feature}`")]
     DeviceNotBuilt {
         /// The device's name.
         device: String,
@@ -53,15 +50,29 @@ pub enum Error {
         feature: &'static str,
     },
     /// The device is not on this machine, or its driver is missing.
-    #[error(
-        "{device} cannot be used here: {reason} (is the NVIDIA driver installed, and does `nvidia-smi` \
-         list the card? `--device flex` runs on the CPU)"
-    )]
+    #[error("{device} cannot be used here: {reason} ({hint} `--device flex` runs on the CPU)")]
     DeviceUnavailable {
         /// The device's name.
         device: String,
         /// The runtime's error message.
         reason: String,
+        /// Commands that show whether a driver is installed, in words.
+        hint: &'static str,
+    },
+    /// A device computes other values than the CPU.
+    #[error(
+        "{device} computes wrong values: {tensor} differs from the CPU's by {difference:.1e} of its norm, and the maximum \
+         is {bound:.0e}; update the driver, or use another --device (`bert devices --check` repeats this check)"
+    )]
+    DeviceWrong {
+        /// The device's name.
+        device: String,
+        /// The tensor with the greatest difference, in words.
+        tensor: String,
+        /// The norm of the difference, divided by the norm of the tensor.
+        difference: f64,
+        /// The maximum.
+        bound: f64,
     },
     /// A configuration value is invalid.
     #[error("--{flag}: {reason}")]
@@ -372,7 +383,10 @@ impl Error {
             Self::Folder(error) => error.problem.exit_code(),
             Self::UnknownDevice { .. } | Self::Configuration { .. } => 2,
             Self::Mismatch(_) | Self::RunDiffers { .. } | Self::OptimizerState(_) | Self::RanksDiffer(_) => 4,
-            Self::NotFinite { .. } | Self::TooManySkippedSteps { .. } | Self::WeightsDiffer { .. } => 5,
+            Self::NotFinite { .. }
+            | Self::TooManySkippedSteps { .. }
+            | Self::WeightsDiffer { .. }
+            | Self::DeviceWrong { .. } => 5,
             Self::NotEnoughMemory { .. } => 7,
             // The same command may succeed.
             Self::Lost { .. } => 75,

@@ -67,10 +67,12 @@
 //! | `flex` (default) | burn's pure-Rust CPU backend |
 //! | `cli` (default) | the configurations as clap flags |
 //! | `ndarray` | burn's older CPU backend |
-//! | `cuda` | the CUDA backend; untested on a GPU |
+//! | `cuda` | the CUDA backend |
+//! | `wgpu` | GPUs of all vendors; `vulkan` and `metal` compile kernels to SPIR-V and MSL |
 
 pub mod compute;
 pub mod data_loader;
+pub mod devices;
 pub mod encoding;
 pub mod error;
 pub mod evaluation;

@@ -9,13 +9,15 @@
 //! faster on AMD's Zen 4 and 5, much faster on Intel's Xeons with AMX tiles, and slower on Xeons without them.
 //! Therefore one product of each kind is timed at the start, and a warning is printed if bf16 is slower.
 //!
-//! On CUDA bf16 is the default, to use the tensor cores; this is untested on a GPU. There f32 uses TF32 (inputs with 11
-//! bits of significand) on every card whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul
-//! 0.3.1, `strategy.rs` and `adjust_dtypes`), and no setting changes that.
+//! On CUDA bf16 is the default, to use the tensor cores. There f32 uses TF32 (inputs with 11 bits of significand) on every
+//! card whose tensor cores support it. burn 0.22.1 tries that kernel first (cubek-matmul 0.3.1, `strategy.rs` and
+//! `adjust_dtypes`), and no setting changes that. On wgpu f32 is the default: WGSL has no bf16. A build with `vulkan` or
+//! `metal` accepts bf16 if the device has it.
 
 use bert_kernels::processor::{ProductTimes, product_times};
 use bert_kernels::{Compute, Precision, has_bf16_instructions};
 use bert_model::BertConfig;
+use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::device::{DeviceName, KernelChoice};
@@ -46,7 +48,7 @@ impl PrecisionChoice {
     pub fn or_default(asked: Option<Self>, device: DeviceName) -> Self {
         asked.unwrap_or(match device {
             DeviceName::Cuda(_) => Self::Bf16,
-            DeviceName::Flex | DeviceName::Ndarray => Self::F32,
+            DeviceName::Flex | DeviceName::Ndarray | DeviceName::Wgpu(_) | DeviceName::Auto => Self::F32,
         })
     }
 
@@ -55,7 +57,11 @@ impl PrecisionChoice {
     /// # Errors
     /// [`Error::Configuration`] that names the flag.
     pub fn check(self, device: DeviceName, kernels: KernelChoice) -> Result<(), Error> {
-        refusal(self, device, kernels, has_bf16_instructions()).map_or(Ok(()), |reason| {
+        let available = match (self, device) {
+            (Self::Bf16, DeviceName::Wgpu(_)) => has_bf16(&device.open()?),
+            _ => has_bf16_instructions(),
+        };
+        refusal(self, device, kernels, available).map_or(Ok(()), |reason| {
             Err(Error::Configuration { flag: "precision", reason: reason.to_string() })
         })
     }
@@ -81,6 +87,11 @@ impl PrecisionChoice {
     }
 }
 
+/// Returns whether a GPU has products in bf16.
+pub(crate) fn has_bf16(device: &Device) -> bool {
+    device.supports_dtype(DType::BF16)
+}
+
 /// Returns a warning if products take clearly longer in bf16 than in f32.
 fn slower(times: ProductTimes) -> Option<String> {
     let ratio = times.bf16.as_secs_f64() / times.f32.as_secs_f64();
@@ -95,7 +106,7 @@ fn refusal(
     precision: PrecisionChoice,
     device: DeviceName,
     kernels: KernelChoice,
-    instructions: bool,
+    available: bool,
 ) -> Option<&'static str> {
     match (precision, device, kernels) {
         (PrecisionChoice::F32, ..) | (_, DeviceName::Cuda(_), _) => None,
@@ -103,7 +114,11 @@ fn refusal(
         (_, DeviceName::Flex, KernelChoice::Plain) => {
             Some("burn's operations have no fast bf16 on a CPU; use --kernels fused, or f32")
         }
-        (_, DeviceName::Flex, KernelChoice::Fused) => (!instructions)
+        (_, DeviceName::Wgpu(_) | DeviceName::Auto, _) => (!available).then_some(
+            "this device has no bf16, or the kernels of this build have none: build with --features vulkan or metal, or \
+             use f32",
+        ),
+        (_, DeviceName::Flex, KernelChoice::Fused) => (!available)
             .then_some("this processor has no AVX-512 BF16 instructions, so bf16 would be slower; use f32"),
     }
 }
@@ -118,6 +133,7 @@ mod tests {
             (DeviceName::Flex, PrecisionChoice::F32),
             (DeviceName::Ndarray, PrecisionChoice::F32),
             (DeviceName::Cuda(1), PrecisionChoice::Bf16),
+            (DeviceName::Wgpu(0), PrecisionChoice::F32),
         ] {
             assert_eq!(PrecisionChoice::or_default(None, device), default);
             for asked in [PrecisionChoice::F32, PrecisionChoice::Bf16] {
@@ -153,6 +169,8 @@ mod tests {
         assert!(refused(Flex, Fused, false).unwrap().contains("AVX-512 BF16"));
         assert!(refused(Flex, Plain, true).unwrap().contains("--kernels fused"));
         assert!(refused(Ndarray, Fused, true).unwrap().contains("--device flex"));
+        assert_eq!(refused(Wgpu(0), Fused, true), None);
+        assert!(refused(Wgpu(0), Fused, false).unwrap().contains("--features vulkan"));
         for kernels in [Fused, Plain] {
             assert_eq!(refused(Cuda(0), kernels, false), None);
             assert_eq!(refusal(F32, Ndarray, kernels, false), None);

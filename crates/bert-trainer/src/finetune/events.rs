@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compute::device::DeviceName;
+use crate::devices::check::DeviceCheck;
 use crate::finetune::config::grid::CellReport;
 use crate::initialization::log_bilinear::CountingEvent;
 use crate::training::size_defaults::ChosenDefault;
@@ -57,6 +59,8 @@ pub enum FinetuneEvent {
     },
     /// Options that no flag gave were chosen.
     Defaults(Vec<ChosenDefault>),
+    /// The device has passed its check.
+    DeviceChecked(DeviceName, DeviceCheck),
     /// The text of --initialization-data is being counted.
     Counting(CountingEvent),
     /// A warning for the user.

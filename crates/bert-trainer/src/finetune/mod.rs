@@ -37,6 +37,7 @@ pub(crate) mod run;
 pub(crate) mod scoring;
 pub(crate) mod setup;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use bert_model::{BertConfig, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead};
@@ -60,9 +61,12 @@ pub use crate::finetune::output::report::FinetuneReport;
 pub use crate::finetune::run::run_report::{EpochReport, RunReport};
 pub use crate::run_dir::resolved::Resolved;
 
+use crate::compute::compute_args::ComputeArgs;
 use crate::compute::memory;
 use crate::compute::memory::StepShape;
 use crate::compute::stop_flag::StopFlag;
+use crate::devices::auto::SelectedDevice;
+use crate::devices::check::CheckShape;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::config::grid;
 use crate::finetune::config::grid::Cell;
@@ -78,6 +82,7 @@ use crate::finetune::run::grid_search::train_grid;
 use crate::finetune::run::resume::{SavedRuns, saved_identity};
 use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
+use crate::training::size_defaults::ChosenDefault;
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
 /// folder.
@@ -110,6 +115,19 @@ pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
     grid::cells(config, &TuningDefaults::published(config)).map(drop)
 }
 
+/// Returns the configuration with the fastest device in place of `--device auto`.
+fn with_selected_device<'a>(
+    config: &'a FinetuneConfig,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<Cow<'a, FinetuneConfig>, Error> {
+    let Some(SelectedDevice { device, reason }) = config.compute.device.resolve()? else {
+        return Ok(Cow::Borrowed(config));
+    };
+    on_event(FinetuneEvent::Defaults(vec![ChosenDefault::new("device", device, reason)]));
+    let compute = ComputeArgs { device, ..config.compute };
+    Ok(Cow::Owned(FinetuneConfig { compute, ..config.clone() }))
+}
+
 /// An action on a task whose files have been read.
 #[derive(Clone, Copy)]
 enum Action<'a> {
@@ -123,6 +141,7 @@ fn with_task(
     action: Action<'_>,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
+    let config = &with_selected_device(config, on_event)?;
     // Check the flags before reading the files that describe a table.
     let cells = grid::cells(config, &TuningDefaults::published(config))?;
     action.check_output(&config.output)?;
@@ -203,6 +222,7 @@ fn train<T: TaskOutput>(
         on_event(FinetuneEvent::Defaults(defaults));
     }
     report_notes(task, cells, on_event);
+    check_device(task, cells, on_event)?;
     let config = task.setup().config;
     // Load the weights before creating the output folder, so that a failure leaves no files.
     let first = initial_model(task, config.seeds[0], on_event)?;
@@ -231,6 +251,26 @@ fn report_notes<T: TaskOutput>(task: &T, cells: &[Cell], on_event: &mut dyn FnMu
         precision.warning(config.compute.device, &checkpoint.model_config, batch_size * max_seq_length);
     let large = memory_warning(task, batch_size);
     notes.chain(batch).chain(slow).chain(large).for_each(|text| on_event(FinetuneEvent::Warning(text)));
+}
+
+/// Compares a micro-batch of the largest shape on a GPU with the CPU.
+fn check_device<T: TaskOutput>(
+    task: &T,
+    cells: &[Cell],
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<(), Error> {
+    let Setup { config, checkpoint, max_seq_length } = task.setup();
+    let batch_sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
+    let batch_size = batch_sizes.max().unwrap_or(1).min(task.items().max(1));
+    let items = batch_size.div_ceil(config.gradient_accumulation_steps as usize);
+    let shape =
+        CheckShape { rows: items * task.sequences_per_item(), length: max_seq_length, predictions: 1 };
+    let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };
+    let device = config.compute.device;
+    if let Some(check) = device.check_before_first_step(&checkpoint.device, &model, shape)? {
+        on_event(FinetuneEvent::DeviceChecked(device, check));
+    }
+    Ok(())
 }
 
 /// Returns a warning if a step of this batch size needs more memory than the process may use.

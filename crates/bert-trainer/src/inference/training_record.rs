@@ -81,6 +81,9 @@ impl TrainingRecord {
     /// [`Error::Configuration`] when the device does not support the precision.
     pub(super) fn compute(&self, options: ModelOptions<'_>) -> Result<Compute, Error> {
         let (trained, kernels) = (self.resolved.as_ref().map(|of| of.precision), self.config.compute.kernels);
+        // A GPU without bf16 runs a model that was trained in bf16 elsewhere.
+        let trained =
+            trained.filter(|of| options.device.is_cpu() || of.check(options.device, kernels).is_ok());
         let precision = PrecisionChoice::or_default(options.precision.or(trained), options.device);
         precision.check(options.device, kernels)?;
         Ok(precision.with(kernels))

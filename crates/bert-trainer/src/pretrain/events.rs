@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compute::device::DeviceName;
 use crate::compute::precision::PrecisionChoice;
+use crate::devices::check::DeviceCheck;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::initialization::log_bilinear::CountingEvent;
 use crate::run_dir::metrics_log::nan_if_null;
@@ -65,6 +67,8 @@ pub enum PretrainEvent {
     },
     /// Options that no flag gave were chosen.
     Defaults(Vec<ChosenDefault>),
+    /// The device has passed its check.
+    DeviceChecked(DeviceName, DeviceCheck),
     /// The bigrams of the training text are being counted, for the initialization `bigram`.
     Counting(CountingEvent),
     /// The run starts, or resumes after this many steps.

@@ -8,6 +8,7 @@ use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::precision::PrecisionChoice;
+use crate::devices::auto::SelectedDevice;
 use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
@@ -93,6 +94,7 @@ impl RunSettings {
         }
         let size = ModelSize::of(&model(&config)?);
         let mut settings = Self { config, defaults: Vec::new(), size };
+        settings.select_device()?;
         settings.fill_optimizer();
         let compute = &mut settings.config.compute;
         if compute.precision.is_none() {
@@ -101,6 +103,16 @@ impl RunSettings {
             compute.precision = Some(precision);
         }
         Ok(settings)
+    }
+
+    /// Replaces `--device auto` by the fastest device.
+    fn select_device(&mut self) -> Result<(), Error> {
+        let device = &mut self.config.compute.device;
+        if let Some(SelectedDevice { device: selected, reason }) = device.resolve()? {
+            self.defaults.push(ChosenDefault::new("device", selected, reason));
+            *device = selected;
+        }
+        Ok(())
     }
 
     fn fill_optimizer(&mut self) {

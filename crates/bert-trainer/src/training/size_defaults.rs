@@ -94,6 +94,7 @@ impl ModelSize {
                 (PrecisionChoice::F32, "no fast bf16 on this processor")
             }
             (DeviceName::Flex, KernelChoice::Fused, Some(_)) => (PrecisionChoice::F32, "smaller than tiny"),
+            (DeviceName::Wgpu(_), ..) => (PrecisionChoice::F32, "wgpu"),
             _ => (PrecisionChoice::F32, "no fused kernels"),
         }
     }

@@ -76,7 +76,8 @@ pub fn multitask(
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<MultitaskReport, Error> {
     config.check()?;
-    let MultitaskConfig { tasks: configs, sampling, temperature, output } = config;
+    let MultitaskConfig { tasks, sampling, temperature, output } = config;
+    let configs = with_selected_device(tasks, on_event)?;
     let seed = configs[0].seeds[0];
     let lengths = configs.iter().map(|config| config.resolve().map(|resolved| resolved.max_seq_length));
     let max_length = lengths.collect::<Result<Vec<usize>, Error>>()?.into_iter().max().unwrap_or(0);
@@ -107,6 +108,9 @@ pub fn multitask(
     let saved = SavedRuns::open(folder.clone(), resume, &identity, false, on_event)?;
     let mut saved_run = saved.run(0, seed);
 
+    for (task, cell) in tasks.iter().zip(&cells) {
+        super::check_device(task, std::slice::from_ref(cell), on_event)?;
+    }
     let mut run = MultitaskRun::new(config, &tasks, resolved);
     let state = run.settings.state(model, &checkpoint);
     let RestoredState { state, progress, .. } =
@@ -128,6 +132,15 @@ pub fn multitask(
     saved.remove()?;
     outputs.into_iter().try_for_each(OutputFolder::finish)?;
     Ok(report)
+}
+
+/// Returns the configurations with the fastest device in place of `--device auto`; all tasks use one device.
+fn with_selected_device(
+    tasks: &[super::FinetuneConfig],
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<Vec<super::FinetuneConfig>, Error> {
+    let compute = super::with_selected_device(&tasks[0], on_event)?.compute;
+    Ok(tasks.iter().map(|task| super::FinetuneConfig { compute, ..task.clone() }).collect())
 }
 
 /// The initial model of all tasks, and the configuration of each task's model.

@@ -96,6 +96,9 @@ pub(crate) fn open_inputs<'a>(
         RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
     }
     let inputs = RunInputs::open(config, group, on_event)?;
+    if let Some(check) = inputs.check_device()? {
+        on_event(PretrainEvent::DeviceChecked(config.compute.device, check));
+    }
     let tokens = config.largest_micro_batch() * inputs.manifest().config.max_seq_length;
     let precision = config.precision();
     if let Some(slow) = precision.warning(config.compute.device, inputs.model_config(), tokens) {

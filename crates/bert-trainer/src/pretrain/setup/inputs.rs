@@ -9,6 +9,7 @@ use burn::tensor::Device;
 use super::estimate::check_memory;
 use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::{DataLoader, LoaderPosition};
+use crate::devices::check::{CheckShape, DeviceCheck};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationBatches, evaluate_in};
@@ -51,6 +52,20 @@ impl<'a> RunInputs<'a> {
         }
         let memory = check_memory(config, &start.config, data.manifest(), group, on_event)?;
         Ok(Self { config, device, data, eval_loader, start, memory })
+    }
+
+    /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::DeviceWrong`].
+    pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
+        let rules = &self.manifest().config;
+        let shape = CheckShape {
+            rows: self.config.largest_micro_batch(),
+            length: rules.max_seq_length,
+            predictions: rules.max_predictions_per_seq,
+        };
+        self.config.compute.device.check_before_first_step(&self.device, self.model_config(), shape)
     }
 
     /// Returns the model's configuration.
