@@ -28,12 +28,13 @@ impl RunMode {
 }
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [RunMode; 27] = [
+const CASES: [RunMode; 28] = [
     ToEnd("bert export tiny-en exported"),
     ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
     ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
     ToEnd("bert inspect data"),
     ToEnd("bert verify data"),
+    ToEnd("bert devices --device flex"),
     ToEnd("bert evaluate --data data"),
     ToEnd("bert init --model tiny --vocab vocab.txt --output fresh"),
     ToEnd("bert merge parts"),

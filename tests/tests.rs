@@ -9,6 +9,8 @@ mod command_line; // flags that the programs share
 mod commands; // every command with only its required arguments
 mod common; // a test folder, the programs, small data and a small model
 mod data; // the data builder
+#[cfg(feature = "wgpu")]
+mod device; // runs on a GPU
 mod distributed; // several processes over TCP: bert launch, refused groups
 mod finetuning; // fine-tunings of every kind, their resume, and what their reports say
 mod help; // --help of every command

@@ -55,6 +55,7 @@ fn lines() -> Vec<(&'static str, String)> {
         ("bert merge", "parts".to_string()),
         ("bert inspect", "data".to_string()),
         ("bert verify", "data".to_string()),
+        ("bert devices", "--device flex".to_string()),
         ("bert evaluate", "--data of-tiny-en".to_string()),
         ("bert fill-mask", "'The river is [MASK].'".to_string()),
         ("bert attention", "'The river is long.'".to_string()),

@@ -3,7 +3,7 @@
 use crate::common::{Folder, QUICK};
 
 /// Commands with `--threads`.
-const WITH_THREADS: [&str; 19] = [
+const WITH_THREADS: [&str; 20] = [
     "make-pretrain-data",
     "pretrain",
     "finetune",
@@ -15,6 +15,7 @@ const WITH_THREADS: [&str; 19] = [
     "bert init",
     "bert merge",
     "bert verify",
+    "bert devices",
     "bert evaluate",
     "bert fill-mask",
     "bert attention",

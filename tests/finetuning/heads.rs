@@ -56,7 +56,7 @@ fn by_id(set: &Value) -> BTreeMap<String, (String, Vec<String>)> {
     found
 }
 
-fn with_questions(version_2: bool) -> (Folder, Value) {
+pub(crate) fn with_questions(version_2: bool) -> (Folder, Value) {
     let folder = Folder::with_run();
     let version = if version_2 { "v2.0" } else { "v1.1" };
     let dev = questions(20, 5, version_2);
@@ -268,7 +268,7 @@ fn tagged(first: usize, sentences: usize) -> String {
 }
 
 /// Returns a folder with a run and the files of a tagging task in `ner/`.
-fn with_tags() -> Folder {
+pub(crate) fn with_tags() -> Folder {
     let folder = Folder::with_run();
     folder.write("ner/train.txt", tagged(0, 60));
     folder.write("ner/valid.txt", tagged(7, 12));

@@ -3,6 +3,7 @@
 pub mod bert;
 pub mod completions;
 pub mod data;
+pub mod devices;
 pub mod evaluation;
 pub mod man;
 pub mod models;
@@ -12,10 +13,11 @@ pub mod training;
 
 use std::path::{Path, PathBuf};
 
+use bert_trainer::DeviceName;
 use bert_trainer::run_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
 use clap::builder::RangedU64ValueParser;
 
-use crate::output::progress::print_warning;
+use crate::output::progress::{print_note, print_warning};
 
 /// Returns a clap parser for numbers that are at least `least`.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
@@ -30,4 +32,12 @@ fn model_folder(path: &Path) -> anyhow::Result<PathBuf> {
 /// Like [`model_folder`], for commands that also accept an adapter folder.
 fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(resolve_tuned_folder(path, &mut |error| print_warning(error))?)
+}
+
+/// Returns the device itself, or for `auto` the fastest one, whose name and reason are printed to stderr.
+fn selected_device(device: DeviceName) -> anyhow::Result<DeviceName> {
+    Ok(device.resolve()?.map_or(device, |selected| {
+        print_note(format!("--device {} ({})", selected.device, selected.reason));
+        selected.device
+    }))
 }

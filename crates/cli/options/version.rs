@@ -3,10 +3,13 @@
 use std::sync::LazyLock;
 
 /// The features of the build, each with whether it is on.
-const FEATURES: [(&str, bool); 5] = [
+const FEATURES: [(&str, bool); 8] = [
     ("flex", cfg!(feature = "flex")),
     ("ndarray", cfg!(feature = "ndarray")),
     ("cuda", cfg!(feature = "cuda")),
+    ("wgpu", cfg!(feature = "wgpu")),
+    ("vulkan", cfg!(feature = "vulkan")),
+    ("metal", cfg!(feature = "metal")),
     ("mpi", cfg!(feature = "mpi")),
     ("object-stores", cfg!(feature = "object-stores")),
 ];

@@ -17,7 +17,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::training::pretrain::evaluation_line;
-use crate::commands::{at_least, model_folder};
+use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
@@ -69,9 +69,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let precision = PrecisionChoice::or_default(args.precision, args.device);
-    precision.check(args.device, KernelChoice::Fused)?;
-    let device = args.device.open()?;
+    let name = selected_device(args.device)?;
+    let precision = PrecisionChoice::or_default(args.precision, name);
+    precision.check(name, KernelChoice::Fused)?;
+    let device = name.open()?;
     let folder = model_folder(&args.checkpoint)?;
     let mut config = read_pretrained_config(&folder)?;
     config.compute = precision.with(KernelChoice::Fused);
@@ -84,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let hint = "evaluate a model with both pre-training heads, or use data made with --nsp off for a masked-LM model";
     let Pretrained { model, .. } = load_pretraining(&config, &folder, heads, hint, 0, &device)?;
     let tokens = args.batch_size * loader.manifest().config.max_seq_length;
-    if let Some(slow) = precision.warning(args.device, &config, tokens) {
+    if let Some(slow) = precision.warning(name, &config, tokens) {
         print_warning(slow);
     }
     let evaluation = evaluate(&model, &mut loader, args.batch_size, args.instances, &device)?;

@@ -7,7 +7,7 @@ use bert_trainer::inference::{ModelOptions, NewTexts, Predictor, TextColumns, Te
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 
-use crate::commands::{at_least, tuned_folder};
+use crate::commands::{at_least, selected_device, tuned_folder};
 use crate::output::progress::print_stderr;
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         encoder: args.encoder.as_deref(),
         max_length: args.max_seq_length,
         precision: args.precision,
-        device: args.device,
+        device: selected_device(args.device)?,
     };
     let predictor = Predictor::open(&folder, options)?;
     let count = write_results(args.output.as_deref(), |out| predict_file(&predictor, &texts, out))?;

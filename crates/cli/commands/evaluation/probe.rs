@@ -8,7 +8,7 @@ use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::tuned_folder;
+use crate::commands::{selected_device, tuned_folder};
 use crate::output::table::{Column, OutputFormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
@@ -78,7 +78,7 @@ struct Probes {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = tuned_folder(&args.checkpoint)?;
-    let prober = Prober::open(&folder, args.encoder.as_deref(), args.device)?;
+    let prober = Prober::open(&folder, args.encoder.as_deref(), selected_device(args.device)?)?;
     let probes = match (&args.text, &args.input, &args.data) {
         (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
         (_, Some(source), _) => {

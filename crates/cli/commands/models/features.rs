@@ -8,7 +8,7 @@ use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::commands::{at_least, model_folder};
+use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_stderr;
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.layers.contains(&Layer::All) {
         layers = all_layers(&folder)?;
     }
-    let extractor = Extractor::open(&folder, &layers, args.max_seq_length, args.device)?;
+    let extractor = Extractor::open(&folder, &layers, args.max_seq_length, selected_device(args.device)?)?;
     let count = write_results(args.output.as_deref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
         Format::Parquet => write_parquet(&extractor, &args.input, out),

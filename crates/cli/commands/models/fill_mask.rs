@@ -9,7 +9,7 @@ use bert_trainer::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::{at_least, model_folder};
+use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
@@ -46,7 +46,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;
-    let filled = MaskFiller::open(&folder, args.device)?.fill(&args.text, args.top_k);
+    let filled = MaskFiller::open(&folder, selected_device(args.device)?)?.fill(&args.text, args.top_k);
     if filled.is_empty() {
         bail!(
             "the text has no [MASK] within the maximum length of the model; write [MASK] in capitals and quote the text: \

@@ -132,6 +132,7 @@ impl View {
             FinetuneEvent::Defaults(defaults) => {
                 defaults.iter().for_each(|default| self.progress.line(&default.to_string()));
             }
+            FinetuneEvent::DeviceChecked(device, check) => self.progress.line(&format!("{device} {check}")),
             FinetuneEvent::Counting(event) => self.counting.show(event),
             FinetuneEvent::Warning(text) => self.progress.warn(text),
         }

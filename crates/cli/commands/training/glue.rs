@@ -13,9 +13,9 @@ use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::model_folder;
 use crate::commands::training::finetune::tune;
 use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
 use crate::output::progress::{print_note, print_stderr};
 use crate::output::table::{FormatArgs, Table, Tabular, print_table};
@@ -96,7 +96,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = "needs mnli in --tasks".to_string();
         return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
     }
-    let flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
+    let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
+    flags.config.compute.device = selected_device(flags.config.compute.device)?;
     let folder = model_folder(&args.checkpoint)?;
     let model = read_pretrained_config(&folder)?;
     // Validate every configuration before the first of many hours is spent.

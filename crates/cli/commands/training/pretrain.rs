@@ -148,6 +148,7 @@ impl View {
             PretrainEvent::Defaults(defaults) => {
                 defaults.iter().for_each(|default| self.progress.line(&default.to_string()));
             }
+            PretrainEvent::DeviceChecked(device, check) => self.progress.line(&format!("{device} {check}")),
             PretrainEvent::Counting(event) => self.counting.show(&event),
             PretrainEvent::Started { step, steps, parameters, batch_size, memory } => {
                 self.counting.finish();

@@ -1,0 +1,203 @@
+//! `bert devices` lists the devices of this machine, measures them and checks them against the CPU.
+
+use bert_kernels::Compute;
+use bert_model::{BertConfig, Preset};
+use bert_trainer::compute::device::KernelChoice;
+use bert_trainer::compute::memory::bytes_in_words;
+use bert_trainer::compute::precision::PrecisionChoice;
+use bert_trainer::devices::check::{CheckShape, check_device};
+use bert_trainer::devices::survey::DeviceInfo;
+use bert_trainer::{DEVICE_HELP, DeviceName};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::at_least;
+use crate::output::progress::print_warning;
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::process::threads::ThreadArgs;
+
+/// List the devices of this machine with measured rates.
+///
+/// With --check, a micro-batch is computed on each GPU and compared with the CPU: loss, gradients and an update of every
+/// parameter. pretrain and finetune do this before their first step.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Only this device.
+    #[arg(long, value_name = "DEVICE", help = DEVICE_HELP)]
+    device: Option<DeviceName>,
+
+    /// Compare each GPU with the CPU; the exit code is 5 if one of them differs.
+    #[arg(long)]
+    check: bool,
+
+    /// Size of the model of the check, of which two layers are computed.
+    #[arg(long, value_name = "SIZE", default_value = "tiny", requires = "check")]
+    model: Preset,
+
+    /// Sequences of the micro-batch of the check.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least(1), requires = "check")]
+    batch_size: usize,
+
+    /// Tokens of each sequence of the check.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = at_least(2), requires = "check")]
+    max_seq_length: usize,
+
+    /// Precision of products in the check [default: bf16 on CUDA, f32 elsewhere].
+    #[arg(long, value_enum, requires = "check")]
+    precision: Option<PrecisionChoice>,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Words of the model of the check: BERT's vocabulary.
+const WORDS: usize = 30_522;
+/// Masked tokens of each sequence of the check.
+const PREDICTIONS: usize = 20;
+
+/// The devices of this machine.
+#[derive(Serialize)]
+struct Devices {
+    devices: Vec<ListedDevice>,
+}
+
+#[derive(Serialize)]
+struct ListedDevice {
+    #[serde(flatten)]
+    info: DeviceInfo,
+    /// The result of --check, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let all = match args.device {
+        Some(DeviceName::Auto) => {
+            DeviceName::Auto.resolve()?.map(|selected| selected.device).into_iter().collect()
+        }
+        Some(device) => vec![device],
+        None => DeviceName::available(),
+    };
+    let (mut devices, mut wrong) = (Vec::new(), None);
+    for device in all {
+        let info = match DeviceInfo::measure(device) {
+            Ok(info) => info,
+            // A listed device may still have no driver.
+            Err(error) if args.device.is_none() => {
+                print_warning(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let check = match args.check {
+            true => Some(checked(args, device, &mut wrong)?),
+            false => None,
+        };
+        devices.push(ListedDevice { info, check });
+    }
+    print_table(args.json, args.format, &Devices { devices }, Devices::text)?;
+    wrong.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Checks a device and describes the result; the first error goes to `wrong`.
+fn checked(
+    args: &Args,
+    device: DeviceName,
+    wrong: &mut Option<bert_trainer::Error>,
+) -> anyhow::Result<String> {
+    if matches!(device, DeviceName::Flex) {
+        return Ok("the reference".to_string());
+    }
+    let precision = PrecisionChoice::or_default(args.precision, device);
+    precision.check(device, KernelChoice::Fused)?;
+    let compute: Compute = precision.with(KernelChoice::Fused);
+    let model = BertConfig { compute, ..BertConfig::preset(args.model, WORDS) };
+    let predictions = PREDICTIONS.min(args.max_seq_length);
+    let shape = CheckShape { rows: args.batch_size, length: args.max_seq_length, predictions };
+    Ok(match check_device(device, &device.open()?, &model, shape) {
+        Ok(check) => check.to_string(),
+        Err(error @ bert_trainer::Error::DeviceWrong { .. }) => {
+            let text = error.to_string();
+            wrong.get_or_insert(error);
+            text
+        }
+        Err(error) => return Err(error.into()),
+    })
+}
+
+/// Formats a number of operations or bytes per second.
+fn giga(rate: f64) -> String {
+    let giga = rate / 1e9;
+    if giga < 100.0 { format!("{giga:.1}") } else { format!("{giga:.0}") }
+}
+
+/// Formats bytes; "-" if they are unknown.
+fn bytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_string(), bytes_in_words)
+}
+
+impl ListedDevice {
+    fn launch(&self) -> String {
+        format!("{:.1}", self.info.rates.launch_seconds * 1e6)
+    }
+}
+
+impl Devices {
+    fn text(&self) -> String {
+        let of_device = |listed: &ListedDevice| {
+            let info = &listed.info;
+            let lines = [
+                Some(("backend", info.backend.clone())),
+                Some(("memory", bytes(info.memory))),
+                info.largest_buffer.map(|largest| ("buffer", format!("up to {}", bytes_in_words(largest)))),
+                Some(("units", info.units.map_or("-".to_string(), |units| units.to_string()))),
+                Some(("products", format!("{} GFLOP/s in f32", giga(info.rates.f32_flops)))),
+                info.rates.bf16_flops.map(|rate| ("", format!("{} GFLOP/s in bf16", giga(rate)))),
+                Some(("bandwidth", format!("{} GB/s", giga(info.rates.memory_bytes)))),
+                Some(("launch", format!("{} us", listed.launch()))),
+                listed.check.clone().map(|check| ("check", check)),
+            ];
+            let lines = lines.into_iter().flatten().map(|(name, value)| format!("\n  {name:<10} {value}"));
+            format!("{}: {}{}", info.device, info.name, lines.collect::<String>())
+        };
+        self.devices.iter().map(of_device).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Tabular for Devices {
+    fn table(&self) -> Table {
+        let numbers = ["units", "f32 (GFLOP/s)", "bf16 (GFLOP/s)", "bandwidth (GB/s)", "launch (us)"];
+        let texts = ["device", "name", "backend", "memory", "largest buffer"];
+        let columns = texts.into_iter().map(Column::text).chain(numbers.into_iter().map(Column::number));
+        let row = |listed: &ListedDevice| {
+            let DeviceInfo { device, name, backend, memory, largest_buffer, units, rates } = &listed.info;
+            vec![
+                device.to_string(),
+                name.clone(),
+                backend.clone(),
+                bytes(*memory),
+                bytes(*largest_buffer),
+                units.map_or("-".to_string(), |units| units.to_string()),
+                giga(rates.f32_flops),
+                rates.bf16_flops.map_or("-".to_string(), giga),
+                giga(rates.memory_bytes),
+                listed.launch(),
+                listed.check.clone().unwrap_or_else(|| "-".to_string()),
+            ]
+        };
+        Table {
+            columns: columns.chain([Column::text("check")]).collect(),
+            rows: self.devices.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
+}
