@@ -40,6 +40,9 @@ pub struct Compute {
     pub precision: Precision,
 }
 
+/// Number of elements per task of an AdamW update, and per partial sum of squares.
+pub const CHUNK: usize = 1 << 14;
+
 /// Hyperparameters of one AdamW update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {

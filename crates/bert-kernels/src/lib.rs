@@ -65,8 +65,8 @@
 //! AVX-512 BF16 instructions ([`has_bf16_instructions`]). Everywhere else the composition of burn's operations runs,
 //! and its results agree.
 //!
-//! With the feature `cubecl` GELU, dropout, LayerNorm, the softmax of attention and AdamW have kernels for GPUs as
-//! well. They are tested on a software Vulkan; CUDA is untested.
+//! With the feature `cubecl` GELU, dropout, LayerNorm, rows of tables, the softmax of attention, sums of squares and
+//! AdamW have kernels for GPUs as well. They are tested on a software Vulkan.
 //!
 //! # Promises
 //!

@@ -7,10 +7,11 @@
 use bert_kernels::adamw::{self, AdamW, State};
 use bert_kernels::attention::attention;
 use bert_kernels::dropout;
+use bert_kernels::embeddings::gather;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
 use bert_kernels::{Compute, Dropout, Kernels};
-use burn::tensor::{DType, Device, DeviceKind, Tensor, TensorData};
+use burn::tensor::{DType, Device, DeviceKind, Int, Tensor, TensorData};
 
 type Operation<'a> = &'a dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1>;
 
@@ -108,6 +109,43 @@ fn layer_norms(gpu: &Device) {
     }
 }
 
+/// Indices with frequent and missing rows: more rows of one index than a block has, at both ends of blocks.
+fn gathers(gpu: &Device) {
+    for (rows, width, ids) in [
+        (1, 1, vec![0]),
+        (5, 3, vec![4, 0, 0, 4, 2]),
+        (7, 130, (0..200).map(|i| if i % 3 == 0 { 5 } else { (i * i) % 7 }).collect()),
+        (40, 1, (0..333).map(|i| (i / 70) * 9 % 40).collect()),
+    ] {
+        let n = ids.len();
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let ids = Tensor::<1, Int>::from_data(TensorData::new(ids.clone(), [n]), &x[0].device());
+            gather(compute, x[0].clone().reshape([rows, width]), ids).reshape([n * width])
+        };
+        check(gpu, &format!("rows {n} of {rows} x {width}"), &operation, &[numbers(1, rows * width)], 1e-6);
+    }
+}
+
+/// Chunks of several lengths, with losses in the same transfer.
+fn squares(gpu: &Device) {
+    let lengths = [1, 100, adamw::CHUNK, 2 * adamw::CHUNK + 77];
+    let tensors = |device: &Device| -> Vec<Tensor<1>> {
+        let tensor = |&len: &usize| {
+            let values: Vec<f32> = numbers(len as u64, len).iter().map(|&x| x as f32).collect();
+            Tensor::from_data(TensorData::new(values, [len]), device)
+        };
+        lengths.iter().map(tensor).collect()
+    };
+    let want = adamw::chunk_squares(Compute::default(), &tensors(&Device::flex()));
+    let losses = Tensor::<1>::from_floats([0.25, -3.0], gpu);
+    let (got, losses) = adamw::chunk_squares_and(Compute::default(), &tensors(gpu), losses);
+    assert_eq!(losses, [0.25, -3.0]);
+    assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 3]);
+    for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
+        assert!((got - want).abs() < 1e-5 * want, "{got} is not {want}");
+    }
+}
+
 fn attentions(gpu: &Device) {
     for (batch, seq, heads, head, probability) in [(1, 1, 1, 1, 0.0), (2, 9, 3, 4, 0.2), (3, 150, 2, 16, 0.1)]
     {
@@ -167,6 +205,8 @@ fn kernels_agree_with_burn() {
     gelus(&gpu);
     masks(&gpu);
     layer_norms(&gpu);
+    gathers(&gpu);
+    squares(&gpu);
     attentions(&gpu);
     updates(&gpu);
 }

@@ -1,35 +1,41 @@
 //! AdamW on a GPU: the equations of [`mod@crate::ops::adamw`] in one pass over a parameter, one unit for each element.
 //!
-//! Parameter, moments and gradient have one length and no autodiff. The results go into new buffers.
+//! Parameter, moments and gradient have one length and no autodiff. The parameter and its moments are overwritten; a
+//! buffer that is shared is copied first.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
+use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, elementwise, empty_like, inputs, into_contiguous, len};
+use super::{Inputs, elementwise, inputs, into_contiguous, len};
 use crate::arguments::Kernels;
 use crate::arguments::{AdamW, State};
 
-/// Computes one update, if all tensors are on a GPU; else returns `None`.
-pub(crate) fn update(kernels: Kernels, state: &State, gradient: &Tensor<1>, step: AdamW) -> Option<State> {
+/// Computes one update, if all tensors are on a GPU; else returns the state.
+pub(crate) fn update(
+    kernels: Kernels,
+    state: State,
+    gradient: &Tensor<1>,
+    step: AdamW,
+) -> Result<State, State> {
     let State { parameter, first, second } = state;
-    let tensors = [parameter.clone(), first.clone(), second.clone(), gradient.clone()];
-    let Inputs::Plain(tensors) = inputs(kernels, tensors)? else { return None };
-    let [parameter, first, second, gradient] = tensors.map(into_contiguous);
-    let new: [_; 3] = std::array::from_fn(|_| empty_like(&parameter, len(&parameter)));
+    let is_gpu = |x: &Tensor<1>| matches!(inputs(kernels, [x.clone()]), Some(Inputs::Plain(_)));
+    if ![&parameter, &first, &second, gradient].into_iter().all(is_gpu) {
+        return Err(State { parameter, first, second });
+    }
+    let own = |x: Tensor<1>| x.try_into_primitive::<Cube>().map(into_contiguous).expect("a tensor on a GPU");
+    let [parameter, first, second] = [parameter, first, second].map(|x| writable(own(x)));
     let (count, dim) = elementwise(len(&parameter));
     let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
     kernel::launch(
-        &new[0].client,
+        &parameter.client,
         count,
         dim,
-        parameter.into_buffer_arg(),
-        first.into_buffer_arg(),
-        second.into_buffer_arg(),
-        gradient.into_buffer_arg(),
-        new[0].clone().into_buffer_arg(),
-        new[1].clone().into_buffer_arg(),
-        new[2].clone().into_buffer_arg(),
+        parameter.clone().into_buffer_arg(),
+        first.clone().into_buffer_arg(),
+        second.clone().into_buffer_arg(),
+        own(gradient.clone()).into_buffer_arg(),
         step.beta1 as f32,
         (1.0 - step.beta1) as f32,
         step.beta2 as f32,
@@ -41,20 +47,22 @@ pub(crate) fn update(kernels: Kernels, state: &State, gradient: &Tensor<1>, step
         step.gradient_scale as f32,
         step.learning_rate as f32,
     );
-    let [parameter, first, second] = new.map(Tensor::from_primitive::<Cube>);
-    Some(State { parameter, first, second })
+    let [parameter, first, second] = [parameter, first, second].map(Tensor::from_primitive::<Cube>);
+    Ok(State { parameter, first, second })
 }
 
-#[expect(clippy::too_many_arguments, reason = "four tensors in, three out, and the step")]
+/// Returns a tensor whose buffer nothing else uses.
+fn writable(x: CubeTensor) -> CubeTensor {
+    if x.can_mut() { x } else { x.copy() }
+}
+
+#[expect(clippy::too_many_arguments, reason = "four tensors, and the step")]
 #[cube(launch)]
 fn kernel(
-    parameter: &[f32],
-    first: &[f32],
-    second: &[f32],
+    parameter: &mut [f32],
+    first: &mut [f32],
+    second: &mut [f32],
     gradient: &[f32],
-    new_parameter: &mut [f32],
-    new_first: &mut [f32],
-    new_second: &mut [f32],
     b1: f32,
     a1: f32,
     b2: f32,
@@ -66,14 +74,14 @@ fn kernel(
     scale: f32,
     rate: f32,
 ) {
-    if ABSOLUTE_POS < new_parameter.len() {
+    if ABSOLUTE_POS < parameter.len() {
         let g = gradient[ABSOLUTE_POS] * scale;
         let p = parameter[ABSOLUTE_POS];
         let m = b1 * first[ABSOLUTE_POS] + a1 * g;
         let v = b2 * second[ABSOLUTE_POS] + a2 * g * g;
         let update = (m / c1) / ((v / c2).sqrt() + epsilon);
-        new_parameter[ABSOLUTE_POS] = p - rate * (update + decay * p);
-        new_first[ABSOLUTE_POS] = m;
-        new_second[ABSOLUTE_POS] = v;
+        parameter[ABSOLUTE_POS] = p - rate * (update + decay * p);
+        first[ABSOLUTE_POS] = m;
+        second[ABSOLUTE_POS] = v;
     }
 }

@@ -10,21 +10,27 @@
 //! | [`gelu`] | bias + GELU, erf and tanh |
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
 //! | [`layer_norm`] | LayerNorm over the last axis |
-//! | [`adamw`] | one update of a parameter and its moments |
+//! | [`residual`] | bias + dropout + residual + LayerNorm |
+//! | [`gather`] | rows of a table by index |
+//! | [`squares`] | sums of squares for the global norm |
+//! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`properties`] | memory and units of a device |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
 //! # Tests
 //!
 //! `cargo test -p bert-kernels --features wgpu --test cube` runs every kernel against burn's operations on the
-//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included. The kernels have not been run on CUDA.
+//! default device of wgpu, a software Vulkan (Mesa's lavapipe) included.
 
 pub(crate) mod adamw;
 pub(crate) mod dropout;
+pub(crate) mod gather;
 pub(crate) mod gelu;
 pub(crate) mod layer_norm;
 pub(crate) mod properties;
+pub(crate) mod residual;
 pub(crate) mod softmax;
+pub(crate) mod squares;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
@@ -59,8 +65,55 @@ fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<I
     graph.iter().all(Option::is_some).then(|| Inputs::Graph(graph.map(|x| x.expect("all are there"))))
 }
 
+/// An input of a kernel.
+enum Input {
+    /// A plain tensor.
+    Plain(CubeTensor),
+    /// A tensor with its node in a graph.
+    Graph(FloatTensor<Autodiff<Cube>>),
+}
+
+/// Returns an f32 tensor of a CubeCL device as an input.
+fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
+    if !is_supported(&x) {
+        return None;
+    }
+    match x.clone().try_into_primitive::<Cube>() {
+        Ok(x) => Some(Input::Plain(x)),
+        Err(_) => x.try_into_primitive::<Autodiff<Cube>>().ok().map(Input::Graph),
+    }
+}
+
+/// Returns whether the kernels of this module can use a tensor.
+pub(crate) fn has_kernels<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> bool {
+    kernels == Kernels::Fused && input(x.clone()).is_some()
+}
+
+/// Runs an operation on tensors of any rank. Returns `None` if burn's own operations have to run instead.
+fn apply_inputs<F: Fused<N, Cube>, const N: usize, const D: usize>(
+    operation: F,
+    inputs: [Option<Input>; N],
+) -> Option<Tensor<D>> {
+    if inputs.iter().any(Option::is_none) {
+        return None;
+    }
+    let inputs = inputs.map(|input| input.expect("all are there"));
+    if inputs.iter().all(|input| matches!(input, Input::Plain(_))) {
+        let plain = inputs.map(|input| match input {
+            Input::Plain(x) => x,
+            Input::Graph(x) => x.into_primitive(),
+        });
+        return Some(Tensor::from_primitive::<Cube>(operation.value(plain)));
+    }
+    let graph = inputs.map(|input| match input {
+        Input::Plain(x) => FloatTensor::<Autodiff<Cube>>::new(x),
+        Input::Graph(x) => x,
+    });
+    Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, graph)))
+}
+
 /// Returns whether a tensor is f32 and not in a graph with gradient checkpointing.
-fn is_supported(x: &Tensor<1>) -> bool {
+fn is_supported<const D: usize>(x: &Tensor<D>) -> bool {
     use DispatchAutodiffContext::{Disabled, Enabled};
     let context = x.clone().into_dispatch().autodiff;
     x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))

@@ -22,15 +22,12 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::arguments::Compute;
-pub use crate::arguments::{AdamW, State};
+pub use crate::arguments::{AdamW, CHUNK, State};
+use crate::arguments::{Compute, Kernels};
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
 use crate::cpu::math::vectorized;
 use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::ops::ordered_sum;
-
-/// Number of elements per task, and per partial sum of squares.
-pub const CHUNK: usize = 1 << 14;
 
 /// Updates a parameter and its moments, and returns them.
 ///
@@ -62,9 +59,10 @@ pub fn update_part(
     if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
         return on_part(state, range, |state| {
             #[cfg(feature = "cubecl")]
-            if let Some(state) = crate::gpu::adamw::update(compute.kernels, &state, &gradient, step) {
-                return state;
-            }
+            let state = match crate::gpu::adamw::update(compute.kernels, state, &gradient, step) {
+                Ok(updated) => return updated,
+                Err(state) => state,
+            };
             plain(state, gradient, step)
         });
     }
@@ -202,7 +200,7 @@ pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
 pub fn chunk_squares(compute: Compute, tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
     let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
     if fused_path(compute, &backends).is_none() {
-        return plain_chunk_squares(tensors);
+        return transferred_chunk_squares(compute.kernels, tensors, None).0;
     }
     let sums = |x: &Tensor<1>| {
         let x = contiguous(Input::from(x.clone()).into_flex());
@@ -211,16 +209,52 @@ pub fn chunk_squares(compute: Compute, tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
     tensors.iter().map(sums).collect()
 }
 
-/// Computes [`chunk_squares`] with burn's own operations.
-fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
-    if tensors.is_empty() {
-        return Vec::new();
+/// Returns [`chunk_squares`] and the values of another tensor; on a GPU, all of them are copied in one transfer.
+///
+/// # Shapes
+///
+/// - tensors: `[n]` each, with any `n`
+/// - other: `[m]`
+pub fn chunk_squares_and(
+    compute: Compute,
+    tensors: &[Tensor<1>],
+    other: Tensor<1>,
+) -> (Vec<Vec<f64>>, Vec<f32>) {
+    let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
+    match fused_path(compute, &backends) {
+        None => transferred_chunk_squares(compute.kernels, tensors, Some(other)),
+        Some(_) => (chunk_squares(compute, tensors), other.into_data().iter::<f32>().collect()),
     }
-    let squares: Vec<Tensor<1>> = tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect();
-    let lengths: Vec<usize> = squares.iter().map(|x| x.dims()[0]).collect();
-    let data = Tensor::cat(squares, 0).into_data();
+}
+
+/// Computes [`chunk_squares_and`] on the device of the tensors.
+fn transferred_chunk_squares(
+    kernels: Kernels,
+    tensors: &[Tensor<1>],
+    other: Option<Tensor<1>>,
+) -> (Vec<Vec<f64>>, Vec<f32>) {
+    let squares = (!tensors.is_empty()).then(|| joined_chunk_squares(kernels, tensors));
+    let parts: Vec<Tensor<1>> = squares.into_iter().chain(other).collect();
+    if parts.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let data = Tensor::cat(parts, 0).into_data();
     let mut values = data.iter::<f64>();
-    lengths.into_iter().map(|length| values.by_ref().take(length).collect()).collect()
+    // An empty tensor has one part.
+    let lengths = tensors.iter().map(|x| x.dims()[0].div_ceil(CHUNK).max(1));
+    let squares = lengths.map(|length| values.by_ref().take(length).collect()).collect();
+    (squares, values.map(|value| value as f32).collect())
+}
+
+/// Returns the sums of the squares of all chunks of all tensors, one after the other.
+fn joined_chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Tensor<1> {
+    #[cfg(feature = "cubecl")]
+    if let Some(sums) = crate::gpu::squares::chunk_squares(kernels, tensors) {
+        return sums;
+    }
+    #[cfg(not(feature = "cubecl"))]
+    let _ = kernels;
+    Tensor::cat(tensors.iter().map(|x| ordered_sum::parts(x.clone() * x.clone())).collect(), 0)
 }
 
 /// Computes [`squared_norm`] with burn's own operations; adds the partial sums in f64.
@@ -228,7 +262,8 @@ fn plain_chunk_squares(tensors: &[Tensor<1>]) -> Vec<Vec<f64>> {
 /// # Shapes
 /// - same as [`squared_norm`]
 pub fn plain_squared_norm(tensors: &[Tensor<1>]) -> f64 {
-    NormOrder::Flat.total(plain_chunk_squares(tensors).iter().map(Vec::as_slice))
+    let sums = transferred_chunk_squares(Kernels::Plain, tensors, None).0;
+    NormOrder::Flat.total(sums.iter().map(Vec::as_slice))
 }
 
 /// Returns the sums of the squares of the update `u` of each chunk of [`CHUNK`] elements, from moments that are already
@@ -242,7 +277,7 @@ pub fn update_squares(compute: Compute, state: &State, step: AdamW) -> Vec<f64> 
     let backends = [parameter, first, second].map(tensor_backend);
     if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
         let update = plain_update(parameter.clone(), first.clone(), second.clone(), step);
-        return plain_chunk_squares(&[update]).concat();
+        return transferred_chunk_squares(compute.kernels, &[update], None).0.concat();
     }
     let [p, m, v] = [parameter, first, second].map(|x| contiguous(Input::from(x.clone()).into_flex()));
     slice(&p)

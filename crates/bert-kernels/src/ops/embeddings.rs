@@ -69,8 +69,50 @@ pub fn embeddings(
                 [word.into(), token_type.into(), position.into(), gamma.into(), beta.into()];
             apply(operation, path, inputs)
         }
+        #[cfg(feature = "cubecl")]
+        None if crate::gpu::has_kernels(compute.kernels, word) => {
+            on_gpu(compute, tables, input_ids, segment_ids, (gamma, beta), epsilon, dropout)
+        }
         None => plain(tables, input_ids, segment_ids, (gamma, beta), epsilon, dropout),
     }
+}
+
+/// Returns the rows of a table with these indices. On a GPU the gradient is a kernel of this crate, which repeats to the
+/// bit; elsewhere this is burn's `select`.
+///
+/// # Shapes
+/// - table: `[rows, width]`; ids: `[n]`, each less than `rows`
+/// - output: `[n, width]`
+pub fn gather(compute: Compute, table: Tensor<2>, ids: Tensor<1, Int>) -> Tensor<2> {
+    #[cfg(feature = "cubecl")]
+    if let Some(rows) = crate::gpu::gather::gather(compute.kernels, table.clone(), ids.clone()) {
+        return rows;
+    }
+    #[cfg(not(feature = "cubecl"))]
+    let _ = compute;
+    table.select(0, ids)
+}
+
+/// Computes [`embeddings()`] with the kernels for GPUs.
+#[cfg(feature = "cubecl")]
+fn on_gpu(
+    compute: Compute,
+    tables: Tables,
+    input_ids: Tensor<2, Int>,
+    segment_ids: Tensor<2, Int>,
+    (gamma, beta): (Tensor<1>, Tensor<1>),
+    epsilon: f64,
+    dropout: Option<Dropout>,
+) -> Tensor<3> {
+    let [batch, seq] = input_ids.dims();
+    let rows = |table: Tensor<2>, ids: Tensor<2, Int>| {
+        let [_, hidden] = table.dims();
+        gather(compute, table, ids.reshape([batch * seq])).reshape([batch, seq, hidden])
+    };
+    let positions = tables.position.narrow(0, 0, seq).unsqueeze::<3>(); // [1, seq, hidden]
+    let x = rows(tables.word, input_ids) + rows(tables.token_type, segment_ids) + positions;
+    let y = layer_norm::layer_norm(compute, x, gamma, beta, epsilon); // [batch, seq, hidden]
+    crate::ops::dropout::plain(y, dropout)
 }
 
 /// Computes [`embeddings()`] with burn's own operations.

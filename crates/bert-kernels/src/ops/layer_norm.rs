@@ -87,6 +87,16 @@ pub fn residual_layer_norm<const D: usize>(
             apply(operation, path, inputs)
         }
         None => {
+            #[cfg(feature = "cubecl")]
+            {
+                let flat = |x: &Tensor<D>| x.clone().flatten(0, D - 1);
+                let inputs = [flat(&x), bias.clone(), flat(&residual), gamma.clone(), beta.clone()];
+                let kernels = compute.kernels;
+                if let Some(y) = crate::gpu::residual::residual_layer_norm(kernels, inputs, epsilon, dropout)
+                {
+                    return y.reshape(x.shape());
+                }
+            }
             let h = crate::ops::dropout::plain(x + bias.unsqueeze::<D>(), dropout) + residual;
             layer_norm(compute, h, gamma, beta, epsilon)
         }

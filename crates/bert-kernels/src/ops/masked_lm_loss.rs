@@ -26,6 +26,7 @@ use crate::matmul::bf16::{self, Operand};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::{MatmulContext, SharedOperand, multiply};
 use crate::ops::dense::transposed_product;
+use crate::ops::embeddings::gather;
 use crate::ops::plain::matmul;
 
 /// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
@@ -80,8 +81,8 @@ pub fn plain(
     labels: Tensor<1, Int>,
 ) -> Tensor<1> {
     let [n, _] = transformed.dims();
-    let label_rows = table.clone().select(0, labels.clone()); // [n, hidden]
-    let label_bias = bias.clone().select(0, labels); // [n]
+    let label_rows = gather(compute, table.clone(), labels.clone()); // [n, hidden]
+    let label_bias = gather(compute, bias.clone().unsqueeze_dim(1), labels).reshape([n]); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
     let logits = matmul(compute.precision, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
     log_sum_exp(logits) - label_logits

@@ -4,6 +4,7 @@
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
 
+use bert_kernels::embeddings::gather;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm_eval::masked_lm_scores;
@@ -84,11 +85,10 @@ impl BertPredictionHead {
     /// - output: `[n, hidden]`
     pub fn transform(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
         let [batch, seq, hidden] = sequence_output.dims();
-        let masked = sequence_output
-            .reshape([batch * seq, hidden]) // [batch * seq, hidden]
-            .select(0, positions); // [n, hidden]
         let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps, compute } =
             &self.transform;
+        let states = sequence_output.reshape([batch * seq, hidden]); // [batch * seq, hidden]
+        let masked = gather(*compute, states, positions); // [n, hidden]
         let (masked, bias) = product(*compute, dense, masked);
         let masked = bias_gelu(*compute, masked, bias, *hidden_act);
         let (gamma, beta) = affine(layer_norm);

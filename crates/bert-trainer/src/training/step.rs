@@ -10,7 +10,6 @@ use bert_random::{Domain, Stream};
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 
-use crate::compute::host_tensors::values;
 use crate::error::Error;
 use crate::training::adamw::{AdamW, StepGradients, UpdateRule};
 use crate::training::gradient_sum::GradientSum;
@@ -115,19 +114,19 @@ pub fn train_step_in<M: Module, B>(
 ) -> Result<(M, Result<StepReport, NotFinite>), Error> {
     let first = group.rank() * micro_batches.len();
     let mut gradients = GradientSum::starting_at(first as u64);
-    let mut losses = Vec::new();
+    let mut losses: Vec<Vec<Tensor<1>>> = Vec::new();
     for (micro, batch) in (first..).zip(micro_batches) {
         let mode = dropout_mode(id, micro as u64);
         let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
         let mut loss_gradients = total.backward();
         let remaining = deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
         gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
-        losses.push(loss_values(total, parts));
+        losses.push(std::iter::once(total).chain(parts).map(Tensor::inner).collect());
     }
     let device = model.devices().into_iter().next().expect("a model has parameters").inner();
     let all = micro_batches.len() * group.ranks();
     let gradients = group.reduce(gradients, all, optimizer.layout(), &device)?;
-    let figures = Figures::gather(group, optimizer, &losses, &gradients)?;
+    let figures = Figures::gather(group, optimizer, losses, &gradients)?;
     let report = figures.report(optimizer, &gradients.has_gradient, &device);
     if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
         return Ok((model, Err(NotFinite { report })));
@@ -139,13 +138,6 @@ pub fn train_step_in<M: Module, B>(
     };
     let model = group.share_weights(model, optimizer.layout())?;
     Ok((model, Ok(report)))
-}
-
-/// Returns the loss of a micro-batch and its parts.
-fn loss_values(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Vec<f32> {
-    let all = std::iter::once(total).chain(parts).map(Tensor::inner).collect();
-    // One transfer from the device for all values.
-    values(Tensor::cat(all, 0))
 }
 
 /// Numbers of all micro-batches and of all chunks of the gradient.
@@ -161,15 +153,15 @@ impl Figures {
     fn gather(
         group: &mut Group,
         optimizer: &AdamW,
-        losses: &[Vec<f32>],
+        losses: Vec<Vec<Tensor<1>>>,
         gradients: &StepGradients,
     ) -> Result<Self, Error> {
         let (layout, rank) = (optimizer.layout(), group.rank());
-        let squares = chunk_squares(optimizer, gradients, rank);
-        let losses_here = losses.iter().flatten().map(|loss| u64::from(loss.to_bits()));
-        let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
         let width = losses.first().map_or(0, Vec::len);
         let count = width * losses.len();
+        let (squares, losses) = figures(optimizer, losses, gradients, rank);
+        let losses_here = losses.iter().map(|loss| u64::from(loss.to_bits()));
+        let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
         let all = group.gather(Ok(own), |rank| count + layout.chunks(rank))?;
         let (mut losses, mut squares) = (Vec::new(), Vec::new());
         for words in all {
@@ -195,14 +187,25 @@ impl Figures {
     }
 }
 
-/// Returns the sum of the squares of each chunk of a rank's elements; 0 for parameters without a gradient.
-fn chunk_squares(optimizer: &AdamW, gradients: &StepGradients, rank: usize) -> Vec<f64> {
+/// Returns the sum of the squares of each chunk of a rank's elements, 0 for parameters without a gradient; and the
+/// losses. On a GPU, all of them are copied in one transfer.
+fn figures(
+    optimizer: &AdamW,
+    losses: Vec<Vec<Tensor<1>>>,
+    gradients: &StepGradients,
+    rank: usize,
+) -> (Vec<f64>, Vec<f32>) {
     let present: Vec<Tensor<1>> = gradients.tensors.iter().flatten().cloned().collect();
-    let mut sums = adamw::chunk_squares(optimizer.compute(), &present).into_iter();
+    let losses: Vec<Tensor<1>> = losses.into_iter().flatten().collect();
+    let (sums, losses) = match losses.is_empty() {
+        true => (adamw::chunk_squares(optimizer.compute(), &present), Vec::new()),
+        false => adamw::chunk_squares_and(optimizer.compute(), &present, Tensor::cat(losses, 0)),
+    };
+    let mut sums = sums.into_iter();
     let segments = optimizer.layout().segments(rank).iter();
     let of_segment = |segment: &Segment| match &gradients.tensors[segment.tensor] {
         Some(_) => sums.next().expect("one per gradient"),
         None => vec![0.0; segment.range.len().div_ceil(adamw::CHUNK)],
     };
-    segments.flat_map(of_segment).collect()
+    (segments.flat_map(of_segment).collect(), losses)
 }
