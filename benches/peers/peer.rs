@@ -36,6 +36,9 @@ pub(crate) struct Work {
     precision: PrecisionChoice,
     #[arg(long, default_value_t = DeviceName::Flex)]
     pub(crate) device: DeviceName,
+    /// Device of the peer, as PyTorch names it: cpu, cuda or mps.
+    #[arg(long, default_value = "cpu")]
+    torch_device: String,
     /// Precisions of the peer, each a separate program: f32, bf16 (autocast), either with `+compile`.
     #[arg(long, value_delimiter = ',', default_value = "f32")]
     peers: Vec<String>,
@@ -88,6 +91,7 @@ impl Work {
             ("--steps", self.steps.to_string()),
             ("--threads", rayon::current_num_threads().to_string()),
             ("--precision", precision.to_string()),
+            ("--device", self.torch_device.clone()),
         ];
         let own = own.iter().map(|&(flag, value)| (flag, value.to_string()));
         let arguments = shared.into_iter().chain(own).flat_map(|(flag, value)| [flag.to_string(), value]);

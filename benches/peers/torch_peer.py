@@ -28,6 +28,7 @@ def parser():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--precision", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--compile", action="store_true", help="torch.compile")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps")
     parser.add_argument("--threads", type=int, default=0, help="0: what torch chooses")
     return parser
 
@@ -37,6 +38,11 @@ def start(args):
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    # All tensors and modules of the peer are made on this device.
+    torch.set_default_device(args.device)
+    if args.device == "cuda":
+        # Products in f32 may use TF32, as in burn.
+        torch.set_float32_matmul_precision("high")
     layers, hidden = SIZES[args.model]
     config = BertConfig(
         vocab_size=30522,
@@ -60,7 +66,7 @@ def adamw(parameters, lr):
 
 
 def autocast(args):
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16")
+    return torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bf16")
 
 
 def varied_lengths(batch, seq):
@@ -89,7 +95,7 @@ def report(args, before_mib, step):
         seconds.append(time.perf_counter() - start)
     median = statistics.median_high(seconds)
     result = {
-        "program": f"torch {torch.__version__} {args.precision}{' compiled' if args.compile else ''}",
+        "program": f"torch {torch.__version__} {args.device} {args.precision}{' compiled' if args.compile else ''}",
         "seconds": median,
         "sequences_per_second": args.batch_size / median,
         "cpu_seconds": (time.process_time() - cpu) / args.steps,

@@ -20,9 +20,10 @@ pub(crate) struct Yardstick {
 }
 
 impl Yardstick {
-    /// Measures both rates again, because other programs may have slowed down an earlier measurement.
+    /// Measures both rates again, because other programs may have slowed down an earlier measurement. On a GPU the
+    /// instruction of the processor is left out.
     pub(crate) fn measure(&mut self, precision: Precision, device: &Device) {
-        let rate = instruction_rate(precision);
+        let rate = (*device == Device::flex()).then(|| instruction_rate(precision)).flatten();
         self.instruction = rate.map(|rate| rate.max(self.instruction.unwrap_or(0.0)));
         self.product = PRODUCTS
             .map(|sizes| product_rate(sizes, precision, device))
