@@ -52,14 +52,18 @@ pub mod prelude {
     pub use bert_data::{BuildConfig, DataSet, Layout, PartialSettings, StoredRows, build, write_documents};
     pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
     pub use bert_storage::write_atomic;
-    pub use bert_tasks::Example;
+    pub use bert_tasks::{Example, TextRow};
     pub use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
     pub use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
     pub use bert_trainer::evaluation::{Evaluation, evaluate};
     pub use bert_trainer::export::{Export, export, export_fresh};
-    pub use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, finetune};
+    pub use bert_trainer::finetune::{
+        Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
+    };
     pub use bert_trainer::inference::fill_mask::MaskFiller;
-    pub use bert_trainer::inference::{Answer, Attention, Extractor, LineFeatures, Predictor};
+    pub use bert_trainer::inference::{
+        Answer, Attention, Classifier, Extractor, LineFeatures, ModelOptions, Predictor,
+    };
     pub use bert_trainer::initialization::{FreshWeights, InitializationChoice};
     pub use bert_trainer::pretrain::{PretrainEvent, pretrain};
     pub use bert_trainer::run_dir::model_folder::resolve_model_folder;

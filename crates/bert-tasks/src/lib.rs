@@ -8,7 +8,7 @@
 //! | folder | step | start with |
 //! |---|---|---|
 //! | `task/` | the tasks: labels, files, metrics, default settings | [`Task`], [`TaskSpec`], [`Split`] |
-//! | `read/` | file -> examples | [`find_split`], [`read_file`], [`describe_table`], [`read`] |
+//! | `read/` | file or rows -> examples | [`find_split`], [`read_file`], [`describe_table`], [`table_examples`], [`read`] |
 //! | `encode/` | token ids -> model input | [`encode_pair`], [`encode::windows`] |
 //! | `decode/` | model outputs -> answers, entities, prediction files | [`decode`], [`write_predictions`] |
 //! | `score/` | predictions and labels -> scores | [`score()`], [`majority_baseline`], [`score::squad_metrics`] |
@@ -39,7 +39,10 @@ pub use crate::decode::prediction_files::{
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
 pub use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index, official_columns};
 pub use crate::read::lines::for_each_line_in;
-pub use crate::read::table::{DescribedTable, TableLabels, describe as describe_table, for_each_record_in};
+pub use crate::read::table::{
+    DescribedTable, TableExamples, TableLabels, TextRow, describe as describe_table, for_each_record_in,
+    table_examples,
+};
 pub use crate::read::{find_split, labels_of, read_file};
 pub use crate::score::majority_baseline::{binomial_standard_error, is_degenerate, majority_baseline};
 pub use crate::score::metrics::{confusion, score};

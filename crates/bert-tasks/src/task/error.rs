@@ -171,6 +171,14 @@ pub enum TaskProblem {
     #[error("expected \"LABEL ||| TEXT\"")]
     MissingSeparator,
 
+    /// Rows in memory have no row.
+    #[error("there are no rows")]
+    NoRows,
+
+    /// Some rows in memory have a second text and others have none.
+    #[error("either all rows have a second text, or none; this row differs from the first one")]
+    MixedPairs,
+
     /// A line has no text.
     #[error("the line is empty, but must have a text")]
     EmptyText,

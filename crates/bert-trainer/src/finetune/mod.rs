@@ -33,6 +33,7 @@ mod events;
 pub(crate) mod model;
 mod multitask;
 pub(crate) mod output;
+mod rows;
 pub(crate) mod run;
 pub(crate) mod scoring;
 pub(crate) mod setup;
@@ -58,6 +59,7 @@ pub use crate::finetune::output::adapters::FusionReport;
 pub(crate) use crate::finetune::output::card::card_of_finetuning;
 pub(crate) use crate::finetune::output::folder::DEV_LABELS;
 pub use crate::finetune::output::report::FinetuneReport;
+pub use crate::finetune::rows::{TrainingRows, finetune_rows};
 pub use crate::finetune::run::run_report::{EpochReport, RunReport};
 pub use crate::run_dir::resolved::Resolved;
 
@@ -95,7 +97,7 @@ pub fn finetune(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    with_task(config, Action::Train { resume, stop }, on_event)
+    with_task(config, Source::Files, Action::Train { resume, stop }, on_event)
 }
 
 /// Checks that the finished fine-tuning in the output folder has this configuration and the same weights and data, and
@@ -104,7 +106,7 @@ pub fn finetune(
 /// # Errors
 /// [`FolderProblem::FinishedDiffers`] with each difference; otherwise as [`finetune`].
 pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> {
-    with_task(config, Action::CheckFinished, &mut |_| {})
+    with_task(config, Source::Files, Action::CheckFinished, &mut |_| {})
 }
 
 /// Checks a configuration as far as possible without reading its files.
@@ -135,9 +137,19 @@ enum Action<'a> {
     CheckFinished,
 }
 
-/// Reads the files of a configuration and runs an action on its task.
+/// The origin of the examples.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// The files that the configuration names.
+    Files,
+    /// Rows in memory.
+    Rows(TrainingRows<'a>),
+}
+
+/// Reads the examples of a configuration and runs an action on its task.
 fn with_task(
     config: &FinetuneConfig,
+    source: Source<'_>,
     action: Action<'_>,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
@@ -145,12 +157,18 @@ fn with_task(
     // Check the flags before reading the files that describe a table.
     let cells = grid::cells(config, &TuningDefaults::published(config))?;
     action.check_output(&config.output)?;
-    let (config, notes) = &config.described()?;
+    let (config, notes, rows) = match source {
+        Source::Files => config.described().map(|(config, notes)| (config, notes, None))?,
+        Source::Rows(rows) => {
+            rows.described(config).map(|(config, notes, rows)| (config, notes, Some(rows)))?
+        }
+    };
+    let config = &config;
     // The cells differ only in learning rate, batch size and epochs.
     let max_seq_length = cells[0].resolved.max_seq_length;
     let saved = action.saved_identity(&config.output)?;
     let checkpoint = BaseCheckpoint::open(config, max_seq_length, saved.as_ref(), on_event)?;
-    let checkpoint = &BaseCheckpoint { notes: notes.clone(), ..checkpoint };
+    let checkpoint = &BaseCheckpoint { notes, ..checkpoint };
     let cells = &grid::cells(config, &checkpoint.defaults)?;
     let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();
@@ -161,9 +179,11 @@ fn with_task(
             action.run(&Classification::<BertForMultipleChoice>::read(setup)?, cells, on_event)
         }
         _ if config.feature_head().is_some() => {
-            action.run(&Classification::<BertWithFeatureHead>::read(setup)?, cells, on_event)
+            action.run(&Classification::<BertWithFeatureHead>::open(setup, rows)?, cells, on_event)
         }
-        _ => action.run(&Classification::<BertForSequenceClassification>::read(setup)?, cells, on_event),
+        _ => {
+            action.run(&Classification::<BertForSequenceClassification>::open(setup, rows)?, cells, on_event)
+        }
     }
 }
 

@@ -4,12 +4,14 @@
 //! range found in the file. The rest of the code treats a table like any other task.
 
 mod csv;
+mod in_memory;
 mod normalize_label;
 mod notes;
 mod rows;
 
 pub(super) use csv::for_each_record;
 pub use csv::for_each_record_in;
+pub use in_memory::{TableExamples, TextRow, table_examples};
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -76,7 +78,7 @@ pub fn describe(
                 [notes::surrounding_blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten(),
             );
             if description.labels.is_empty() {
-                description.labels = classes(rows, path, names)?;
+                description.labels = classes(&rows, path, names)?;
             }
         }
         let found = &description.labels;
@@ -91,22 +93,30 @@ pub fn describe(
 fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns<'_>) -> Result<(f32, f32), TaskError> {
     let mut range = (f32::INFINITY, f32::NEG_INFINITY);
     for path in files {
-        for row in read_rows(path, names, true)? {
-            let score = score(&row, path, names)?;
-            range = (range.0.min(score), range.1.max(score));
-        }
+        let (low, high) = range_of_rows(&read_rows(path, names, true)?, path, names)?;
+        range = (range.0.min(low), range.1.max(high));
+    }
+    Ok(range)
+}
+
+/// Returns the minimum and maximum score of some rows.
+fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, f32), TaskError> {
+    let mut range = (f32::INFINITY, f32::NEG_INFINITY);
+    for row in rows {
+        let score = score(row, path, names)?;
+        range = (range.0.min(score), range.1.max(score));
     }
     Ok(range)
 }
 
 /// Returns the distinct labels, sorted as numbers if possible, else as text.
-fn classes(rows: Vec<Row>, path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
-    let found: BTreeSet<String> = rows.into_iter().filter_map(|row| row.label).collect();
+fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
+    let found: BTreeSet<&String> = rows.iter().filter_map(|row| row.label.as_ref()).collect();
     if !(2..=MAX_CLASSES).contains(&found.len()) {
         let (column, found, max) = (names.label.to_string(), found.len(), MAX_CLASSES);
         return Err(TaskProblem::Classes { column, found, max }.located(path).into());
     }
-    let mut found: Vec<String> = found.into_iter().collect();
+    let mut found: Vec<String> = found.into_iter().cloned().collect();
     if found.iter().all(|label| label.parse::<i64>().is_ok()) {
         found.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
     }
@@ -128,14 +138,18 @@ pub(crate) fn read_table(
     path: &Path,
     has_labels: bool,
 ) -> Result<Vec<Example>, TaskError> {
-    let rows = read_rows(path, columns, has_labels)?.into_iter().enumerate();
+    examples(task, read_rows(path, columns, has_labels)?, path, has_labels)
+}
+
+/// Converts rows to examples of a task.
+fn examples(task: &Task, rows: Vec<Row>, path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
     let example = |(at, row): (usize, Row)| {
         let label = row.label.filter(|_| has_labels);
         let label = label.map(|label| label_of(task, &label)).transpose();
         let label = label.map_err(|problem| problem.at_line(path, row.line))?;
         Ok(Example { index: at.to_string(), text_a: row.text_a, text_b: row.text_b, choices: vec![], label })
     };
-    rows.map(example).collect()
+    rows.into_iter().enumerate().map(example).collect()
 }
 
 /// Returns the table file of a split in a folder: `train.csv`, `train.tsv`, `train.jsonl` or `train.parquet`.
@@ -219,7 +233,7 @@ mod tests {
             labels.iter().map(row).collect::<Vec<Row>>()
         };
         let names = Columns { text_a: "text", text_b: None, label: "label" };
-        let classes = |labels: &[&str]| classes(rows(labels), Path::new("x.csv"), names);
+        let classes = |labels: &[&str]| classes(&rows(labels), Path::new("x.csv"), names);
         assert_eq!(classes(&["10", "9", "-1"]).unwrap(), ["-1", "9", "10"]);
         assert_eq!(classes(&["10", "9", "b"]).unwrap(), ["10", "9", "b"]);
         let error = classes(&["1", "1"]).unwrap_err();

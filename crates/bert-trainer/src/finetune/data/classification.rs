@@ -21,6 +21,22 @@ pub(crate) struct LabelledExamples {
     pub(crate) features: Features,
 }
 
+impl LabelledExamples {
+    /// Tokenizes examples.
+    fn new(examples: Vec<Example>, setup: Setup<'_>) -> Self {
+        let labels = labels_of(&examples).unwrap_or_default();
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.checkpoint.tokenizer;
+        let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
+        Self { examples, labels, features }
+    }
+}
+
+/// Examples in memory.
+pub(crate) struct RowExamples {
+    pub(crate) train: Vec<Example>,
+    pub(crate) dev: Vec<Example>,
+}
+
 /// A task that predicts a class or a score with the model `M`.
 pub(crate) struct Classification<'a, M> {
     sets: Sets<'a, LabelledExamples>,
@@ -37,16 +53,23 @@ impl<'a, M> Classification<'a, M> {
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = &setup.config.task;
         let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
-        let set = |examples: Vec<Example>| {
-            let labels = labels_of(&examples).unwrap_or_default();
-            let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.checkpoint.tokenizer;
-            let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
-            LabelledExamples { examples, labels, features }
-        };
-        let mut sets = Sets::read(setup, read, set)?;
+        Ok(Self::of_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
+    }
+
+    /// Takes examples in memory, or reads the task's files.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the options hold out all examples, or none; otherwise as [`Self::read`].
+    pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
+        let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
+        let set = |examples| LabelledExamples::new(examples, setup);
+        Ok(Self::of_sets(Sets::of_examples(setup, train, dev, set)?))
+    }
+
+    fn of_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
         sets.notes = constant_labels(&sets);
-        let scale = setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
-        Ok(Self { sets, scale, model: PhantomData })
+        let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
+        Self { sets, scale, model: PhantomData }
     }
 
     pub(crate) fn task(&self) -> &Task {

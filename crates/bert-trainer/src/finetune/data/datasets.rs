@@ -92,6 +92,22 @@ impl<'a, S> Sets<'a, S> {
         Ok(Self { setup, train: set(train), training, parts, to_predict, is_sample, notes: Vec::new() })
     }
 
+    /// Converts examples in memory to sets.
+    pub(crate) fn of_examples<T>(
+        setup: Setup<'a>,
+        train: Vec<T>,
+        dev: Vec<T>,
+        set: impl Fn(Vec<T>) -> S,
+    ) -> Result<Self, Error> {
+        let DividedExamples { train, held_out, parts: training } = divide(setup.config, train)?;
+        let mut parts = BTreeMap::from([(Part::Dev, set(dev))]);
+        if training.held_out > 0 {
+            parts.insert(Part::HeldOut, set(held_out));
+        }
+        let train = set(train);
+        Ok(Self { setup, train, training, parts, to_predict: None, is_sample: false, notes: Vec::new() })
+    }
+
     /// Returns the training set and the labelled parts with their names for messages.
     pub(crate) fn with_names(&self) -> impl Iterator<Item = (String, &S)> {
         let parts = self.parts.iter().map(|(part, set)| (part.to_string(), set));
