@@ -19,7 +19,7 @@ use bert_data::{DataSet, Vocabulary};
 use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, activation};
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
@@ -27,6 +27,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
+use crate::initialization::fit_step::{Parameter, logit_gradient};
 
 /// Number of optimization steps.
 const STEPS: usize = 800;
@@ -36,15 +37,10 @@ const WARMUP: usize = 20;
 const NEIGHBOURS: usize = 48;
 /// Peak learning rates of Adam for the table and the bias, and for the matrices.
 const RATES: (f64, f64) = (0.06, 0.008);
-const BETAS: (f64, f64) = (0.9, 0.98);
-const EPSILON: f64 = 1e-8;
 /// Initial standard deviation of the table.
 const TABLE_STD: f64 = 0.5;
 /// Initial standard deviation of the elements of each product of two matrices.
 const PRODUCT_STD: f64 = 0.02;
-
-/// Weight of the unigram prior, in tokens added to the counts of each neighbour, since rare ones have few counts.
-const PRIOR: f64 = 20.0;
 
 /// Random streams of [`Domain::LogBilinear`].
 const TABLE: u64 = 0;
@@ -150,8 +146,8 @@ fn fit(
     }
     Ok(Some(LogBilinear {
         sides: parameters.sides(&text.shares),
-        table: values(parameters.table.value),
-        bias: values(parameters.bias.value),
+        table: parameters.table.value,
+        bias: parameters.bias.value,
         special,
         mask_id,
         cls_id,
@@ -195,24 +191,28 @@ impl Parameters {
         Self { table, bias, matrices }
     }
 
-    /// Returns the cross-entropy with the counted distributions at sampled neighbours, in nats.
+    /// Returns a tensor with the gradients of the cross-entropy between the model and the counted distributions at
+    /// sampled neighbours, in nats. Its own value has no meaning.
     fn loss(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> Tensor<1> {
-        let (mut hidden, mut targets) = (Vec::new(), Vec::new());
+        let (mut hidden, mut neighbours) = (Vec::new(), Vec::new());
         for (side, [inputs, outputs]) in text.sides.iter().zip(&self.matrices) {
-            let neighbours = (0..NEIGHBOURS).map(|_| sample(&text.running_sum, random)).collect::<Vec<_>>();
-            let ids: Vec<i32> = neighbours.iter().map(|&id| id as i32).collect();
+            let sampled = (0..NEIGHBOURS).map(|_| sample(&text.running_sum, random)).collect::<Vec<_>>();
+            let ids: Vec<i32> = sampled.iter().map(|&id| id as i32).collect();
             let ids: Tensor<1, Int> = int_vector(&ids, device);
             let rows = normalized(self.table.tensor().select(0, ids)); // [neighbours, width]
             hidden.push(rows.matmul(inputs.tensor()).matmul(outputs.tensor())); // [neighbours, width]
-            for &neighbour in &neighbours {
-                targets.extend(distribution(side.tokens(neighbour), &text.shares));
-            }
+            neighbours.extend(sampled.into_iter().map(|neighbour| side.tokens(neighbour)));
         }
         let hidden = Tensor::cat(hidden, 0); // [sides * neighbours, width]
-        let rows = hidden.dims()[0];
-        let targets = Tensor::<2>::from_data(TensorData::new(targets, [rows, text.shares.len()]), device);
         let logits = hidden.matmul(self.table.tensor().transpose()) + self.bias.tensor(); // [sides * neighbours, words]
-        (targets * activation::log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64)
+        let shape = logits.dims();
+        let gradient = logit_gradient(
+            values(logits.clone().inner()),
+            &neighbours,
+            &text.shares,
+            &device.clone().inner(),
+        );
+        (logits * Tensor::from_data(TensorData::new(gradient, shape), device)).sum()
     }
 
     /// Applies one step of Adam, with linear warm-up and decay of the learning rates.
@@ -227,56 +227,19 @@ impl Parameters {
 
     /// Returns the matrices of each offset, with the typical length of their output over the text.
     fn sides(&self, shares: &[f64]) -> Vec<LogBilinearSide> {
-        let rows = normalized(self.table.value.clone());
+        let rows = normalized(self.table.inner());
         let side = |[inputs, outputs]: &[Parameter; 2]| {
-            let output = rows.clone().matmul(inputs.value.clone()).matmul(outputs.value.clone()); // [words, width]
+            let output = rows.clone().matmul(inputs.inner()).matmul(outputs.inner()); // [words, width]
             let squares = values(output.clone().mul(output).sum_dim(1));
             let mean = squares.iter().zip(shares).map(|(&square, share)| f64::from(square) * share);
             LogBilinearSide {
                 size: mean.sum::<f64>().sqrt(),
                 // Column i of the first matrix is multiplied by row i of the second, so the first is transposed.
-                inputs: values(inputs.value.clone().transpose()),
-                outputs: values(outputs.value.clone()),
+                inputs: values(inputs.inner().transpose()),
+                outputs: outputs.value.clone(),
             }
         };
         self.matrices.iter().map(side).collect()
-    }
-}
-
-/// A parameter and its moments.
-struct Parameter {
-    value: Tensor<2>,
-    tracked: Tensor<2>,
-    first: Tensor<2>,
-    second: Tensor<2>,
-}
-
-impl Parameter {
-    fn new(value: Tensor<2>) -> Self {
-        let value = value.inner();
-        let tracked = Tensor::from_inner(value.clone()).require_grad();
-        let (first, second) = (value.zeros_like(), value.zeros_like());
-        Self { value, tracked, first, second }
-    }
-
-    fn tensor(&self) -> Tensor<2> {
-        self.tracked.clone()
-    }
-
-    /// Applies one step of Adam with bias correction.
-    fn update(&mut self, gradients: &Gradients, rate: f64, step: usize) {
-        let Some(gradient) = self.tracked.grad(gradients) else { return };
-        let (of_first, of_second) = BETAS;
-        let blend = |old: &Tensor<2>, new: Tensor<2>, beta: f64| {
-            old.clone().mul_scalar(beta) + new.mul_scalar(1.0 - beta)
-        };
-        self.first = blend(&self.first, gradient.clone(), of_first);
-        self.second = blend(&self.second, gradient.clone() * gradient, of_second);
-        let correction = |beta: f64| 1.0 / (1.0 - beta.powi(step as i32 + 1));
-        let size = self.second.clone().mul_scalar(correction(of_second)).sqrt().add_scalar(EPSILON);
-        let direction = self.first.clone().mul_scalar(correction(of_first)) / size;
-        self.value = self.value.clone() - direction.mul_scalar(rate);
-        self.tracked = Tensor::from_inner(self.value.clone()).require_grad();
     }
 }
 
@@ -285,16 +248,6 @@ fn normalized(rows: Tensor<2>) -> Tensor<2> {
     let [_, width] = rows.dims();
     let lengths = rows.clone().mul(rows.clone()).sum_dim(1).sqrt().add_scalar(1e-6); // [rows, 1]
     rows.mul_scalar((width as f64).sqrt()) / lengths
-}
-
-/// Returns the distribution of tokens next to a neighbour, smoothed with the unigram prior.
-fn distribution(tokens: &[(u32, u32)], shares: &[f64]) -> Vec<f32> {
-    let total = tokens.iter().map(|&(_, count)| f64::from(count)).sum::<f64>() + PRIOR;
-    let mut distribution: Vec<f32> = shares.iter().map(|share| (PRIOR * share / total) as f32).collect();
-    for &(token, count) in tokens {
-        distribution[token as usize] += (f64::from(count) / total) as f32;
-    }
-    distribution
 }
 
 /// Returns the cumulative occurrences, without special tokens, for sampling tokens by frequency.
@@ -327,6 +280,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::initialization::fit_step::distribution;
 
     const WORDS: usize = 60;
     const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];

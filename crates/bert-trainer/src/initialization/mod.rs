@@ -2,6 +2,7 @@
 
 pub(crate) mod bigram_counts;
 mod cached_fit;
+mod fit_step;
 pub mod log_bilinear;
 pub mod pretrained_heads;
 
