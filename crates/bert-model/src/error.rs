@@ -43,12 +43,25 @@ pub enum Error {
     #[error("unknown model size `{0}`; the sizes are tiny, mini, small, medium, base and large")]
     UnknownPreset(String),
 
-    /// A safetensors file is truncated, or its header is damaged.
-    #[error("{}: damaged safetensors file: {reason}; copy or download it again", path.display())]
-    CorruptSafetensors {
+    /// A weights file is truncated or inconsistent.
+    #[error("{}: damaged {format} file: {reason}; copy or download it again", path.display())]
+    CorruptWeights {
         /// The file.
         path: PathBuf,
-        /// The message of the safetensors parser.
+        /// `safetensors`, `PyTorch` or `TensorFlow`.
+        format: &'static str,
+        /// The problem.
+        reason: String,
+    },
+
+    /// A weights file is intact, but contains something that this crate does not read.
+    #[error("{}: this {format} file is not supported: {reason}", path.display())]
+    UnsupportedWeights {
+        /// The file.
+        path: PathBuf,
+        /// `safetensors`, `PyTorch` or `TensorFlow`.
+        format: &'static str,
+        /// The problem, and how to convert the file.
         reason: String,
     },
 
@@ -99,16 +112,6 @@ pub enum Error {
     #[error("tensor `{0}` occurs twice, under its current and its old name; remove one of them")]
     DuplicateTensor(String),
 
-    /// The folder has weights only as this pickle, which can run code when it is loaded.
-    #[error(
-        "{}: the weights are a pickle, which is not loaded because it can run code. \
-         Convert it once in Python: \
-         `from transformers import AutoModelForPreTraining as M; \
-         M.from_pretrained(\"DIR\").save_pretrained(\"NEW_DIR\")` writes model.safetensors",
-        .0.display()
-    )]
-    PickledWeights(PathBuf),
-
     /// The only weights in the folder are in this file of another framework.
     #[error("{}: weights of {framework} are not supported. {how}", path.display())]
     ForeignWeights {
@@ -121,16 +124,8 @@ pub enum Error {
     },
 
     /// A file was given where a model's folder is expected.
-    #[error("{}: this is a file; give the folder that contains config.json and model.safetensors", .0.display())]
+    #[error("{}: this is a file; give the folder that contains config.json and the weights", .0.display())]
     NotAFolder(PathBuf),
-
-    /// The checkpoint is sharded; this is its index file.
-    #[error(
-        "{}: sharded weights are not supported; save one model.safetensors in Python \
-         (`save_pretrained(dir, max_shard_size=\"100GB\")`)",
-        .0.display()
-    )]
-    ShardedWeights(PathBuf),
 
     /// A file that every checkpoint folder needs is missing.
     #[error("{}: no {file} in this folder; give a folder that `save_pretrained` or a run wrote", path.display())]
@@ -197,14 +192,6 @@ pub enum Error {
     )]
     AdapterWithoutEncoder(PathBuf),
 
-    /// The only weights of an adapter are in this pickle, which can run code when it is loaded.
-    #[error(
-        "{}: the weights are a pickle, which is not loaded because it can run code. Save them again in Python \
-         as safetensors: `model.save_adapter(DIR, NAME, use_safetensors=True)`, with PEFT `model.save_pretrained(DIR)`",
-        .0.display()
-    )]
-    PickledAdapter(PathBuf),
-
     /// The vocabulary lacks this token, which BERT needs.
     #[error("the vocabulary has no {0}, which BERT needs; use a WordPiece vocabulary of BERT")]
     MissingSpecialToken(&'static str),
@@ -217,7 +204,7 @@ impl Error {
         match self {
             Self::Io { .. } => 1,
             Self::UnknownPreset(_) => 2,
-            Self::Json { .. } | Self::CorruptSafetensors { .. } | Self::MissingSpecialToken(_) => 3,
+            Self::Json { .. } | Self::CorruptWeights { .. } | Self::MissingSpecialToken(_) => 3,
             Self::ParameterNotFinite { .. } => 5,
             // The checkpoint is for another model, or in an unsupported format.
             _ => 4,

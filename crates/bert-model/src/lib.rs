@@ -43,7 +43,7 @@
 //! |---|---|
 //! | [`config`] | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
 //! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
-//! | `checkpoint` | parameter names, safetensors, and Hugging Face's folders |
+//! | `checkpoint` | parameter names, Hugging Face's folders, readers of safetensors, PyTorch and TensorFlow files |
 //! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
 //! | [`models`] | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
 //! | [`adapters`] | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
@@ -57,8 +57,8 @@
 //!   that the tests compare with.
 //! - **No hidden random state.** Initial values are a pure function of the seed, the parameter's name and the
 //!   [`Initialization`], dropout masks of the seed and the place in the network.
-//! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles are errors
-//!   that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
+//! - **Unsupported input is rejected.** A configuration of another model, mismatched weights and pickles of anything
+//!   but tensors are errors that name the file, the key or the tensor. Wrong tensor shapes in a forward pass are programmer errors and panic.
 
 pub mod adapters;
 mod checkpoint;
@@ -80,15 +80,18 @@ pub use crate::checkpoint::parameter_names::{
     NamedTensors, hf_name, is_transposed, map_parameters, named_parameters,
 };
 pub use crate::checkpoint::pretrained::{
-    Sink, WEIGHTS, folder_sink, load_pretrained_weights, read_pretrained_config, read_pretrained_tensors,
-    reject_weights_file,
+    Sink, find_config, find_weights, folder_sink, load_pretrained_weights, read_pretrained_config,
+    read_pretrained_tensors, reject_weights_file,
 };
+pub use crate::checkpoint::pytorch::read_pytorch;
 pub use crate::checkpoint::safetensors::{
-    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_safetensors,
-    to_safetensors_bytes,
+    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+    named_tensors_to_f16_bytes, read_safetensors, to_safetensors_bytes,
 };
 pub use crate::checkpoint::snapshot::{OnRelease, Snapshot, to_named_tensors};
+pub use crate::checkpoint::tensorflow::read_tensorflow;
 pub use crate::checkpoint::tokenizer_files::Vocabulary;
+pub use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
 pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
 pub use crate::layers::dropout::{DropoutKey, Mode, Site, dropout};
@@ -98,6 +101,7 @@ pub use crate::models::classification::{
     BertForMultipleChoice, BertForSequenceClassification, BertForSeveralTasks, BertForTokenClassification,
     token_loss,
 };
+pub use crate::models::contents::FolderContents;
 pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind};
 pub use crate::models::gradient_checkpointing::RecomputeState;
 pub use crate::models::loss::{

@@ -20,6 +20,7 @@ use crate::checkpoint::foreign_weights::ADAPTER_CONFIG;
 use crate::checkpoint::load::compare_with_parameters;
 use crate::checkpoint::parameter_names::{NamedTensors, map_parameters, named_parameters, rename_tensors};
 use crate::checkpoint::pretrained::{Sink, pass_to_sink};
+use crate::checkpoint::pytorch::read_pytorch;
 use crate::checkpoint::safetensors::{named_tensors_to_bytes, read_safetensors};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::tokenizer_files::{Vocabulary, pretty};
@@ -141,7 +142,7 @@ pub(crate) fn trained_tensors(
 /// Reads an adapter's folder in this crate's layout, the `adapters` library's or PEFT's.
 ///
 /// # Errors
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
+/// [`Error::MissingFile`], [`Error::Json`]; [`Error::AdapterConfig`] for an unsupported
 /// form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, ADAPTER_CONFIG)?;
@@ -218,7 +219,7 @@ pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Resu
     let (path, pickle) = (dir.join(file), dir.join(pickle));
     match (path.is_file(), pickle.is_file()) {
         (true, _) => read_safetensors(&path),
-        (false, true) => Err(Error::PickledAdapter(pickle)),
+        (false, true) => read_pytorch(&pickle),
         (false, false) => Err(Error::MissingFile { path: dir.into(), file }),
     }
 }

@@ -44,7 +44,7 @@ pub struct FusionFolder {
 /// `adapters/`.
 ///
 /// # Errors
-/// [`Error::MissingFile`], [`Error::PickledAdapter`], [`Error::Json`]; [`Error::AdapterConfig`] with the key for an
+/// [`Error::MissingFile`], [`Error::Json`]; [`Error::AdapterConfig`] with the key for an
 /// unsupported kind of attention.
 pub fn read_fusion(dir: &Path) -> Result<FusionFolder, Error> {
     let config = read_json(dir, FUSION_CONFIG)?;

@@ -1,4 +1,4 @@
-//! Recognizes weights in unsupported files: pickles, sharded weights, and formats of other frameworks.
+//! Recognizes weights in the formats of other frameworks, which are not read, and adapters.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,12 @@ struct Framework {
 
 const FRAMEWORKS: [Framework; 4] = [
     Framework {
-        name: "TensorFlow",
-        ends: &["tf_model.h5", ".ckpt.index", ".ckpt.meta", "saved_model.pb"],
+        name: "Keras",
+        ends: &["tf_model.h5", "saved_model.pb"],
         how: "Convert them once in Python with transformers 4 and tensorflow: \
               `from transformers import BertForPreTraining as M; \
               M.from_pretrained(\"DIR\", from_tf=True).save_pretrained(\"NEW_DIR\")` \
-              writes model.safetensors; for a checkpoint of the reference (bert_model.ckpt.index) give that file instead \
-              of DIR and add `config=BertConfig.from_json_file(\"bert_config.json\")`",
+              writes model.safetensors",
     },
     Framework {
         name: "Flax",
@@ -57,26 +56,11 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Rejects a folder whose weights are in files other than `model.safetensors`. `path` may also be the common prefix of
-/// the files of a TensorFlow checkpoint. Accepts a folder without weights.
+/// Rejects a folder with weights of another framework. Accepts a folder without weights.
 ///
 /// # Errors
-/// [`Error::ShardedWeights`], [`Error::PickledWeights`], [`Error::ForeignWeights`].
+/// [`Error::ForeignWeights`].
 pub fn reject_other_weights(path: &Path) -> Result<(), Error> {
-    let index = path.join("model.safetensors.index.json");
-    if index.is_file() {
-        return Err(Error::ShardedWeights(index));
-    }
-    let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.bin"];
-    if let Some(pickle) = pickles.map(|name| path.join(name)).into_iter().find(|path| path.is_file()) {
-        return Err(Error::PickledWeights(pickle));
-    }
-    let mut prefix = path.as_os_str().to_owned();
-    prefix.push(".index");
-    let prefix = PathBuf::from(prefix);
-    if prefix.is_file() {
-        reject_foreign(&prefix)?;
-    }
     let mut files: Vec<PathBuf> = [path.to_path_buf(), path.join("onnx")]
         .iter()
         .filter_map(|folder| std::fs::read_dir(folder).ok())

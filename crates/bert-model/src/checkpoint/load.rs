@@ -39,13 +39,19 @@ impl LoadPolicy {
         };
         POOLER.iter().chain(others).any(|part| name.starts_with(part))
     }
+
+    /// Returns whether a decoder of the masked-LM head that differs from the word embeddings is ignored.
+    fn ignores_untied_decoder(self) -> bool {
+        self == Self::FreshHeads
+    }
 }
 
 /// Loads a checkpoint's tensors into a model. Returns the model, and a report of the parameters that kept their values
 /// (`missing`) and the tensors that were ignored (`unexpected`).
 ///
 /// Accepts the old names of LayerNorm's parameters (`gamma`, `beta`), and names with or without the prefix `bert.`.
-/// Copies of the tied word embedding table and of the output bias must equal the original and are then ignored.
+/// Copies of the tied word embedding table and of the output bias must equal the original and are then ignored. With
+/// [`LoadPolicy::FreshHeads`], a copy that differs is reported as unexpected.
 ///
 /// # Errors
 /// [`Error::TensorMismatch`] with every tensor that is misshapen, or missing or unexpected and not accepted by the
@@ -56,9 +62,13 @@ pub fn load_named_tensors<M: Module>(
     policy: LoadPolicy,
 ) -> Result<(M, LoadReport), Error> {
     let parameters = named_parameters(&model);
-    let mut tensors = align_prefix(current_names(tensors)?, &parameters);
+    let CurrentTensors { tensors, untied } = current_names(tensors)?;
+    if let Some((name, tied_to)) = untied.first().filter(|_| !policy.ignores_untied_decoder()) {
+        return Err(Error::TiedTensorDiffers { name: (*name).into(), tied_to: (*tied_to).into() });
+    }
+    let mut tensors = align_prefix(tensors, &parameters);
 
-    let report = compare_with_parameters(&parameters, &tensors);
+    let mut report = compare_with_parameters(&parameters, &tensors);
     let rejected = LoadReport {
         missing: rejected(&report.missing, policy),
         unexpected: rejected(&report.unexpected, policy),
@@ -67,6 +77,7 @@ pub fn load_named_tensors<M: Module>(
     if rejected != LoadReport::default() {
         return Err(Error::TensorMismatch(rejected));
     }
+    report.unexpected.extend(untied.iter().map(|(name, _)| (*name).to_string()));
     let model = map_parameters(model, |name, _| tensors.remove(name).map(|(_, values)| values));
     Ok((model, report))
 }
@@ -97,8 +108,18 @@ fn rejected(names: &[String], policy: LoadPolicy) -> Vec<String> {
     rejected.cloned().collect()
 }
 
+/// Tensors with current names and without tied copies.
+pub(crate) struct CurrentTensors {
+    pub(crate) tensors: NamedTensors,
+    /// The copies that differed from the tensor that they are tied to, and the name of that tensor.
+    pub(crate) untied: Vec<(&'static str, &'static str)>,
+}
+
 /// Renames old names to current names, and removes buffers and tied copies.
-fn current_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
+///
+/// # Errors
+/// [`Error::DuplicateTensor`].
+pub(crate) fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {
         // A buffer of older versions of `transformers`, not a parameter.
@@ -124,18 +145,22 @@ fn current_names(tensors: NamedTensors) -> Result<NamedTensors, Error> {
         ("cls.predictions.decoder.weight", table),
         ("cls.predictions.decoder.bias", Some("cls.predictions.bias")),
     ];
+    let mut untied = Vec::new();
     for (copy, kept) in tied {
         let Some(kept) = kept else { continue };
         if present.remove(copy).is_some_and(|tensor| tensor != present[kept]) {
-            return Err(Error::TiedTensorDiffers { name: copy.into(), tied_to: kept.into() });
+            untied.push((copy, kept));
         }
     }
-    Ok(present)
+    Ok(CurrentTensors { tensors: present, untied })
 }
 
 /// Adds or removes the prefix `bert.` so that the names match the model: `BertModel` is published without it, models
 /// with heads have it.
-fn align_prefix(tensors: NamedTensors, parameters: &[(String, ParamId, Vec<usize>)]) -> NamedTensors {
+pub(crate) fn align_prefix(
+    tensors: NamedTensors,
+    parameters: &[(String, ParamId, Vec<usize>)],
+) -> NamedTensors {
     let with_prefix = parameters.iter().any(|(name, ..)| name.starts_with("bert."));
     rename_tensors(tensors, |name| match with_prefix {
         true => canonical(name),

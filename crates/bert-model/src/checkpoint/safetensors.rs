@@ -1,7 +1,7 @@
 //! Converts parameters to and from the bytes of a safetensors file.
 //!
-//! Tensors are written in f32 or bf16; f16 and bf16 are widened when read. The file's metadata
-//! contains `format: pt`, which `transformers` requires. Pickles are rejected, because they can run code.
+//! Tensors are written in f32, bf16 or f16; f16 and bf16 are widened when read. The file's metadata
+//! contains `format: pt`, which `transformers` requires.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -33,6 +33,11 @@ pub fn named_tensors_to_bf16_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes_in(Dtype::BF16, tensors)
 }
 
+/// Same as [`named_tensors_to_bytes`] in f16: each value is rounded to nearest, ties to even.
+pub fn named_tensors_to_f16_bytes(tensors: &NamedTensors) -> Vec<u8> {
+    bytes_in(Dtype::F16, tensors)
+}
+
 fn bytes_in(dtype: Dtype, tensors: &NamedTensors) -> Vec<u8> {
     let views = tensors.iter().map(|(name, (shape, values))| (name, Floats { dtype, shape, values }));
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
@@ -60,6 +65,7 @@ impl View for Floats<'_> {
         for &value in self.values {
             match self.dtype {
                 Dtype::BF16 => bytes.extend_from_slice(&half::bf16::from_f32(value).to_le_bytes()),
+                Dtype::F16 => bytes.extend_from_slice(&half::f16::from_f32(value).to_le_bytes()),
                 _ => bytes.extend_from_slice(&value.to_le_bytes()),
             }
         }
@@ -67,9 +73,11 @@ impl View for Floats<'_> {
     }
 
     fn data_len(&self) -> usize {
-        self.values.len() * if self.dtype == Dtype::BF16 { 2 } else { 4 }
+        self.values.len() * if self.dtype == Dtype::F32 { 4 } else { 2 }
     }
 }
+
+const FORMAT: &str = "safetensors";
 
 /// Maximum size of a weights file in bytes: f32 for the maximum number of parameters.
 const MAX_FILE_BYTES: u64 = 4 * 34_000_000_000;
@@ -80,17 +88,18 @@ const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Reads a safetensors file.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::PickledWeights`] for a pickle of any name; otherwise as
-/// [`named_tensors_from_bytes`].
+/// [`Error::Io`]; otherwise as [`named_tensors_from_bytes`].
 pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     let io = |source| Error::Io { path: path.into(), source };
     if std::fs::metadata(path).map_err(io)?.len() > MAX_FILE_BYTES {
         let reason = format!("larger than {MAX_FILE_BYTES} bytes");
-        return Err(Error::CorruptSafetensors { path: path.into(), reason });
+        return Err(Error::CorruptWeights { path: path.into(), format: FORMAT, reason });
     }
     let bytes = std::fs::read(path).map_err(io)?;
     if is_pickle(&bytes) {
-        return Err(Error::PickledWeights(path.into()));
+        let (path, format) = (path.into(), FORMAT);
+        let reason = "it is a file of PyTorch; rename it to pytorch_model.bin".into();
+        return Err(Error::UnsupportedWeights { path, format, reason });
     }
     named_tensors_from_bytes(&bytes, path)
 }
@@ -98,10 +107,10 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
 /// Returns the tensors in the bytes of a safetensors file, converted to f32. Error messages contain `path`.
 ///
 /// # Errors
-/// [`Error::CorruptSafetensors`] for a damaged file, [`Error::UnsupportedDtype`] for an element type
+/// [`Error::CorruptWeights`] for a damaged file, [`Error::UnsupportedDtype`] for an element type
 /// other than f32, f16 and bf16, [`Error::WeightNotFinite`]. The buffer `embeddings.position_ids` is skipped.
 pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensors, Error> {
-    let corrupt = |reason: String| Error::CorruptSafetensors { path: path.into(), reason };
+    let corrupt = |reason: String| Error::CorruptWeights { path: path.into(), format: FORMAT, reason };
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     if header > MAX_HEADER_BYTES {
         return Err(corrupt(format!("its header has {header} bytes, more than {MAX_HEADER_BYTES}")));
@@ -118,9 +127,7 @@ pub fn named_tensors_from_bytes(bytes: &[u8], path: &Path) -> Result<NamedTensor
             name: name.into(),
             dtype: format!("{:?}", view.dtype()),
         })?;
-        if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(Error::WeightNotFinite { name: name.into(), value });
-        }
+        check_finite(name, &values)?;
         tensors.insert(name.into(), (view.shape().to_vec(), values));
     }
     Ok(tensors)
@@ -164,16 +171,38 @@ pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
     zip || pickle
 }
 
+/// Checks that no value is NaN or infinite.
+///
+/// # Errors
+/// [`Error::WeightNotFinite`].
+pub(crate) fn check_finite(name: &str, values: &[f32]) -> Result<(), Error> {
+    match values.iter().find(|value| !value.is_finite()) {
+        Some(&value) => Err(Error::WeightNotFinite { name: name.into(), value }),
+        None => Ok(()),
+    }
+}
+
 /// Converts little-endian floats to f32; `None` for other element types.
 fn widen(dtype: Dtype, data: &[u8]) -> Option<Vec<f32>> {
-    let halves = || data.chunks_exact(2).map(|b| [b[0], b[1]]);
     Some(match dtype {
-        Dtype::F32 => {
-            let words = data.chunks_exact(4);
-            words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-        }
-        Dtype::F16 => halves().map(|b| half::f16::from_le_bytes(b).to_f32()).collect(),
-        Dtype::BF16 => halves().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
+        Dtype::F32 => widen_f32(data),
+        Dtype::F16 => widen_f16(data),
+        Dtype::BF16 => widen_bf16(data),
         _ => return None,
     })
+}
+
+/// Converts little-endian bytes to f32.
+pub(crate) fn widen_f32(data: &[u8]) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Converts little-endian f16 to f32.
+pub(crate) fn widen_f16(data: &[u8]) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|bytes| half::f16::from_le_bytes(*bytes).to_f32()).collect()
+}
+
+/// Converts little-endian bf16 to f32.
+pub(crate) fn widen_bf16(data: &[u8]) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|bytes| half::bf16::from_le_bytes(*bytes).to_f32()).collect()
 }

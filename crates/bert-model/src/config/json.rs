@@ -72,8 +72,10 @@ impl BertConfig {
         // `transformers` derives the number of labels from the names and writes only the names.
         let named = config.id2label.as_ref().map(BTreeMap::len);
         config.num_labels = num_labels.or(named).unwrap_or(config.num_labels);
-        // The first three are always rewritten; the last two give the file's element type, while this crate uses f32.
-        for key in ["architectures", "model_type", "position_embedding_type", "dtype", "torch_dtype"] {
+        // The first three are always rewritten; the next two give the file's element type, while this crate uses f32.
+        // An untied decoder is found when the weights are read, and never written.
+        let rewritten = ["architectures", "model_type", "position_embedding_type"];
+        for key in rewritten.into_iter().chain(["dtype", "torch_dtype", "tie_word_embeddings"]) {
             json.remove(key);
         }
         config.extra = std::mem::take(json);
@@ -145,8 +147,7 @@ fn reject_other_models(json: &Map<String, Value>) -> Result<(), Error> {
     reject("model_type", &|v| v == "bert", "\"bert\"")?;
     reject("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
     reject("is_decoder", &|v| v == false, "false")?;
-    reject("add_cross_attention", &|v| v == false, "false")?;
-    reject("tie_word_embeddings", &|v| v == true, "true")
+    reject("add_cross_attention", &|v| v == false, "false")
 }
 
 /// Removes a key from the object and returns its value; `null` counts as absent.

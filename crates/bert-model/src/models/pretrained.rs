@@ -8,11 +8,10 @@ use std::path::Path;
 use burn::tensor::Device;
 
 use crate::checkpoint::load::LoadPolicy;
-use crate::checkpoint::pretrained::{
-    Sink, WEIGHTS, load_pretrained_weights, pass_to_sink, read_pretrained_config,
-};
+use crate::checkpoint::pretrained::{Sink, load_pretrained_weights, pass_to_sink, read_pretrained_config};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::tokenizer_files::Vocabulary;
+use crate::checkpoint::weights_files::WEIGHTS;
 use crate::config::BertConfig;
 use crate::error::{Error, LoadReport};
 use crate::models::architecture::Architecture;

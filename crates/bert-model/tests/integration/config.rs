@@ -85,7 +85,6 @@ fn unsupported_config_values_name_the_key() {
         ("position_embedding_type", json!("relative_key")),
         ("is_decoder", json!(true)),
         ("add_cross_attention", json!(true)),
-        ("tie_word_embeddings", json!(false)),
         ("vocab_size", json!(null)),
         ("vocab_size", json!(-3)),
         ("hidden_size", json!(9)),

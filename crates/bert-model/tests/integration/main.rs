@@ -8,4 +8,5 @@ mod export; // transformers loads the saved folders (ignored: needs BERT_PYTHON)
 mod folders; // checkpoint folders: tensor names, round trips, every error
 mod goldens; // every hidden state, logit, loss and gradient, and ten steps of training
 mod initialization; // previous-next and bigram initialization in untrained models
-mod network; // dropout, padding, LayerNorm, loss of a fresh model
+mod network;
+mod published_forms; // checkpoints of PyTorch and TensorFlow against transformers // dropout, padding, LayerNorm, loss of a fresh model
