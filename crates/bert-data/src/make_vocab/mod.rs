@@ -9,6 +9,7 @@
 //! bytes each. In addition, each thread holds a few blocks of text.
 
 mod config;
+mod extend;
 mod merges;
 mod report;
 mod word_counts;
@@ -21,6 +22,7 @@ use compact_str::CompactString;
 use rayon::ThreadPool;
 
 pub use config::VocabConfig;
+pub use extend::{AddedPiece, ExtendedVocabulary, ExtensionReport, extend_vocabulary};
 pub use report::{TrainedVocabulary, VocabReport};
 
 use crate::documents::read::Source;
@@ -51,34 +53,27 @@ pub fn train_vocabulary(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<TrainedVocabulary> {
     config.check()?;
-    let files = files_to_read(inputs, &config.text_column)?;
-    if let Some(path) = first_duplicate(&files) {
-        return Err(InputProblem::Twice.located(path).into());
-    }
-    let pool = pool(config.threads)?;
+    let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
     let text = TrainingText { files: &files, config, pool: &pool };
-    let mut counts = WordCounts::default();
-    let (lines, read) = text.each_block(
-        |block, path| {
-            let mut counts = WordCounts::default();
-            let lines = each_text(block, path, config.text_rules(), |text, _| {
-                basic_tokens(text, config.tokenizer_settings(), |word| counts.add_word(word, 1));
-            })?;
-            counts.count_characters();
-            Ok((counts, lines))
-        },
-        |next| counts.add(next, config.max_words),
-        progress,
-    )?;
-    if counts.characters.is_empty() && counts.too_long == 0 {
-        return Err(InputError::NoText { files: files.len(), lines }.into());
-    }
+    let (counts, read) = text.count_words(progress)?;
     let mut trained = train(counts, config, read)?;
     let report = &mut trained.report;
     if report.dropped_words > 0 {
         text.count_tokens(&trained.tokens, report, progress)?;
     }
     Ok(trained)
+}
+
+/// Returns the files of the inputs.
+///
+/// # Errors
+/// When an input cannot be read, or a file is given twice.
+fn training_files(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<PathBuf>> {
+    let files = files_to_read(inputs, &config.text_column)?;
+    match first_duplicate(&files) {
+        Some(path) => Err(InputProblem::Twice.located(path).into()),
+        None => Ok(files),
+    }
 }
 
 /// The training text, and the settings and threads that process it.
@@ -128,6 +123,31 @@ impl TrainingText<'_> {
         )?;
         read.remarks.add(source.remarks);
         Ok((source.inputs.iter().map(|input| input.lines).sum(), read))
+    }
+
+    /// Counts the words and characters of the text.
+    ///
+    /// # Errors
+    /// Errors of reading, [`InputError::NoText`].
+    fn count_words(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(WordCounts, VocabReport)> {
+        let config = self.config;
+        let mut counts = WordCounts::default();
+        let (lines, read) = self.each_block(
+            |block, path| {
+                let mut counts = WordCounts::default();
+                let lines = each_text(block, path, config.text_rules(), |text, _| {
+                    basic_tokens(text, config.tokenizer_settings(), |word| counts.add_word(word, 1));
+                })?;
+                counts.count_characters();
+                Ok((counts, lines))
+            },
+            |next| counts.add(next, config.max_words),
+            progress,
+        )?;
+        match counts.characters.is_empty() && counts.too_long == 0 {
+            true => Err(InputError::NoText { files: self.files.len(), lines }.into()),
+            false => Ok((counts, read)),
+        }
     }
 
     /// Counts the tokens of the text under a vocabulary, and the `[UNK]` among them, in the report.
