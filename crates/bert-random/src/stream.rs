@@ -28,6 +28,8 @@ pub enum Domain {
     LoaderMasks = 18,
     /// The order of documents in a loader that makes the instances: `[epoch]`.
     LoaderDocuments = 19,
+    /// The first samples of each of several data sets: `[data set]`.
+    LoaderMixture = 20,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
     /// The initial values and the draws of the fit to a text's bigram counts: `[what, ..]`.

@@ -101,7 +101,7 @@ pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) 
         (None, None) => return Ok(arguments(command, line).unwrap_or_else(|error| error.exit())),
     };
     file.options.retain(|key, _| !is_set_or_excluded(&command, &given, key));
-    line.extend(file.options.iter().filter_map(|(key, value)| flag(&command, key, value)));
+    line.extend(file.options.iter().flat_map(|(key, value)| flags(&command, key, value)));
     let mut arguments: A = arguments(command.clone(), line).or_else(|error| {
         let invalid = file.options.keys().find(|key| is_about(&error, &command, key));
         match (invalid, misspelled(&error, &command, &file)) {
@@ -189,16 +189,23 @@ fn is_set_or_excluded(command: &Command, given: &ArgMatches, key: &str) -> bool 
     others.any(|other| other.get_id() == key || conflicts(option, other) || conflicts(other, option))
 }
 
-/// Returns a saved text or number as a flag, so that clap finds the required options.
-fn flag(command: &Command, key: &str, value: &Value) -> Option<OsString> {
+/// Returns a saved text or number as a flag, so that clap finds the required options; and a required list as one flag
+/// for each element.
+fn flags(command: &Command, key: &str, value: &Value) -> Vec<OsString> {
     let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
-    let option = command.get_arguments().find(|arg| arg.get_id() == key).filter(takes_value)?;
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return None,
+    let option = command.get_arguments().find(|arg| arg.get_id() == key).filter(takes_value);
+    let Some((option, long)) = option.and_then(|option| Some((option, option.get_long()?))) else {
+        return Vec::new();
     };
-    Some(format!("--{}={text}", option.get_long()?).into())
+    let texts = match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Number(number) => vec![number.to_string()],
+        Value::Array(values) if option.is_required_set() => {
+            values.iter().filter_map(|value| value.as_str().map(String::from)).collect()
+        }
+        _ => Vec::new(),
+    };
+    texts.iter().map(|text| format!("--{long}={text}").into()).collect()
 }
 
 #[cfg(test)]

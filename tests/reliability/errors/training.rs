@@ -163,8 +163,8 @@ fn damaged_and_missing_models_are_rejected() {
         4 | hollow | hollow: no checkpoint here
         4 | data | data: no checkpoint here
         4 | weightless | weightless: no model.safetensors in this folder
-        4 | pickled | save_pretrained("NEW_DIR")` writes model.safetensors
-        4 | split | sharded weights are not supported
+        3 | pickled | pickled/pytorch_model.bin: damaged PyTorch file
+        3 | split | split/model.safetensors.index.json: damaged safetensors file
         3 | cut | cut/model.safetensors: damaged safetensors file
         4 | other-shape | intermediate.dense.weight has shape [32, 16], but the model has [48, 16]
         "#;
@@ -238,15 +238,15 @@ fn diverged_run_is_reported() {
 }
 
 #[test]
-fn two_data_folders_are_rejected() {
+fn data_folders_without_weights_are_rejected() {
     let folder = Folder::with_data();
     let line = "pretrain --model config.json --steps 2 --output out";
     check(
         &folder,
         line,
         "
-        2 | --data data --data held | cannot be used multiple times
-        2 | --data data,held | --data: data,held: --data needs one data folder, not several such as data
+        2 | --data data --data held | --data: data: each of several data folders needs a positive weight
+        2 | --data data,held | --data: data,held: this is not a data folder, but a list such as data
         ",
     );
 }

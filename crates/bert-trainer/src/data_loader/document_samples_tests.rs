@@ -67,7 +67,7 @@ impl World {
 }
 
 fn with_blocks(blocks: u64, mut loader: DataLoader) -> DataLoader {
-    match &mut loader.samples {
+    match &mut loader.sets[0].samples {
         Samples::Documents(samples) => samples.blocks.blocks = blocks,
         Samples::Shards(_) => panic!("not the layout of documents"),
     }

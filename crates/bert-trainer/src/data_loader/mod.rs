@@ -12,6 +12,9 @@
 //! Evaluation reads the instances in stored order instead ([`bert_data::StoredRows`]). Their pairs and masks depend on
 //! the data set's own seed and are the same for every run.
 //!
+//! [`DataLoader::mixed`] reads several data sets by their shares (`mixture`): the number of a sample determines its data
+//! set and its number there.
+//!
 //! [`DataLoader::with_length_buckets`] reorders the rows of a shard or a block, also by a keyed permutation: each batch
 //! has rows of similar length and is padded no further than needed.
 
@@ -20,6 +23,7 @@ mod document_samples;
 #[cfg(test)]
 mod document_samples_tests;
 mod length_buckets;
+mod mixture;
 mod prefetch;
 mod shard_samples;
 
@@ -41,6 +45,7 @@ use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use document_samples::DocumentSamples;
 pub(crate) use length_buckets::LengthBuckets;
+use mixture::{Mixture, Place};
 use shard_samples::ShardSamples;
 
 /// The source of a run's samples.
@@ -65,13 +70,20 @@ impl Samples {
     }
 }
 
-/// A reader of the instances of a data folder, in an order that depends on a seed.
-pub struct DataLoader {
+/// A data set of a loader, and the order of its samples.
+struct LoadedSet {
     data: DataSet,
+    samples: Samples,
+}
+
+/// A reader of the instances of one or several data folders, in an order that depends on a seed.
+pub struct DataLoader {
+    /// The first of them has the vocabulary and the manifest of the loader.
+    sets: Vec<LoadedSet>,
+    mixture: Mixture,
     seed: u64,
     seq_length: usize,
     buckets: Option<LengthBuckets>,
-    samples: Samples,
     stored: StoredRows,
 }
 
@@ -89,17 +101,37 @@ impl DataLoader {
     /// # Errors
     /// When the data set has no instances.
     pub fn new(data: DataSet, seed: u64) -> Result<Self, Error> {
-        let manifest = data.manifest();
-        if manifest.instances == 0 {
-            return Err(FolderProblem::NoInstances.located(data.folder()).into());
+        Self::mixed(vec![(data, 1.0)], seed)
+    }
+
+    /// Creates a loader for several data sets with positive weights. Samples are taken from them in the proportion of
+    /// the weights; layouts and the number of instances may differ.
+    ///
+    /// # Errors
+    /// When a data set has no instances; [`Error::Mismatch`] when vocabulary, tokenizer, maximum length or `nsp` of the
+    /// data sets differ.
+    ///
+    /// # Panics
+    /// When there is no data set.
+    pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
+        for (data, _) in &sets {
+            if data.manifest().instances == 0 {
+                return Err(FolderProblem::NoInstances.located(data.folder()).into());
+            }
+            check_mixes(&sets[0].0, data)?;
         }
+        let weights: Vec<f64> = sets.iter().map(|(_, weight)| *weight).collect();
+        let first = &sets[0].0;
         Ok(Self {
             seed,
-            seq_length: manifest.config.max_seq_length,
+            seq_length: first.manifest().config.max_seq_length,
             buckets: None,
-            samples: Samples::new(&data, seed, None),
-            stored: StoredRows::new(&data),
-            data,
+            mixture: Mixture::new(&weights, seed),
+            stored: StoredRows::new(first),
+            sets: sets
+                .into_iter()
+                .map(|(data, _)| LoadedSet { samples: Samples::new(&data, seed, None), data })
+                .collect(),
         })
     }
 
@@ -107,49 +139,54 @@ impl DataLoader {
     /// batch is padded to the end of its longest sequence's range. 1 changes nothing. `batch_size` is the run's batch
     /// size: samples are ordered for batches that begin at its multiples.
     #[must_use]
-    pub fn with_length_buckets(self, buckets: usize, batch_size: usize) -> Self {
+    pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
         let (batch_size, longest) = (batch_size.max(1), self.seq_length);
-        let buckets = (buckets > 1).then_some(LengthBuckets { count: buckets, batch_size, longest });
-        Self { samples: Samples::new(&self.data, self.seed, buckets), buckets, ..self }
+        self.buckets = (buckets > 1).then_some(LengthBuckets { count: buckets, batch_size, longest });
+        for set in &mut self.sets {
+            set.samples = Samples::new(&set.data, self.seed, self.buckets);
+        }
+        self
     }
 
     /// Starts at a position that [`DataLoader::position`] returned for the same folder, seed and buckets. This does not
-    /// change any batch: it only saves counting the samples before the position. Set the buckets first.
+    /// change any batch: it only saves counting the samples before the position. Set the buckets first. A loader of
+    /// several data sets counts.
     #[must_use]
     pub fn starting_at(mut self, position: Option<LoaderPosition>) -> Self {
-        if let Samples::Documents(samples) = &mut self.samples {
+        if let [LoadedSet { samples: Samples::Documents(samples), .. }] = &mut self.sets[..] {
             samples.start = position.unwrap_or_default();
         }
         self
     }
 
-    /// Returns the position of the last sample that was read; `None` if a sample's number alone determines it.
+    /// Returns the position of the last sample that was read; `None` if a sample's number alone determines it, and for
+    /// several data sets.
     pub fn position(&self) -> Option<LoaderPosition> {
-        match &self.samples {
-            Samples::Shards(_) => None,
-            Samples::Documents(samples) => samples.position(),
+        match &self.sets[..] {
+            [LoadedSet { samples: Samples::Documents(samples), .. }] => samples.position(),
+            _ => None,
         }
     }
 
     /// Returns the number of instances in an epoch. For stored documents, it is the number in pass 0 under the data
     /// set's own seed; other passes have about as many.
     pub fn rows(&self) -> u64 {
-        self.data.manifest().instances
+        self.manifest().instances
     }
 
-    /// Returns the data set.
+    /// Returns the data set; the first of several.
     pub fn data(&self) -> &DataSet {
-        &self.data
+        &self.sets[0].data
     }
 
     /// Returns the folder's manifest.
     pub fn manifest(&self) -> &Manifest {
-        self.data.manifest()
+        self.data().manifest()
     }
 
     /// Returns the folder's vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
-        self.data.vocabulary()
+        self.data().vocabulary()
     }
 
     /// Checks that a model can read this data: its vocabulary and its number of positions are large enough, and `text`,
@@ -159,7 +196,7 @@ impl DataLoader {
     /// [`Error::Mismatch`] with every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
-        let (size, length) = (self.data.manifest().vocabulary.size, self.seq_length);
+        let (size, length) = (self.manifest().vocabulary.size, self.seq_length);
         // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
         if model.vocab_size < size {
             differences.push(format!(
@@ -174,14 +211,14 @@ impl DataLoader {
             ));
         }
         if let Some(text) = text {
-            let (ours, theirs) = (self.data.folder().display(), text.source.display());
+            let (ours, theirs) = (self.data().folder().display(), text.source.display());
             // Compare tokens, not bytes: a copy may have different line endings.
-            if text.vocabulary.tokens() != self.data.vocabulary().tokens() {
+            if text.vocabulary.tokens() != self.vocabulary().tokens() {
                 differences.push(format!(
                     "{ours} was made with another vocabulary than {theirs}; make the data with --vocab {theirs}"
                 ));
             }
-            let settings = self.data.manifest().config.tokenizer_settings();
+            let settings = self.manifest().config.tokenizer_settings();
             if !text.settings.same_tokens(settings) {
                 differences.push(format!(
                     "{ours} was made with {settings}, but the tokenizer of {theirs} has {}; build the data with the \
@@ -219,9 +256,10 @@ impl DataLoader {
     ) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity(rows.len(), self.seq_length);
         batch.first_sequence = rows.start;
-        let pad_id = self.data.vocabulary().pad_id() as i32;
+        let pad_id = self.vocabulary().pad_id() as i32;
         for row in rows {
-            batch.push(self.samples.row(start + row as u64)?, pad_id);
+            let Place { set, sample } = self.mixture.place(start + row as u64);
+            batch.push(self.sets[set].samples.row(sample)?, pad_id);
         }
         Ok(batch)
     }
@@ -231,14 +269,14 @@ impl DataLoader {
         self.buckets
     }
 
-    /// Returns the instances `start..end` of the folder in stored order, for evaluation: pairs and masks do not depend
+    /// Returns the instances `start..end` of the (first) folder in stored order, for evaluation: pairs and masks do not depend
     /// on the loader's seed.
     ///
     /// # Errors
     /// Same as [`DataLoader::batch`].
     pub fn stored(&mut self, start: u64, end: u64) -> Result<PretrainingBatch, Error> {
         let mut batch = PretrainingBatch::with_capacity((end - start) as usize, self.seq_length);
-        let pad_id = self.data.vocabulary().pad_id() as i32;
+        let pad_id = self.vocabulary().pad_id() as i32;
         for index in start..end {
             batch.push(self.stored.row(index)?, pad_id);
         }
@@ -266,4 +304,30 @@ impl DataLoader {
     pub fn stored_row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         Ok(self.stored.row(index)?)
     }
+}
+
+/// Checks that the instances of two data sets can be in one batch.
+///
+/// # Errors
+/// [`Error::Mismatch`] with every difference.
+fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
+    let [a, b] = [first, other].map(|data| &data.manifest().config);
+    let [a_name, b_name] = [first, other].map(|data| data.folder().display());
+    let mut differences = Vec::new();
+    if first.vocabulary().tokens() != other.vocabulary().tokens() {
+        differences.push(format!("{a_name} and {b_name} were made with different vocabularies"));
+    }
+    let settings = [a, b].map(|config| config.tokenizer_settings());
+    if !settings[0].same_tokens(settings[1]) {
+        differences.push(format!("{a_name} was made with {}, {b_name} with {}", settings[0], settings[1]));
+    }
+    if a.max_seq_length != b.max_seq_length {
+        let lengths = [a.max_seq_length, b.max_seq_length];
+        differences
+            .push(format!("--max-seq-length of {a_name} is {}, of {b_name} {}", lengths[0], lengths[1]));
+    }
+    if a.nsp != b.nsp {
+        differences.push(format!("--nsp of {a_name} and {b_name} differ"));
+    }
+    if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
 }

@@ -63,7 +63,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
         return Ok(Some(card_of_finetuning(&report)));
     }
     let Some(Origin { step, identity: run, paths, evaluation }) = origin(folder)? else { return Ok(None) };
-    let manifest = paths.as_ref().and_then(|paths| same_data(&paths.data, &run));
+    let manifest = paths.as_ref().and_then(|paths| same_data(paths.data.first(), &run));
     let nsp = run.data_rules.as_ref().map_or("on", |rules| &rules.nsp).to_string();
     let (objectives, class) = match nsp.as_str() {
         "off" => ("masked LM", "BertForMaskedLM"),
@@ -194,6 +194,9 @@ fn settings(run: RunIdentity, step: u64) -> Vec<(&'static str, String)> {
         ("data", run.data),
         ("vocabulary", run.vocabulary),
     ];
+    rows.extend(
+        run.mixture.iter().map(|data| ("share of data", format!("{:.4} of {}", data.share, data.data))),
+    );
     if let Some(rules) = run.data_rules {
         rows.extend([
             ("max_seq_length", rules.max_seq_length.to_string()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_kernels::Compute;
-use bert_model::BertConfig;
+use bert_model::{BertConfig, read_pretrained_config};
 use burn::tensor::Device;
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl BaseCheckpoint {
             false => folder.clone(),
         };
         let tokenizer = ModelTokenizer::open(&folder)?;
-        let model_config = BertConfig::read(folder.join("config.json"))?;
+        let model_config = read_pretrained_config(&folder)?;
         tokenizer.check_fits(&model_config, max_length)?;
         let recorded = saved.map(TuningDefaults::recorded);
         let defaults = match recorded {

@@ -15,6 +15,7 @@ use crate::compute::precision::PrecisionChoice;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::time_budget::Budget;
+use crate::pretrain::training_data::TrainingData;
 use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::Schedule;
@@ -26,10 +27,10 @@ use crate::training::optimizer_args::OptimizerArgs;
 #[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(|flag| with_heading(flag, HELP_GROUPS))))]
 #[setters(prefix = "with_", strip_option)]
 pub struct PretrainConfig {
-    /// Data folder from make-pretrain-data, or its URL.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
+    /// The data folders.
+    #[cfg_attr(feature = "cli", command(flatten))]
     #[setters(into)]
-    pub data: PathBuf,
+    pub data: TrainingData,
 
     /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
@@ -273,7 +274,7 @@ impl PretrainConfig {
     /// assert_eq!(config.warmup(), 1000);
     /// ```
     #[must_use]
-    pub fn new(data: impl Into<PathBuf>, output: impl Into<PathBuf>, steps: u64) -> Self {
+    pub fn new(data: impl Into<TrainingData>, output: impl Into<PathBuf>, steps: u64) -> Self {
         Self {
             data: data.into(),
             cache: None,
@@ -381,8 +382,8 @@ impl PretrainConfig {
     pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
         if let Some(first) = first_of_several(folder) {
             let reason = format!(
-                "{}: --data needs one data folder, not several such as {first}; make one data set of several texts \
-                 with make-pretrain-data --input A,B",
+                "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in --data \
+                 A=0.8 --data B=0.2, or make one data set of several texts with make-pretrain-data --input A,B",
                 folder.display()
             );
             return Err(Error::Configuration { flag: "data", reason });
@@ -391,6 +392,12 @@ impl PretrainConfig {
         let data = DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0));
         data.check_shards_exist()?;
         Ok(data)
+    }
+
+    /// Opens all data folders. Returns each with its weight.
+    pub(crate) fn open_all_data(&self) -> Result<Vec<(DataSet, f64)>, Error> {
+        let folders = self.data.folders().iter();
+        folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()
     }
 
     /// Returns the initialization, or its default; `None` if the run starts from a checkpoint.

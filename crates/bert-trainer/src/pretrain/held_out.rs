@@ -16,9 +16,9 @@ impl PretrainConfig {
         if self.eval_data.is_some() {
             return Ok(());
         }
-        let data = self.open_data(&self.data)?;
+        let data = self.open_data(self.data.first())?;
         let Some(share) = data.manifest().config.hold_out else { return Ok(()) };
-        let folder = held_out_folder(&self.data);
+        let folder = held_out_folder(self.data.first());
         let problem = match self.open_data(&folder) {
             Ok(held_out) if is_held_out_of(&held_out, data.manifest()) => {
                 self.eval_data = Some(folder);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Map;
 
 use crate::compute::precision::PrecisionChoice;
+use crate::pretrain::training_data::TrainingData;
 use crate::training::adamw::AdamWConfig;
 
 /// `run.json`.
@@ -23,7 +24,7 @@ pub(crate) struct RunFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct RunPaths {
     /// The training data.
-    pub(crate) data: PathBuf,
+    pub(crate) data: TrainingData,
     /// The held-out data.
     pub(crate) eval_data: Option<PathBuf>,
     /// Maximum number of held-out instances.
@@ -58,6 +59,25 @@ pub(crate) struct RunIdentity {
     pub(crate) vocabulary: String,
     /// `None` for a run of an earlier version.
     pub(crate) data_rules: Option<DataRules>,
+    /// The data sets of a mixture; empty for one data set.
+    #[serde(default)]
+    pub(crate) mixture: Vec<MixedData>,
+}
+
+impl RunIdentity {
+    /// Returns the share of the samples that are from the first data set.
+    pub(crate) fn first_share(&self) -> f64 {
+        self.mixture.first().map_or(1.0, |data| data.share)
+    }
+}
+
+/// A data set of a mixture.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct MixedData {
+    /// BLAKE3 of the digests of its shards.
+    pub(crate) data: String,
+    /// Share of the samples.
+    pub(crate) share: f64,
 }
 
 /// The part of the optimizer's hyper-parameters that has a default by model size.
@@ -104,6 +124,7 @@ impl RunIdentity {
             init_checkpoint: None,
             initialization: None,
             data: String::new(),
+            mixture: Vec::new(),
             vocabulary: String::new(),
             data_rules: None,
         }

@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use bert_data::{Manifest, ResolvedConfig};
+use bert_data::{DataSet, Manifest, ResolvedConfig};
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
@@ -160,7 +160,8 @@ fn record_held_out(
 }
 
 /// Returns the settings and data that determine a run's results.
-pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, data: &Manifest) -> Value {
+pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(DataSet, f64)]) -> Value {
+    let data = sets[0].0.manifest();
     let mut identity = json!({
         "steps": config.steps,
         "batch_size": config.batch_size,
@@ -185,6 +186,18 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, data: &Ma
     }
     if let Some(ratio) = config.warmup_ratio {
         identity["warmup_ratio"] = json!(ratio);
+    }
+    if sets.len() > 1 {
+        let shares = config.data.shares();
+        let mixture = sets.iter().zip(shares).map(|((set, _), share)| {
+            let manifest = set.manifest();
+            json!({
+                "data": manifest.shards_digest(),
+                "data_rules": data_rules(&manifest.config),
+                "share": share,
+            })
+        });
+        identity["mixture"] = mixture.collect();
     }
     // The fused kernels on a CPU add in the same order with and without recomputation.
     let exact = config.compute.device == DeviceName::Flex && config.compute.kernels == KernelChoice::Fused;

@@ -3,7 +3,7 @@
 //! A resumed run has the values of its `run.json`, so a later version of this program with other defaults continues it
 //! unchanged.
 
-use bert_model::{BertConfig, Preset};
+use bert_model::{BertConfig, Preset, read_pretrained_config};
 use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};
 
@@ -173,7 +173,7 @@ fn model(config: &PretrainConfig) -> Result<BertConfig, Error> {
     match &config.init_checkpoint {
         Some(path) => {
             let folder = resolve_model_folder(path, &mut |_| {})?;
-            Ok(BertConfig::read(folder.join("config.json"))?)
+            Ok(read_pretrained_config(&folder)?)
         }
         // The size of the vocabulary does not matter here, and it is unknown until the data is open.
         None => named_model(config.model.as_deref().unwrap_or_default(), 30_522, &mut |_| {}),

@@ -40,7 +40,7 @@ impl RunRecord {
         let path = folder.join(RUN);
         let settings = read_json(&path)?;
         let RunFile { config, identity } = read_record(&path)?;
-        let manifest = same_data(&config.data, &identity);
+        let manifest = same_data(config.data.first(), &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
             timing: read_log(&folder.join("timing.jsonl"))?,
@@ -60,7 +60,7 @@ impl RunRecord {
             let config = &self.config;
             let open = |path: &Path| DataLoader::open(path, 0).ok();
             let mut held_out = open(config.eval_data.as_deref()?)?;
-            baselines(&open(&config.data)?, &mut held_out, config.eval_instances).ok()
+            baselines(&open(config.data.first())?, &mut held_out, config.eval_instances).ok()
         });
         Self { baselines, ..self }
     }
@@ -94,7 +94,7 @@ impl RunRecord {
 
     /// Returns the number of passes over the training instances, if their number is known.
     pub(crate) fn passes(&self) -> Option<f64> {
-        let seen = self.identity.batch_size as f64 * self.metrics.len() as f64;
+        let seen = self.identity.batch_size as f64 * self.metrics.len() as f64 * self.identity.first_share();
         Some(seen / self.instances? as f64)
     }
 

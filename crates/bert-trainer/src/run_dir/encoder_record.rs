@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use bert_model::WEIGHTS;
-use bert_storage::{Locate, digest_file};
+use bert_model::find_weights;
+use bert_storage::{Locate, digest_bytes, digest_file};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::json_file::{exists, read_json};
@@ -13,8 +14,27 @@ pub(crate) const ENCODER: &str = "encoder.json";
 
 /// Returns the contents of [`ENCODER`] for the encoder in a folder.
 pub(crate) fn encoder_record(encoder: &Path) -> Result<Vec<u8>, Error> {
-    let digest = digest_file(&encoder.join(WEIGHTS))?;
-    Ok(format!("{:#}\n", serde_json::json!({ WEIGHTS: { "blake3": digest } })).into_bytes())
+    Ok(format!("{:#}\n", Value::from(weights_digests(encoder)?)).into_bytes())
+}
+
+/// Returns the digest of every file that contains the weights of a folder, by the file's name.
+fn weights_digests(folder: &Path) -> Result<Map<String, Value>, Error> {
+    let mut digests = Map::new();
+    for path in find_weights(folder)?.files()? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        digests.insert(name, json!({ "blake3": digest_file(&path)? }));
+    }
+    Ok(digests)
+}
+
+/// Returns one digest of the weights of a folder: the digest of the file, or of the list of digests of several files.
+pub(crate) fn weights_digest(folder: &Path) -> Result<String, Error> {
+    let digests = weights_digests(folder)?;
+    let mut each = digests.values().filter_map(|file| file["blake3"].as_str());
+    match (each.next(), digests.len()) {
+        (Some(digest), 1) => Ok(digest.to_string()),
+        _ => Ok(digest_bytes(Value::from(digests.clone()).to_string().as_bytes())),
+    }
 }
 
 /// Rejects weights other than those that an adapter was trained on, if its folder records them.
@@ -27,10 +47,12 @@ pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(
         return Ok(());
     }
     let recorded = read_json(&path)?;
-    match recorded[WEIGHTS]["blake3"].as_str() {
-        Some(digest) if digest != digest_file(&encoder.join(WEIGHTS))? => {
-            Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into())
-        }
-        _ => Ok(()),
+    let found = weights_digests(encoder)?;
+    let is_other = |(name, file): (&String, &Value)| {
+        file["blake3"].is_string() && found.get(name).is_some_and(|found| found != file)
+    };
+    match recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
+        true => Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into()),
+        false => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, FolderProblem};
 use crate::run_dir::builtin_model;
 use crate::run_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 
-/// Resolves a path to a model folder: a Hugging Face folder or a checkpoint itself, the newest valid checkpoint of a
+/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the newest valid checkpoint of a
 /// run, the tuned model of a fine-tuning, or the [built-in](builtin_model) model.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         return Ok(path.join("model"));
     }
     // The model loader reports missing or invalid files of a Hugging Face folder.
-    if path.join("config.json").exists() {
+    if bert_model::find_config(path).is_some() {
         return Ok(path.to_path_buf());
     }
     bert_model::reject_other_weights(path)?;

@@ -30,7 +30,7 @@ pub(crate) fn lay_out(layout: &str, data: &mut BuildConfig) {
 
 fn config(world: &World, data: &str, run: &str, accumulation: &str) -> PretrainConfig {
     let flags = ["--steps", "40", "--save-every", "1000", "--gradient-accumulation-steps", accumulation];
-    PretrainConfig { data: world.at(data), eval_data: None, ..world.config(run, &flags) }
+    PretrainConfig { data: world.at(data).into(), eval_data: None, ..world.config(run, &flags) }
 }
 
 fn same_end(world: &World, a: &str, b: &str) -> bool {

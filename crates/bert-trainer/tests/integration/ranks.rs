@@ -115,7 +115,7 @@ fn layouts_have_the_bits_of_one_process() {
         world.build(&format!("data-{layout}"), |data| lay_out(layout, data));
         check_ranks(&world, layout, &[2, 3, 4, 6, 12], |run| {
             let config = world.config(run, &[&FLAGS[..], &["--keep-best"]].concat());
-            PretrainConfig { data: world.at(&format!("data-{layout}")), ..config }
+            PretrainConfig { data: world.at(&format!("data-{layout}")).into(), ..config }
         });
     }
 }
@@ -142,7 +142,7 @@ fn options_have_the_bits_of_one_process() {
         check_ranks(&world, name, ranks, |run| world.config(run, &[&FLAGS[..], flags].concat()));
     }
     check_ranks(&world, "no-pairs-run", &[2, 12], |run| PretrainConfig {
-        data: world.at("no-pairs"),
+        data: world.at("no-pairs").into(),
         ..world.config(run, &FLAGS)
     });
 }
@@ -249,7 +249,7 @@ fn error_of_one_rank_ends_all() {
         fs::write(&path, bytes).unwrap();
     }
     let good = world.config("run", &FLAGS);
-    let bad = PretrainConfig { data: world.at("damaged"), ..good.clone() };
+    let bad = PretrainConfig { data: world.at("damaged").into(), ..good.clone() };
     let configs = [good.clone(), good.clone(), bad, good];
     let outcomes = run_on(threads(4), &configs, false, TIMEOUT, |_, _, _| {});
     for (rank, outcome) in outcomes.into_iter().enumerate() {
@@ -265,7 +265,7 @@ fn different_settings_are_named() {
     world.build("other", |data| data.random_seed = 7);
     let good = world.config("run", &FLAGS);
     let seed = PretrainConfig { seed: 7, ..good.clone() };
-    let data = PretrainConfig { data: world.at("other"), ..good.clone() };
+    let data = PretrainConfig { data: world.at("other").into(), ..good.clone() };
     for (other, text) in [(seed, "run.seed was 12345, now 7"), (data, "run.data was")] {
         let outcomes = run_on(threads(2), &[good.clone(), other], false, TIMEOUT, |_, _, _| {});
         for outcome in outcomes {

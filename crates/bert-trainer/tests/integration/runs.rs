@@ -200,7 +200,7 @@ fn existing_output_is_rejected_first() {
     let mut budget = world.config("run", &[]);
     (budget.steps, budget.budget) = (None, Some("1h".parse().unwrap()));
     let mut named = world.config("run", &[]);
-    named.data = world.at("no-such-data");
+    named.data = world.at("no-such-data").into();
     for config in [world.config("run", &[]), budget, named] {
         let result = pretrain(&config, false, &StopFlag::new(), &mut |event| panic!("{event:?}"));
         assert!(result.unwrap_err().to_string().contains("already holds a run"));

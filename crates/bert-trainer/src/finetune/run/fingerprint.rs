@@ -4,6 +4,7 @@
 //! scored on the same examples.
 
 use bert_data::DataSet;
+use bert_model::WeightsFiles;
 use bert_storage::digest_file;
 use serde_json::{Map, Value, json};
 
@@ -30,9 +31,9 @@ pub(crate) const UNCOMPARED_FLAGS: [&str; 10] = [
     "initialization_data",
 ];
 
-/// Files of a model folder that affect the computation.
+/// Files of a model folder, except the weights, that affect the computation.
 const MODEL_FILES: [&str; 5] =
-    ["model.safetensors", "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"];
+    ["config.json", "bert_config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json"];
 
 /// Returns the settings and digests that determine every run. The list of seeds is excluded: a run depends only on its
 /// own seed.
@@ -43,10 +44,14 @@ pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
         settings.as_object_mut().expect("a configuration").remove(flag);
     }
     let mut model_files = Map::new();
-    for name in MODEL_FILES {
-        let path = checkpoint.folder.join(name);
+    let mut paths = MODEL_FILES.map(|name| checkpoint.folder.join(name)).to_vec();
+    if let Some(weights) = WeightsFiles::find(&checkpoint.folder)? {
+        paths.extend(weights.files()?);
+    }
+    for path in paths {
         if exists(&path)? {
-            model_files.insert(name.to_string(), digest_file(&path)?.into());
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            model_files.insert(name, digest_file(&path)?.into());
         }
     }
     let adapters = read_adapters(&config.adapters.fusion)?.into_iter();

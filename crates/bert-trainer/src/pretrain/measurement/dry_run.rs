@@ -96,7 +96,8 @@ pub fn dry_run(
     let parameters = inputs.model_config().pretraining_parameter_count();
     let checkpoint_bytes = 3 * BYTES_PER_PARAMETER * parameters as u64;
     let manifest = inputs.manifest();
-    let epochs = steps as f64 * config.batch_size as f64 / manifest.instances as f64;
+    let samples = steps as f64 * config.batch_size as f64 * config.data.shares()[0];
+    let epochs = samples / manifest.instances as f64;
     Ok(PretrainEstimate {
         parameters,
         steps,

@@ -79,7 +79,7 @@ impl<'a> RunFiles<'a> {
         found: Option<&ValidCheckpoint>,
     ) -> Result<Self, Error> {
         let logs = RunLogs::open(&folder.folder, step)?;
-        let tokenizer = ModelTokenizer::of_data(&inputs.data);
+        let tokenizer = ModelTokenizer::of_data(inputs.data());
         let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
         let files_except_weights =
             files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;

@@ -134,7 +134,7 @@ fn description(inputs: &RunInputs<'_>) -> Value {
     json!({
         "program": environment["program"],
         "kernels": environment["kernels"],
-        "run": identity(config, &inputs.start, inputs.manifest()),
+        "run": identity(config, &inputs.start, &inputs.sets),
         "held_out": eval,
         "recompute": config.recompute,
         "eval_every": config.eval_every,
@@ -206,7 +206,7 @@ fn open_folder<'a>(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunFolder<'a>, Error> {
     let config = inputs.config;
-    let identity = identity(config, &inputs.start, inputs.manifest());
+    let identity = identity(config, &inputs.start, &inputs.sets);
     let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
     let folder = RunFolder::open(files, config, defaults, resume, identity, held_out.as_ref())?;
     if !folder.held_out_changes.is_empty() {

@@ -24,7 +24,8 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) config: &'a PretrainConfig,
     /// With autodiff.
     pub(crate) device: Device,
-    pub(crate) data: DataSet,
+    /// The data sets with their weights.
+    pub(crate) sets: Vec<(DataSet, f64)>,
     pub(crate) eval_loader: Option<DataLoader>,
     pub(crate) start: StartingPoint,
     /// Estimated memory of a step in bytes, if available.
@@ -42,16 +43,16 @@ impl<'a> RunInputs<'a> {
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
         let device = config.compute.device.open()?.autodiff();
-        let data = config.open_data(&config.data)?;
-        let loader = DataLoader::new(data.clone(), config.seed)?;
+        let sets = config.open_all_data()?;
+        let loader = DataLoader::mixed(sets.clone(), config.seed)?;
         let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
         let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
         let start = StartingPoint::resolve(config, &loader, on_event)?;
         if let Some(eval) = &eval_loader {
-            eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(&data)))?;
+            eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(loader.data())))?;
         }
-        let memory = check_memory(config, &start.config, data.manifest(), group, on_event)?;
-        Ok(Self { config, device, data, eval_loader, start, memory })
+        let memory = check_memory(config, &start.config, loader.manifest(), group, on_event)?;
+        Ok(Self { config, device, sets, eval_loader, start, memory })
     }
 
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
@@ -73,9 +74,14 @@ impl<'a> RunInputs<'a> {
         &self.start.config
     }
 
-    /// Returns the manifest of the training data.
+    /// Returns the training data; the first of several data sets.
+    pub(crate) fn data(&self) -> &DataSet {
+        &self.sets[0].0
+    }
+
+    /// Returns the manifest of the training data; the first of several data sets.
     pub(crate) fn manifest(&self) -> &Manifest {
-        self.data.manifest()
+        self.data().manifest()
     }
 
     /// Returns whether the next-sentence labels are meaningful.
@@ -85,7 +91,7 @@ impl<'a> RunInputs<'a> {
 
     /// Returns a loader of the training data that starts at a position.
     pub(crate) fn loader(&self, position: Option<LoaderPosition>) -> Result<DataLoader, Error> {
-        let loader = DataLoader::new(self.data.clone(), self.config.seed)?;
+        let loader = DataLoader::mixed(self.sets.clone(), self.config.seed)?;
         let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
         Ok(loader.starting_at(position))
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_model::{BertConfig, WEIGHTS};
+use bert_model::{BertConfig, WeightsFiles, read_pretrained_config};
 
 use crate::data_loader::DataLoader;
 use crate::encoding::model_tokenizer::ModelTokenizer;
@@ -11,6 +11,7 @@ use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::run_dir::checkpoint::OPTIMIZER;
+use crate::run_dir::encoder_record::weights_digest;
 use crate::run_dir::json_file::exists;
 use crate::run_dir::model_folder::resolve_model_folder;
 
@@ -46,10 +47,11 @@ impl StartingPoint {
         let mut start = match &config.init_checkpoint {
             Some(path) => {
                 let folder = resolve_model_folder(path, &mut |error| warn(error.to_string()))?;
-                let config = BertConfig::read(folder.join("config.json"))?;
-                let weights = folder.join(WEIGHTS);
-                let digest =
-                    if exists(&weights)? { bert_storage::digest_file(&weights)? } else { String::new() };
+                let config = read_pretrained_config(&folder)?;
+                let digest = match WeightsFiles::find(&folder)? {
+                    Some(_) => weights_digest(&folder)?,
+                    None => String::new(),
+                };
                 Self { folder: Some(folder), weights_digest: Some(digest), ..Self::fresh(config) }
             }
             None => {
