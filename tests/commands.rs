@@ -28,7 +28,7 @@ impl RunMode {
 }
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [RunMode; 28] = [
+const CASES: [RunMode; 30] = [
     ToEnd("bert export tiny-en exported"),
     ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
     ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
@@ -37,6 +37,8 @@ const CASES: [RunMode; 28] = [
     ToEnd("bert devices --device flex"),
     ToEnd("bert evaluate --data data"),
     ToEnd("bert init --model tiny --vocab vocab.txt --output fresh"),
+    ToEnd("bert import exported imported"),
+    ToEnd("bert extend-vocab --checkpoint exported --input train.txt --add 20 --output extended"),
     ToEnd("bert merge parts"),
     UntilFile("pretrain --data data --model tiny --output run --steps 1", "run/run.json"),
     ToEnd("bert recipes"),

@@ -52,6 +52,8 @@ fn lines() -> Vec<(&'static str, String)> {
         ("bert quickstart", "--steps 1 --seeds 1 --output first".to_string()),
         ("bert make-vocab", "--input train.txt --vocab-size 300 --output small.txt".to_string()),
         ("bert init", "--model tiny --vocab vocab.txt --output fresh".to_string()),
+        ("bert import", "fresh imported".to_string()),
+        ("bert extend-vocab", "--checkpoint fresh --input train.txt --add 9 --output extended".to_string()),
         ("bert merge", "parts".to_string()),
         ("bert inspect", "data".to_string()),
         ("bert verify", "data".to_string()),

@@ -212,10 +212,8 @@ fn foreign_weights_name_the_conversion() {
     let config = folder.config().to_string();
     for (file, named) in [
         ("tf_model.h5", "from_tf=True"),
-        ("bert_model.ckpt.index", "from_tf=True"),
         ("flax_model.msgpack", "from_flax=True"),
         ("onnx/model.onnx", "exported from"),
-        ("pytorch_model.bin", "save_pretrained"),
     ] {
         for name in ["config.json", "bert_config.json"] {
             let model = format!("{name}-{}", file.replace('/', "-"));

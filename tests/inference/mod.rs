@@ -4,7 +4,9 @@
 mod built_in; // the built-in model
 mod cards; // model cards of exports and fine-tuned models
 mod foreign_models; // model folders of other projects: missing tensors, their tokenizers, other formats
+mod onnx; // graphs for ONNX Runtime
 mod predict; // predict, features: a model on new texts
 mod probe; // a word changed, and which predictions flip
+mod published; // checkpoints of PyTorch and TensorFlow: import, inspect, and the commands that read them
 mod python; // shards and exported folders, read by the Python libraries they are meant for
 mod trainer; // a folder for the Trainer of transformers, and the same rows for our programs

@@ -1,5 +1,6 @@
 //! Pre-training runs: initialization, recipes, limits, resume, and equal bytes for equal input.
 
+mod adaptation; // adapting a model to a domain: new word pieces
 mod defaults; // settings by model size: printed, saved, kept by a resumed run
 mod determinism; // equal input gives equal bytes; accumulation equals one batch
 mod initialization; // initialization of a run, and its resume

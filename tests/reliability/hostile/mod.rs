@@ -13,6 +13,7 @@ mod configurations; // config.json of a model
 mod forged; // manifests and receipts with valid checksums and forged contents
 mod manifests; // manifest.json of a data set
 mod pages; // reports of all these files
+mod published_weights; // PyTorch files, TensorFlow checkpoints, weights in several files
 mod receipts; // receipts of the parts of a build
 #[cfg(unix)]
 mod special_files; // pipes, devices, links

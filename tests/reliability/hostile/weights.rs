@@ -1,4 +1,4 @@
-//! Weights: inconsistent headers, pickles, NaN and infinite values.
+//! Weights in safetensors: inconsistent headers, other files in their place, NaN and infinite values.
 
 use std::fs;
 
@@ -70,8 +70,9 @@ fn with_damaged_weights() -> Folder {
 /// Checks the damage that has a message of its own.
 fn check_other_damage(folder: &Folder, common: &str) {
     let again = "; copy or download it again";
-    let pickle = "the weights are a pickle, which is not loaded because it can run code. Convert it once in Python: \
-                  `from transformers import ...save_pretrained(\"NEW_DIR\")` writes model.safetensors";
+    let pickle =
+        "this safetensors file is not supported: it is a file of PyTorch; rename it to pytorch_model.bin";
+    let file = "this is a file; give the folder that contains config.json and the weights";
     let table = format!(
         r#"
         3 | same | same/model.safetensors: damaged safetensors file: two tensors are named "a"...{again}
@@ -82,10 +83,10 @@ fn check_other_damage(folder: &Folder, common: &str) {
         3 | million | million/model.safetensors: damaged safetensors file: its header has ... bytes, more than 4194304{again}
         4 | zip | zip/model.safetensors: {pickle}
         4 | pickle | pickle/model.safetensors: {pickle}
-        4 | bin | bin/pytorch_model.bin: {pickle}
-        4 | weights.bin | weights.bin: {pickle}
-        4 | checkpoint.tar | checkpoint.tar: {pickle}
-        4 | notes.txt | notes.txt: this is a file; give the folder that contains config.json and model.safetensors
+        3 | bin | bin/pytorch_model.bin: damaged PyTorch file: it is neither a zip archive nor a pickle{again}
+        4 | weights.bin | weights.bin: {file}
+        4 | checkpoint.tar | checkpoint.tar: {file}
+        4 | notes.txt | notes.txt: {file}
         "#
     );
     check(folder, common, &table);

@@ -47,8 +47,8 @@ pub fn find_config(dir: &Path) -> Option<PathBuf> {
 /// [`Error::MissingFile`]; otherwise as [`BertConfig::read`].
 pub fn read_pretrained_config(dir: &Path) -> Result<BertConfig, Error> {
     match find_config(dir) {
-        Some(path) => BertConfig::read(path),
-        None => Err(Error::MissingFile { path: dir.into(), file: "config.json" }),
+        Some(path) if path.is_file() => BertConfig::read(path),
+        _ => Err(Error::MissingFile { path: dir.into(), file: "config.json" }),
     }
 }
 

@@ -3,15 +3,19 @@
 //! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that describes
 //! how the weights were trained. The trainer's own files are not included.
 
+pub mod extend;
+pub mod import;
 pub(crate) mod model_card;
+pub mod onnx;
+pub mod uses;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, NamedTensors, WEIGHTS, named_tensors_from_bytes,
-    named_tensors_to_bf16_bytes, named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
-    save_pretrained,
+    named_tensors_to_bf16_bytes, named_tensors_to_bytes, named_tensors_to_f16_bytes, read_pretrained_config,
+    read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
 
@@ -51,6 +55,8 @@ pub enum WeightType {
     F32,
     /// Rounded to the nearest bf16: half the size.
     Bf16,
+    /// Rounded to the nearest f16: half the size.
+    F16,
 }
 
 impl WeightType {
@@ -59,6 +65,7 @@ impl WeightType {
         match self {
             Self::F32 => named_tensors_to_bytes(tensors),
             Self::Bf16 => named_tensors_to_bf16_bytes(tensors),
+            Self::F16 => named_tensors_to_f16_bytes(tensors),
         }
     }
 }

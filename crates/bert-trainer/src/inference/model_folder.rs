@@ -21,7 +21,7 @@ use crate::run_dir::model_folder::resolve_model_folder;
 use bert_tasks::Example;
 
 /// Returns the `transformers` class named in the folder's `config.json`.
-pub(super) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
+pub(crate) fn architecture(folder: &Path) -> Result<Option<String>, Error> {
     let path = folder.join("config.json");
     if !exists(&path)? {
         return Ok(None);

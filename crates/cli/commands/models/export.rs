@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_trainer::export::onnx::{OnnxModel, export_onnx};
 use bert_trainer::export::{CardOptions, Export, WeightType, export};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 
 use crate::commands::model_folder;
 use crate::output::stdout::print_result;
 
-/// Export a checkpoint as a Hugging Face folder.
+/// Export a checkpoint as a Hugging Face folder or for ONNX Runtime.
 ///
-/// The folder has config.json, model.safetensors, vocab.txt and the tokenizer files.
+/// The folder has config.json, model.safetensors or model.onnx, vocab.txt and the tokenizer files.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint or fine-tuned model.
@@ -24,7 +25,12 @@ pub struct Args {
     #[arg(long)]
     encoder_only: bool,
 
-    /// Type of the stored weights: f32, or bf16 (rounded, half the size).
+    /// Files to write: a Hugging Face folder, or a graph for ONNX Runtime with dynamic batch and length (the head of the
+    /// task, else masked LM).
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+
+    /// Type of the stored weights: f32, or bf16 or f16 (rounded, half the size). A graph cannot have bf16.
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
 
@@ -41,20 +47,48 @@ pub struct Args {
     json: bool,
 }
 
+/// A format of exported models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[default]
+    HuggingFace,
+    Onnx,
+}
+
 /// The result as JSON.
 #[derive(Serialize)]
 struct Exported<'a> {
     checkpoint: &'a Path,
     output: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opset: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ir_version: Option<i64>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
     let card = CardOptions { language: args.language.clone(), license: args.license.clone() };
-    export(&folder, &args.dir, &Export { encoder_only: args.encoder_only, weight_type: args.weights, card })?;
-    let result = Exported { checkpoint: &folder, output: &args.dir };
+    let how = Export { encoder_only: args.encoder_only, weight_type: args.weights, card };
+    let graph = match args.format {
+        Format::HuggingFace => export(&folder, &args.dir, &how).map(|()| None)?,
+        Format::Onnx => Some(export_onnx(&folder, &args.dir, &how)?),
+    };
+    let graph = graph.as_ref();
+    let result = Exported {
+        checkpoint: &folder,
+        output: &args.dir,
+        class: graph.map(|graph| graph.class),
+        opset: graph.map(|graph| graph.opset),
+        ir_version: graph.map(|graph| graph.ir_version),
+    };
     print_result(args.json, &result, |result| {
-        format!("{} -> {}", result.checkpoint.display(), result.output.display())
+        let graph = graph.map_or(String::new(), |OnnxModel { class, opset, ir_version, .. }| {
+            format!(" ({class}, opset {opset}, IR version {ir_version})")
+        });
+        format!("{} -> {}{graph}", result.checkpoint.display(), result.output.display())
     })
 }

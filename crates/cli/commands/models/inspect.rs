@@ -1,22 +1,25 @@
-//! `bert inspect` shows the instances and statistics of a data folder.
+//! `bert inspect` shows the instances and statistics of a data folder, or what a model folder can be used for.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bert_model::{WeightsFiles, find_config};
 use bert_storage::is_url;
+use bert_trainer::export::uses::{FolderUses, folder_uses};
 use clap::Args as ClapArgs;
 
+use crate::commands::model_folder;
 use crate::output::files::{check_writable, write_file};
 use crate::output::stdout::{print, print_json};
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
-/// Show instances and statistics of a data folder.
+/// Show the contents of a data folder or of a model folder.
 ///
-/// Prints instances as text with masks marked, counts, frequent tokens and digests. The table of --format has the counts
-/// only.
+/// For data: instances as text with masks marked, counts, frequent tokens and digests; the table of --format has the
+/// counts only. For a model: the form of its weights, its class, and the commands that accept it.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Data folder made by make-pretrain-data, or its URL.
+    /// Data folder made by make-pretrain-data, or its URL; or a folder with a published or trained model.
     data: PathBuf,
 
     /// Number of instances to show; default: 3, or 20 on a page.
@@ -41,6 +44,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if is_model(&args.data) {
+        let is_of_data = args.instances.is_some() || args.index.is_some() || args.html.is_some();
+        anyhow::ensure!(!is_of_data, "{}: this is a model; it has no instances to show", args.data.display());
+        let uses = folder_uses(&model_folder(&args.data)?)?;
+        return print_table(args.json, args.format, &uses, ToString::to_string);
+    }
     if let Some(index) = args.index {
         let instance = bert_data::inspect::instance(&args.data, index)?;
         return match args.json {
@@ -59,6 +68,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;
     print_table(args.json, args.format, &inspection, ToString::to_string)
+}
+
+impl Tabular for FolderUses {
+    fn table(&self) -> Table {
+        let rows = self.uses.iter().map(|row| vec![row.commands.to_string(), row.state.clone()]);
+        let columns = ["commands", "state"].map(Column::text).to_vec();
+        Table { columns, rows: rows.collect(), ..Table::default() }
+    }
+}
+
+/// Returns whether a path is a model folder or a run rather than a data folder.
+fn is_model(path: &Path) -> bool {
+    let is_run = || path.join("checkpoints").is_dir() || path.join("model/config.json").exists();
+    !is_url(path)
+        && !path.join("manifest.json").exists()
+        && (find_config(path).is_some() || is_run() || matches!(WeightsFiles::find(path), Ok(Some(_))))
 }
 
 /// Returns the path `DATA.html` next to the data folder, if the folder is on a local disk.
