@@ -26,6 +26,7 @@ mod length_buckets;
 mod mixture;
 mod prefetch;
 mod shard_samples;
+pub mod training_data;
 
 use std::ops::Range;
 use std::path::Path;

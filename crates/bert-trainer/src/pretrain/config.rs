@@ -1,21 +1,19 @@
 //! Configures a pre-training run. Every field is a flag of `pretrain` (feature `cli`) and a JSON key; its doc comment
 //! is the flag's help text.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bert_data::{ByteSize, CACHE_BYTES, DataSet};
-use bert_storage::ObjectCache;
-
+use bert_data::{ByteSize, CACHE_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
 use crate::compute::help_groups::{HelpGroup, with_heading};
 use crate::compute::precision::PrecisionChoice;
+use crate::data_loader::training_data::TrainingData;
 use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::time_budget::Budget;
-use crate::pretrain::training_data::TrainingData;
 use crate::run_dir::retention::RetentionPolicy;
 use crate::training::adamw::AdamWConfig;
 use crate::training::lr_schedule::Schedule;
@@ -244,12 +242,6 @@ pub enum RunLength {
     Budget(Budget),
 }
 
-/// Returns the first folder of a comma-separated list, unless the whole path exists.
-fn first_of_several(path: &Path) -> Option<&str> {
-    let (first, _) = path.to_str()?.split_once(',')?;
-    (!path.exists() && Path::new(first).is_dir()).then_some(first)
-}
-
 /// Returns the default values of the flags.
 fn defaults() -> PretrainConfig {
     PretrainConfig::new("", "", 0)
@@ -376,28 +368,6 @@ impl PretrainConfig {
             averaged_interval: self.save_every,
             averaged_count: self.average_last.unwrap_or(0),
         }
-    }
-
-    /// Opens a data folder, with the configured shard cache.
-    pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
-        if let Some(first) = first_of_several(folder) {
-            let reason = format!(
-                "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in --data \
-                 A=0.8 --data B=0.2, or make one data set of several texts with make-pretrain-data --input A,B",
-                folder.display()
-            );
-            return Err(Error::Configuration { flag: "data", reason });
-        }
-        let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
-        let data = DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0));
-        data.check_shards_exist()?;
-        Ok(data)
-    }
-
-    /// Opens all data folders. Returns each with its weight.
-    pub(crate) fn open_all_data(&self) -> Result<Vec<(DataSet, f64)>, Error> {
-        let folders = self.data.folders().iter();
-        folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()
     }
 
     /// Returns the initialization, or its default; `None` if the run starts from a checkpoint.

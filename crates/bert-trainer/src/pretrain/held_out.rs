@@ -1,12 +1,37 @@
-//! Finds the held-out data that `make-pretrain-data --hold-out` wrote with the training data.
+//! Opens the data sets of a run, and finds the held-out data that `make-pretrain-data --hold-out` wrote with them.
+
+use std::path::Path;
 
 use bert_data::{DataSet, Manifest, held_out_folder};
+use bert_storage::ObjectCache;
 
 use super::config::PretrainConfig;
 use super::events::PretrainEvent;
 use crate::Error;
 
 impl PretrainConfig {
+    /// Opens a data folder, with the configured shard cache.
+    pub(crate) fn open_data(&self, folder: &Path) -> Result<DataSet, Error> {
+        if let Some(first) = first_of_several(folder) {
+            let reason = format!(
+                "{}: this is not a data folder, but a list such as {first}; give each folder its weight, as in --data \
+                 A=0.8 --data B=0.2, or make one data set of several texts with make-pretrain-data --input A,B",
+                folder.display()
+            );
+            return Err(Error::Configuration { flag: "data", reason });
+        }
+        let cache = self.cache.clone().unwrap_or_else(|| ObjectCache::user_folder("shards"));
+        let data = DataSet::open(folder)?.with_cache(ObjectCache::new(&cache, self.cache_size.0));
+        data.check_shards_exist()?;
+        Ok(data)
+    }
+
+    /// Opens all data folders. Returns each with its weight.
+    pub(crate) fn open_all_data(&self) -> Result<Vec<(DataSet, f64)>, Error> {
+        let folders = self.data.folders().iter();
+        folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()
+    }
+
     /// Sets `eval_data` to the held-out data in the folder of the training data, if it is not given and the training
     /// data was made with `--hold-out`. Another data set in that folder is not used: its documents may be training data.
     ///
@@ -48,4 +73,10 @@ fn is_held_out_of(data: &DataSet, training: &Manifest) -> bool {
         && held_out.random_seed == training.config.random_seed
         && manifest.vocabulary.blake3 == training.vocabulary.blake3
         && texts(manifest) == texts(training)
+}
+
+/// Returns the first folder of a comma-separated list, unless the whole path exists.
+fn first_of_several(path: &Path) -> Option<&str> {
+    let (first, _) = path.to_str()?.split_once(',')?;
+    (!path.exists() && Path::new(first).is_dir()).then_some(first)
 }

@@ -19,7 +19,6 @@ pub(crate) mod run_settings;
 pub(crate) mod setup;
 mod step_runner;
 pub mod time_budget;
-pub mod training_data;
 
 use bert_storage::{Disk, FileSystem};
 

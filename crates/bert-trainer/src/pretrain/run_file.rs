@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Map;
 
 use crate::compute::precision::PrecisionChoice;
-use crate::pretrain::training_data::TrainingData;
+use crate::data_loader::training_data::TrainingData;
 use crate::training::adamw::AdamWConfig;
 
 /// `run.json`.
