@@ -12,18 +12,15 @@ use super::{Inputs, elementwise, inputs, into_contiguous, len};
 use crate::arguments::Kernels;
 use crate::arguments::{AdamW, State};
 
-/// Computes one update, if all tensors are on a GPU; else returns the state.
-pub(crate) fn update(
-    kernels: Kernels,
-    state: State,
-    gradient: &Tensor<1>,
-    step: AdamW,
-) -> Result<State, State> {
-    let State { parameter, first, second } = state;
+/// Returns whether all tensors are on a GPU, so that [`update`] can be used.
+pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> bool {
     let is_gpu = |x: &Tensor<1>| matches!(inputs(kernels, [x.clone()]), Some(Inputs::Plain(_)));
-    if ![&parameter, &first, &second, gradient].into_iter().all(is_gpu) {
-        return Err(State { parameter, first, second });
-    }
+    [&state.parameter, &state.first, &state.second, gradient].into_iter().all(is_gpu)
+}
+
+/// Computes one update of tensors on a GPU.
+pub(crate) fn update(state: State, gradient: &Tensor<1>, step: AdamW) -> State {
+    let State { parameter, first, second } = state;
     let own = |x: Tensor<1>| x.try_into_primitive::<Cube>().map(into_contiguous).expect("a tensor on a GPU");
     let [parameter, first, second] = [parameter, first, second].map(|x| writable(own(x)));
     let (count, dim) = elementwise(len(&parameter));
@@ -48,7 +45,7 @@ pub(crate) fn update(
         step.learning_rate as f32,
     );
     let [parameter, first, second] = [parameter, first, second].map(Tensor::from_primitive::<Cube>);
-    Ok(State { parameter, first, second })
+    State { parameter, first, second }
 }
 
 /// Returns a tensor whose buffer nothing else uses.

@@ -59,10 +59,9 @@ pub fn update_part(
     if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
         return on_part(state, range, |state| {
             #[cfg(feature = "cubecl")]
-            let state = match crate::gpu::adamw::update(compute.kernels, state, &gradient, step) {
-                Ok(updated) => return updated,
-                Err(state) => state,
-            };
+            if crate::gpu::adamw::serves(compute.kernels, &state, &gradient) {
+                return crate::gpu::adamw::update(state, &gradient, step);
+            }
             plain(state, gradient, step)
         });
     }
