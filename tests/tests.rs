@@ -4,6 +4,7 @@
 //! Tests need no network, GPU or external program; the exceptions are ignored, with the reason (`scripts/check --all`
 //! runs them).
 
+mod browser; // pages in Chromium
 mod command_line; // flags that the programs share
 #[cfg(unix)]
 mod commands; // every command with only its required arguments

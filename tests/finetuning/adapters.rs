@@ -153,7 +153,6 @@ fn adapter_folder_is_rejected_as_a_model() {
     for path in ["tuned", "tuned/model"] {
         for line in [
             format!("finetune --task rte --data glue --checkpoint {path} --output out"),
-            format!("bert attention --checkpoint {path} 'a river'"),
             format!("bert fill-mask --checkpoint {path} 'a [MASK]'"),
             format!("bert export {path} out"),
         ] {
@@ -161,6 +160,12 @@ fn adapter_folder_is_rejected_as_a_model() {
         }
     }
     assert!(!folder.at("out").exists());
+    let weights = |path: &str| {
+        let line = format!("bert attention --checkpoint {path} 'a river' --json");
+        folder.ok(&line).json()["models"][0]["weights"].clone()
+    };
+    assert_eq!(weights("tuned"), weights("tuned/model"));
+    assert_ne!(weights("tuned"), weights("run"), "the adapter changes the second layer");
 }
 
 #[test]

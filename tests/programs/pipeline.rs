@@ -199,9 +199,38 @@ fn fill_mask_and_attention_read_a_run() {
     let message = folder.ok(&format!("bert attention --checkpoint 'my run' '{hostile}' --output a.html"));
     assert_eq!(message.stdout, "a.html\n");
     let page = folder.text("a.html");
-    assert_self_contained(&page.replace("&lt;img src=x&gt;", ""));
+    assert!(page.starts_with("<!doctype html>") && page.contains("script-src 'sha256-"), "{page}");
+    for outside in
+        ["http:", "https:", "<script src", " href=", "@import", "url(", "<link", "<iframe", "<img src=x"]
+    {
+        assert!(!page.contains(outside), "the page has {outside:?}");
+    }
     assert!(page.contains("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; "), "{page}");
-    assert_eq!(page.matches("<figure>").count(), 4, "two layers of two heads");
+    attention_numbers_are_complete(&folder);
+}
+
+/// Checks the weights of `--json`, with a choice of layers and heads and a second model.
+fn attention_numbers_are_complete(folder: &Folder) {
+    let line = "bert attention --checkpoint 'my run' 'a river ||| the source' --output b.html --json";
+    let both =
+        folder.ok(&format!("{line} --compare 'my run' --layers -1 --heads 1 --parquet w.parquet")).json();
+    assert_eq!(both["models"].as_array().map(Vec::len), Some(2));
+    let model = &both["models"][1];
+    assert_eq!((&model["layers"], &model["heads"]), (&json!([1]), &json!([1])));
+    let tokens = model["tokens"].as_array().expect("a list").len();
+    let rows = model["weights"][0][0].as_array().expect("a list");
+    assert_eq!((rows.len(), &model["segments"][tokens - 1]), (tokens, &json!(1)));
+    for row in rows {
+        let row: Vec<f64> = row.as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+        assert!(row.len() == tokens && (row.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{row:?}");
+    }
+    assert!(folder.read("w.parquet").starts_with(b"PAR1"));
+    assert_eq!(folder.ok(line).json()["models"][0]["weights"][1][1], model["weights"][0][0]);
+    folder.refused(&format!("{line} --layers 7"), 2, "--layers: the model has no layer 7");
+    folder.refused(&format!("{line} --heads 2"), 2, "--heads: the model has no head 2");
+    folder.refused(&format!("{line} --layers 0 --neurons 1"), 2, "--neurons: layer 1 is not on the page");
+    let unknown = folder.ok("bert attention --checkpoint 'my run' 'Ελλάδα 123 Ω' --output c.html");
+    unknown.stderr_has("are [UNK]");
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! Draws curves over an axis, with reference levels, as an SVG.
+//! Draws curves over an axis, with reference levels, as an SVG that a script makes interactive.
 //!
-//! The chart has labelled axes, round ticks and a legend, in the page's colours.
+//! The chart has labelled axes, round ticks and a legend, in the page's colours. In a [`crate::chart_page`] the script
+//! `chart.js` draws it again from its data, with values under the pointer, zoom and other axes.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Value, json};
 
 use crate::grouped;
 
@@ -33,6 +35,25 @@ pub struct Curve {
     color: &'static str,
     line: Line,
     points: Vec<(f64, f64)>,
+    scale: Option<StepScale>,
+}
+
+/// Converts the steps of a run to other x axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepScale {
+    /// Sequences in a step.
+    pub sequences: f64,
+    /// Tokens in a step; 0 if unknown.
+    pub tokens: f64,
+    /// Steps, ascending, and the hours from the start of the run to each; between them the time is linear.
+    pub hours: Vec<(f64, f64)>,
+}
+
+impl StepScale {
+    fn json(&self) -> Value {
+        let (steps, hours): (Vec<f64>, Vec<f64>) = self.hours.iter().copied().unzip();
+        json!({ "sequences": self.sequences, "tokens": self.tokens, "hours": [steps, hours] })
+    }
 }
 
 impl Curve {
@@ -41,7 +62,32 @@ impl Curve {
     #[must_use]
     pub fn new(name: impl Into<String>, color: &'static str, line: Line, points: Vec<(f64, f64)>) -> Self {
         let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
-        Self { name: name.into(), color, line, points: points.into_iter().filter(finite).collect() }
+        Self {
+            name: name.into(),
+            color,
+            line,
+            points: points.into_iter().filter(finite).collect(),
+            scale: None,
+        }
+    }
+
+    /// Adds other x axes to a curve over steps.
+    #[must_use]
+    pub fn with_scale(self, scale: &StepScale) -> Self {
+        Self { scale: Some(scale.clone()), ..self }
+    }
+
+    /// Returns the data of the script.
+    fn json(&self) -> Value {
+        let line = match self.line {
+            Line::Plain => "plain",
+            Line::Pale => "pale",
+            Line::Marked => "marked",
+            Line::Dashed => "dashed",
+        };
+        let (xs, ys): (Vec<f64>, Vec<f64>) = self.points.iter().map(|&(x, y)| (x, six_digits(y))).unzip();
+        let scale = self.scale.as_ref().map(StepScale::json);
+        json!({ "name": self.name, "color": self.color, "line": line, "xs": xs, "ys": ys, "scale": scale })
     }
 
     fn class(&self) -> Option<&'static str> {
@@ -53,23 +99,55 @@ impl Curve {
     }
 }
 
-/// Draws curves over the axes `x` and `y`, and reference levels as dashed horizontal lines. Returns a note if there is
-/// nothing to draw.
+/// Returns a value with six significant digits, which is shorter as text.
+fn six_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Returns the data of a chart for the script.
+#[must_use]
+pub fn chart_data(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Value {
+    let levels: Vec<_> = levels.iter().filter(|(_, value)| value.is_finite()).collect();
+    let curves: Vec<Value> = curves.iter().map(Curve::json).collect();
+    json!({ "x": x, "y": y, "curves": curves, "levels": levels })
+}
+
+/// Draws curves over the axes `x` and `y`, and reference levels as dashed horizontal lines. The y axis has the range of
+/// the curves, pale ones excepted; levels outside it are named at the edge. Returns a note if there is nothing to draw.
 #[must_use]
 pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
     if curves.iter().all(|curve| curve.points.is_empty()) {
         return html! { p.note { "No points to draw yet." } };
     }
+    let data = chart_data(x, y, curves, levels).to_string().replace('<', "\\u003c");
+    html! {
+        div.chart {
+            (picture(x, y, curves, levels))
+            script type="application/json" { (PreEscaped(data)) }
+        }
+    }
+}
+
+/// Draws a chart for browsers without JavaScript.
+fn picture(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup {
     let levels: Vec<_> = levels.iter().filter(|(_, value)| value.is_finite()).collect();
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x_max = points().map(|point| point.0).fold(1e-9, f64::max);
-    let (low, high) = y_range(points().map(|point| point.1).chain(levels.iter().map(|level| level.1)));
+    let points = |with_pale: bool| {
+        curves
+            .iter()
+            .filter(move |curve| with_pale || curve.line != Line::Pale)
+            .flat_map(|curve| &curve.points)
+    };
+    let x_max = points(true).map(|point| point.0).fold(1e-9, f64::max);
+    let only_pale = points(false).next().is_none();
+    let (low, high) = y_range(points(only_pale).map(|point| point.1));
     let tenths = |value: f64| format!("{value:.1}");
     let x_at = |value: f64| tenths(LEFT + (RIGHT - LEFT) * value / x_max);
-    let y_at = |value: f64| tenths(BOTTOM - (BOTTOM - TOP) * (value - low) / (high - low));
+    let y_at = |value: f64| tenths(BOTTOM - (BOTTOM - TOP) * (value.clamp(low, high) - low) / (high - low));
     let rule = |value: f64, class: Option<&str>| {
         html! { line class=[class] x1=(LEFT) x2=(RIGHT) y1=(y_at(value)) y2=(y_at(value)) {} }
     };
+    // A label at the right end would be cut off.
+    let anchor = |value: f64| if value > 0.97 * x_max { "end" } else { "middle" };
     html! {
         p.legend {
             @for curve in curves.iter().filter(|curve| !curve.name.is_empty()) {
@@ -83,14 +161,24 @@ pub fn chart(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Mark
                     text x=(LEFT - 8.0) y=(y_at(value)) dy="4" text-anchor="end" { (text) }
                 }
                 @for (value, text) in ticks(0.0, x_max) {
-                    text x=(x_at(value)) y=(BOTTOM + 18.0) text-anchor="middle" { (text) }
+                    text x=(x_at(value)) y=(BOTTOM + 18.0) text-anchor=(anchor(value)) { (text) }
                 }
                 text x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 8.0) text-anchor="middle" { (x) }
                 text transform={ "translate(14 " ((TOP + BOTTOM) / 2.0) ") rotate(-90)" } text-anchor="middle" { (y) }
-                @for &&(name, value) in &levels {
+                @for &&(name, value) in levels.iter().filter(|(_, value)| (low..=high).contains(value)) {
                     (rule(value, Some("level")))
                     text.halo x=(RIGHT) y=(y_at(value)) dy="-5" text-anchor="end" {
                         (name) (format_args!(" {value:.3}"))
+                    }
+                }
+                @for (row, (name, value)) in levels.iter().filter(|(_, value)| *value > high).enumerate() {
+                    text.halo x=(RIGHT) y=(TOP + 11.0 + 16.0 * row as f64) text-anchor="end" {
+                        (name) (format_args!(" {value:.3} ↑"))
+                    }
+                }
+                @for (row, (name, value)) in levels.iter().filter(|(_, value)| *value < low).enumerate() {
+                    text.halo x=(RIGHT) y=(BOTTOM - 5.0 - 16.0 * row as f64) text-anchor="end" {
+                        (name) (format_args!(" {value:.3} ↓"))
                     }
                 }
                 @for curve in curves {
@@ -182,6 +270,27 @@ mod tests {
     }
 
     #[test]
+    fn levels_outside_the_curves_are_named_at_the_edge() {
+        let svg = drawn(vec![(0.0, 5.0), (10.0, 6.0)], "unigram");
+        assert!(svg.contains(">unigram 2.000 ↓<"), "{svg}");
+        assert!(
+            svg.contains(">5.2<") && !svg.contains(">2.0<"),
+            "the axis has the range of the curve: {svg}"
+        );
+    }
+
+    #[test]
+    fn script_gets_the_points_and_the_scale() {
+        let scale = StepScale { sequences: 8.0, tokens: 0.0, hours: vec![(1.0, 0.5)] };
+        let curve = Curve::new("a", "red", Line::Pale, vec![(1.0, 2.0 / 3.0)]).with_scale(&scale);
+        let data = chart_data("step", "loss", &[curve], &[("b", f64::NAN), ("c", 1.0)]);
+        let curve = &data["curves"][0];
+        assert_eq!((&curve["xs"], &curve["ys"]), (&json!([1.0]), &json!([0.666667])));
+        assert_eq!(curve["scale"], json!({ "sequences": 8.0, "tokens": 0.0, "hours": [[1.0], [0.5]] }));
+        assert_eq!(data["levels"], json!([["c", 1.0]]));
+    }
+
+    #[test]
     fn ticks_are_multiples_of_a_round_step() {
         let texts = |low, high| -> Vec<String> { ticks(low, high).into_iter().map(|t| t.1).collect() };
         assert_eq!(texts(0.0, 10.0), ["0", "2", "4", "6", "8", "10"]);
@@ -197,6 +306,7 @@ mod tests {
     fn names_are_escaped_and_empty_charts_are_noted() {
         assert!(drawn(vec![(0.0, 1.0)], "<script>").contains("&lt;script&gt;"));
         assert!(!drawn(vec![(0.0, 1.0)], "<script>").contains("<script>"));
+        assert!(drawn(vec![(0.0, 1.0)], "<b>").contains("\"name\":\"\\u003cb>\""));
         assert!(drawn(vec![(0.0, f64::NAN)], "x").contains("No points"));
     }
 

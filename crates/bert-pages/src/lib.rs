@@ -8,7 +8,8 @@
 //! | a whole page, in light or dark mode by the reader's setting | [`page`] |
 //! | the key figures at the top of a page | [`tiles`] |
 //! | tables of text, numbers, bars and shaded cells | [`table()`], [`Cell`], [`bars`] |
-//! | curves over an axis | [`chart()`], [`Curve`], [`downsample`], [`smooth`] |
+//! | curves over an axis, interactive in a chart page | [`chart()`], [`chart_page`], [`Curve`], [`downsample`], [`smooth`] |
+//! | a page with a script, and data and images inside it | [`interactive_page`], [`packed`], [`heat_map`] |
 //! | tables and names in Markdown | [`markdown`] |
 //!
 //! ```
@@ -25,25 +26,32 @@
 //! ```
 
 mod chart;
+mod interactive;
 pub mod markdown;
 mod table;
 
 use maud::{Markup, PreEscaped, html};
 
-pub use chart::{Curve, Line, chart, downsample, smooth};
+pub use chart::{Curve, Line, StepScale, chart, chart_data, downsample, smooth};
+pub use interactive::{CHART_SCRIPT, Script, chart_page, heat_map, interactive_page, packed};
 pub use table::{Cell, bars, figures, shade, table};
 
-/// Renders a whole page; the title is plain text.
+/// Renders a whole page without a script; the title is plain text.
 #[must_use]
 pub fn page(title: &str, body: &Markup) -> String {
+    document(title, "default-src 'none'; style-src 'unsafe-inline'", "", body)
+}
+
+/// Renders a page with a Content-Security-Policy, and with `style` added to the styles of every page.
+fn document(title: &str, policy: &str, style: &str, body: &Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>"))
         html lang="en" {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
-            meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+            meta http-equiv="Content-Security-Policy" content=(policy);
             title { (title) }
-            style { (PreEscaped(include_str!("style.css"))) }
+            style { (PreEscaped(include_str!("style.css"))) (PreEscaped(style)) }
             h1 { (title) }
             (body)
         }
@@ -101,7 +109,7 @@ mod tests {
             chart(evil, evil, &[curve], &[(evil, 1.0)]),
         ];
         for body in bodies {
-            let page = page(evil, &body);
+            let page = page(evil, &body).replace("<script type=\"application/json\">", "");
             assert!(!page.contains("<script"), "{page}");
             let shown = "&lt;script&gt;alert('x')&lt;/script&gt;&quot;&amp;";
             assert!(page.matches(shown).count() > 2, "the title twice, and the text: {page}");

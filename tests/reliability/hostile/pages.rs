@@ -31,7 +31,14 @@ fn pages_escape_untrusted_text() {
     ));
     for page in ["inspect.html", "report.html", "attention.html"] {
         let html = folder.text(page);
-        let lower = html.to_lowercase();
+        // The policy admits the page's own script by its digest.
+        let own = [
+            "<script type=\"application/json\"",
+            "<script>'use strict';",
+            "<img class=\"pixels\" src=\"data:image/png",
+        ];
+        let lower = own.iter().fold(html.clone(), |html, own| html.replace(own, "")).to_lowercase();
+        assert_eq!(html.contains("</script>"), html.contains("script-src 'sha256-"), "{page}");
         for markup in
             ["<script", "<img", "<iframe", "<link", "@import", "src=\"", "href=\"", "url(", "alert(3)<b>"]
         {

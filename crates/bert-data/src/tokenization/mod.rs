@@ -36,7 +36,8 @@ const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word; longer words are rare.
 const MAX_CACHED_BYTES: usize = 64;
 
-fn is_ideograph(c: char) -> bool {
+/// Returns whether a character is a CJK ideograph for the reference, which makes it a word by default.
+pub fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)

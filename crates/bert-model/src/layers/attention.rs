@@ -98,6 +98,15 @@ impl BertSelfAttention {
         self_attention::plain(compute, hidden, self.projections(), bias, heads, scale, None)
     }
 
+    /// Returns the query and the key of every token, all heads side by side, in f32.
+    ///
+    /// # Shapes
+    /// - hidden and both outputs: `[batch, seq, hidden]`
+    pub fn queries_and_keys(&self, hidden: Tensor<3>) -> [Tensor<3>; 2] {
+        let QkvProjections { query, key, .. } = self.projections();
+        [query, key].map(|of| hidden.clone().matmul(of.weight.unsqueeze()) + of.bias.unsqueeze())
+    }
+
     /// Returns the factor of the scores, `1 / sqrt(d)`.
     fn scale(&self, hidden_size: usize) -> f64 {
         1.0 / ((hidden_size / self.num_attention_heads) as f64).sqrt()

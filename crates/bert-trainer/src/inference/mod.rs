@@ -8,7 +8,7 @@
 //! | answers to questions, quoted from a text | [`Answerer`] | `question_answerer.rs` |
 //! | a tag for every word | [`Tagger`] | `token_tagger.rs` |
 //! | hidden states of every token | [`Extractor`] | `hidden_states.rs` |
-//! | attention weights of every head | [`Attention`] | `attention.rs` |
+//! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
 //! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
 //! | the predictions that flip when one word changes | [`Prober`] | `probe.rs`, `word_edits.rs` |
 //!
@@ -16,7 +16,7 @@
 //! `columns.rs` finds the text columns of a table, and `training_record.rs` reads the training settings from the
 //! model's report. Batches are sorted by length within a window, and results keep the order of the input.
 
-mod attention;
+pub(crate) mod attention;
 mod classifier;
 mod columns;
 pub mod fill_mask;
@@ -42,7 +42,7 @@ pub use crate::inference::hidden_states::{
 };
 pub use crate::inference::question_answerer::{Answerer, TextAnswer};
 pub use crate::inference::token_tagger::{NamedEntity, TaggedText, Tagger};
-pub use attention::Attention;
+pub use attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys, write_attention_parquet};
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
 pub use predict::{Predictor, predict_file};

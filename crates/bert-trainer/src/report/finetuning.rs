@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_pages::{Cell, Curve, Line, chart, figures, grouped, page, table, tiles};
+use bert_pages::{Cell, Curve, Line, chart, chart_page, figures, grouped, table, tiles};
 use maud::{Markup, html};
 
 use super::findings::{Finding, Severity};
@@ -57,7 +57,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         (settings(&serde_json::json!({ "config": report.config, "resolved": report.resolved })))
     };
     let title = format!("Fine-tuning: {} ({})", dev.task, folder.display());
-    Ok(Report { html: page(&title, &body), findings })
+    Ok(Report { html: chart_page(&title, &body), findings })
 }
 
 fn findings(report: &FinetuneReport) -> Vec<Finding> {

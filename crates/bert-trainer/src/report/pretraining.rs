@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use bert_pages::{Curve, Line, chart, downsample, figures, grouped, page, smooth, table, tiles};
+use bert_pages::{
+    Curve, Line, StepScale, chart, chart_page, downsample, figures, grouped, smooth, table, tiles,
+};
 use maud::{Markup, html};
 
 use super::findings::findings;
@@ -58,7 +60,7 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
         (settings(&run.settings))
     };
     let title = format!("Pre-training: {}", run.folder.display());
-    Ok(Report { html: page(&title, &body), findings })
+    Ok(Report { html: chart_page(&title, &body), findings })
 }
 
 /// The name, the value and a remark of a key figure.
@@ -139,27 +141,58 @@ fn loss_curves(
     const OTHERS: [&str; 3] = ["var(--soft)", "var(--good)", "var(--warn)"];
     let steps = downsample(&run.curve(&training), POINTS);
     let smoothed = smooth(&steps, (steps.len() / 20).max(1));
+    let scale = step_scale(run);
+    let curve = |name, color, line, points| Curve::new(name, color, line, points).with_scale(&scale);
     let mut curves = vec![
-        Curve::new("", "var(--a)", Line::Pale, steps),
-        Curve::new("training, smoothed", "var(--a)", Line::Plain, smoothed),
-        Curve::new("held-out", "var(--b)", Line::Marked, run.held_out(&held_out)),
+        curve("", "var(--a)", Line::Pale, steps),
+        curve("training, smoothed", "var(--a)", Line::Plain, smoothed),
+        curve("held-out", "var(--b)", Line::Marked, run.held_out(&held_out)),
     ];
     for (other, color) in others.iter().zip(OTHERS.iter().cycle()) {
         let points = match other.evaluations.len() {
             0 | 1 => smooth(&downsample(&other.curve(&training), POINTS), POINTS / 20),
             _ => other.held_out(&held_out),
         };
-        curves.push(Curve::new(other.folder.display().to_string(), color, Line::Dashed, points));
+        let name = other.folder.display().to_string();
+        curves.push(Curve::new(name, color, Line::Dashed, points).with_scale(&step_scale(other)));
     }
     curves
 }
 
 fn plain_chart(run: &RunRecord, y: &str, value: impl Fn(&StepMetrics) -> f64) -> Markup {
     let points = downsample(&run.curve(value), POINTS);
-    chart("step", y, &[Curve::new("", "var(--a)", Line::Plain, points)], &[])
+    let curve = Curve::new(y, "var(--a)", Line::Plain, points);
+    chart("step", y, &[curve.with_scale(&step_scale(run))], &[])
+}
+
+/// Returns the sequences, tokens and hours of the steps of a run.
+pub(super) fn step_scale(run: &RunRecord) -> StepScale {
+    const POINTS_OF_TIME: usize = 100;
+    let sequences = run.identity.batch_size as f64;
+    let tokens =
+        run.identity.data_rules.as_ref().map_or(0.0, |rules| sequences * rules.max_seq_length as f64);
+    let mut seconds = 0.0;
+    let mut hours = vec![(0.0, 0.0)];
+    let every = run.timing.len().div_ceil(POINTS_OF_TIME).max(1);
+    for (at, step) in run.timing.iter().enumerate() {
+        seconds += step.seconds;
+        if (at + 1) % every == 0 || at + 1 == run.timing.len() {
+            hours.push((step.step as f64, seconds / 3600.0));
+        }
+    }
+    StepScale { sequences, tokens, hours }
 }
 
 fn explain_loss(run: &RunRecord) -> Markup {
+    html! {
+        details {
+            summary { "How to read this" }
+            (loss_explanations(run))
+        }
+    }
+}
+
+fn loss_explanations(run: &RunRecord) -> Markup {
     html! {
         p.note {
             "Uniform prediction: the logarithm of the vocabulary size, where random weights begin. "

@@ -2,39 +2,71 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_trainer::inference::{Attention, AttentionOptions, NamedAttention, write_attention_parquet};
 use bert_trainer::report::attention_page::attention_page;
 use bert_trainer::run_dir::builtin_model;
+use bert_trainer::{DeviceName, Error};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::{at_least, model_folder};
+use crate::commands::{at_least, tuned_folder};
 use crate::output::files::{check_writable, write_file};
-use crate::output::stdout::print_result;
+use crate::output::progress::{print_message, print_stderr};
+use crate::output::results::write_results;
+use crate::output::stdout::print;
+use crate::output::terminal::Word;
 use crate::process::threads::ThreadArgs;
 
 /// Write an HTML page of the attention of every head on a text.
+///
+/// The page shows lines between tokens, all heads at a glance, and queries and keys by dimension. It is one file that
+/// loads nothing, at most 400 kB for BERT-base and 64 tokens.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
+    /// Pre-training run, checkpoint, output folder of finetune, adapter, or Hugging Face folder.
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
+
+    /// Second model, shown next to the first.
+    #[arg(long, value_name = "DIR")]
+    compare: Option<PathBuf>,
+
+    /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
 
     /// Input text; `A ||| B` is a sentence pair.
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     text: String,
 
+    /// Layers, counted from 0, or from the end with negative numbers (-1 is the last) [default: all].
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
+    layers: Vec<i32>,
+
+    /// Heads, counted from 0 [default: all].
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    heads: Vec<usize>,
+
+    /// Layer whose queries and keys are on the page [default: all, or the first if the page would get too large].
+    #[arg(long, value_name = "N")]
+    neurons: Option<usize>,
+
     /// HTML file to write.
     #[arg(long, value_name = "FILE", default_value = "attention.html")]
     output: PathBuf,
 
+    /// Parquet file for the weights: one row per layer, head, query and key.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+
+    /// Maximum number of word pieces; longer texts are truncated [default: the model's number of positions].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
+
     #[command(flatten)]
     threads: ThreadArgs,
 
-    /// Maximum number of word pieces; longer texts are truncated.
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = at_least(5))]
-    max_seq_length: usize,
-
-    /// Print the result as one JSON object.
+    /// Print the page's path and the weights as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -43,14 +75,64 @@ pub struct Args {
 #[derive(Serialize)]
 struct Page<'a> {
     page: &'a Path,
+    models: Vec<ModelWeights<'a>>,
+}
+
+/// The weights of a model as JSON.
+#[derive(Serialize)]
+struct ModelWeights<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    attention: &'a Attention,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
-    let folder = model_folder(&args.checkpoint)?;
-    check_writable(&args.output)?;
-    let html = attention_page(&folder, &args.text, args.max_seq_length)?;
-    write_file(&args.output, &html)?;
-    print_result(args.json, &Page { page: &args.output }, |page| page.page.display().to_string())
+    let paths: Vec<&PathBuf> = [&args.checkpoint].into_iter().chain(&args.compare).collect();
+    let folders = paths.iter().map(|path| tuned_folder(path)).collect::<anyhow::Result<Vec<PathBuf>>>()?;
+    [Some(&args.output), args.parquet.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| check_writable(path))?;
+    let options = AttentionOptions {
+        encoder: args.encoder.as_deref(),
+        max_length: args.max_seq_length,
+        layers: args.layers.clone(),
+        heads: args.heads.clone(),
+        device: DeviceName::default(),
+    };
+    let read = |folder: &PathBuf| Ok(Attention::of_model(folder, &args.text, &options)?);
+    let attentions = folders.iter().map(read).collect::<anyhow::Result<Vec<Attention>>>()?;
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let models = names.iter().zip(&attentions);
+    let models: Vec<_> = models.map(|(name, attention)| NamedAttention { name, attention }).collect();
+    for NamedAttention { name, attention } in &models {
+        if let Some(warning) = attention.warning() {
+            print_message(Word::Warning, &format!("{name}: {warning}"));
+        }
+    }
+    check_neurons(args.neurons, &attentions)?;
+    write_file(&args.output, &attention_page(&args.text, &models, args.neurons))?;
+    if let Some(path) = &args.parquet {
+        write_results(Some(path), |out| write_attention_parquet(&models, out))?;
+        print_stderr(&format!("wrote the weights to {}", path.display()));
+    }
+    if !args.json {
+        return print(&args.output.display().to_string());
+    }
+    let weights = models.iter().map(|&NamedAttention { name, attention }| ModelWeights { name, attention });
+    // One line: there may be a million weights.
+    print(&serde_json::to_string(&Page { page: &args.output, models: weights.collect() })?)
+}
+
+/// Checks that the layer of `--neurons` is on the page.
+fn check_neurons(layer: Option<usize>, attentions: &[Attention]) -> Result<(), Error> {
+    let Some(layer) = layer else { return Ok(()) };
+    if attentions.iter().any(|attention| attention.layer_numbers.contains(&layer)) {
+        return Ok(());
+    }
+    let shown: Vec<String> = attentions[0].layer_numbers.iter().map(usize::to_string).collect();
+    let reason = format!("layer {layer} is not on the page; its layers are {}", shown.join(", "));
+    Err(Error::Configuration { flag: "neurons", reason })
 }

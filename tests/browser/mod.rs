@@ -1,0 +1,4 @@
+//! Pages in Chromium: clicks, keys and hovers, and the numbers shown compared with those of the programs.
+
+mod attention; // bert attention
+mod driver; // a WebDriver client
