@@ -49,6 +49,8 @@ const CASES: [RunMode; 30] = [
     ToEnd("finetune --task rte --data glue --output tuned"),
     WithInput("bert predict --model tuned --input -", ""),
     ToEnd("bert report tuned"),
+    // Without --once it does not end.
+    ToEnd("bert watch tuned --once"),
     ToEnd("bert scores tuned"),
     ToEnd("bert glue --data glue --output all"),
     ToEnd("bert multitask --data glue --tasks rte,sst-2 --output both"),

@@ -1,4 +1,6 @@
 //! Pages in Chromium: clicks, keys and hovers, and the numbers shown compared with those of the programs.
 
 mod attention; // bert attention
+mod charts; // bert report
 mod driver; // a WebDriver client
+mod watch; // bert watch

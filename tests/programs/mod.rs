@@ -5,3 +5,4 @@ mod examples; // the programs of examples/
 mod pipeline; // text to vocabulary, shards, model, evaluation, pages, export
 mod quickstart;
 mod wheel; // the Python wheel with the four programs
+pub(crate) mod watch; // bert watch over HTTP and in the terminal

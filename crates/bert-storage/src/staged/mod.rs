@@ -10,6 +10,7 @@
 //!    so that a half-removed folder is never taken for a complete one.
 
 mod lock;
+mod lock_state;
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -142,6 +143,13 @@ impl<'a> StagedFolder<'a> {
     /// As [`StagedFolder::lock`].
     pub fn check_not_in_use(&self) -> Result<()> {
         if self.has(LOCK)? { self.lock(LOCK).map(drop) } else { Ok(()) }
+    }
+
+    /// Returns whether a process holds the exclusive lock of the folder. Unlike [`Self::check_not_in_use`] this takes no
+    /// lock on Linux, so it cannot disturb a process that starts.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        lock_state::is_held(&self.path_of(LOCK))
     }
 
     /// Removes temporary files of [`AtomicFile`] left by a killed process. The caller must hold the folder's lock,

@@ -251,7 +251,12 @@ fn train<T: TaskOutput>(
     let (folder, identity) = (output.folder().clone(), identity(task)?);
     let saved = SavedRuns::open(folder, resume, &identity, several, on_event)?;
 
-    let result = train_grid(task, cells, first, &saved, stop, on_event)?;
+    let mut log = saved.live_log();
+    let mut logged = |event| {
+        log.add(&event);
+        on_event(event);
+    };
+    let result = train_grid(task, cells, first, &saved, stop, &mut logged)?;
     let report = write_output(task, &output, result, identity)?;
     saved.remove()?;
     output.finish()?;

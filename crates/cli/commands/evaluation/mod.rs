@@ -5,3 +5,4 @@ pub mod predict;
 pub mod probe;
 pub mod report;
 pub mod scores;
+pub mod watch;

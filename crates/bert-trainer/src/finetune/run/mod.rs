@@ -5,6 +5,7 @@
 
 pub(crate) mod fingerprint;
 pub(crate) mod grid_search;
+pub(crate) mod live_log;
 pub(crate) mod lossless_json;
 pub(crate) mod resume;
 pub(crate) mod run_report;

@@ -30,6 +30,7 @@ use crate::compute::environment::environment;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::events::FinetuneEvent;
+use crate::finetune::run::live_log::LiveLog;
 use crate::finetune::run::lossless_json::{decode, encode};
 use crate::finetune::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::finetune::run::step::TrainState;
@@ -41,7 +42,7 @@ use crate::run_dir::identity::{RUN, compare, saved};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::retention::RetentionPolicy;
 
-const FOLDER: &str = ".runs";
+pub(crate) const FOLDER: &str = ".runs";
 const REMOVED: &str = ".runs-removed";
 const FINISHED: &str = "finished.json";
 const BEST: &str = "best.safetensors";
@@ -150,6 +151,11 @@ impl<'a> SavedRuns<'a> {
     /// Removes the saved runs, when the output is complete or training restarts.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         Ok(self.output.discard(FOLDER, REMOVED)?)
+    }
+
+    /// Opens the log for `bert watch`.
+    pub(crate) fn live_log(&self) -> LiveLog {
+        LiveLog::open(&self.output.inside(FOLDER))
     }
 
     /// Returns the location of a run.
