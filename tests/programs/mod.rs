@@ -4,5 +4,6 @@ mod environment; // closed pipes, no terminal, odd paths, --quiet and --json
 mod examples; // the programs of examples/
 mod pipeline; // text to vocabulary, shards, model, evaluation, pages, export
 mod quickstart;
-mod wheel; // the Python wheel with the four programs
+mod run_log; // --tensorboard and --log-command
 pub(crate) mod watch; // bert watch over HTTP and in the terminal
+mod wheel; // the Python wheel with the four programs

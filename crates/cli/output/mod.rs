@@ -5,6 +5,7 @@ pub mod files;
 pub mod findings;
 pub mod progress;
 pub mod results;
+pub mod run_log;
 pub mod status_line;
 pub mod stdout;
 pub mod table;

@@ -9,6 +9,8 @@ use bert_storage::{OutputLock, StagedFolder};
 use crate::error::Error;
 
 const MARKER: &str = ".unfinished";
+/// Folder of the event files for TensorBoard, which are kept when a stopped fine-tuning is resumed.
+const EVENT_FILES: &str = "tensorboard";
 
 /// Names that a folder may contain, and the one that is written last.
 #[derive(Clone, Copy)]
@@ -48,7 +50,9 @@ impl<'a> OutputGuard<'a> {
         hint: &'static str,
     ) -> Result<(), Error> {
         let left_over = folder.has(MARKER)? && !folder.has(contents.last)?;
-        let is_foreign = |name: &String| is_visible(name) && !(left_over && (contents.is_ours)(name));
+        let is_foreign = |name: &String| {
+            is_visible(name) && name != EVENT_FILES && !(left_over && (contents.is_ours)(name))
+        };
         match folder.names()?.iter().any(is_foreign) {
             true => Err(Error::output_exists(folder.path(), "other files", hint)),
             false => Ok(()),

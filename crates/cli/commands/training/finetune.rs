@@ -13,6 +13,7 @@ use crate::options::saved_config::{Program, RecipeArgs};
 use crate::options::version::long_version;
 use crate::output::counting::CountingView;
 use crate::output::progress::Progress;
+use crate::output::run_log::{LogArgs, RunLog};
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
@@ -41,6 +42,9 @@ pub struct Args {
     format: FormatArgs,
 
     #[command(flatten)]
+    log: LogArgs,
+
+    #[command(flatten)]
     run: RunArgs,
 }
 
@@ -60,7 +64,15 @@ impl Program for Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;
-    let report = tune(&args.config, args.run.resume, args.run.print.quiet, &stop)?;
+    let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
+    let mut view = View::new(&args.config, args.run.print.quiet);
+    let report = finetune(&args.config, args.run.resume, &stop, &mut |event| {
+        log.finetune(&event);
+        view.show(&event);
+    });
+    drop(view);
+    log.finish();
+    let report = report?;
     print_table(args.run.print.json, args.format, &report, summary)
 }
 

@@ -22,6 +22,7 @@ use crate::options::version::long_version;
 use crate::output::counting::CountingView;
 use crate::output::findings::print_findings;
 use crate::output::progress::{Progress, print_note};
+use crate::output::run_log::{LogArgs, RunLog};
 use crate::output::stdout::print_result;
 use crate::process::process_group::GroupArgs;
 use crate::process::signals::stop_on_signals_after;
@@ -53,6 +54,9 @@ pub struct Args {
 
     #[command(flatten)]
     threads: ThreadArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
 
     #[command(flatten)]
     run: RunArgs,
@@ -107,9 +111,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             false => Ok(()),
         };
     }
-    let on_event = &mut |event| view.show(event);
+    // Only one of several ranks writes the log.
+    let log_args = if group.is_first() { &args.log } else { &LogArgs::default() };
+    let mut log = RunLog::open(log_args, &args.config.output, &args.config)?;
+    let on_event = &mut |event| {
+        log.pretrain(&event);
+        view.show(event);
+    };
     let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
     drop(view);
+    log.finish();
     let outcome = outcome?;
     if !group.is_first() {
         return Ok(());

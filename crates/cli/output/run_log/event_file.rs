@@ -1,0 +1,171 @@
+//! Writes event files of TensorBoard: scalars and texts.
+//!
+//! A file is a sequence of TFRecords, each with a serialized `tensorflow.Event` (`event.proto`, `summary.proto`). The
+//! few fields in use are encoded here: a field has a key (number times 8 plus type) and a value.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Types of fields in the protobuf encoding.
+const VARINT: u64 = 0;
+const DOUBLE: u64 = 1;
+const BYTES: u64 = 2;
+const FLOAT: u64 = 5;
+
+/// An encoded message.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn key(&mut self, field: u64, kind: u64) {
+        self.varint(field << 3 | kind);
+    }
+
+    fn integer(mut self, field: u64, value: u64) -> Self {
+        self.key(field, VARINT);
+        self.varint(value);
+        self
+    }
+
+    fn double(mut self, field: u64, value: f64) -> Self {
+        self.key(field, DOUBLE);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn float(mut self, field: u64, value: f32) -> Self {
+        self.key(field, FLOAT);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn bytes(mut self, field: u64, value: &[u8]) -> Self {
+        self.key(field, BYTES);
+        self.varint(value.len() as u64);
+        self.0.extend(value);
+        self
+    }
+
+    fn message(self, field: u64, value: &Self) -> Self {
+        self.bytes(field, &value.0)
+    }
+}
+
+/// An open event file.
+pub(super) struct EventFile {
+    out: BufWriter<File>,
+}
+
+impl EventFile {
+    /// Creates a file in a folder. TensorBoard discards the events of earlier files from step `first` on, so that a resumed
+    /// run replaces what a killed run has written.
+    pub(super) fn create(folder: &Path, first: u64) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!(
+            "events.out.tfevents.{}.bert.{}.{}",
+            now.as_secs(),
+            std::process::id(),
+            now.subsec_nanos()
+        );
+        let mut file = Self { out: BufWriter::new(File::create_new(folder.join(name))?) };
+        file.record(&event(0).bytes(3, b"brain.Event:2"))?;
+        // A SessionLog with the status START.
+        file.record(&event(first).message(7, &Message::default().integer(1, 1)))?;
+        Ok(file)
+    }
+
+    /// Appends scalars of a step, and flushes the file.
+    pub(super) fn scalars(&mut self, step: u64, values: &[(String, f64)]) -> io::Result<()> {
+        let scalar = |summary: Message, (tag, value): &(String, f64)| {
+            summary.message(1, &Message::default().bytes(1, tag.as_bytes()).float(2, *value as f32))
+        };
+        let summary = values.iter().fold(Message::default(), scalar);
+        self.record(&event(step).message(5, &summary))?;
+        self.out.flush()
+    }
+
+    /// Appends a text in Markdown.
+    pub(super) fn text(&mut self, tag: &str, text: &str) -> io::Result<()> {
+        // A tensor of one string, for the plugin "text".
+        const DT_STRING: u64 = 7;
+        let shape = Message::default().message(2, &Message::default().integer(1, 1));
+        let tensor = Message::default().integer(1, DT_STRING).message(2, &shape).bytes(8, text.as_bytes());
+        let plugin = Message::default().message(1, &Message::default().bytes(1, b"text"));
+        let value = Message::default().bytes(1, tag.as_bytes()).message(8, &tensor).message(9, &plugin);
+        self.record(&event(0).message(5, &Message::default().message(1, &value)))?;
+        self.out.flush()
+    }
+
+    /// Appends a TFRecord: length, checksum of the length, data, checksum of the data.
+    fn record(&mut self, event: &Message) -> io::Result<()> {
+        let length = (event.0.len() as u64).to_le_bytes();
+        for part in [&length[..], &event.0] {
+            self.out.write_all(part)?;
+            self.out.write_all(&masked_crc(part).to_le_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the start of an event: the time and the step.
+fn event(step: u64) -> Message {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Message::default().double(1, now.as_secs_f64()).integer(2, step)
+}
+
+/// Returns the checksum of TFRecords: a CRC-32C, rotated and shifted.
+fn masked_crc(data: &[u8]) -> u32 {
+    crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_is_that_of_tensorflow() {
+        // masked_crc32c of tensorboard 2.20 (compat/tensorflow_stub/pywrap_tensorflow.py), for b"123456789".
+        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(masked_crc(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
+    }
+
+    #[test]
+    fn messages_are_encoded_as_protobuf() {
+        // The examples of protobuf.dev/programming-guides/encoding: 150 in field 1, "testing" in field 2.
+        assert_eq!(Message::default().integer(1, 150).0, [0x08, 0x96, 0x01]);
+        assert_eq!(Message::default().bytes(2, b"testing").0, *b"\x12\x07testing");
+        let inner = Message::default().integer(1, 150);
+        assert_eq!(Message::default().message(3, &inner).0, [0x1a, 0x03, 0x08, 0x96, 0x01]);
+    }
+
+    #[test]
+    fn file_has_records_with_lengths_and_checksums() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = EventFile::create(folder.path(), 1).unwrap();
+        file.scalars(3, &[("train/loss".into(), 2.5)]).unwrap();
+        let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let mut bytes = &std::fs::read(path).unwrap()[..];
+        let mut last = Vec::new();
+        while !bytes.is_empty() {
+            let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+            assert_eq!(bytes[8..12], masked_crc(&bytes[..8]).to_le_bytes());
+            last = bytes[12..12 + length].to_vec();
+            assert_eq!(bytes[12 + length..16 + length], masked_crc(&last).to_le_bytes());
+            bytes = &bytes[16 + length..];
+        }
+        let value = b"\x0a\x0atrain/loss\x15\x00\x00\x20\x40";
+        assert!(last.ends_with(value), "{last:?}");
+        assert_eq!(last[9..11], [0x10, 3], "the step");
+    }
+}

@@ -1,0 +1,184 @@
+//! Writes the log of a run in standard forms: event files of TensorBoard, and JSON Lines for another program.
+//!
+//! A failure to write the log is a warning; the run does not depend on it.
+
+mod event_file;
+mod log_command;
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bert_trainer::evaluation::Evaluation;
+use bert_trainer::finetune::FinetuneEvent;
+use bert_trainer::pretrain::PretrainEvent;
+use clap::Args as ClapArgs;
+use serde_json::{Map, Value, json};
+
+use self::event_file::EventFile;
+use self::log_command::LogCommand;
+use crate::output::progress::print_message;
+use crate::output::terminal::Word;
+
+/// Where the log of a run goes, besides its folder.
+#[derive(ClapArgs, Debug, Default)]
+pub struct LogArgs {
+    /// Write event files for TensorBoard: losses, rates, held-out results and the settings as text [default DIR:
+    /// tensorboard/ in the output folder].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    tensorboard: Option<PathBuf>,
+
+    /// Command that gets the log as JSON Lines on its standard input, for W&B, MLflow or trackio (see examples/log/).
+    #[arg(long, value_name = "CMD")]
+    log_command: Option<String>,
+}
+
+/// Named values of a step.
+type Scalars = Vec<(String, f64)>;
+
+/// The open logs of a run.
+pub struct RunLog {
+    folder: Option<PathBuf>,
+    events: Option<EventFile>,
+    command: Option<LogCommand>,
+    name: String,
+    settings: Value,
+    batch_size: usize,
+    step: u64,
+    started: bool,
+}
+
+impl RunLog {
+    /// Opens the logs of a run that writes to `output`. Files are created at the first step, when the run has created its
+    /// folder.
+    ///
+    /// # Errors
+    /// When the command does not start.
+    pub fn open(args: &LogArgs, output: &Path, settings: &impl serde::Serialize) -> anyhow::Result<Self> {
+        let folder = args.tensorboard.as_ref().map(|folder| match folder.as_os_str().is_empty() {
+            true => output.join("tensorboard"),
+            false => folder.clone(),
+        });
+        Ok(Self {
+            folder,
+            events: None,
+            command: args.log_command.as_deref().map(LogCommand::start).transpose()?,
+            name: output.display().to_string(),
+            settings: serde_json::to_value(settings)?,
+            batch_size: 0,
+            step: 0,
+            started: false,
+        })
+    }
+
+    /// Logs an event of a pre-training.
+    pub fn pretrain(&mut self, event: &PretrainEvent) {
+        match event {
+            PretrainEvent::Started { batch_size, .. } => self.batch_size = *batch_size,
+            PretrainEvent::Step { metrics, timing } => {
+                let values = [
+                    ("loss", metrics.loss),
+                    ("masked_lm_loss", metrics.masked_lm_loss),
+                    ("next_sentence_loss", metrics.next_sentence_loss),
+                    ("learning_rate", metrics.learning_rate),
+                    ("gradient_norm", metrics.gradient_norm),
+                    ("sequences_per_second", self.batch_size as f64 / timing.seconds.max(1e-9)),
+                ];
+                self.add(metrics.step, named("train", values));
+            }
+            PretrainEvent::Evaluated { step, evaluation } => self.add(*step, held_out(evaluation)),
+            _ => {}
+        }
+    }
+
+    /// Logs an event of a fine-tuning. The scores of an epoch are logged at its last step.
+    pub fn finetune(&mut self, event: &FinetuneEvent) {
+        match event {
+            FinetuneEvent::Step { seed, step, loss, .. } => {
+                self.step = *step;
+                self.add(*step, named(&format!("seed-{seed}/train"), [("loss", *loss)]));
+            }
+            FinetuneEvent::Evaluated { seed, scores, held_out, .. } => {
+                let set = if *held_out { "held-out" } else { "dev" };
+                let values = scores.iter().map(|(metric, value)| {
+                    (format!("seed-{seed}/{set}/{}", metric.to_string().replace(' ', "_")), value)
+                });
+                self.add(self.step, values.collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the logs, and waits for the command.
+    pub fn finish(mut self) {
+        if let Some(mut command) = self.command.take() {
+            // An ended program is reported by `finish`.
+            let _ = command.send(&json!({ "end": true }));
+            if let Some(warning) = command.finish() {
+                print_message(Word::Warning, &warning);
+            }
+        }
+    }
+
+    fn add(&mut self, step: u64, values: Scalars) {
+        if !self.started {
+            self.started = true;
+            self.start(step);
+        }
+        let values: Scalars = values.into_iter().filter(|(_, value)| value.is_finite()).collect();
+        if let Some(events) = &mut self.events
+            && let Err(error) = events.scalars(step, &values)
+        {
+            self.events = None;
+            print_message(Word::Warning, &format!("--tensorboard: {error}; the log ends here"));
+        }
+        let values: Map<String, Value> =
+            values.into_iter().map(|(name, value)| (name, value.into())).collect();
+        self.send(&json!({ "step": step, "time": unix_time(), "values": values }));
+    }
+
+    /// Begins the logs with the settings.
+    fn start(&mut self, step: u64) {
+        if let Some(folder) = self.folder.take() {
+            let text = format!("```json\n{:#}\n```", self.settings);
+            let opened = EventFile::create(&folder, step)
+                .and_then(|mut file| file.text("settings", &text).map(|()| file));
+            match opened {
+                Ok(file) => self.events = Some(file),
+                Err(error) => {
+                    print_message(Word::Warning, &format!("--tensorboard: {}: {error}", folder.display()));
+                }
+            }
+        }
+        let record = json!({ "name": self.name, "time": unix_time(), "settings": self.settings });
+        self.send(&record);
+    }
+
+    fn send(&mut self, record: &Value) {
+        if let Some(command) = &mut self.command
+            && command.send(record).is_err()
+            && let Some(command) = self.command.take()
+        {
+            let reason = command.finish().unwrap_or_else(|| "--log-command has ended".to_string());
+            print_message(Word::Warning, &format!("{reason}; the run continues without it"));
+        }
+    }
+}
+
+fn named<const N: usize>(group: &str, values: [(&str, f64); N]) -> Scalars {
+    values.into_iter().map(|(name, value)| (format!("{group}/{name}"), value)).collect()
+}
+
+fn held_out(evaluation: &Evaluation) -> Scalars {
+    let values = [
+        ("masked_lm_loss", evaluation.masked_lm_loss),
+        ("masked_lm_accuracy", evaluation.masked_lm_accuracy),
+        ("masked_lm_nats_per_character", evaluation.masked_lm_nats_per_character),
+        ("next_sentence_loss", evaluation.next_sentence_loss),
+        ("next_sentence_accuracy", evaluation.next_sentence_accuracy),
+    ];
+    named("held_out", values)
+}
+
+fn unix_time() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
