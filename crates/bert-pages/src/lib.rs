@@ -42,6 +42,23 @@ pub fn page(title: &str, body: &Markup) -> String {
     document(title, "default-src 'none'; style-src 'unsafe-inline'", "", body)
 }
 
+/// Renders a page with one table, warnings above it and notes below; the title is plain text.
+#[must_use]
+pub fn table_page(
+    title: &str,
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+    notes: &[String],
+    warnings: &[String],
+) -> String {
+    let body = html! {
+        @for warning in warnings { p.warning { (warning) } }
+        (table(header, rows))
+        @for note in notes { p.note { (note) } }
+    };
+    page(title, &body)
+}
+
 /// Renders a page with a Content-Security-Policy, and with `style` added to the styles of every page.
 fn document(title: &str, policy: &str, style: &str, body: &Markup) -> String {
     let page = html! {

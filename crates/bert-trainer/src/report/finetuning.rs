@@ -33,6 +33,7 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     ];
     let body = html! {
         (tiles(&tiles_of(&report)))
+        (pretraining_link(folder, &report.start))
         (findings_list(&findings))
         @for (title, summary) in scored {
             @if let Some(summary) = summary {
@@ -58,6 +59,35 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     };
     let title = format!("Fine-tuning: {} ({})", dev.task, folder.display());
     Ok(Report { html: chart_page(&title, &body), findings })
+}
+
+/// Renders a link to the page of the pre-training run that a fine-tuning started from, if this is the folder of a run.
+fn pretraining_link(folder: &Path, start: &Path) -> Markup {
+    let run = start.ancestors().find(|path| path.join("run.json").is_file());
+    let Some(address) = run.and_then(|run| relative_path(folder, run)) else { return Markup::default() };
+    html! {
+        p {
+            "Started from the pre-training run " a href={ (address) "/report.html" } { (start.display()) }
+            ". Its page is written by bert report."
+        }
+    }
+}
+
+/// Returns the path from one existing folder to another, with `/` between the names and all special characters escaped.
+fn relative_path(from: &Path, to: &Path) -> Option<String> {
+    let (from, to) = (from.canonicalize().ok()?, to.canonicalize().ok()?);
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(common).map(|_| "..".to_string());
+    let down = to.components().skip(common).map(|name| escaped(&name.as_os_str().to_string_lossy()));
+    let parts: Vec<String> = up.chain(down).collect();
+    Some(if parts.is_empty() { ".".to_string() } else { parts.join("/") })
+}
+
+/// Escapes a name for an address.
+fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let text = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(text).collect()
 }
 
 fn findings(report: &FinetuneReport) -> Vec<Finding> {
@@ -355,6 +385,17 @@ mod tests {
         for text in ["Trained on 128 of the 390", "1 of 1 runs were stopped early", "Scored on samples"] {
             assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
         }
+    }
+
+    #[test]
+    fn link_leads_to_the_pretraining_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let [tuned, run] = ["out/tuned", "my run/checkpoints"].map(|name| folder.path().join(name));
+        [&tuned, &run].into_iter().for_each(|path| std::fs::create_dir_all(path).unwrap());
+        assert_eq!(pretraining_link(&tuned, &run).into_string(), "", "no run.json");
+        std::fs::write(folder.path().join("my run/run.json"), "{}").unwrap();
+        let link = pretraining_link(&tuned, &run).into_string();
+        assert!(link.contains("href=\"../../my%20run/report.html\""), "{link}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::findings::{Finding, findings};
 use super::live_finetuning::FinetuningWatch;
-use super::pretraining::step_scale;
 use super::run_record::RunRecord;
 use crate::error::{Error, FolderProblem};
 use crate::run_dir::identity::RUN;
@@ -200,7 +199,7 @@ impl PretrainingWatch {
 
     fn charts(&self) -> Vec<Value> {
         let run = &self.run;
-        let scale = step_scale(run);
+        let scale = run.step_scale();
         let curve =
             |name: &str, color, line, points| Curve::new(name, color, line, points).with_scale(&scale);
         let losses = downsample(&run.curve(|m| m.masked_lm_loss), POINTS);

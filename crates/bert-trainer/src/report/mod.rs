@@ -7,6 +7,7 @@
 
 pub mod attention_page;
 pub mod compare;
+pub mod comparison;
 mod findings;
 #[cfg(test)]
 mod findings_tests;

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use bert_pages::{
-    Curve, Line, StepScale, chart, chart_page, downsample, figures, grouped, smooth, table, tiles,
-};
+use bert_pages::{Curve, Line, chart, chart_page, downsample, figures, grouped, smooth, table, tiles};
 use maud::{Markup, html};
 
-use super::findings::findings;
+use super::comparison::same_vocabulary;
+use super::findings::{Finding, Severity, findings};
 use super::{Report, findings_list, settings};
 use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationRecord};
@@ -38,7 +37,10 @@ const REFERENCES: [[&str; 5]; 4] = [
 pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     let run = RunRecord::read(run)?.with_baselines();
     let others = others.iter().map(|path| RunRecord::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let findings = findings(&run);
+    let (others, incomparable): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|other| same_vocabulary(&run, other));
+    let mut findings = findings(&run);
+    findings.extend(incomparable.iter().map(not_comparable));
     let body = html! {
         (tiles(&tiles_of(&run)))
         h2 { "Is it working?" }
@@ -61,6 +63,16 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
     };
     let title = format!("Pre-training: {}", run.folder.display());
     Ok(Report { html: chart_page(&title, &body), findings })
+}
+
+/// Returns why the curves of another run are not drawn.
+fn not_comparable(other: &RunRecord) -> Finding {
+    let name = other.folder.display();
+    let text = format!(
+        "{name} has another vocabulary, so its losses per token are not drawn; bert report with both folders compares \
+         nats per character."
+    );
+    Finding::new(Severity::Note, text)
 }
 
 /// The name, the value and a remark of a key figure.
@@ -141,7 +153,7 @@ fn loss_curves(
     const OTHERS: [&str; 3] = ["var(--soft)", "var(--good)", "var(--warn)"];
     let steps = downsample(&run.curve(&training), POINTS);
     let smoothed = smooth(&steps, (steps.len() / 20).max(1));
-    let scale = step_scale(run);
+    let scale = run.step_scale();
     let curve = |name, color, line, points| Curve::new(name, color, line, points).with_scale(&scale);
     let mut curves = vec![
         curve("", "var(--a)", Line::Pale, steps),
@@ -154,7 +166,7 @@ fn loss_curves(
             _ => other.held_out(&held_out),
         };
         let name = other.folder.display().to_string();
-        curves.push(Curve::new(name, color, Line::Dashed, points).with_scale(&step_scale(other)));
+        curves.push(Curve::new(name, color, Line::Dashed, points).with_scale(&other.step_scale()));
     }
     curves
 }
@@ -162,25 +174,7 @@ fn loss_curves(
 fn plain_chart(run: &RunRecord, y: &str, value: impl Fn(&StepMetrics) -> f64) -> Markup {
     let points = downsample(&run.curve(value), POINTS);
     let curve = Curve::new(y, "var(--a)", Line::Plain, points);
-    chart("step", y, &[curve.with_scale(&step_scale(run))], &[])
-}
-
-/// Returns the sequences, tokens and hours of the steps of a run.
-pub(super) fn step_scale(run: &RunRecord) -> StepScale {
-    const POINTS_OF_TIME: usize = 100;
-    let sequences = run.identity.batch_size as f64;
-    let tokens =
-        run.identity.data_rules.as_ref().map_or(0.0, |rules| sequences * rules.max_seq_length as f64);
-    let mut seconds = 0.0;
-    let mut hours = vec![(0.0, 0.0)];
-    let every = run.timing.len().div_ceil(POINTS_OF_TIME).max(1);
-    for (at, step) in run.timing.iter().enumerate() {
-        seconds += step.seconds;
-        if (at + 1) % every == 0 || at + 1 == run.timing.len() {
-            hours.push((step.step as f64, seconds / 3600.0));
-        }
-    }
-    StepScale { sequences, tokens, hours }
+    chart("step", y, &[curve.with_scale(&run.step_scale())], &[])
 }
 
 fn explain_loss(run: &RunRecord) -> Markup {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::Manifest;
+use bert_pages::StepScale;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -101,6 +102,24 @@ impl RunRecord {
     /// Returns the loss of a uniform distribution over the vocabulary.
     pub(crate) fn uniform_loss(&self) -> f64 {
         (self.identity.model.vocab_size as f64).ln()
+    }
+
+    /// Returns the sequences, tokens and hours of the steps of a self.
+    pub(crate) fn step_scale(&self) -> StepScale {
+        const POINTS_OF_TIME: usize = 100;
+        let sequences = self.identity.batch_size as f64;
+        let tokens =
+            self.identity.data_rules.as_ref().map_or(0.0, |rules| sequences * rules.max_seq_length as f64);
+        let mut seconds = 0.0;
+        let mut hours = vec![(0.0, 0.0)];
+        let every = self.timing.len().div_ceil(POINTS_OF_TIME).max(1);
+        for (at, step) in self.timing.iter().enumerate() {
+            seconds += step.seconds;
+            if (at + 1) % every == 0 || at + 1 == self.timing.len() {
+                hours.push((step.step as f64, seconds / 3600.0));
+            }
+        }
+        StepScale { sequences, tokens, hours }
     }
 
     /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.

@@ -2,29 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_trainer::report::comparison::comparison_page;
 use bert_trainer::report::{Finding, report};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use crate::commands::evaluation::runs_in;
 use crate::output::files::{check_writable, write_file};
 use crate::output::findings::print_findings;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
-/// Write report.html of a run or a fine-tuning; print diagnostics.
+/// Write report.html of a run or a fine-tuning, or a page that compares several; print diagnostics.
 ///
 /// For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
 /// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
 /// works while the run is in progress.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
-    /// Folder of the run or of the fine-tuning.
-    run: PathBuf,
+    /// Folder of the run or of the fine-tuning. Several, or a folder that contains several, are compared.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
 
     /// Draw the curves of other runs too, for example of a reference run.
     #[arg(long, value_name = "RUN,...", value_delimiter = ',')]
     compare: Vec<PathBuf>,
 
-    /// HTML file to write [default: report.html in the folder].
+    /// HTML file to write [default: report.html in the folder; comparison.html for
+    /// several folders].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -57,10 +61,19 @@ impl Tabular for Written<'_> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
     args.output.iter().try_for_each(|output| check_writable(output))?;
-    let report = report(&args.run, &others)?;
-    let output = args.output.clone().unwrap_or_else(|| args.run.join("report.html"));
+    let folders: Vec<PathBuf> = args.runs.iter().flat_map(|path| runs_in(path)).collect();
+    let (report, default) = match folders.as_slice() {
+        [folder] => {
+            let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
+            (report(folder, &others)?, folder.join("report.html"))
+        }
+        several => {
+            let all: Vec<&Path> = several.iter().chain(&args.compare).map(PathBuf::as_path).collect();
+            (comparison_page(&all)?, PathBuf::from("comparison.html"))
+        }
+    };
+    let output = args.output.clone().unwrap_or(default);
     write_file(&output, &report.html)?;
     let result = Written { page: &output, findings: &report.findings };
     print_table(args.json, args.format, &result, |result| {

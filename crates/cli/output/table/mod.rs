@@ -1,8 +1,9 @@
-//! Tables of results, and the forms in which they are printed: `--format text|markdown|csv|latex|json`.
+//! Tables of results, and the forms in which they are printed: `--format text|markdown|csv|latex|html|json`.
 
 mod results;
 
 use anyhow::Context;
+use bert_pages::{Cell, table_page};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub enum Format {
     Csv,
     /// A LaTeX table for the package booktabs.
     Latex,
+    /// An HTML page.
+    Html,
     /// The same as --json.
     Json,
 }
@@ -113,6 +116,7 @@ pub fn print_table<T: Serialize + Tabular>(
     let printed = match format {
         Format::Markdown => table.markdown(),
         Format::Latex => table.latex(),
+        Format::Html => table.html(),
         _ => {
             table.warnings.iter().for_each(print_warning);
             table.csv()?
@@ -133,6 +137,34 @@ impl Table {
         text.extend(self.notes.iter().map(|note| format!("\n{}\n", in_markdown(note))));
         text.extend(self.warnings.iter().map(|warning| format!("\nwarning: {}\n", in_markdown(warning))));
         text
+    }
+
+    /// Returns the table as an HTML page. In a column of several numbers, the larger ones are darker.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let header: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+        let ranges: Vec<Option<(f64, f64)>> = (0..self.columns.len()).map(|at| self.range(at)).collect();
+        let cell = |(at, text): (usize, &String)| match (
+            self.columns[at].is_number,
+            ranges[at],
+            leading_number(text),
+        ) {
+            (true, Some((low, high)), Some(value)) => {
+                Cell::Shaded(text.clone(), "var(--a)", 0.3 * (value - low) / (high - low))
+            }
+            (true, ..) => Cell::Figure(text.clone()),
+            _ => Cell::Text(text.clone()),
+        };
+        let rows = self.rows.iter().map(|row| row.iter().enumerate().map(cell).collect());
+        table_page("Results", &header, rows, &self.notes, &self.warnings)
+    }
+
+    /// Returns the smallest and the largest number of a column, if they differ.
+    fn range(&self, column: usize) -> Option<(f64, f64)> {
+        let values: Vec<f64> = self.rows.iter().filter_map(|row| leading_number(row.get(column)?)).collect();
+        let low = values.iter().copied().min_by(f64::total_cmp)?;
+        let high = values.iter().copied().max_by(f64::total_cmp)?;
+        (low < high).then_some((low, high))
     }
 
     /// Returns the table as comma-separated values, without the notes.
@@ -162,6 +194,11 @@ impl Table {
         text.extend(comments.map(|comment| format!("% {}\n", one_line(&comment))));
         text
     }
+}
+
+/// Returns the number at the start of a cell: of `61.3 ± 2.0` it is 61.3.
+fn leading_number(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.trim_end_matches('%').parse().ok()
 }
 
 /// Replaces line breaks, which would end a row.
@@ -239,6 +276,16 @@ mod tests {
             "\\textbackslash{}\\textasciitilde{}\\textasciicircum{}\\{\\}\\$\\#\\textless{}\\textgreater{}{[}a{]}"
         );
         assert_eq!(in_latex("--json -1"), "-{}-json -1");
+    }
+
+    #[test]
+    fn html_shades_the_larger_numbers() {
+        let mut table = table();
+        table.rows[1][1] = "61.0 ± 2.0".to_string();
+        let html = table.html();
+        assert!(html.contains("a_b &amp; c|d</td>") && html.contains(">few seeds</p>"), "{html}");
+        assert!(html.contains("var(--a) 0%,transparent)\">60.0<"), "{html}");
+        assert!(html.contains("var(--a) 30%,transparent)\">61.0 ± 2.0<"), "{html}");
     }
 
     #[test]

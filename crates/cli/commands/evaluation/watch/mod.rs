@@ -5,7 +5,7 @@ mod tui;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bert_trainer::report::live::{LiveRun, LiveStatus};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::commands::evaluation::runs_in;
 use crate::output::progress::{print_message, print_stderr};
 use crate::output::terminal::Word;
 
@@ -87,19 +88,6 @@ impl Watched {
         };
         self.order.iter().map(read).collect()
     }
-}
-
-/// Returns the runs in a folder: the folder itself, or its subfolders that are runs.
-fn runs_in(path: &Path) -> Vec<PathBuf> {
-    let is_run =
-        |path: &Path| ["run.json", "report.json", ".runs"].iter().any(|name| path.join(name).exists());
-    if is_run(path) {
-        return vec![path.to_path_buf()];
-    }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut inside: Vec<PathBuf> = entries.filter(|path| is_run(path)).collect();
-    inside.sort();
-    if inside.is_empty() { vec![path.to_path_buf()] } else { inside }
 }
 
 /// Ends the process at the first SIGINT or SIGTERM, after a call of `last`.
