@@ -1,4 +1,4 @@
-//! Pages in Chromium: clicks, keys and hovers, and the numbers shown compared with those of the programs.
+//! Pages in Chromium: clicks, keys and hovers, and the numbers shown compared with the output of the programs.
 
 mod attention; // bert attention
 mod charts; // bert report

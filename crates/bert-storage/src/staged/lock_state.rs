@@ -6,7 +6,7 @@
 use std::path::Path;
 
 /// Returns whether a process holds a lock on the file; false if the file does not exist or cannot be examined. On Linux
-/// this finds processes of the same machine only, and in a container those of the same container.
+/// this finds processes of the same machine only, and in a container only processes of this container.
 pub(super) fn is_held(lock_file: &Path) -> bool {
     imp::is_held(lock_file)
 }

@@ -13,8 +13,6 @@ mod findings;
 mod findings_tests;
 mod finetuning;
 pub mod live;
-mod live_finetuning;
-pub mod live_page;
 pub(crate) mod next_step;
 mod pretraining;
 pub(crate) mod run_record;

@@ -20,7 +20,7 @@ pub(super) struct LogCommand {
 }
 
 impl LogCommand {
-    /// Starts a command line in a shell. What it prints goes to standard error.
+    /// Starts a command line in a shell. Its output goes to standard error.
     pub(super) fn start(line: &str) -> anyhow::Result<Self> {
         let mut command = shell(line);
         command.stdin(Stdio::piped()).stdout(stderr()?);

@@ -1,6 +1,6 @@
 //! Writes the losses and scores of a fine-tuning while it runs, for `bert watch`: `OUTPUT/.runs/progress.jsonl`.
 //!
-//! The file is no result: it is not synced, a resumed fine-tuning continues it, and it is removed with `.runs/` when the
+//! The file is not synced, a resumed fine-tuning continues it, and it is removed with `.runs/` when the
 //! report is written.
 
 use std::io::Write;

@@ -35,8 +35,8 @@ const STYLE: &str = include_str!("page.css");
 
 /// Returns the page for `text`, with the attention of one model, or of several next to each other.
 ///
-/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has those of
-/// all layers, or of the first layer if all are too many. The size of a page is at most 400 kB per model up to 68 tokens,
+/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has
+/// all layers, or the first layer if all are too many. The size of a page is at most 400 kB per model up to 68 tokens,
 /// and 5,850 bytes per token and model for more tokens: small weights are stored as 0 until the page is small enough. The
 /// page states the limit.
 ///

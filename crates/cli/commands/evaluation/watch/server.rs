@@ -11,10 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use bert_trainer::report::live_page::live_page;
+use bert_trainer::report::live::page::live_page;
 use bert_trainer::report::report;
 
-use super::Watched;
+use super::watched::Watched;
 
 /// Maximum number of open connections; further ones are closed.
 const CONNECTIONS: usize = 64;
@@ -31,7 +31,7 @@ struct Latest {
     folders: Vec<PathBuf>,
 }
 
-/// What the connections share.
+/// State shared by the connections.
 struct Shared {
     latest: Mutex<Latest>,
     changed: Condvar,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bert_storage::visible;
 use bert_trainer::report::live::{LiveState, LiveStatus};
 
-use super::{Shown, Watched, end_on_signals};
+use super::watched::{Shown, Watched, end_on_signals};
 use crate::output::stdout::print;
 
 /// Maximum width of a line.

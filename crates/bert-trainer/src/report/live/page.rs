@@ -6,7 +6,7 @@ use maud::html;
 const LIVE_SCRIPT: &str = include_str!("live.js");
 
 /// Returns the page. Its script reads server-sent events from `/events`, each a JSON list of
-/// [`LiveStatus`](super::live::LiveStatus), or of objects with `name` and `error`.
+/// [`LiveStatus`](super::LiveStatus), or of objects with `name` and `error`.
 #[must_use]
 pub fn live_page() -> String {
     let body = html! {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use bert_pages::{Curve, Line, chart_data, downsample, smooth};
 use bert_tasks::Scores;
 
-use super::finetuning::finetuning_page;
-use super::live::{LiveFigure, LiveState, LiveStatus, duration, state};
+use super::status::{LiveFigure, LiveState, LiveStatus, duration, state};
 use crate::error::Error;
 use crate::finetune::FinetuneReport;
 use crate::finetune::run::live_log::{PROGRESS, ProgressRecord};
 use crate::finetune::run::resume::FOLDER;
+use crate::report::finetuning::finetuning_page;
 use crate::run_dir::json_file::exists;
 use crate::run_dir::log_tail::LogTail;
 

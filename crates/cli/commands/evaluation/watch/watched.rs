@@ -1,0 +1,70 @@
+//! The watched folders and the states of their runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bert_trainer::report::live::{LiveRun, LiveStatus};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::commands::evaluation::runs_in;
+
+/// A run as the page gets it.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    Status(Box<LiveStatus>),
+    /// Nothing can be shown, or not yet.
+    Waiting {
+        name: String,
+        error: String,
+    },
+}
+
+/// The watched folders.
+pub(super) struct Watched {
+    given: Vec<PathBuf>,
+    runs: BTreeMap<PathBuf, LiveRun>,
+    /// The runs, in the order of the states.
+    pub(super) order: Vec<PathBuf>,
+}
+
+impl Watched {
+    /// Watches folders, which must exist.
+    pub(super) fn new(given: &[PathBuf]) -> anyhow::Result<Self> {
+        for path in given {
+            anyhow::ensure!(path.is_dir(), "{}: this folder does not exist", path.display());
+        }
+        Ok(Self { given: given.to_vec(), runs: BTreeMap::new(), order: Vec::new() })
+    }
+
+    /// Reads all runs; folders that contain runs are searched again, so that new runs appear.
+    pub(super) fn read(&mut self) -> Vec<Shown> {
+        self.order = self.given.iter().flat_map(|path| runs_in(path)).collect();
+        let read = |path: &PathBuf| {
+            let run = self.runs.entry(path.clone()).or_insert_with(|| LiveRun::new(path));
+            match run.status() {
+                Ok(status) => Shown::Status(Box::new(status)),
+                Err(error) => {
+                    // The folder may get another kind of files; begin again.
+                    *run = LiveRun::new(path);
+                    Shown::Waiting { name: path.display().to_string(), error: error.to_string() }
+                }
+            }
+        };
+        self.order.iter().map(read).collect()
+    }
+}
+
+/// Ends the process at the first SIGINT or SIGTERM, after a call of `last`.
+pub(super) fn end_on_signals(last: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            last();
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
