@@ -155,7 +155,7 @@ impl BertModel {
     /// # Shapes
     /// - input: `[batch, seq]` each
     /// - output: `[batch, seq, hidden]` and `[batch, 1, 1, seq]`
-    pub(crate) fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
+    pub fn embed(&self, input: BertInput, mode: Mode) -> (Tensor<3>, Tensor<4>) {
         let [batch, seq] = input.input_ids.dims();
         assert_shape!(input.input_mask, [batch, seq]);
         let bias = attention_bias(input.input_mask);

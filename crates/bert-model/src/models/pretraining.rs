@@ -161,7 +161,7 @@ impl BertForPreTraining {
     /// - sequence_output: `[batch, seq, hidden]`
     /// - positions: `[n]`
     /// - output: `[n, vocab]`
-    fn prediction_logits(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+    pub fn prediction_logits(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
         let predictions = &self.cls.predictions;
         let bias = predictions.bias.val().unsqueeze::<2>(); // [1, vocab]
         let [n] = positions.dims();

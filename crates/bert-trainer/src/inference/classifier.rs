@@ -154,6 +154,26 @@ impl Classifier {
         .remove(0)
     }
 
+    /// Returns the index of the output that an answer names; a score is the only output.
+    pub(super) fn output_of(&self, answer: &Answer) -> usize {
+        match answer {
+            Answer::Class { label, .. } => self.names.iter().position(|name| name == label).unwrap_or(0),
+            Answer::Score { .. } => 0,
+        }
+    }
+
+    /// Returns the model with a linear classifier, if it is one.
+    pub(super) fn linear_model(&self) -> Option<&BertForSequenceClassification> {
+        match &self.model {
+            Model::Linear(model) => Some(model),
+            Model::FeatureHead(_) => None,
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
     fn answer_features(&self, features: &Features) -> Vec<Answer> {
         let rows = match &self.model {
             Model::Linear(model) => predict(model.as_ref(), features, self.kind, &self.device),

@@ -89,6 +89,14 @@ impl MaskFiller {
         rows.map(mask).collect()
     }
 
+    pub(crate) fn model(&self) -> &BertForPreTraining {
+        &self.model
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     pub(crate) fn text(&self) -> &ModelTokenizer {
         &self.text
     }

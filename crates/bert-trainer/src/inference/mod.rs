@@ -10,7 +10,7 @@
 //! | hidden states of every token | [`Extractor`] | `hidden_states.rs` |
 //! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
 //! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
-//! | the predictions that flip when one word changes | [`Prober`] | `probe.rs`, `word_edits.rs` |
+//! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
 //!
 //! Texts come from files or standard input in windows ([`NewTexts`], `text_input.rs`), so memory stays bounded.
 //! `columns.rs` finds the text columns of a table, and `training_record.rs` reads the training settings from the
@@ -23,12 +23,11 @@ pub mod fill_mask;
 pub(crate) mod hidden_states;
 pub(crate) mod model_folder;
 mod predict;
-mod probe;
+pub(crate) mod probe;
 pub(crate) mod question_answerer;
 mod text_input;
 pub(crate) mod token_tagger;
 mod training_record;
-mod word_edits;
 
 use std::io::Write;
 use std::path::Path;
@@ -46,10 +45,9 @@ pub use attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys,
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
 pub use predict::{Predictor, predict_file};
-pub use probe::{Guess, Prediction, Probe, Prober};
+pub use probe::{Guess, Prediction, Probe, Prober, Replacement, Saliency, WordSaliency};
 pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};
 pub use training_record::ModelOptions;
-pub use word_edits::Replacement;
 
 use crate::error::Error;
 

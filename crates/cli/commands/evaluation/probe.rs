@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::inference::{NewTexts, Prediction, Probe, Prober, Replacement, TextColumns, TextFormat};
+use bert_trainer::inference::{
+    NewTexts, Prediction, Probe, Prober, Replacement, Saliency, TextColumns, TextFormat, WordSaliency,
+};
 use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::Args as ClapArgs;
@@ -48,8 +50,13 @@ pub struct Args {
 
     /// Word to replace, given by its number (from 1) or as text, and its replacement; each replacement is tested
     /// separately.
-    #[arg(long, value_name = "WORD=WORD,...", required = true)]
+    #[arg(long, value_name = "WORD=WORD,...", required_unless_present = "saliency")]
     replace: Vec<Replacement>,
+
+    /// Show the effect of every word of the text on its predictions: gradient times input, and the fall of the probability
+    /// without the word.
+    #[arg(long, conflicts_with_all = ["replace", "input", "data"])]
+    saliency: bool,
 
     /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
@@ -79,6 +86,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = tuned_folder(&args.checkpoint)?;
     let prober = Prober::open(&folder, args.encoder.as_deref(), selected_device(args.device)?)?;
+    if args.saliency {
+        return show_saliency(args, &prober);
+    }
     let probes = match (&args.text, &args.input, &args.data) {
         (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
         (_, Some(source), _) => {
@@ -106,6 +116,46 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_table(args.json, args.output_format.into(), &probes, |result| {
         let lines: Vec<String> = result.probes.iter().map(Probe::to_string).collect();
         format!("{}\n\n{}", lines.join("\n"), result.totals())
+    })
+}
+
+/// The result of `--saliency` as JSON.
+#[derive(Serialize)]
+struct SaliencyMaps {
+    saliency: Vec<Saliency>,
+}
+
+impl Tabular for SaliencyMaps {
+    /// Returns a row for each prediction and word.
+    fn table(&self) -> Table {
+        let row = |map: &Saliency, word: &WordSaliency| {
+            let probability = map.probability.map_or("-".to_string(), |value| format!("{value:.4}"));
+            let left_out = word.leave_one_out.map_or("-".to_string(), |value| format!("{value:.4}"));
+            let gradient = format!("{:.4}", word.gradient_times_input);
+            let of = [map.of.clone(), map.answer.clone(), probability];
+            let of_word = [word.position.to_string(), word.word.clone(), gradient, left_out];
+            of.into_iter().chain(of_word).collect()
+        };
+        let rows = self.saliency.iter().flat_map(|map| map.words.iter().map(move |word| row(map, word)));
+        let columns = [
+            ("prediction of", false),
+            ("answer", false),
+            ("p", true),
+            ("position", true),
+            ("word", false),
+            ("gradient x input", true),
+            ("leave one out", true),
+        ];
+        let columns = columns.map(|(name, is_number)| Column { name: name.to_string(), is_number });
+        Table { columns: columns.into(), rows: rows.collect(), notes: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+/// Prints the effect of every word.
+fn show_saliency(args: &Args, prober: &Prober) -> anyhow::Result<()> {
+    let saliency = prober.saliency(args.text.as_deref().unwrap_or_default())?;
+    print_table(args.json, args.output_format.into(), &SaliencyMaps { saliency }, |maps| {
+        maps.saliency.iter().map(Saliency::to_string).collect::<Vec<String>>().join("\n\n")
     })
 }
 

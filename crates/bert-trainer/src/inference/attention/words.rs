@@ -7,7 +7,7 @@ use bert_data::tokenization::chinese_words::ChineseSegmenter;
 use bert_data::tokenization::is_ideograph;
 use bert_tasks::EncodedPair;
 
-use crate::inference::word_edits::word_ranges;
+use crate::inference::probe::word_edits::word_ranges;
 
 /// Returns the number of the word of each token, from 0. Numbers increase by at most 1 from token to token.
 pub(super) fn word_numbers(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<usize> {

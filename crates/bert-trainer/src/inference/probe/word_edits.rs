@@ -58,7 +58,7 @@ impl Edit {
 }
 
 /// Returns the token range of each word, without `[CLS]` and `[SEP]`; continuation pieces belong to their word.
-pub(super) fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usize>> {
+pub(in crate::inference) fn word_ranges(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Vec<Range<usize>> {
     let special = [vocabulary.cls_id(), vocabulary.sep_id()];
     let mut words: Vec<Range<usize>> = Vec::new();
     for (at, &id) in encoded.input_ids.iter().enumerate() {

@@ -12,15 +12,15 @@ use bert_data::StoredRows;
 use bert_model::read_pretrained_config;
 use serde::Serialize;
 
-use super::classifier::{Answer, Classifier};
-use super::text_input::NewTexts;
-use super::training_record::ModelOptions;
 use crate::compute::device::DeviceName;
 use crate::data_loader::DataLoader;
 use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
 use crate::error::{Error, FolderProblem};
+use crate::inference::classifier::{Answer, Classifier};
 use crate::inference::fill_mask::{MaskFiller, MaskProbabilities};
-use crate::inference::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
+use crate::inference::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
+use crate::inference::text_input::NewTexts;
+use crate::inference::training_record::ModelOptions;
 use bert_storage::Located;
 use bert_tasks::{EncodedPair, Example};
 
@@ -103,14 +103,14 @@ struct MaskedWord {
     id: u32,
 }
 
-enum Head {
+pub(super) enum Head {
     Masks(Box<MaskFiller>),
     Class(Box<Classifier>),
 }
 
 /// A model that predicts texts before and after a replacement.
 pub struct Prober {
-    head: Head,
+    pub(super) head: Head,
 }
 
 impl Prober {
@@ -213,14 +213,14 @@ impl Prober {
         Ok(probes)
     }
 
-    fn tokenizer(&self) -> &ModelTokenizer {
+    pub(super) fn tokenizer(&self) -> &ModelTokenizer {
         match &self.head {
             Head::Masks(filler) => filler.text(),
             Head::Class(classifier) => &classifier.tokenizer,
         }
     }
 
-    fn max_length(&self) -> usize {
+    pub(super) fn max_length(&self) -> usize {
         match &self.head {
             Head::Masks(filler) => filler.max_length(),
             Head::Class(classifier) => classifier.max_length,
@@ -361,6 +361,6 @@ fn positions(
 }
 
 /// Returns the index of the largest value; ties go to the first.
-fn largest(row: &[f32]) -> usize {
+pub(super) fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
 }
