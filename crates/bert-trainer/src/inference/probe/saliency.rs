@@ -36,7 +36,7 @@ pub struct WordSaliency {
 /// A prediction, and the effect of every word on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saliency {
-    /// What is predicted: `class`, `score`, `[MASK] 4`.
+    /// The kind of prediction: `class`, `score`, `[MASK] 4`.
     pub of: String,
     /// The answer.
     pub answer: String,
