@@ -45,6 +45,7 @@ const CASES: [RunMode; 30] = [
     ToEnd("bert fill-mask 'The river is [MASK].'"),
     ToEnd("bert attention 'The river is long.'"),
     WithInput("bert features --input -", "The river is long.\n"),
+    ToEnd("bert projector"),
     ToEnd("bert probe 'The river is [MASK].' --replace river=sea"),
     ToEnd("finetune --task rte --data glue --output tuned"),
     WithInput("bert predict --model tuned --input -", ""),

@@ -62,6 +62,8 @@ fn lines() -> Vec<(&'static str, String)> {
         ("bert fill-mask", "'The river is [MASK].'".to_string()),
         ("bert attention", "'The river is long.'".to_string()),
         ("bert probe", "'The river is [MASK].' --replace river=sea".to_string()),
+        ("bert probe --saliency", "'The river is [MASK].'".to_string()),
+        ("bert projector", "--words 50".to_string()),
         ("bert recipes", String::new()),
         ("bert report", "run".to_string()),
         ("bert scores", "tuned".to_string()),

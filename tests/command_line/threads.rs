@@ -22,6 +22,7 @@ const WITH_THREADS: [&str; 20] = [
     "bert predict",
     "bert features",
     "bert probe",
+    "bert projector",
     "bert glue",
     "bert multitask",
 ];

@@ -8,6 +8,7 @@
 //! | answers to questions, quoted from a text | [`Answerer`] | `question_answerer.rs` |
 //! | a tag for every word | [`Tagger`] | `token_tagger.rs` |
 //! | hidden states of every token | [`Extractor`] | `hidden_states.rs` |
+//! | word and sentence embeddings by principal components | [`Embeddings`] | `embeddings.rs` |
 //! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
 //! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
 //! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
@@ -19,6 +20,7 @@
 pub(crate) mod attention;
 mod classifier;
 mod columns;
+mod embeddings;
 pub mod fill_mask;
 pub(crate) mod hidden_states;
 pub(crate) mod model_folder;
@@ -44,6 +46,7 @@ pub use crate::inference::token_tagger::{NamedEntity, TaggedText, Tagger};
 pub use attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys, write_attention_parquet};
 pub use classifier::{Answer, Classifier};
 pub use columns::TextColumns;
+pub use embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use predict::{Predictor, predict_file};
 pub use probe::{Guess, Prediction, Probe, Prober, Replacement, Saliency, WordSaliency};
 pub use text_input::{NewTexts, STANDARD_INPUT, TextFormat};

@@ -15,6 +15,7 @@ mod finetuning;
 pub mod live;
 pub(crate) mod next_step;
 mod pretraining;
+pub mod projector_page;
 pub(crate) mod run_record;
 
 use std::path::Path;

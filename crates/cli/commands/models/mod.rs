@@ -9,3 +9,4 @@ pub mod import;
 pub mod init;
 pub mod inspect;
 pub mod merge;
+pub mod projector;
