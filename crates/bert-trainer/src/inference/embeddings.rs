@@ -14,7 +14,7 @@ use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 
 /// Number of principal components.
-pub const COMPONENTS: usize = 3;
+const COMPONENTS: usize = 3;
 /// Maximum number of steps of the orthogonal iteration; it ends earlier when the components no longer change.
 const ITERATIONS: usize = 500;
 
