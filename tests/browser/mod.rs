@@ -3,4 +3,5 @@
 mod attention; // bert attention
 mod charts; // bert report
 mod driver; // a WebDriver client
+mod projector; // bert projector
 mod watch; // bert watch

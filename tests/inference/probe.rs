@@ -127,3 +127,27 @@ fn probe_changes_predicted_classes() {
         "--data: the instances of a data folder have masks, but this model is a classifier",
     );
 }
+
+#[test]
+fn saliency_measures_every_word() {
+    let folder = Folder::with_run();
+    let text = "'the river [MASK] water'";
+    let map = folder.ok(&format!("bert probe --checkpoint run {text} --saliency --json")).json();
+    let map = &map["saliency"][0];
+    assert_eq!(map["of"], "[MASK] 3");
+    let words = map["words"].as_array().expect("a list");
+    assert_eq!(words.len(), 4);
+    assert!(words[2]["leave_one_out"].is_null(), "the mask itself: {map}");
+    assert!(words.iter().all(|word| word["gradient_times_input"].as_f64().is_some_and(f64::is_finite)));
+    // Leaving a word out is the same as predicting the shorter text.
+    let filled = folder.ok("bert fill-mask --checkpoint run 'the river [MASK]' --top-k 2000 --json").json();
+    let all = filled["masks"][0]["words"].as_array().expect("a list").clone();
+    let without = all.iter().find(|word| word["word"] == map["answer"]).expect("the word");
+    let fall =
+        map["probability"].as_f64().expect("a number") - without["probability"].as_f64().expect("a number");
+    assert!((words[3]["leave_one_out"].as_f64().expect("a number") - fall).abs() < 1e-5, "{map}");
+    let shown = folder.ok(&format!("bert probe --checkpoint run {text} --saliency")).stdout;
+    assert!(shown.starts_with("[MASK] 3: ") && shown.contains("gradient x input  leave one out"), "{shown}");
+    folder.refused("bert probe --checkpoint run 'the river' --saliency", 2, "nothing is predicted");
+    folder.refused(&format!("bert probe {text} --saliency --replace river=sea"), 2, "cannot be used with");
+}
