@@ -24,11 +24,14 @@ use crate::output::terminal::Word;
 pub struct LogArgs {
     /// Write event files for TensorBoard: losses, rates, held-out results and the settings as text [default DIR:
     /// tensorboard/ in the output folder].
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(
+        long, help_heading = "Logs", hide_short_help = true, value_name = "DIR", num_args = 0..=1, require_equals = true,
+        default_missing_value = ""
+    )]
     tensorboard: Option<PathBuf>,
 
     /// Command that gets the log as JSON Lines on its standard input, for W&B, MLflow or trackio (see examples/log/).
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, help_heading = "Logs", hide_short_help = true, value_name = "CMD")]
     log_command: Option<String>,
 }
 
