@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use bert_data::tokenization::is_ideograph;
 use bert_data::tokenization::vocabulary::is_special_token;
 use serde::Serialize;
 
@@ -50,17 +51,23 @@ pub struct Projection {
 }
 
 impl Embeddings {
-    /// Returns the word embeddings of the first `count` words of the vocabulary that consist of letters and are no
-    /// continuation pieces. Vocabularies are ordered by frequency, so these are frequent words.
+    /// Returns the word embeddings of the first `count` words of the vocabulary that consist of two or more letters and
+    /// are no continuation pieces; single ideographs follow if there are fewer. Vocabularies are ordered by frequency, so
+    /// these are frequent words.
     ///
     /// # Errors
     /// When the folder cannot be read.
     pub fn of_words(folder: &Path, count: usize) -> Result<Self, Error> {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let vocabulary = ModelTokenizer::open(folder)?.vocabulary;
-        let is_word = |token: &str| !is_special_token(token) && token.chars().all(char::is_alphabetic);
-        let tokens = vocabulary.tokens().iter().enumerate().take(config.vocab_size);
-        let chosen: Vec<(usize, &String)> = tokens.filter(|(_, token)| is_word(token)).take(count).collect();
+        let is_word = |token: &str| {
+            !is_special_token(token) && token.chars().all(char::is_alphabetic) && token.chars().count() > 1
+        };
+        let is_character = |token: &str| token.chars().all(is_ideograph) && token.chars().count() == 1;
+        let tokens = || vocabulary.tokens().iter().enumerate().take(config.vocab_size);
+        let words = tokens().filter(|(_, token)| is_word(token));
+        let characters = tokens().filter(|(_, token)| is_character(token));
+        let chosen: Vec<(usize, &String)> = words.chain(characters).take(count).collect();
         let table = values(model.embeddings.word_embeddings.weight.val());
         let dimensions = config.hidden_size;
         let row = |&(id, _): &(usize, &String)| table[id * dimensions..(id + 1) * dimensions].to_vec();

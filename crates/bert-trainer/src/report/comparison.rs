@@ -45,7 +45,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
             h2 { "Pre-training runs" }
             (results_table(&runs))
             (findings_list(&notes))
-            (settings_table(&runs.iter().map(run_settings).collect::<Vec<_>>()))
+            @if runs.len() > 1 { (settings_table(&runs.iter().map(run_settings).collect::<Vec<_>>())) }
             (loss_charts(&runs, &mut notes))
         }
         @if !tunings.is_empty() { (finetunings(&tunings)) }
@@ -236,7 +236,7 @@ fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
         (table(&["run", "task", "metric", "mean on dev", "SD", "max", "seeds", "started from"], tunings.iter().map(row)))
         @if tasks.len() > 1 { p.note { "Scores of different tasks are not comparable." } }
         p.note { "A paired test of two fine-tunings of one task: bert scores A B --paired." }
-        (settings_table(&tunings.iter().map(settings).collect::<Vec<_>>()))
+        @if tunings.len() > 1 { (settings_table(&tunings.iter().map(settings).collect::<Vec<_>>())) }
     }
 }
 
