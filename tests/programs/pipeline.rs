@@ -229,7 +229,7 @@ fn attention_numbers_are_complete(folder: &Folder) {
     folder.refused(&format!("{line} --layers 7"), 2, "--layers: the model has no layer 7");
     folder.refused(&format!("{line} --heads 2"), 2, "--heads: the model has no head 2");
     folder.refused(&format!("{line} --layers 0 --neurons 1"), 2, "--neurons: layer 1 is not on the page");
-    let unknown = folder.ok("bert attention --checkpoint 'my run' 'Ελλάδα 123 Ω' --output c.html");
+    let unknown = folder.ok("bert attention --checkpoint 'my run' '🙂 🙃 🙂' --output c.html");
     unknown.stderr_has("are [UNK]");
 }
 

@@ -24,11 +24,8 @@ use crate::output::terminal::Word;
 pub struct LogArgs {
     /// Write event files for TensorBoard: losses, rates, held-out results and the settings as text [default DIR:
     /// tensorboard/ in the output folder].
-    #[arg(
-        long, help_heading = "Logs", hide_short_help = true, value_name = "DIR", num_args = 0..=1, require_equals = true,
-        default_missing_value = ""
-    )]
-    tensorboard: Option<PathBuf>,
+    #[arg(long, help_heading = "Logs", hide_short_help = true, value_name = "DIR", require_equals = true)]
+    tensorboard: Option<Option<PathBuf>>,
 
     /// Command that gets the log as JSON Lines on its standard input, for W&B, MLflow or trackio (see examples/log/).
     #[arg(long, help_heading = "Logs", hide_short_help = true, value_name = "CMD")]
@@ -57,10 +54,8 @@ impl RunLog {
     /// # Errors
     /// When the command does not start.
     pub fn open(args: &LogArgs, output: &Path, settings: &impl serde::Serialize) -> anyhow::Result<Self> {
-        let folder = args.tensorboard.as_ref().map(|folder| match folder.as_os_str().is_empty() {
-            true => output.join("tensorboard"),
-            false => folder.clone(),
-        });
+        let default = || output.join("tensorboard");
+        let folder = args.tensorboard.as_ref().map(|folder| folder.clone().unwrap_or_else(default));
         Ok(Self {
             folder,
             events: None,
