@@ -8,19 +8,17 @@
 mod codes;
 mod fallback;
 
-use bert_pages::{Script, interactive_page};
+use bert_pages::{Script, interactive_page, packed};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use self::codes::{PackedWeights, packed_vectors};
+use self::codes::{PackedWeights, packed_vectors, weight_codes};
 use self::fallback::fallback;
 use crate::inference::NamedAttention;
 
 /// Maximum size of a page for one model, in bytes: the larger of a constant and a size for each token.
 const PAGE_BYTES: usize = 400_000;
 const PAGE_BYTES_PER_TOKEN: usize = 5_850;
-/// Queries and keys of all layers are on the page if they take at most this part of it.
-const VECTORS_DIVISOR: usize = 3;
 
 const SCRIPT: &str = concat!(
     "'use strict';(() => {\n",
@@ -35,10 +33,10 @@ const STYLE: &str = include_str!("page.css");
 
 /// Returns the page for `text`, with the attention of one model, or of several next to each other.
 ///
-/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has
-/// all layers, or the first layer if all are too many. The size of a page is at most 400 kB per model up to 68 tokens,
-/// and 5,850 bytes per token and model for more tokens: small weights are stored as 0 until the page is small enough. The
-/// page states the limit.
+/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has all
+/// layers, or the first layer if all would cost some of the weights. The size of a page is at most 400 kB per model up to
+/// 68 tokens, and 5,850 bytes per token and model for more tokens: small weights are stored as 0 until the page is small
+/// enough. The page states the limit.
 ///
 /// # Panics
 /// Without a model.
@@ -66,13 +64,6 @@ fn shortened(text: &str) -> String {
 fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) -> Value {
     let NamedAttention { name, attention } = model;
     let limit = PAGE_BYTES.max(PAGE_BYTES_PER_TOKEN * attention.tokens.len());
-    let size = |vectors: &Value| vectors["data"].as_str().map_or(0, str::len);
-    let asked = neurons.and_then(|layer| attention.layer_numbers.iter().position(|at| *at == layer));
-    let all: Vec<usize> = (0..attention.layers()).collect();
-    let mut vectors = packed_vectors(attention, asked.as_ref().map_or(&all[..], std::slice::from_ref));
-    if asked.is_none() && size(&vectors) > limit / VECTORS_DIVISOR {
-        vectors = packed_vectors(attention, &[0]);
-    }
     let about = json!({
         "name": name,
         "tokens": attention.tokens,
@@ -81,7 +72,21 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
         "layers": attention.layer_numbers,
         "heads": attention.head_numbers,
     });
-    let used = shell + size(&vectors) + vectors["scales"].to_string().len() + about.to_string().len();
+    let size =
+        |vectors: &Value| vectors["data"].as_str().map_or(0, str::len) + vectors["scales"].to_string().len();
+    let asked = neurons.and_then(|layer| attention.layer_numbers.iter().position(|at| *at == layer));
+    let rest = shell + about.to_string().len();
+    let vectors = match asked {
+        Some(layer) => packed_vectors(attention, &[layer]),
+        None => {
+            let all = packed_vectors(attention, &(0..attention.layers()).collect::<Vec<usize>>());
+            // Not at the cost of the weights.
+            let fits = size(&all) < limit / 2
+                && rest + size(&all) + packed(&weight_codes(attention, 1)).len() <= limit;
+            if fits { all } else { packed_vectors(attention, &[0]) }
+        }
+    };
+    let used = rest + size(&vectors);
     let PackedWeights { text, least } = PackedWeights::within(attention, limit.saturating_sub(used));
     let mut data = about;
     data["weights"] = text.into();
