@@ -136,5 +136,9 @@ fn tables_of_several_tasks_are_printed() {
     let rows = from_markdown(&folder.ok(&both).stdout);
     assert_eq!(rows[0], ["epoch", "task", "steps", "train loss", "metric on dev", "score"]);
     assert_eq!(rows.len(), 3, "{rows:?}");
-    folder.refused("bert scores a --format html", 2, "possible values: text, markdown, csv, latex, json");
+    folder.refused(
+        "bert scores a --format pdf",
+        2,
+        "possible values: text, markdown, csv, latex, html, json",
+    );
 }

@@ -3,7 +3,7 @@
 use crate::common::{Folder, QUICK};
 
 /// Commands with `--threads`.
-const WITH_THREADS: [&str; 20] = [
+const WITH_THREADS: [&str; 21] = [
     "make-pretrain-data",
     "pretrain",
     "finetune",
