@@ -51,9 +51,9 @@ pub struct Projection {
 }
 
 impl Embeddings {
-    /// Returns the word embeddings of the first `count` words of the vocabulary that consist of two or more letters and
-    /// are no continuation pieces; single ideographs follow if there are fewer. Vocabularies are ordered by frequency, so
-    /// these are frequent words.
+    /// Returns the word embeddings of the first `count` words of the vocabulary with two or more letters, without
+    /// continuation pieces; single ideographs follow if there are fewer. Vocabularies are sorted by frequency, so these
+    /// words are frequent.
     ///
     /// # Errors
     /// When the folder cannot be read.
