@@ -66,7 +66,7 @@ fn with_script(title: &str, body: &Markup, code: &str, style: &str, connects: bo
 /// Never: writing to memory cannot fail.
 #[must_use]
 pub fn packed(bytes: &[u8]) -> String {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).expect("memory");
     BASE64_STANDARD.encode(encoder.finish().expect("memory"))
 }
