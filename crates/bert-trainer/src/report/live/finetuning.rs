@@ -60,7 +60,7 @@ impl FinetuningWatch {
             return Ok(status);
         }
         self.log.read_into(&mut self.records)?;
-        let steps: Vec<Step> = self.records.iter().filter_map(Step::of).collect();
+        let steps = present_steps(self.records.iter().filter_map(Step::of));
         let last = steps.last().copied();
         let (step, total) = last.map_or((0, 0), |last| (last.step, last.steps));
         let (state, text) = match state(in_use, step, total) {
@@ -154,9 +154,51 @@ impl Step {
     }
 }
 
+/// Returns the steps without the ones that were taken again, after a resume or by the next configuration of a grid.
+fn present_steps(all: impl Iterator<Item = Step>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for step in all {
+        while steps.last().is_some_and(|last| last.seed == step.seed && last.step >= step.step) {
+            steps.pop();
+        }
+        steps.push(step);
+    }
+    steps
+}
+
 fn scores_of(record: &ProgressRecord) -> Option<&Scores> {
     match record {
         ProgressRecord::Scores { scores, .. } => Some(scores),
         ProgressRecord::Step { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_steps_replace_the_earlier_ones() {
+        let step = |(seed, step)| Step { seed, step, steps: 4, loss: 1.0, second: 0.0 };
+        let all = [(1, 1), (1, 2), (1, 3), (1, 2), (1, 3), (2, 1)].map(step);
+        let kept: Vec<(u64, u64)> =
+            present_steps(all.into_iter()).iter().map(|step| (step.seed, step.step)).collect();
+        assert_eq!(kept, [(1, 1), (1, 2), (1, 3), (2, 1)]);
+    }
+
+    #[test]
+    fn a_finetuning_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!FinetuningWatch::is_one(folder.path()).unwrap());
+        std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
+        assert!(FinetuningWatch::is_one(folder.path()).unwrap());
+        let lines = "{\"seed\":1,\"step\":1,\"steps\":4,\"loss\":0.75,\"second\":1.0}\n\
+                     {\"seed\":1,\"epoch\":1.0,\"scores\":{\"accuracy\":0.5}}\n";
+        std::fs::write(folder.path().join(FOLDER).join(PROGRESS), lines).unwrap();
+        let status = FinetuningWatch::new(folder.path()).status(false).unwrap();
+        assert_eq!((status.state, status.step, status.steps), (LiveState::Stopped, 1, 4));
+        assert_eq!(status.state_text, "stopped at step 1, seed 1");
+        let values: Vec<&str> = status.figures.iter().map(|figure| figure.value.as_str()).collect();
+        assert_eq!(values, ["0.7500", "accuracy 50.0 %"]);
     }
 }
