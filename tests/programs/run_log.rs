@@ -78,7 +78,7 @@ fn finetune_logs_losses_and_scores() {
 fn tensorboard_reads_the_event_files() {
     let folder = Folder::with_data();
     folder.ok(&format!(
-        "pretrain {QUICK} --eval-data held --steps 4 --save-every 2 --output run --tensorboard"
+        "pretrain {QUICK} --eval-data held --steps 4 --save-every 2 --output run --tensorboard --tensorboard-histograms"
     ));
     let code = "
 import json, sys
@@ -88,7 +88,9 @@ events.Reload()
 loss = [[event.step, event.value] for event in events.Scalars('train/loss')]
 text = events.Tensors('settings/text_summary') if 'settings/text_summary' in events.Tags()['tensors'] else \
 events.Tensors('settings')
-print(json.dumps({'loss': loss, 'text': text[0].tensor_proto.string_val[0].decode(), 'tags': events.Tags()['scalars']}))
+print(json.dumps({'loss': loss, 'text': text[0].tensor_proto.string_val[0].decode(), 'tags': events.Tags()['scalars'],
+    'counts': [event.histogram_value.num for event in events.Histograms('weights/bert.pooler.dense.bias')],
+    'histograms': len(events.Tags()['histograms'])}))
 ";
     let python = std::env::var("BERT_PYTHON").expect("BERT_PYTHON names an interpreter");
     let read =
@@ -102,6 +104,8 @@ print(json.dumps({'loss': loss, 'text': text[0].tensor_proto.string_val[0].decod
         assert!((number(event, "/1") - number(&metrics, "/loss")).abs() < 1e-6);
     }
     assert_eq!(read["loss"].as_array().map(Vec::len), Some(4));
+    assert_eq!(read["counts"], serde_json::json!([16.0, 16.0]), "two checkpoints: {read}");
+    assert!(number(&read, "/histograms") > 40.0, "weights and moments: {read}");
     assert!(read["text"].as_str().expect("text").contains("\"learning_rate\""), "{read}");
     assert!(read["tags"].as_array().expect("a list").contains(&"held_out/masked_lm_loss".into()), "{read}");
 }

@@ -3,6 +3,7 @@
 pub mod builtin_model;
 pub mod checkpoint;
 pub(crate) mod encoder_record;
+pub mod histograms;
 pub(crate) mod identity;
 pub(crate) mod incomplete_output;
 pub(crate) mod json_file;

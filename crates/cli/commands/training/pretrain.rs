@@ -58,6 +58,11 @@ pub struct Args {
     #[command(flatten)]
     log: LogArgs,
 
+    /// Add histograms of the weights, and of the mean gradients (the optimizer's first moments), of every checkpoint to the
+    /// event files.
+    #[arg(long, help_heading = "Logs", hide_short_help = true, requires = "tensorboard")]
+    tensorboard_histograms: bool,
+
     #[command(flatten)]
     run: RunArgs,
 
@@ -113,7 +118,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     // Only one of several ranks writes the log.
     let log_args = if group.is_first() { &args.log } else { &LogArgs::default() };
-    let mut log = RunLog::open(log_args, &args.config.output, &args.config)?;
+    let mut log = RunLog::open(log_args, &args.config.output, &args.config)?
+        .with_histograms(args.tensorboard_histograms);
     let on_event = &mut |event| {
         log.pretrain(&event);
         view.show(event);

@@ -1,4 +1,4 @@
-//! Writes event files of TensorBoard: scalars and texts.
+//! Writes event files of TensorBoard: scalars, histograms and texts.
 //!
 //! A file is a sequence of TFRecords, each with a serialized `tensorflow.Event` (`event.proto`, `summary.proto`). The
 //! few fields in use are encoded here: a field has a key (number times 8 plus type) and a value.
@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use bert_trainer::run_dir::histograms::Histogram;
 
 /// Types of fields in the protobuf encoding.
 const VARINT: u64 = 0;
@@ -92,6 +94,27 @@ impl EventFile {
         };
         let summary = values.iter().fold(Message::default(), scalar);
         self.record(&event(step).message(5, &summary))?;
+        self.out.flush()
+    }
+
+    /// Appends the histograms of a step, and flushes the file.
+    pub(super) fn histograms(&mut self, step: u64, histograms: &[Histogram]) -> io::Result<()> {
+        let packed = |values: &mut dyn Iterator<Item = f64>| -> Vec<u8> {
+            values.flat_map(f64::to_le_bytes).collect()
+        };
+        for histogram in histograms {
+            let counts = packed(&mut histogram.counts.iter().map(|&count| count as f64));
+            let content = Message::default()
+                .double(1, histogram.min)
+                .double(2, histogram.max)
+                .double(3, histogram.count as f64)
+                .double(4, histogram.sum)
+                .double(5, histogram.sum_of_squares)
+                .bytes(6, &packed(&mut histogram.limits.iter().copied()))
+                .bytes(7, &counts);
+            let value = Message::default().bytes(1, histogram.name.as_bytes()).message(5, &content);
+            self.record(&event(step).message(5, &Message::default().message(1, &value)))?;
+        }
         self.out.flush()
     }
 

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bert_trainer::evaluation::Evaluation;
 use bert_trainer::finetune::FinetuneEvent;
 use bert_trainer::pretrain::PretrainEvent;
+use bert_trainer::run_dir::histograms::checkpoint_histograms;
 use clap::Args as ClapArgs;
 use serde_json::{Map, Value, json};
 
@@ -45,6 +46,7 @@ pub struct RunLog {
     batch_size: usize,
     step: u64,
     started: bool,
+    has_histograms: bool,
 }
 
 impl RunLog {
@@ -65,7 +67,14 @@ impl RunLog {
             batch_size: 0,
             step: 0,
             started: false,
+            has_histograms: false,
         })
+    }
+
+    /// Adds histograms of every checkpoint to the event files.
+    #[must_use]
+    pub fn with_histograms(self, has_histograms: bool) -> Self {
+        Self { has_histograms, ..self }
     }
 
     /// Logs an event of a pre-training.
@@ -84,6 +93,7 @@ impl RunLog {
                 self.add(metrics.step, named("train", values));
             }
             PretrainEvent::Evaluated { step, evaluation } => self.add(*step, held_out(evaluation)),
+            PretrainEvent::Saved { step, path } if self.has_histograms => self.add_histograms(*step, path),
             _ => {}
         }
     }
@@ -132,6 +142,16 @@ impl RunLog {
         let values: Map<String, Value> =
             values.into_iter().map(|(name, value)| (name, value.into())).collect();
         self.send(&json!({ "step": step, "time": unix_time(), "values": values }));
+    }
+
+    fn add_histograms(&mut self, step: u64, checkpoint: &Path) {
+        let Some(events) = &mut self.events else { return };
+        let written = checkpoint_histograms(checkpoint)
+            .map_err(anyhow::Error::from)
+            .and_then(|histograms| Ok(events.histograms(step, &histograms)?));
+        if let Err(error) = written {
+            print_message(Word::Warning, &format!("--tensorboard-histograms: step {step}: {error}"));
+        }
     }
 
     /// Begins the logs with the settings.
