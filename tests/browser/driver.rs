@@ -44,7 +44,6 @@ impl Browser {
         .map(String::from)
         .into();
         args.push(format!("--user-data-dir={}", profile.path().display()));
-        args.extend(dark.then(|| "--blink-settings=preferredColorScheme=0".to_string()));
         let options = json!({ "args": args });
         let logs = json!({ "browser": "ALL", "performance": "ALL" });
         let wanted = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": logs });
@@ -52,8 +51,13 @@ impl Browser {
         let session = browser.post("", &json!({ "capabilities": { "alwaysMatch": wanted } }));
         browser.session = format!("/{}", session["sessionId"].as_str().expect("a session"));
         let device = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
-        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": device });
-        browser.post("/goog/cdp/execute", &command);
+        let scheme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
+        for (command, parameters) in [
+            ("Emulation.setDeviceMetricsOverride", device),
+            ("Emulation.setEmulatedMedia", json!({ "features": [scheme] })),
+        ] {
+            browser.post("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }));
+        }
         browser
     }
 
