@@ -28,7 +28,7 @@ impl Browser {
         let lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
         let port = lines
             .map_while(Result::ok)
-            .find_map(|line| line.split("on port ").nth(1)?.trim_end_matches('.').parse().ok())
+            .find_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok())
             .expect("chromedriver prints its port");
         let profile = tempfile::tempdir().expect("a folder");
         let mut args: Vec<String> = [
