@@ -117,7 +117,7 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": keys }] }));
     }
 
-    /// Checks that the console has no error and that all requests went to files, data or `host`.
+    /// Checks that the console has no error and that all requests went to files, data, the browser itself or `host`.
     pub(crate) fn check_logs(&self, host: &str) {
         let errors = self.post("/se/log", &json!({ "type": "browser" }));
         let severe: Vec<&Value> =
@@ -128,7 +128,7 @@ impl Browser {
             let event: Value = serde_json::from_str(event["message"].as_str().expect("JSON")).expect("JSON");
             if event["message"]["method"] == "Network.requestWillBeSent" {
                 let url = event["message"]["params"]["request"]["url"].as_str().expect("an address");
-                let own = ["file:", "data:", "blob:"].iter().any(|scheme| url.starts_with(scheme));
+                let own = ["file:", "data:", "blob:", "chrome:"].iter().any(|scheme| url.starts_with(scheme));
                 assert!(own || (!host.is_empty() && url.starts_with(host)), "a request to {url}");
             }
         }
