@@ -4,6 +4,7 @@
 
 pub mod articles;
 pub mod page;
+pub mod stages;
 pub mod training_text;
 
 use std::fmt;

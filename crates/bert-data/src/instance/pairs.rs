@@ -102,6 +102,15 @@ impl PairRules {
     }
 }
 
+/// The segments of a pair before they were truncated, as token ranges of their documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UncutPair {
+    /// Maximum number of text tokens of this document's instances, possibly short.
+    pub(crate) target: usize,
+    pub(crate) a: Range<usize>,
+    pub(crate) b: Range<usize>,
+}
+
 /// Draws all pairs of one document in one pass and hands each to `emit`, together with the source of draws.
 ///
 /// # Errors
@@ -112,6 +121,20 @@ pub fn draw_pairs<R: Random>(
     rules: &PairRules,
     random: &mut R,
     mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
+) -> Result<()> {
+    draw_uncut_pairs(documents, index, rules, random, |random, pair, _| emit(random, pair))
+}
+
+/// Draws pairs as [`draw_pairs`] and also hands the segments before their truncation to `emit`.
+///
+/// # Errors
+/// The errors of `emit`.
+pub(crate) fn draw_uncut_pairs<R: Random>(
+    documents: &Documents,
+    index: usize,
+    rules: &PairRules,
+    random: &mut R,
+    mut emit: impl FnMut(&mut R, Pair, &UncutPair) -> Result<()>,
 ) -> Result<()> {
     let document = documents.document(index);
     if rules.nsp == Nsp::Off {
@@ -137,13 +160,14 @@ pub fn draw_pairs<R: Random>(
                 // The unused segments are put back, so that they are used by a later pair.
                 i -= segments - a_end;
             }
+            let uncut = UncutPair { target, a: a.clone(), b: b.clone() };
             truncate_seq_pair(&mut a, &mut b, max_tokens, random);
             let (mut a, mut b) = (Segment::new(index, &a), Segment::new(other, &b));
             let swapped = rules.nsp == Nsp::Sop && random.chance(0.5);
             if swapped {
                 std::mem::swap(&mut a, &mut b);
             }
-            emit(random, Pair { a, b, b_elsewhere, is_random_next: b_elsewhere || swapped })?;
+            emit(random, Pair { a, b, b_elsewhere, is_random_next: b_elsewhere || swapped }, &uncut)?;
             start = i + 1;
         }
         i += 1;
@@ -157,13 +181,14 @@ fn cut_single_segments<R: Random>(
     index: usize,
     rules: &PairRules,
     random: &mut R,
-    mut emit: impl FnMut(&mut R, Pair) -> Result<()>,
+    mut emit: impl FnMut(&mut R, Pair, &UncutPair) -> Result<()>,
 ) -> Result<()> {
     let (_, target) = rules.lengths(2, random);
     for start in (0..document.tokens()).step_by(target) {
-        let a = Segment::new(index, &(start..(start + target).min(document.tokens())));
+        let uncut = UncutPair { target, a: start..(start + target).min(document.tokens()), b: 0..0 };
+        let a = Segment::new(index, &uncut.a);
         let b = Segment { tokens: 0, ..a };
-        emit(random, Pair { a, b, b_elsewhere: false, is_random_next: false })?;
+        emit(random, Pair { a, b, b_elsewhere: false, is_random_next: false }, &uncut)?;
     }
     Ok(())
 }
