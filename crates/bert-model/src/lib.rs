@@ -75,7 +75,7 @@ pub use crate::adapters::{
 pub use crate::checkpoint::foreign_weights::{
     is_adapter_folder, is_fusion_folder, reject_adapter, reject_other_weights,
 };
-pub use crate::checkpoint::load::{LoadPolicy, load_named_tensors};
+pub use crate::checkpoint::load::{CurrentTensors, LoadPolicy, current_names, load_named_tensors};
 pub use crate::checkpoint::parameter_names::{
     NamedTensors, hf_name, is_transposed, map_parameters, named_parameters,
 };

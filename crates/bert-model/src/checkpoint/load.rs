@@ -109,17 +109,18 @@ fn rejected(names: &[String], policy: LoadPolicy) -> Vec<String> {
 }
 
 /// Tensors with current names and without tied copies.
-pub(crate) struct CurrentTensors {
-    pub(crate) tensors: NamedTensors,
+pub struct CurrentTensors {
+    /// The tensors.
+    pub tensors: NamedTensors,
     /// The copies that differed from the tensor that they are tied to, and the name of that tensor.
-    pub(crate) untied: Vec<(&'static str, &'static str)>,
+    pub untied: Vec<(&'static str, &'static str)>,
 }
 
 /// Renames old names to current names, and removes buffers and tied copies.
 ///
 /// # Errors
 /// [`Error::DuplicateTensor`].
-pub(crate) fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
+pub fn current_names(tensors: NamedTensors) -> Result<CurrentTensors, Error> {
     let mut present = NamedTensors::new();
     for (name, tensor) in tensors {
         // A buffer of older versions of `transformers`, not a parameter.

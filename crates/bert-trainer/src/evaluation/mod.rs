@@ -6,6 +6,7 @@
 //! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
 //! data's own seed, which are the same in every run.
 
+pub mod forgetting;
 pub mod ngram_baselines;
 pub mod top_k;
 

@@ -7,6 +7,7 @@ pub mod extend;
 pub mod import;
 pub(crate) mod model_card;
 pub mod onnx;
+mod transplant;
 pub mod uses;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ use crate::initialization::FreshWeights;
 use crate::run_dir::incomplete_output::{Contents, OutputGuard};
 use crate::run_dir::json_file::exists;
 pub use crate::run_dir::model_card::CardOptions;
+pub use transplant::transplant_encoder;
 
 /// The model card.
 const CARD: &str = "README.md";

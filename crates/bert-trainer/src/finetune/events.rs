@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::device::DeviceName;
 use crate::devices::check::DeviceCheck;
+use crate::evaluation::forgetting::MaskedLmScores;
 use crate::finetune::config::grid::CellReport;
 use crate::initialization::log_bilinear::CountingEvent;
 use crate::training::size_defaults::ChosenDefault;
@@ -33,6 +34,15 @@ pub enum FinetuneEvent {
         scores: Scores,
         /// Whether the scores are on the held-out part of train instead of dev.
         held_out: bool,
+    },
+    /// The masked LM was evaluated after an epoch.
+    MaskedLm {
+        /// Seed of the run.
+        seed: u64,
+        /// Epochs trained so far.
+        epoch: f64,
+        /// The figures.
+        scores: MaskedLmScores,
     },
     /// All tasks of a multi-task training were evaluated.
     TasksEvaluated {

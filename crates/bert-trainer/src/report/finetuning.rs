@@ -319,6 +319,7 @@ mod tests {
             train_loss: Some(0.7),
             dev: Some(scores.clone()),
             held_out: None,
+            masked_lm: None,
         };
         FinetuneReport {
             resolved: config.resolve().unwrap(),

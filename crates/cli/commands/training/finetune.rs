@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use bert_tasks::Metric;
 use bert_trainer::StopFlag;
+use bert_trainer::evaluation::forgetting::MaskedLmScores;
 use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
 use clap::Parser;
 
@@ -127,6 +128,12 @@ impl View {
             FinetuneEvent::Evaluated { seed, epoch, scores, held_out } => {
                 let set = if *held_out { "held-out" } else { "dev" };
                 self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
+            }
+            FinetuneEvent::MaskedLm { seed, epoch, scores: MaskedLmScores { loss, accuracy } } => {
+                let accuracy = 100.0 * accuracy;
+                self.progress.line(&format!(
+                    "seed {seed}, epoch {epoch:.1}: masked-LM loss {loss:.3}, accuracy {accuracy:.1} %"
+                ));
             }
             FinetuneEvent::TasksEvaluated { epoch, tasks } => {
                 for TaskEpoch { task, steps, dev, .. } in tasks {

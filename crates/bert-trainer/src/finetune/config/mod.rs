@@ -223,6 +223,13 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub predict: Option<PathBuf>,
 
+    /// Measure forgetting: after every epoch, compute the masked-LM loss of the encoder on this data folder of
+    /// make-pretrain-data, with the pre-training heads of --checkpoint. Its vocabulary must be the one of the checkpoint.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", conflicts_with = "random_init"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[setters(into)]
+    pub forgetting_data: Option<PathBuf>,
+
     /// Device, kernels and precision.
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
@@ -232,7 +239,11 @@ pub struct FinetuneConfig {
 /// The headings of the help.
 #[cfg(feature = "cli")]
 const HELP_GROUPS: &[HelpGroup] = &[
-    HelpGroup { heading: "Files", common: &[], rare: &["train_file", "dev_file", "test_file", "predict"] },
+    HelpGroup {
+        heading: "Files",
+        common: &[],
+        rare: &["train_file", "dev_file", "test_file", "predict", "forgetting_data"],
+    },
     HelpGroup {
         heading: "Trained layers",
         common: &["freeze_encoder"],
@@ -311,6 +322,7 @@ impl FinetuneConfig {
             select: Selection::Best,
             patience: None,
             predict: None,
+            forgetting_data: None,
             compute: ComputeArgs::default(),
         }
     }

@@ -91,6 +91,8 @@ impl FinetuneConfig {
         check(self.feature_head().is_none() || self.gives_labels(), "head", NEEDS_LABELS)?;
         let decay = self.layer_decay.unwrap_or(1.0);
         check(decay > 0.0 && decay <= 1.0, "layer-decay", "must be above 0 and at most 1")?;
+        let fresh = self.random_init && self.forgetting_data.is_some();
+        check(!fresh, "forgetting-data", "needs the weights of the checkpoint, without --random-init")?;
         self.check_fusion()?;
         self.check_files()?;
         self.question_settings()?;

@@ -53,6 +53,7 @@ impl MultitaskConfig {
                 ("holdout", config.held_out_share().is_some()),
                 ("patience", config.patience.is_some()),
                 ("predict", config.predict.is_some()),
+                ("forgetting-data", config.forgetting_data.is_some()),
                 ("seeds", config.seeds.len() > 1),
             ];
             reject_first(&given, "works with one task only")?;

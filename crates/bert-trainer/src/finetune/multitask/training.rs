@@ -197,7 +197,7 @@ impl<'a> MultitaskRun<'a> {
             let TaskEpoch { steps, train_loss, dev, .. } = tasks[number].clone();
             step += steps;
             let epoch = (step * self.batch_sizes[number] as u64) as f64 / self.sizes[number] as f64;
-            EpochReport { step, epoch, train_loss, dev: Some(dev), held_out: None }
+            EpochReport { step, epoch, train_loss, dev: Some(dev), held_out: None, masked_lm: None }
         });
         epochs.collect()
     }

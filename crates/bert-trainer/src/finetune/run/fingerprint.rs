@@ -18,7 +18,7 @@ use crate::run_dir::json_file::exists;
 
 /// Flags that are not compared: paths, whose contents are compared by digest, and flags that do not affect a single
 /// run.
-pub(crate) const UNCOMPARED_FLAGS: [&str; 10] = [
+pub(crate) const UNCOMPARED_FLAGS: [&str; 11] = [
     "seeds",
     "output",
     "predict",
@@ -29,6 +29,7 @@ pub(crate) const UNCOMPARED_FLAGS: [&str; 10] = [
     "checkpoint",
     "fusion",
     "initialization_data",
+    "forgetting_data",
 ];
 
 /// Files of a model folder, except the weights, that affect the computation.
@@ -69,6 +70,9 @@ pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
         "dev_mismatched": digest(Part::DevMismatched),
         "test": digest(Part::Test),
     });
+    if let Some(data) = &config.forgetting_data {
+        identity["forgetting_data"] = DataSet::open(data)?.manifest().shards_digest().into();
+    }
     if checkpoint.records_defaults {
         identity["defaults"] = json!(checkpoint.defaults);
     }

@@ -4,6 +4,7 @@ use bert_tasks::statistics::Calibration;
 use bert_tasks::{Metric, Scores};
 use serde::{Deserialize, Serialize};
 
+use crate::evaluation::forgetting::MaskedLmScores;
 use crate::finetune::data::datasets::Part;
 use crate::finetune::scoring::{PartAnswers, TaskScoring};
 
@@ -21,6 +22,9 @@ pub struct EpochReport {
     /// Scores on the held-out part of train, if evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<Scores>,
+    /// Figures of the masked LM after the epoch, with `--forgetting-data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked_lm: Option<MaskedLmScores>,
 }
 
 /// One run in the report.

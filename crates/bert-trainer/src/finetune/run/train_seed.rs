@@ -1,11 +1,12 @@
 //! Trains one run of a fine-tuning: a single seed, from the initial model to a scored model.
 
-use bert_model::Mode;
+use bert_model::{BertConfig, Mode};
 use bert_tasks::Scores;
 use burn::module::Module;
 
 use crate::compute::stop_flag::{StopFlag, StopRequested};
 use crate::error::Error;
+use crate::evaluation::forgetting::{ForgettingTest, encoder_of};
 use crate::finetune::config::Selection;
 use crate::finetune::config::grid::Cell;
 use crate::finetune::data::datasets::Part;
@@ -15,6 +16,7 @@ use crate::finetune::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::finetune::run::sample_order::SampleOrder;
 use crate::finetune::run::step::{TrainSettings, TrainState, num_train_steps};
 use crate::finetune::scoring::{PartAnswers, ScoredAnswers, TaskScoring};
+use crate::finetune::setup::Setup;
 
 /// A run has diverged if its training loss exceeds the loss of a uniform prediction by this factor.
 const DIVERGENCE_FACTOR: f64 = 3.0;
@@ -79,6 +81,7 @@ pub(crate) fn train_seed<T: TaskScoring>(
     let loss = |model: &T::Model, batch: &T::Batch, targets: usize, mode: Mode| {
         task.loss(model, frozen.as_ref(), batch, targets, mode)
     };
+    let mut forgetting = forgetting_test(task)?;
     let mut order = SampleOrder::new(seed, items);
     let batch_size = resolved.batch_of(items);
     let mut run =
@@ -96,9 +99,12 @@ pub(crate) fn train_seed<T: TaskScoring>(
         }
         evaluation_pending = false;
         let epoch_ends = run.ends_epoch();
-        if epoch_ends && let Err(stopped) = run.end_epoch(&state.model, stop, on_event) {
-            saved.pause(stop, true, run.snapshot(&state))?;
-            return Err(stopped.after(run.progress.step));
+        if epoch_ends {
+            if let Err(stopped) = run.end_epoch(&state.model, stop, on_event) {
+                saved.pause(stop, true, run.snapshot(&state))?;
+                return Err(stopped.after(run.progress.step));
+            }
+            run.measure_forgetting(&state.model, forgetting.as_mut(), on_event)?;
         }
         if !run.is_over() {
             saved.pause(stop, epoch_ends, run.snapshot(&state))?;
@@ -169,6 +175,7 @@ impl<T: TaskScoring> SeedTraining<'_, T> {
             train_loss: Some(train_loss),
             dev: None,
             held_out: None,
+            masked_lm: None,
         };
         if let Some(model) = scored {
             let (scores, held_out) = (&model.scored.scores, part == Part::HeldOut);
@@ -190,6 +197,20 @@ impl<T: TaskScoring> SeedTraining<'_, T> {
         Ok(())
     }
 
+    /// Adds the figures of the masked LM to the last epoch.
+    fn measure_forgetting(
+        &mut self,
+        model: &T::Model,
+        test: Option<&mut ForgettingTest>,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<(), Error> {
+        let (Some(test), Some(last)) = (test, self.progress.history.last_mut()) else { return Ok(()) };
+        let scores = test.measure(encoder_of(model.clone().valid()))?;
+        on_event(FinetuneEvent::MaskedLm { seed: self.settings.seed, epoch: last.epoch, scores });
+        last.masked_lm = Some(scores);
+        Ok(())
+    }
+
     /// Scores the best model on every labelled part.
     fn finish(&self, stop: &StopFlag) -> Result<FinishedRun<T>, StopRequested> {
         let ScoredModel { model, scored, epoch } = self.best.as_ref().expect("the last step is evaluated");
@@ -207,6 +228,14 @@ impl<T: TaskScoring> SeedTraining<'_, T> {
         let dev = ScoredModel { model: model.clone(), scored, epoch: *epoch };
         finished_run(self.task, self.settings.seed, dev, held_out, history, stop)
     }
+}
+
+/// Opens the test of `--forgetting-data`.
+fn forgetting_test<T: TaskScoring>(task: &T) -> Result<Option<ForgettingTest>, Error> {
+    let Setup { config, checkpoint, .. } = task.setup();
+    let Some(data) = &config.forgetting_data else { return Ok(None) };
+    let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };
+    ForgettingTest::open(&checkpoint.folder, &model, data, &checkpoint.inference_device()).map(Some)
 }
 
 /// Returns whether `score` is better. Ties keep the earlier state, and an undefined score never beats a defined one.

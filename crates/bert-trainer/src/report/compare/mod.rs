@@ -14,5 +14,5 @@ pub mod glue_table;
 pub mod pairwise;
 pub(crate) mod saved_answers;
 
-pub use crate::report::compare::pairwise::{Comparison, SeedPair, Side, compare};
+pub use crate::report::compare::pairwise::{Comparison, SeedPair, Side, compare, compare_sides};
 pub use collect::{Collection, Group, collect};

@@ -78,9 +78,19 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
             groups
         }
     };
-    let [first, second] = [&sides[0], &sides[1]].map(|folders| read_side(folders));
-    let (first, second) = (first?, second?);
-    check_same(&first, &sides[0][0], &second, &sides[1][0])?;
+    compare_sides(&sides[0], &sides[1])
+}
+
+/// Compares the folders of two configurations; the folders of a side have different seeds.
+///
+/// # Errors
+/// As [`compare`]; [`Error::Configuration`] when a side has no folder.
+pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> Result<Comparison, Error> {
+    let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
+        return Err(Error::Configuration { flag: "paired", reason: "a side has no folder".to_string() });
+    };
+    let (first, second) = (read_side(first_folders)?, read_side(second_folders)?);
+    check_same(&first, a, &second, b)?;
     let metric = first.task.spec().primary;
     let test = paired(metric, &first, &second)?;
     let side = |answers: &DevAnswers, folders: &[PathBuf]| {
@@ -93,8 +103,8 @@ pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
         task: first.task.clone(),
         examples: first.labels.len(),
         mcnemar: if metric == Metric::Accuracy { seed_pairs(&first, &second) } else { Vec::new() },
-        first: side(&first, &sides[0]),
-        second: side(&second, &sides[1]),
+        first: side(&first, first_folders),
+        second: side(&second, second_folders),
         test,
     })
 }
