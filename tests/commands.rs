@@ -55,6 +55,7 @@ const CASES: [RunMode; 32] = [
     ToEnd("bert scores tuned"),
     ToEnd("bert glue --data glue --output all"),
     ToEnd("bert multitask --data glue --tasks rte,sst-2 --output both"),
+    ToEnd("bert experiment"),
     UntilFile("bert quickstart", "out/quickstart"),
     ToEnd("bert data --input train.txt --vocab exported/vocab.txt --output data-of-bert"),
     UntilFile(

@@ -70,6 +70,8 @@ fn lines() -> Vec<(&'static str, String)> {
         ("bert scores --paired", "tuned tuned".to_string()),
         ("bert glue", "--data glue --tasks rte,wnli --output all".to_string()),
         ("bert multitask", "--data glue --tasks rte,wnli --output both".to_string()),
+        ("bert experiment", String::new()),
+        ("bert experiment masking", "--instances 1".to_string()),
         ("bert export", "run exported".to_string()),
     ]
     .into()

@@ -25,6 +25,7 @@ const WITH_THREADS: [&str; 21] = [
     "bert projector",
     "bert glue",
     "bert multitask",
+    "bert experiment",
 ];
 
 #[test]

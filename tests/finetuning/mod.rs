@@ -3,6 +3,7 @@
 mod adapters; // parameter-efficient fine-tuning: adapters and LoRA
 mod choices; // multiple choice, and heads on a frozen encoder
 mod defaults; // settings by model size: printed, reported, kept by a resumed fine-tuning
+mod experiments; // fixed grids of course reports, and what fine-tuning forgets
 mod glue; // all tasks of GLUE in one command
 pub(crate) mod heads; // fine-tuning with other heads: answers and tags
 mod multitask; // one encoder on several tasks

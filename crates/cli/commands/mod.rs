@@ -5,6 +5,7 @@ pub mod completions;
 pub mod data;
 pub mod devices;
 pub mod evaluation;
+pub mod experiment;
 pub mod man;
 pub mod models;
 pub mod quickstart;

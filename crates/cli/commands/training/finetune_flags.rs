@@ -8,13 +8,22 @@ use clap::error::ErrorKind;
 use clap::{Args as _, FromArgMatches as _};
 
 /// The flags of `finetune` after `--`.
-pub(super) struct FinetuneFlags {
-    pub(super) config: FinetuneConfig,
+pub(in crate::commands) struct FinetuneFlags {
+    config: FinetuneConfig,
 }
 
 impl FinetuneFlags {
     /// Parses the flags. `own` are flags that the command sets itself, each with its value.
     pub(super) fn parse(own: &[(&str, &str)], flags: &[String]) -> anyhow::Result<Self> {
+        Self::parse_over(own, &[], flags)
+    }
+
+    /// Parses the flags like [`Self::parse`]; they replace values of the flags in `defaults`.
+    pub(in crate::commands) fn parse_over(
+        own: &[(&str, &str)],
+        defaults: &[String],
+        flags: &[String],
+    ) -> anyhow::Result<Self> {
         let is_flag = |given: &str, flag: &str| given.split('=').next() == Some(flag);
         let of_each_task =
             ["--task", "--data", "--checkpoint", "--output"].map(|flag| (flag, "the one of each task"));
@@ -29,13 +38,14 @@ impl FinetuneFlags {
         let required = ["--task=rte", "--data=.", "--output=."].map(String::from);
         let own = own.iter().map(|(flag, value)| format!("{flag}={value}"));
         let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
-        let line = required.into_iter().chain(own).chain(flags.iter().cloned());
+        let command = command.args_override_self(!defaults.is_empty());
+        let line = required.into_iter().chain(own).chain(defaults.iter().chain(flags).cloned());
         let matches = command.try_get_matches_from(line)?;
         Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)? })
     }
 
     /// Returns the configuration of a task, with output folder `output/TASK`.
-    pub(super) fn of_task(
+    pub(in crate::commands) fn of_task(
         &self,
         task: Task,
         data: &Path,

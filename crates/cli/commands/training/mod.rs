@@ -1,6 +1,6 @@
 //! Commands that train a model.
 
-mod finetune_flags;
+pub(super) mod finetune_flags;
 
 pub mod finetune;
 pub mod glue;

@@ -1,0 +1,151 @@
+//! The experiments as data: the files in `experiments/`, which are compiled into the programs.
+
+use anyhow::Context;
+use bert_storage::did_you_mean;
+use bert_tasks::Task;
+use bert_trainer::finetune::Sampling;
+use serde::Deserialize;
+
+/// The experiments by name, in the order of the list.
+const FILES: [(&str, &str); 10] = [
+    ("masking", include_str!("../../../../experiments/masking.toml")),
+    ("small-models", include_str!("../../../../experiments/small-models.toml")),
+    ("from-scratch", include_str!("../../../../experiments/from-scratch.toml")),
+    ("learning-rates", include_str!("../../../../experiments/learning-rates.toml")),
+    ("features", include_str!("../../../../experiments/features.toml")),
+    ("adapters", include_str!("../../../../experiments/adapters.toml")),
+    ("fusion", include_str!("../../../../experiments/fusion.toml")),
+    ("multi-task", include_str!("../../../../experiments/multi-task.toml")),
+    ("forgetting", include_str!("../../../../experiments/forgetting.toml")),
+    ("probe", include_str!("../../../../experiments/probe.toml")),
+];
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Experiment {
+    /// The name on the command line.
+    #[serde(skip)]
+    pub(super) name: &'static str,
+    /// The title of the page.
+    pub(super) title: String,
+    /// The question, the source of the published figures and the differences from it.
+    pub(super) about: String,
+    /// The tasks of every setting that names none.
+    pub(super) tasks: Vec<Task>,
+    /// The settings, in the order of the table.
+    #[serde(default, rename = "setting")]
+    pub(super) settings: Vec<Setting>,
+    /// Pairs of settings that are tested against each other.
+    #[serde(default)]
+    pub(super) compare: Vec<SettingPair>,
+    /// The published figures.
+    #[serde(default)]
+    pub(super) published: Vec<Published>,
+    /// Words to replace, as in `bert probe --replace`.
+    #[serde(default)]
+    pub(super) replacements: Vec<String>,
+}
+
+/// One configuration of fine-tuning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Setting {
+    /// The name in the table and in the names of folders.
+    pub(super) name: String,
+    /// Flags of `finetune`. `{TASK-SETTING}` is the output folder of another fine-tuning of the experiment.
+    pub(super) flags: String,
+    /// The tasks, if not the ones of the experiment.
+    #[serde(default)]
+    pub(super) tasks: Vec<Task>,
+    /// Run the first seed only.
+    #[serde(default)]
+    pub(super) once: bool,
+    /// Train all tasks with one encoder, with this sampling.
+    pub(super) together: Option<Sampling>,
+}
+
+/// Two settings to compare on the same dev examples.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettingPair {
+    pub(super) first: String,
+    pub(super) second: String,
+}
+
+/// Published figures of a setting.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Published {
+    pub(super) task: Task,
+    pub(super) setting: String,
+    /// The figures in per cent, with their source.
+    pub(super) figures: String,
+}
+
+impl Experiment {
+    /// Returns all experiments.
+    ///
+    /// # Errors
+    /// When a file is invalid.
+    pub(super) fn all() -> anyhow::Result<Vec<Self>> {
+        FILES.iter().map(|(name, text)| Self::parse(name, text)).collect()
+    }
+
+    /// Returns the experiment with this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn named(name: &str) -> anyhow::Result<Self> {
+        let found = FILES.iter().find(|(known, _)| *known == name);
+        let (name, text) = found.with_context(|| format!("unknown experiment {name:?}"))?;
+        Self::parse(name, text)
+    }
+
+    fn parse(name: &'static str, text: &str) -> anyhow::Result<Self> {
+        let parsed: Self = toml::from_str(text).with_context(|| format!("experiments/{name}.toml"))?;
+        Ok(Self { name, about: parsed.about.trim().to_string(), ..parsed })
+    }
+
+    /// Returns the published figures of a setting on a task.
+    pub(super) fn published(&self, task: &Task, setting: &str) -> Option<&str> {
+        let found = self.published.iter().find(|figure| figure.task == *task && figure.setting == setting);
+        found.map(|figure| figure.figures.as_str())
+    }
+}
+
+/// Parses the name of an experiment, for clap.
+pub(super) fn parse_name(name: &str) -> Result<String, String> {
+    let names = FILES.map(|(name, _)| name);
+    if names.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    let hint = did_you_mean(name, names);
+    Err(format!("unknown experiment; the experiments are {}{hint}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_names_its_own_settings() {
+        let all = Experiment::all().unwrap();
+        assert_eq!(all.len(), FILES.len());
+        for one in &all {
+            let has = |name: &String| one.settings.iter().any(|setting| setting.name == *name);
+            assert!(one.compare.iter().all(|pair| has(&pair.first) && has(&pair.second)), "{}", one.name);
+            let known = |figure: &Published| has(&figure.setting) && one.tasks.contains(&figure.task);
+            assert!(one.published.iter().all(known), "{}", one.name);
+            let fixed = |setting: &Setting| setting.flags.contains("--num-train-epochs");
+            assert!(one.settings.iter().all(fixed), "{}: the estimate needs the epochs", one.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = parse_name("fussion").unwrap_err();
+        assert!(error.contains("small-models") && error.contains("fusion"), "{error}");
+        assert!(Experiment::named("fussion").is_err());
+    }
+}

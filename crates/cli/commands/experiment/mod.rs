@@ -1,0 +1,101 @@
+//! `bert experiment` repeats an experiment of a course report and writes one page and one table.
+
+mod args;
+mod definition;
+mod estimate;
+mod forgetting;
+mod held_out_text;
+mod masking;
+mod page;
+mod plan;
+mod probe;
+mod scored;
+mod table;
+mod train;
+
+use bert_storage::write_json_atomic;
+use bert_tasks::Task;
+use serde::Serialize;
+
+pub use crate::commands::experiment::args::Args;
+use crate::commands::experiment::definition::Experiment;
+use crate::commands::experiment::page::page;
+use crate::commands::experiment::table::{Report, Results};
+use crate::output::files::write_file;
+use crate::output::progress::print_note;
+use crate::output::table::{Column, Table, Tabular, print_table};
+use crate::process::signals::stop_on_signals;
+
+/// An experiment in the list.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    title: String,
+    tasks: Vec<Task>,
+    settings: Vec<String>,
+}
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct List {
+    experiments: Vec<Listed>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let Some(name) = &args.name else { return list(args) };
+    let experiment = Experiment::named(name)?;
+    args.check(name)?;
+    args.threads.start_pool();
+    let stop = stop_on_signals()?;
+    let report = match name.as_str() {
+        "masking" => Some(masking::run(args, &experiment)?),
+        "forgetting" => forgetting::run(args, &experiment, &stop)?,
+        "probe" => probe::run(args, &experiment, &stop)?,
+        _ => scored::run(args, &experiment, &stop)?,
+    };
+    let Some(Report { results, body }) = report else { return Ok(()) };
+    if let Some(output) = &args.output {
+        write_file(&output.join("experiment.html"), &page(&results, &body))?;
+        write_file(&output.join("experiment.md"), &markdown(&results))?;
+        write_json_atomic(&output.join("experiment.json"), &results)?;
+        if !args.run.print.quiet {
+            print_note(format!("page: {}", output.join("experiment.html").display()));
+        }
+    }
+    print_table(args.run.print.json, args.format, &results, Results::text)
+}
+
+/// Returns the page in Markdown.
+fn markdown(results: &Results) -> String {
+    format!("# {}\n\n{}\n\n{}", results.title, results.about, results.table().markdown())
+}
+
+/// Prints the list of the experiments.
+fn list(args: &Args) -> anyhow::Result<()> {
+    let listed = Experiment::all()?.into_iter().map(|experiment| Listed {
+        name: experiment.name,
+        title: experiment.title,
+        tasks: experiment.tasks,
+        settings: experiment.settings.into_iter().map(|setting| setting.name).collect(),
+    });
+    let list = List { experiments: listed.collect() };
+    print_table(args.run.print.json, args.format, &list, |list| {
+        let line = |one: &Listed| format!("{:<16}{}", one.name, one.title);
+        list.experiments.iter().map(line).collect::<Vec<_>>().join("\n")
+    })
+}
+
+impl Tabular for List {
+    fn table(&self) -> Table {
+        let row = |one: &Listed| {
+            let tasks: Vec<String> = one.tasks.iter().map(ToString::to_string).collect();
+            vec![one.name.to_string(), one.title.clone(), tasks.join(", "), one.settings.join(", ")]
+        };
+        Table {
+            columns: ["experiment", "title", "tasks", "settings"].map(Column::text).into(),
+            rows: self.experiments.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
+}

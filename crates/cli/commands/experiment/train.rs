@@ -1,0 +1,99 @@
+//! Runs the plan of an experiment; finished trainings are checked and kept.
+
+use std::time::Instant;
+
+use bert_trainer::StopFlag;
+use bert_trainer::finetune::{check_finished, multitask};
+
+use super::args::Args;
+use super::estimate::Estimator;
+use super::plan::{PlannedRun, Work};
+use crate::commands::training::finetune::{View, tune};
+use crate::output::progress::{duration, print_note, print_stderr};
+use crate::output::stdout::print_result;
+
+/// The time of an experiment.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(super) struct Timing {
+    /// Estimated seconds; `None` if all trainings were finished.
+    pub(super) estimated_seconds: Option<f64>,
+    /// Measured seconds of the trainings.
+    pub(super) seconds: f64,
+}
+
+/// The plan and its estimate as JSON.
+#[derive(serde::Serialize)]
+struct DryRun {
+    estimated_seconds: f64,
+    folders: Vec<String>,
+}
+
+/// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
+///
+/// # Errors
+/// When the output folder has other files, and as [`bert_trainer::finetune::finetune`].
+pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow::Result<Option<Timing>> {
+    let quiet = args.run.print.quiet;
+    let left: Vec<&PlannedRun> = plan.iter().filter(|run| !run.is_finished()).collect();
+    let mut timing = Timing::default();
+    if !left.is_empty() {
+        let seconds = Estimator::new(stop)?.seconds(plan)?;
+        timing.estimated_seconds = Some(seconds);
+        if args.dry_run {
+            let folders = left.iter().map(|run| run.output().display().to_string()).collect();
+            let result = DryRun { estimated_seconds: seconds, folders };
+            print_result(args.run.print.json, &result, |result| {
+                let time = duration(result.estimated_seconds);
+                format!("{}\nestimated time: {time} for {} folders", result.folders.join("\n"), left.len())
+            })?;
+            return Ok(None);
+        }
+        if !quiet {
+            let time = duration(seconds);
+            print_note(format!(
+                "estimated time: {time} for {} trainings, measured with short runs",
+                left.len()
+            ));
+        }
+    }
+    let started = Instant::now();
+    for (number, run) in plan.iter().enumerate() {
+        if run.is_finished() {
+            run.configs().iter().try_for_each(|config| check_finished(config).map(drop))?;
+            continue;
+        }
+        if !quiet {
+            print_stderr(&format!("{} of {}: {}", number + 1, plan.len(), run.output().display()));
+        }
+        run_one(args, run, stop)?;
+    }
+    timing.seconds = started.elapsed().as_secs_f64();
+    Ok(Some(timing))
+}
+
+fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()> {
+    let resume = args.run.resume && run.output().exists();
+    match &run.work {
+        Work::Single(config) => {
+            tune(config, resume, args.run.print.quiet, stop)?;
+        }
+        Work::Together(config) => {
+            let mut view = View::new(&config.tasks[0], args.run.print.quiet);
+            multitask(config, resume, stop, &mut |event| view.show(&event))?;
+        }
+    }
+    Ok(())
+}
+
+/// Rejects an output folder with files, unless the experiment continues.
+///
+/// # Errors
+/// When it has files.
+pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
+    let Some(output) = args.output.as_deref().filter(|_| !args.run.resume) else { return Ok(()) };
+    if output.exists() && std::fs::read_dir(output)?.next().is_some() {
+        let (what, hint) = ("other files", "choose another --output, or continue with --resume");
+        return Err(bert_trainer::Error::output_exists(output, what, hint).into());
+    }
+    Ok(())
+}
