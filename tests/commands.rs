@@ -28,7 +28,7 @@ impl RunMode {
 }
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [RunMode; 32] = [
+const CASES: [RunMode; 33] = [
     ToEnd("bert export tiny-en exported"),
     ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
     ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
