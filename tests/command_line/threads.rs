@@ -3,7 +3,7 @@
 use crate::common::{Folder, QUICK};
 
 /// Commands with `--threads`.
-const WITH_THREADS: [&str; 21] = [
+const WITH_THREADS: [&str; 22] = [
     "make-pretrain-data",
     "pretrain",
     "finetune",

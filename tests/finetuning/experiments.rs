@@ -83,7 +83,7 @@ fn forgetting_has_a_row_for_every_epoch() {
 #[test]
 fn a_frozen_encoder_forgets_nothing() {
     let folder = with_entailment();
-    let line = "finetune --task rte --data . --checkpoint run --max-seq-length 32 --train-batch-size 8";
+    let line = "finetune --task rte --data glue --checkpoint run --max-seq-length 32 --train-batch-size 8";
     let frozen =
         format!("{line} --freeze-encoder --num-train-epochs 2 --forgetting-data held --output frozen");
     let report = folder.ok(&format!("{frozen} --json")).json();

@@ -41,10 +41,10 @@ pub(super) fn data(args: &Args, checkpoint: &Path, output: &Path) -> anyhow::Res
     if !data.join("manifest.json").exists() {
         let file = output.join("text.txt");
         write_file(&file, &text(args)?)?;
-        // Four passes reduce the variance of the loss; the masks are the same in every evaluation.
+        // Two passes reduce the variance of the loss; the masks are the same in every evaluation.
         let config = BuildConfig::new([file], checkpoint, &data)
             .with_max_seq_length(64)
-            .with_dupe_factor(4)
+            .with_dupe_factor(2)
             .with_threads(args.threads.count());
         build(&config, &mut |_| {})?;
     }

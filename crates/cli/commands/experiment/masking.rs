@@ -23,8 +23,8 @@ const HEADINGS: [Heading; 5] = [
     number("instance", "instance"),
     text("stage", "stage"),
     text("reference", "function of the reference"),
-    text("result", "result"),
     number("tokens", "tokens"),
+    text("result", "result"),
 ];
 
 /// Returns the stages of the first instances of the text.
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
 /// Returns the rows of an instance.
 fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec<Cell>> {
     let row = |stage: &str, reference: &str, result: String, tokens: usize| {
-        vec![Cell::count(number), stage.into(), reference.into(), result.into(), Cell::count(tokens)]
+        vec![Cell::count(number), stage.into(), reference.into(), Cell::count(tokens), result.into()]
     };
     let all: usize = stages.documents[one.document].iter().map(|sentence| sentence.pieces.len()).sum();
     let short = if one.target < one.max_tokens { "a short length was drawn" } else { "the maximum" };

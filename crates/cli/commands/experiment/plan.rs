@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bert_model::read_pretrained_config;
 use bert_tasks::{Split, Task, find_split};
+use bert_trainer::DeviceName;
 use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};
-use crate::commands::model_folder;
 use crate::commands::training::finetune_flags::FinetuneFlags;
+use crate::commands::{model_folder, selected_device};
 
 /// A checkpoint of the experiment.
 #[derive(Clone, Debug)]
@@ -80,6 +81,8 @@ pub(super) struct Planner<'a> {
     pub(super) models: Vec<Model>,
     /// Remarks on the plan.
     pub(super) notes: Vec<String>,
+    /// The device of all trainings, once it is selected.
+    device: Option<DeviceName>,
 }
 
 impl<'a> Planner<'a> {
@@ -100,7 +103,7 @@ impl<'a> Planner<'a> {
             Ok(Model { given: given.clone(), folder, positions })
         });
         let models = models.collect::<anyhow::Result<_>>()?;
-        Ok(Self { args, experiment, data, output, models, notes: Vec::new() })
+        Ok(Self { args, experiment, data, output, models, notes: Vec::new(), device: None })
     }
 
     /// Returns the tasks of a setting.
@@ -209,6 +212,12 @@ impl<'a> Planner<'a> {
         let data = self.data_of(task)?;
         let mut config = flags.of_task(task.clone(), &data, &given, output);
         config.output = output.to_owned();
+        let device = match self.device {
+            Some(device) => device,
+            None => selected_device(config.compute.device)?,
+        };
+        self.device = Some(device);
+        config.compute.device = device;
         config.max_train_examples = self.args.max_train_examples.or(config.max_train_examples);
         let longest = task.spec().defaults.max_seq_length;
         if config.max_seq_length.is_none() && longest > positions {

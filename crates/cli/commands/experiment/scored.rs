@@ -43,6 +43,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     let (rows, mut warnings) = rows(&planner, &plan)?;
     let mut notes = planner.notes.clone();
     notes.extend(general_notes(&planner, &plan)?);
+    notes.push("95 % interval of the mean: bootstrap over examples and seeds.".to_string());
     notes.extend(comparisons(&planner, &plan)?);
     warnings.dedup();
     let results = results(&planner, timing, Rows { headings: HEADINGS.to_vec(), rows }, notes, warnings);
@@ -149,7 +150,6 @@ pub(super) fn general_notes(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyho
             "{task}: trained on {trained} of {all} examples{reduced}, scored on {dev}{sample}"
         ));
     }
-    notes.push("95 % interval of the mean: bootstrap over examples and seeds.".to_string());
     if planner.experiment.settings.iter().any(|setting| !setting.flags.contains("--select last")) {
         notes.push("The best epoch on dev is scored, which is slightly optimistic.".to_string());
     }

@@ -9,7 +9,7 @@ use clap::{Args as _, FromArgMatches as _};
 
 /// The flags of `finetune` after `--`.
 pub(in crate::commands) struct FinetuneFlags {
-    config: FinetuneConfig,
+    pub(super) config: FinetuneConfig,
 }
 
 impl FinetuneFlags {
