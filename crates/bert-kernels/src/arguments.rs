@@ -105,8 +105,8 @@ pub struct QkvProjections {
 /// The result of attention.
 #[derive(Clone, Debug)]
 pub struct AttentionOutput {
-    /// `[batch, seq, hidden]`: the sum of the values, weighted by the probabilities, with the heads side by side.
+    /// `[batch, queries, hidden]`: the sum of the values, weighted by the probabilities, with the heads side by side.
     pub context: Tensor<3>,
-    /// `[batch, heads, seq, seq]`: the probabilities after dropout.
+    /// `[batch, heads, queries, keys]`: the probabilities after dropout.
     pub probabilities: Tensor<4>,
 }

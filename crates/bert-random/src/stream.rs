@@ -32,6 +32,8 @@ pub enum Domain {
     LoaderMixture = 20,
     /// Dropout seeds: `[step, micro_batch, rank]`.
     Dropout = 33,
+    /// The attention that drop-net keeps in a layer of a BERT-fused model: `[layer]`.
+    DropNet = 35,
     /// The initial values and the draws of the fit to a text's bigram counts: `[what, ..]`.
     LogBilinear = 34,
     /// The order of examples in fine-tuning: `[epoch]`.

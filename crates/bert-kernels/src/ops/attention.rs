@@ -2,8 +2,8 @@
 //!
 //! This is section 3.2 of "Attention is all you need", with the reference's dropout on the probabilities. Queries,
 //! keys, values and the context store their heads side by side in the last axis; the fused kernel does not split, merge
-//! or transpose them in memory. The bias has one number per key (0, or -10000 for padding) and is a constant to
-//! autodiff. Causal masks and cross attention are not supported.
+//! or transpose them in memory. The bias (0, or -10000 for padding) is a constant to autodiff. The fused kernel computes
+//! self-attention with one bias per key. burn's own operations compute causal masks and attention to another sequence.
 //!
 //! One thread computes one row of the batch, one head at a time, with scores that stay in its cache. If there are more
 //! threads than rows, it computes one head of one row. The forward pass saves the maximum of each row of scores and the
@@ -29,8 +29,9 @@ use crate::ops::plain::matmul;
 /// Returns the multi-head attention. `scale` multiplies the scores before the bias is added.
 ///
 /// # Shapes
-/// - query, key, value and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`
-/// - bias: `[batch, 1, 1, seq]`
+/// - query and output: `[batch, queries, hidden]`, `hidden` a multiple of `heads`
+/// - key, value: `[batch, keys, hidden]`
+/// - bias: `[batch or 1, 1, queries or 1, keys]`
 pub fn attention(
     compute: Compute,
     [query, key, value]: [Tensor<3>; 3],
@@ -39,15 +40,16 @@ pub fn attention(
     scale: f64,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
-    let [batch, seq, hidden] = query.dims();
-    assert_shape!(key, [batch, seq, hidden]);
-    assert_shape!(value, [batch, seq, hidden]);
-    assert_shape!(bias, [batch, 1, 1, seq]);
+    let [batch, queries, hidden] = query.dims();
+    let keys = key.dims()[1];
+    assert_shape!(key, [batch, keys, hidden]);
+    assert_shape!(value, [batch, keys, hidden]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
-    match fused_path(
+    let fused = fused_path(
         compute,
         &[tensor_backend(&query), tensor_backend(&key), tensor_backend(&value), tensor_backend(&bias)],
-    ) {
+    );
+    match fused.filter(|_| queries == keys && bias.dims() == [batch, 1, 1, keys]) {
         Some(path) => {
             let bias = contiguous(Input::from(bias).into_flex());
             let operation =
@@ -71,17 +73,18 @@ pub fn plain(
     scale: f64,
     dropout: Option<Dropout>,
 ) -> AttentionOutput {
-    let [batch, seq, hidden] = query.dims();
+    let [batch, queries, hidden] = query.dims();
     let split = |x: Tensor<3>| {
+        let seq = x.dims()[1];
         x.reshape([batch, seq, heads, hidden / heads]) // [batch, seq, heads, head_dim]
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
     let (query, key, value) = (split(query), split(key), split(value));
-    let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, seq, seq]
+    let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, queries, keys]
     let probabilities = probabilities(compute.kernels, scores, bias, scale, dropout);
-    let context = matmul(compute.precision, probabilities.clone(), value) // [batch, heads, seq, head_dim]
-        .swap_dims(1, 2) // [batch, seq, heads, head_dim]
-        .reshape([batch, seq, hidden]); // [batch, seq, hidden]
+    let context = matmul(compute.precision, probabilities.clone(), value) // [batch, heads, queries, head_dim]
+        .swap_dims(1, 2) // [batch, queries, heads, head_dim]
+        .reshape([batch, queries, hidden]); // [batch, queries, hidden]
     AttentionOutput { context, probabilities }
 }
 
@@ -94,7 +97,7 @@ fn probabilities(
     dropout: Option<Dropout>,
 ) -> Tensor<4> {
     #[cfg(feature = "cubecl")]
-    {
+    if scores.dims()[2] == scores.dims()[3] && bias.dims() == [scores.dims()[0], 1, 1, scores.dims()[3]] {
         let [_, heads, seq, _] = scores.dims();
         let flat = (scores.clone().flatten(0, 3), bias.clone().flatten(0, 3));
         if let Some(y) = crate::gpu::softmax::softmax(kernels, flat.0, flat.1, (heads, seq), scale, dropout) {

@@ -1,0 +1,45 @@
+//! chrF (Popović, 2015) as in sacreBLEU: the F-score (beta 2) of mean precision and recall of character n-grams up to 6,
+//! without white space. The mean is over the orders that both texts have.
+
+use super::ngrams::{matches, ngrams, split_like_python};
+
+const ORDER: usize = 6;
+const BETA: f64 = 2.0;
+
+/// Returns three counts for each order: n-grams of the hypothesis, of the reference, and matches. The reference with the
+/// best score counts.
+pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
+    let characters = |text: &str| split_like_python(text).flat_map(str::chars).collect::<Vec<char>>();
+    let hypothesis = characters(hypothesis);
+    let mut best: Option<(f64, Vec<u64>)> = None;
+    for reference in references {
+        let reference = characters(reference);
+        let of_order = |n| {
+            let (ours, theirs) = (ngrams(&hypothesis, n), ngrams(&reference, n));
+            let (all, matches) = (theirs.values().sum::<u64>(), matches(&ours, &theirs));
+            [if all == 0 { 0 } else { ours.values().sum() }, all, matches]
+        };
+        let counts: Vec<u64> = (1..=ORDER).flat_map(of_order).collect();
+        let score = score(&counts);
+        if best.as_ref().is_none_or(|(most, _)| score > *most) {
+            best = Some((score, counts));
+        }
+    }
+    best.expect("a sentence has a reference").1
+}
+
+/// Returns chrF of summed counts.
+pub(super) fn score(counts: &[u64]) -> f64 {
+    let orders = counts.chunks_exact(3).filter(|order| order[0] > 0 && order[1] > 0);
+    let (mut precision, mut recall, mut number) = (0.0, 0.0, 0.0);
+    for order in orders {
+        precision += order[2] as f64 / order[0] as f64;
+        recall += order[2] as f64 / order[1] as f64;
+        number += 1.0;
+    }
+    if precision + recall == 0.0 {
+        return 0.0;
+    }
+    let (precision, recall, factor) = (precision / number, recall / number, BETA * BETA);
+    100.0 * (1.0 + factor) * precision * recall / (factor * precision + recall)
+}

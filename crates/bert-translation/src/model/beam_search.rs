@@ -1,0 +1,177 @@
+//! Beam search with a length penalty (Wu et al., 2016, section 7); greedy search is a beam of one.
+//!
+//! The score of a finished sentence is `log p / ((5 + length) / 6)^a`, and its length includes the end token.
+
+use std::cmp::Ordering;
+
+use crate::model::step_scores::StepScores;
+use crate::model::transformer::{SourceBatch, TranslationModel};
+
+/// The settings of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchConfig {
+    /// Hypotheses per sentence; 1 is greedy search.
+    pub beam_size: usize,
+    /// Exponent `a` of the length penalty; 0 disables it.
+    pub length_penalty: f64,
+    /// Maximum number of tokens, the end token included.
+    pub max_length: usize,
+}
+
+/// The special tokens of the target vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecialTokens {
+    /// The token before the first.
+    pub start: u32,
+    /// The token after the last.
+    pub end: u32,
+    /// Padding, which is never generated.
+    pub pad: u32,
+    /// The mask, which is never generated.
+    pub mask: u32,
+}
+
+/// A finished sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Translation {
+    /// The tokens without the start and the end.
+    pub ids: Vec<u32>,
+    /// Log-probability of the tokens and the end, divided by the length penalty.
+    pub score: f64,
+}
+
+/// The partial sentences of one source sentence.
+struct Beam {
+    /// `beam_size` hypotheses: their tokens and log-probabilities. Unused ones have probability 0.
+    open: Vec<(Vec<u32>, f64)>,
+    /// Finished sentences, the best first, at most `beam_size`.
+    finished: Vec<Translation>,
+}
+
+/// Returns the best translation of every sentence of a batch.
+pub fn translate(
+    model: &TranslationModel,
+    source: &SourceBatch,
+    special: SpecialTokens,
+    config: SearchConfig,
+) -> Vec<Translation> {
+    let (k, [sentences, _]) = (config.beam_size, source.input_ids.dims());
+    let first = |at: usize| (vec![], if at == 0 { 0.0 } else { f64::NEG_INFINITY });
+    let mut beams: Vec<Beam> =
+        (0..sentences).map(|_| Beam { open: (0..k).map(first).collect(), finished: vec![] }).collect();
+    let mut scores = StepScores::new(model, source, k);
+    for length in 1..=config.max_length {
+        let last = |(ids, _): &(Vec<u32>, f64)| *ids.last().unwrap_or(&special.start);
+        let ids: Vec<u32> = beams.iter().flat_map(|beam| beam.open.iter().map(last)).collect();
+        let next = scores.next(&ids);
+        let vocabulary = next.len() / ids.len();
+        let mut rows = Vec::with_capacity(ids.len());
+        for (sentence, beam) in beams.iter_mut().enumerate() {
+            let first = sentence * k;
+            let of_beam = &next[first * vocabulary..(first + k) * vocabulary];
+            rows.extend(beam.advance(of_beam, length, special, config).map(|row| first + row));
+        }
+        if beams.iter().all(|beam| beam.is_done(length, config)) {
+            break;
+        }
+        scores.select(&rows);
+    }
+    beams.into_iter().map(Beam::best).collect()
+}
+
+impl Beam {
+    /// Extends the hypotheses by their best tokens. Returns the hypothesis that each new one continues.
+    fn advance(
+        &mut self,
+        scores: &[f32],
+        length: usize,
+        special: SpecialTokens,
+        config: SearchConfig,
+    ) -> impl Iterator<Item = usize> + use<> {
+        let k = config.beam_size;
+        let at_limit = length == config.max_length;
+        let mut extended = Vec::with_capacity(k);
+        for (row, token, score) in self.candidates(scores, special, at_limit, 2 * k) {
+            if token == special.end {
+                // Only among the best k, or greedy search would not be a beam of one.
+                if extended.len() < k {
+                    self.finish(self.open[row].0.clone(), score, length, config);
+                }
+            } else if extended.len() < k {
+                extended.push((row, token, score));
+            }
+            if extended.len() == k {
+                break;
+            }
+        }
+        let continued = |&(row, token, score): &(usize, u32, f64)| {
+            (self.open[row].0.iter().copied().chain([token]).collect(), score)
+        };
+        let mut open: Vec<(Vec<u32>, f64)> = extended.iter().map(continued).collect();
+        let mut rows: Vec<usize> = extended.into_iter().map(|(row, ..)| row).collect();
+        // A small vocabulary may have fewer candidates.
+        open.resize(k, (vec![], f64::NEG_INFINITY));
+        rows.resize(k, 0);
+        self.open = open;
+        rows.into_iter()
+    }
+
+    /// Returns the `count` best extensions: hypothesis, token and log-probability of the whole, the best first. Equal
+    /// ones are in the order of hypotheses and tokens. `at_limit` allows the end token only.
+    fn candidates(
+        &self,
+        scores: &[f32],
+        special: SpecialTokens,
+        at_limit: bool,
+        count: usize,
+    ) -> Vec<(usize, u32, f64)> {
+        let vocabulary = scores.len() / self.open.len();
+        let is_allowed = |token| match at_limit {
+            true => token == special.end,
+            false => ![special.pad, special.start, special.mask].contains(&token),
+        };
+        let mut all = Vec::new();
+        for (row, (_, so_far)) in self.open.iter().enumerate().filter(|(_, (_, score))| score.is_finite()) {
+            let of_row = &scores[row * vocabulary..(row + 1) * vocabulary];
+            for (token, score) in (0u32..).zip(of_row) {
+                if is_allowed(token) {
+                    all.push((row, token, so_far + f64::from(*score)));
+                }
+            }
+        }
+        let order = |a: &(usize, u32, f64), b: &(usize, u32, f64)| {
+            b.2.partial_cmp(&a.2).unwrap_or(Ordering::Equal).then((a.0, a.1).cmp(&(b.0, b.1)))
+        };
+        if all.len() > count {
+            all.select_nth_unstable_by(count, order);
+            all.truncate(count);
+        }
+        all.sort_by(order);
+        all
+    }
+
+    fn finish(&mut self, ids: Vec<u32>, log_probability: f64, length: usize, config: SearchConfig) {
+        self.finished.push(Translation { ids, score: log_probability / penalty(length, config) });
+        self.finished.sort_by(|a, b| b.score.total_cmp(&a.score));
+        self.finished.truncate(config.beam_size);
+    }
+
+    /// Returns whether no open hypothesis can become better than the finished ones, if its later tokens were certain.
+    fn is_done(&self, length: usize, config: SearchConfig) -> bool {
+        let best_open = self.open.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
+        if best_open == f64::NEG_INFINITY || config.beam_size == 1 && !self.finished.is_empty() {
+            return true;
+        }
+        let longest = if config.length_penalty > 0.0 { config.max_length } else { length };
+        let bound = best_open / penalty(longest, config);
+        self.finished.first().is_some_and(|best| best.score >= bound)
+    }
+
+    fn best(self) -> Translation {
+        self.finished.into_iter().next().expect("the last step allows the end only")
+    }
+}
+
+fn penalty(length: usize, config: SearchConfig) -> f64 {
+    ((5.0 + length as f64) / 6.0).powf(config.length_penalty)
+}

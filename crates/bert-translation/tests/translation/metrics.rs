@@ -1,0 +1,79 @@
+//! BLEU and chrF against sacreBLEU: `tests/golden/make_sacrebleu_goldens.py`.
+
+use std::process::Command;
+
+use bert_translation::metrics::TranslationMetric;
+use bert_translation::metrics::bootstrap::summarize;
+use bert_translation::metrics::tokenize_13a::tokenize;
+use serde::Deserialize;
+
+use crate::common::golden_path;
+
+#[derive(Deserialize)]
+struct Goldens {
+    cases: Vec<Case>,
+    tokens: Vec<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    hypotheses: Vec<String>,
+    references: Vec<Vec<String>>,
+    bleu: f64,
+    chrf: f64,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    line: String,
+    tokens: Vec<String>,
+}
+
+fn check(goldens: &Goldens) {
+    for Case { hypotheses, references, bleu, chrf } in &goldens.cases {
+        for (metric, expected) in [(TranslationMetric::Bleu, bleu), (TranslationMetric::Chrf, chrf)] {
+            let summary = summarize(metric, std::slice::from_ref(hypotheses), references);
+            assert!(
+                (summary.mean - expected).abs() < 1e-6,
+                "{hypotheses:?}: {} is not {expected}",
+                summary.mean
+            );
+        }
+    }
+    for Tokens { line, tokens } in &goldens.tokens {
+        assert_eq!(&tokenize(line), tokens, "{line:?}");
+    }
+    assert!(goldens.cases.len() > 15 && goldens.tokens.len() > 5);
+}
+
+#[test]
+fn scores_equal_sacrebleu() {
+    let bytes = std::fs::read(golden_path("sacrebleu.json")).unwrap();
+    check(&serde_json::from_slice(&bytes).unwrap());
+}
+
+#[test]
+#[ignore = "needs Python with sacrebleu (BERT_PYTHON)"]
+fn scores_equal_installed_sacrebleu() {
+    let python = std::env::var_os("BERT_PYTHON").expect("this test needs BERT_PYTHON, an interpreter");
+    let run = Command::new(python).arg(golden_path("make_sacrebleu_goldens.py")).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    check(&serde_json::from_slice(&run.stdout).unwrap());
+}
+
+#[test]
+fn interval_contains_the_mean_of_runs() {
+    let references: Vec<Vec<String>> =
+        (0..40).map(|i| vec![format!("sentence number {i} of the test set has some words")]).collect();
+    let run = |wrong: usize| -> Vec<String> {
+        let worse = |i: usize| if i % wrong == 0 { "nothing".to_string() } else { references[i][0].clone() };
+        (0..40).map(worse).collect()
+    };
+    for metric in TranslationMetric::ALL {
+        let summary = summarize(metric, &[run(3), run(5)], &references);
+        assert_eq!(summary.mean, (summary.runs[0] + summary.runs[1]) / 2.0);
+        assert!(summary.low < summary.mean && summary.mean < summary.high, "{summary:?}");
+        let same = summarize(metric, &[run(3), run(5)], &references);
+        assert_eq!(summary, same);
+    }
+}
