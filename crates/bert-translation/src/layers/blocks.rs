@@ -64,7 +64,7 @@ impl ResidualNorm {
     }
 }
 
-/// Attention and, in a fused model, attention to BERT beside it.
+/// Attention and, in a fused model, parallel attention to BERT.
 #[derive(Module, Debug)]
 pub struct AttentionBlock {
     /// Attention to the Transformer's own states.

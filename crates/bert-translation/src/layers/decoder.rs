@@ -14,7 +14,7 @@ use crate::layers::encoder::{MaskedStates, attend_to_bert};
 /// The keys and values of a layer that later steps use.
 #[derive(Clone, Debug)]
 pub struct LayerCache {
-    /// Of the target positions so far; `None` before the first.
+    /// Keys and values at the target positions so far; `None` before the first.
     own: Option<KeysAndValues>,
     encoder: Attended,
     bert: Option<Attended>,

@@ -48,9 +48,9 @@ pub struct TranslationLoss {
 /// The hidden states that the decoder attends to.
 #[derive(Clone, Debug)]
 pub struct EncodedSource {
-    /// Of the encoder, `[batch, source, hidden]`.
+    /// Hidden states of the encoder, `[batch, source, hidden]`.
     pub encoder: MaskedStates,
-    /// Of BERT, `[batch, bert_seq, bert_hidden]`.
+    /// Hidden states of BERT, `[batch, bert_seq, bert_hidden]`.
     pub bert: Option<MaskedStates>,
 }
 
