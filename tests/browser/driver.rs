@@ -138,6 +138,7 @@ impl Browser {
         let body = body.to_string();
         let path = format!("/session{}{path}", self.session);
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
         write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
             .expect("a request");
@@ -165,7 +166,8 @@ impl Drop for Browser {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             let head = "Host: localhost\r\nConnection: close\r\n\r\n";
             let _ = write!(stream, "DELETE /session{} HTTP/1.1\r\n{head}", self.session);
-            let _ = stream.read_to_end(&mut Vec::new());
+            // chromedriver keeps the connection open, so the end of the stream never comes.
+            let _ = stream.read(&mut [0; 1024]);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
