@@ -213,6 +213,8 @@ impl Folder {
         });
         let mut command = Command::new(program(words.next().expect("a program")));
         command.args(words).current_dir(&self.inside);
+        // Initial weights of another test or run in the user's cache would change which command reads the text.
+        command.env("XDG_CACHE_HOME", self.temporary.path().join("cache"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

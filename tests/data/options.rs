@@ -101,9 +101,13 @@ fn config_file_rejects_unknown_keys_and_values() {
 
 /// Checks that a configuration with an unknown key is rejected.
 fn check_invalid_configurations(folder: &Folder) {
-    for (program, needed) in [("pretrain", "--data"), ("finetune", "--task")] {
+    for program in ["pretrain", "finetune"] {
         folder.write("wrong.json", r#"{ "stepz": 3 }"#);
-        folder.refused(&format!("{program} --config wrong.json --output x"), 2, needed);
+        folder.refused(
+            &format!("{program} --config wrong.json --output x"),
+            2,
+            "line 1: unknown field `stepz`",
+        );
     }
     folder.write("wrong.json", r#"{ "data": "data", "model": "tiny", "steps": 3, "stepz": 3 }"#);
     let ended = folder.run("pretrain --config wrong.json --output x");

@@ -210,13 +210,13 @@ fn a_parent_that_cannot_be_written() {
 
 /// Checks that the help text says that CUDA is untested.
 #[test]
-fn device_help_says_cuda_is_untested() {
+fn device_help_names_the_devices() {
     let folder = Folder::new();
-    let message = "CUDA is untested";
+    let message = "wgpu[:N], cuda[:N] or auto";
     for program in ["pretrain", "finetune", "bert evaluate", "bert fill-mask"] {
         let help = folder.ok(&format!("{program} --help")).stdout;
         let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("cuda:N") && words.contains(message), "{program}: {help}");
+        assert!(words.contains(message), "{program}: {help}");
     }
     for program in ["bert quickstart", "bert report", "bert export", "bert attention", "make-pretrain-data"] {
         let help = folder.ok(&format!("{program} --help")).stdout;

@@ -236,6 +236,7 @@ mod tests {
     fn every_field_is_a_flag_of_its_name() {
         check::<BuildConfig>(&[]);
         check::<PretrainConfig>(&["--data", "d", "--model", "tiny", "--steps", "1", "--output", "o"]);
-        check::<FinetuneConfig>(&["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"]);
+        let line = "--task rte --data d --checkpoint c --output o --forgetting-data f";
+        check::<FinetuneConfig>(&line.split(' ').collect::<Vec<_>>());
     }
 }

@@ -53,7 +53,7 @@ fn pretrain_rejects_invalid_values() {
         2 | --steps 2 --precision f16 | invalid value 'f16'
         2 | --steps 2 --precision bf16 --kernels plain | --precision: burn's operations have no fast
         2 | --steps 2 --precision bf16 --device ndarray | --precision: the ndarray backend has no bf16
-        2 | --steps 2 --device gpu | unknown device "gpu": use flex, ndarray, cuda or cuda:N
+        2 | --steps 2 --device gpu | unknown device "gpu": use flex, ndarray, wgpu[:N], cuda[:N] or auto
         2 | --steps 2 --device cuda:x | unknown device "cuda:x"
         "#,
     );

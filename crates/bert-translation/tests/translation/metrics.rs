@@ -66,7 +66,8 @@ fn interval_contains_the_mean_of_runs() {
     let references: Vec<Vec<String>> =
         (0..40).map(|i| vec![format!("sentence number {i} of the test set has some words")]).collect();
     let run = |wrong: usize| -> Vec<String> {
-        let worse = |i: usize| if i % wrong == 0 { "nothing".to_string() } else { references[i][0].clone() };
+        let worse =
+            |i: usize| if i.is_multiple_of(wrong) { "nothing".to_string() } else { references[i][0].clone() };
         (0..40).map(worse).collect()
     };
     for metric in TranslationMetric::ALL {
