@@ -115,7 +115,7 @@ mod tests {
     fn rate_is_that_of_the_first_slow_size() {
         // One unit of work per microsecond, after 1 ms.
         let of = |size: usize| (1e-3 + size as f64 * 1e-6, size as f64);
-        assert_eq!(rate([10, 2000, 20_000], of), 2000.0 / 3e-3);
-        assert_eq!(rate([1, 2, 4], of), 4.0 / 1.004e-3);
+        assert_eq!(rate([10, 2000, 20_000], of), 2000.0 / (1e-3 + 2e-3));
+        assert_eq!(rate([1, 2, 4], of), 4.0 / (1e-3 + 4e-6));
     }
 }

@@ -19,7 +19,7 @@ use crate::output::stdout::print_result;
 
 /// Add the word pieces that a text needs to a model's vocabulary.
 ///
-/// The pieces that save most pieces over the whole text are added, first on rows of [unusedN], then at the end. Old
+/// The pieces that save most pieces over the whole text are added, first on rows of `[unusedN]`, then at the end. Old
 /// pieces keep their ids, and old texts their pieces unless they contain a new one. Continue the pre-training of the
 /// new model on the text.
 #[derive(ClapArgs, Debug)]

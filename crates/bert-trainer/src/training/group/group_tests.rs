@@ -125,7 +125,8 @@ fn ranks_take_the_step_of_one_process() {
 }
 
 /// Each step moves the gradients to the owners and the weights back: 2 (W - 1) times the parameters on all ranks
-/// together, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments to rank 0.
+/// together, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments of the other
+/// ranks to rank 0.
 #[test]
 fn traffic_equals_a_ring_all_reduce() {
     const STEPS: u64 = 5;
@@ -144,10 +145,9 @@ fn traffic_equals_a_ring_all_reduce() {
         assert!((1.0..1.01).contains(&(step / ring)), "{ranks} ranks: {step} bytes of a step, {ring}");
         let checkpoint = sent(1) - step;
         let moments = 8.0 * parameters * others / ranks as f64;
-        assert!(
-            (0.99..1.01).contains(&(checkpoint / moments)),
-            "{ranks} ranks: {checkpoint} bytes, {moments}"
-        );
+        // Whole chunks have an owner, so rank 0 may have one more or less than its share.
+        let chunk = 8.0 * CHUNK as f64;
+        assert!((checkpoint - moments).abs() < 1.01 * chunk, "{ranks} ranks: {checkpoint} bytes, {moments}");
     }
 }
 
