@@ -31,7 +31,7 @@ fn assert_close_weights(folder: &Folder, one: &str, other: &str) {
     for (name, values) in &one {
         for (a, b) in values.iter().zip(&other[name]) {
             let difference = f64::from((a - b).abs());
-            if !(difference <= worst.0) {
+            if difference.is_nan() || difference > worst.0 {
                 worst = (difference, name);
             }
         }
