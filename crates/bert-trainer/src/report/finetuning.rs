@@ -198,11 +198,17 @@ fn fusion_table(fusion: &FusionReport) -> Markup {
     html! {
         h2 { "Attention over the adapters" }
         p.note {
-            "Mean attention weight of each adapter over the tokens of dev, best run. Equal weights would be "
-            (format_args!("{:.3}", 1.0 / fusion.adapters.len() as f64)) ". The regularizer adds "
+            "Mean attention weight of each adapter over the tokens of dev, best run. The regularizer adds "
             (format_args!("{:.4}", fusion.regularization)) " to the loss."
         }
         (table(&header, (1..).zip(&fusion.shares).map(row)))
+        details {
+            summary { "How to read this" }
+            p.note {
+                "Equal weights would be " (format_args!("{:.3}", 1.0 / fusion.adapters.len() as f64))
+                ". A layer with a larger weight takes more of its output from that adapter."
+            }
+        }
     }
 }
 
@@ -216,10 +222,15 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
     ];
     html! {
         p.note {
-            "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) ": the mean difference between \
-             confidence and accuracy on the dev set. Points below the line are overconfident."
+            "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) " on the dev set."
         }
         (chart("confidence", "accuracy", &curves, &[]))
+        details {
+            summary { "How to read this" }
+            p.note {
+                "The error is the mean difference between confidence and accuracy. Points below the line are overconfident."
+            }
+        }
     }
 }
 
