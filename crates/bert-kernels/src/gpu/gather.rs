@@ -4,7 +4,7 @@
 //! burn's own gradient has one unit for each column, which walks through all indices. Here the indices are sorted first:
 //! a row's place is the number of rows with a smaller index, or with the same index and an earlier place. Rows of one
 //! index are then neighbours. Their sum has a fixed order: the rows up to the end of a block of [`BLOCK`] places, then
-//! whole blocks, whose sums another kernel has computed. There are no atomics, and nothing is copied to the host.
+//! whole blocks, whose sums another kernel has computed. The gradient needs no atomics and no copy to the host.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;

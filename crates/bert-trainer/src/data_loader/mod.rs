@@ -113,7 +113,7 @@ impl DataLoader {
     /// data sets differ.
     ///
     /// # Panics
-    /// When there is no data set.
+    /// Panics without a data set.
     pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
         for (data, _) in &sets {
             if data.manifest().instances == 0 {

@@ -36,7 +36,7 @@ impl TranslationMetric {
     /// Returns the counts of a sentence, given its references.
     ///
     /// # Panics
-    /// When there are no references.
+    /// Panics without references.
     pub fn counts(self, hypothesis: &str, references: &[&str]) -> Vec<u64> {
         match self {
             Self::Bleu => bleu::counts(hypothesis, references),
