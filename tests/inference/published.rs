@@ -16,6 +16,19 @@ fn add(folder: &Folder, name: &str) {
         .write(&format!("{name}/vocab.txt"), std::fs::read(golden.join("google/vocab.txt")).expect("words"));
 }
 
+#[test]
+fn sources_without_weights_are_refused() {
+    let folder = Folder::new();
+    folder.write("empty/notes.txt", "nothing");
+    folder.refused(
+        "bert import empty out",
+        4,
+        "no model.safetensors in this folder, nor weights of PyTorch or TensorFlow",
+    );
+    folder.refused("bert import none out", 4, "none: this folder does not exist");
+    folder.refused("bert import google/bert out", 4, "hf download google/bert");
+}
+
 const FULL: [&str; 4] = ["google", "pytorch", "pytorch-legacy", "parts"];
 
 #[test]

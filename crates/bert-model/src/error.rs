@@ -128,7 +128,11 @@ pub enum Error {
     NotAFolder(PathBuf),
 
     /// A file that every checkpoint folder needs is missing.
-    #[error("{}: no {file} in this folder; give a folder that `save_pretrained` or a run wrote", path.display())]
+    #[error(
+        "{}: no {file} in this folder{}; give a folder that `save_pretrained` or a run wrote",
+        path.display(),
+        if *file == "model.safetensors" { ", nor weights of PyTorch or TensorFlow" } else { "" }
+    )]
     MissingFile {
         /// The folder.
         path: PathBuf,

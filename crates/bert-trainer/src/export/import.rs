@@ -14,6 +14,7 @@ use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::run_dir::incomplete_output::OutputGuard;
+use crate::run_dir::model_folder::no_such_folder;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +57,9 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         Some(weights) => weights,
         None => {
             bert_model::reject_weights_file(source)?;
+            if !source.exists() {
+                return Err(no_such_folder(source));
+            }
             find_weights(source)?
         }
     };

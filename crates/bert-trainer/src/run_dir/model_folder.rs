@@ -51,11 +51,16 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     if path.exists() {
         return Err(FolderProblem::NoCheckpoint.located(path).into());
     }
+    Err(no_such_folder(path))
+}
+
+/// Returns the error of a folder that does not exist, with a remedy if the path has the form of a Hub name.
+pub(crate) fn no_such_folder(path: &Path) -> Error {
     let problem = match path.to_str().filter(|name| is_hub_name(name)) {
         Some(name) => FolderProblem::HubName(name.to_string()),
         None => FolderProblem::NoSuchFolder,
     };
-    Err(problem.located(path).into())
+    problem.located(path).into()
 }
 
 /// Returns whether a path has the form of a Hugging Face Hub name: OWNER/MODEL, or a legacy name without an owner.
