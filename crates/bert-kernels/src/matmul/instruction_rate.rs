@@ -66,66 +66,55 @@ mod x86_64 {
         }
     }
 
-    fn f32_in_512_bits() -> f64 {
-        #[target_feature(enable = "avx512f")]
-        fn run() -> [__m512; SUMS] {
-            let factor = _mm512_set1_ps(black_box(0.5));
-            let mut sums = [_mm512_setzero_ps(); SUMS];
-            for (at, sum) in sums.iter_mut().enumerate() {
-                // Equal sums would be computed once.
-                *sum = _mm512_set1_ps(black_box(at as f32));
-            }
-            for _ in 0..ROUNDS {
-                for sum in &mut sums {
-                    *sum = _mm512_fmadd_ps(*sum, factor, factor);
+    /// Defines a function that runs `ROUNDS` rounds of one instruction on independent sums, and returns their operations.
+    macro_rules! repeated {
+        ($name:ident, $features:literal, $vector:ty, $set:ident, $factor:expr, $instruction:ident, $multiplications:literal) => {
+            fn $name() -> f64 {
+                #[target_feature(enable = $features)]
+                fn run() -> [$vector; SUMS] {
+                    let factor = $factor;
+                    // Equal sums would be computed once.
+                    let mut sums = std::array::from_fn(|at| $set(black_box(at as f32)));
+                    for _ in 0..ROUNDS {
+                        for sum in &mut sums {
+                            *sum = $instruction(*sum, factor, factor);
+                        }
+                    }
+                    sums
                 }
+                // SAFETY: `multiplier` has detected the instructions.
+                black_box(unsafe { run() });
+                operations($multiplications)
             }
-            sums
-        }
-        // SAFETY: `multiplier` has detected the instructions.
-        black_box(unsafe { run() });
-        operations(16)
+        };
     }
-
-    fn f32_in_256_bits() -> f64 {
-        #[target_feature(enable = "avx2,fma")]
-        fn run() -> [__m256; SUMS] {
-            let factor = _mm256_set1_ps(black_box(0.5));
-            let mut sums = [_mm256_setzero_ps(); SUMS];
-            for (at, sum) in sums.iter_mut().enumerate() {
-                *sum = _mm256_set1_ps(black_box(at as f32));
-            }
-            for _ in 0..ROUNDS {
-                for sum in &mut sums {
-                    *sum = _mm256_fmadd_ps(*sum, factor, factor);
-                }
-            }
-            sums
-        }
-        // SAFETY: `multiplier` has detected the instructions.
-        black_box(unsafe { run() });
-        operations(8)
-    }
-
-    fn bf16_in_512_bits() -> f64 {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-        fn run() -> [__m512; SUMS] {
-            let halves = pack::bf16(_mm512_set1_epi32(black_box(0x3f00_3f00)));
-            let mut sums = [_mm512_setzero_ps(); SUMS];
-            for (at, sum) in sums.iter_mut().enumerate() {
-                *sum = _mm512_set1_ps(black_box(at as f32));
-            }
-            for _ in 0..ROUNDS {
-                for sum in &mut sums {
-                    *sum = _mm512_dpbf16_ps(*sum, halves, halves);
-                }
-            }
-            sums
-        }
-        // SAFETY: a `Unit` exists only if the processor has these instructions.
-        black_box(unsafe { run() });
-        operations(32)
-    }
+    repeated!(
+        f32_in_512_bits,
+        "avx512f",
+        __m512,
+        _mm512_set1_ps,
+        _mm512_set1_ps(black_box(0.5)),
+        _mm512_fmadd_ps,
+        16
+    );
+    repeated!(
+        f32_in_256_bits,
+        "avx2,fma",
+        __m256,
+        _mm256_set1_ps,
+        _mm256_set1_ps(black_box(0.5)),
+        _mm256_fmadd_ps,
+        8
+    );
+    repeated!(
+        bf16_in_512_bits,
+        "avx512f,avx512bw,avx512vl,avx512bf16",
+        __m512,
+        _mm512_set1_ps,
+        pack::bf16(_mm512_set1_epi32(black_box(0x3f00_3f00))),
+        _mm512_dpbf16_ps,
+        32
+    );
 
     fn bf16_in_tiles() -> f64 {
         /// Tiles along k in a term: a, b and c take 20 KiB of the L1 cache.
