@@ -6,10 +6,12 @@
 
 use bert_kernels::adamw::{self, AdamW, State};
 use bert_kernels::attention::attention;
+use bert_kernels::dense;
 use bert_kernels::dropout;
 use bert_kernels::embeddings::gather;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
+use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels};
 use burn::tensor::{DType, Device, DeviceKind, Int, Tensor, TensorData};
 
@@ -154,14 +156,51 @@ fn attentions(gpu: &Device) {
         let inputs = [1, 2, 3].map(|seed| numbers(seed, len).iter().map(|x| 2.0 * x).collect());
         let operation = |compute: Compute, x: Vec<Tensor<1>>| {
             let states: [Tensor<3>; 3] = std::array::from_fn(|i| x[i].clone().reshape([batch, seq, hidden]));
-            // The last key of each row is padding, except in rows of one key.
-            let bias = (0..batch * seq).map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 });
-            let bias = TensorData::new(bias.collect::<Vec<f64>>(), [batch, 1, 1, seq]);
-            let bias = Tensor::<4>::from_data(bias, (&x[0].device(), x[0].dtype()));
+            let bias = key_bias(batch, seq, &x[0]);
             attention(compute, states, bias, heads, 0.3, Dropout::new(5, probability)).reshape([len])
         };
         check(gpu, &format!("attention {batch} x {seq} x {hidden}"), &operation, &inputs, 1e-5);
     }
+}
+
+/// Products, and attention with its projections: one operation on the device.
+fn products(gpu: &Device) {
+    for (rows, input, output) in [(1, 1, 1), (7, 33, 5), (130, 64, 70)] {
+        let inputs = [numbers(1, rows * input), numbers(2, input * output)];
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let [x, weight] =
+                [(0, [rows, input]), (1, [input, output])].map(|(i, shape)| x[i].clone().reshape(shape));
+            dense::product(compute, x, weight).reshape([rows * output])
+        };
+        check(gpu, &format!("product {rows} x {input} x {output}"), &operation, &inputs, 1e-5);
+    }
+    for (batch, seq, heads, head, probability) in [(1, 1, 1, 1, 0.0), (2, 9, 3, 4, 0.2), (3, 70, 2, 16, 0.1)]
+    {
+        let hidden = heads * head;
+        let len = batch * seq * hidden;
+        let weights = [2, 3, 4].map(|seed| numbers(seed, hidden * hidden));
+        let biases = [5, 6, 7].map(|seed| numbers(seed, hidden));
+        let inputs: Vec<_> = std::iter::once(numbers(1, len)).chain(weights).chain(biases).collect();
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let projection = |i: usize| Projection {
+                weight: x[i].clone().reshape([hidden, hidden]),
+                bias: x[3 + i].clone(),
+            };
+            let projections =
+                QkvProjections { query: projection(1), key: projection(2), value: projection(3) };
+            let (states, bias) = (x[0].clone().reshape([batch, seq, hidden]), key_bias(batch, seq, &x[0]));
+            let dropout = Dropout::new(5, probability);
+            self_attention(compute, states, projections, bias, heads, 0.3, dropout).reshape([len])
+        };
+        check(gpu, &format!("self-attention {batch} x {seq} x {hidden}"), &operation, &inputs, 1e-5);
+    }
+}
+
+/// Returns the bias of keys: the last of each row is padding, except in rows of one key.
+fn key_bias(batch: usize, seq: usize, like: &Tensor<1>) -> Tensor<4> {
+    let bias = (0..batch * seq).map(|i| if seq > 1 && i % seq == seq - 1 { -10_000.0 } else { 0.0 });
+    let bias = TensorData::new(bias.collect::<Vec<f64>>(), [batch, 1, 1, seq]);
+    Tensor::from_data(bias, (&like.device(), like.dtype()))
 }
 
 fn updates(gpu: &Device) {
@@ -208,5 +247,6 @@ fn kernels_agree_with_burn() {
     gathers(&gpu);
     squares(&gpu);
     attentions(&gpu);
+    products(&gpu);
     updates(&gpu);
 }

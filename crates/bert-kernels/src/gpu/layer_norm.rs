@@ -2,10 +2,9 @@
 //! `g = gamma dy`, `dh = r (g - mean(g) - n mean(g n))`.
 //!
 //! One cube normalizes one row of a flat tensor and keeps its mean and r for the backward pass. `dgamma = sum(dy n)`
-//! and `dbeta = sum(dy)` are burn's sums over the rows.
+//! and `dbeta = sum(dy)` are sums over the rows.
 
 use burn::backend::Cube;
-use burn::backend::ops::FloatTensorOps;
 use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -66,7 +65,7 @@ impl Fused<3, Cube> for LayerNorm {
     ) -> [Option<CubeTensor>; 3] {
         let gradient = into_contiguous(gradient);
         let (width, rows) = (len(&gamma), len(&h) / len(&gamma));
-        let (d_h, normalized) = (empty_like(&h, len(&h)), empty_like(&h, len(&h)));
+        let (d_h, d_gamma) = (empty_like(&h, len(&h)), empty_like(&h, len(&h)));
         let (count, dim) = one_cube_per_row(rows);
         backward_kernel::launch(
             &d_h.client,
@@ -77,11 +76,11 @@ impl Fused<3, Cube> for LayerNorm {
             statistics.into_buffer_arg(),
             gradient.clone().into_buffer_arg(),
             d_h.clone().into_buffer_arg(),
-            normalized.clone().into_buffer_arg(),
+            d_gamma.clone().into_buffer_arg(),
         );
         [
             Some(d_h),
-            gamma_wanted.then(|| column_sums(Cube::float_mul(gradient.clone(), normalized), rows, width)),
+            gamma_wanted.then(|| column_sums(d_gamma, rows, width)),
             beta_wanted.then(|| column_sums(gradient, rows, width)),
         ]
     }
@@ -107,6 +106,23 @@ fn forward_kernel(
         sum += h[start + i];
         i += UNITS as usize;
     }
+    normalize_row(h, gamma, beta, y, statistics, start, sum, epsilon);
+}
+
+/// Writes LayerNorm of the row that begins at `start`, its mean and its r. `sum` is the sum of this unit's elements.
+#[expect(clippy::too_many_arguments, reason = "five tensors and three numbers")]
+#[cube]
+pub(super) fn normalize_row(
+    h: &[f32],
+    gamma: &[f32],
+    beta: &[f32],
+    y: &mut [f32],
+    statistics: &mut [f32],
+    start: usize,
+    sum: f32,
+    epsilon: f32,
+) {
+    let width = gamma.len();
     let mean = cube_sum(sum) / width as f32;
     let mut squares = 0.0f32;
     let mut i = UNIT_POS as usize;
@@ -134,13 +150,27 @@ fn backward_kernel(
     statistics: &[f32],
     gradient: &[f32],
     d_h: &mut [f32],
-    normalized: &mut [f32],
+    d_gamma: &mut [f32],
 ) {
-    let width = gamma.len();
-    let start = CUBE_POS * width;
+    let start = CUBE_POS * gamma.len();
     if start >= h.len() {
         terminate!();
     }
+    row_gradients(h, gamma, statistics, gradient, d_h, d_gamma, start);
+}
+
+/// Writes dh of the row that begins at `start`, and its term of dgamma.
+#[cube]
+pub(super) fn row_gradients(
+    h: &[f32],
+    gamma: &[f32],
+    statistics: &[f32],
+    gradient: &[f32],
+    d_h: &mut [f32],
+    d_gamma: &mut [f32],
+    start: usize,
+) {
+    let width = gamma.len();
     let mean = statistics[2 * CUBE_POS];
     let r = statistics[2 * CUBE_POS + 1];
     let mut sum = 0.0f32;
@@ -149,7 +179,7 @@ fn backward_kernel(
     while i < width {
         let n = (h[start + i] - mean) * r;
         let g = gradient[start + i] * gamma[i];
-        normalized[start + i] = n;
+        d_gamma[start + i] = gradient[start + i] * n;
         sum += g;
         dot += g * n;
         i += UNITS as usize;

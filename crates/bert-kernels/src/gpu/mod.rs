@@ -3,7 +3,7 @@
 //! They take f32 tensors of burn's CubeCL backend and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
 //! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
 //! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
-//! mask would be made on the host and copied. Sums over rows and matrix products are burn's own.
+//! mask would be made on the host and copied. Sums over rows are burn's own, and so are the kernels of matrix products.
 //!
 //! | module | operation |
 //! |---|---|
@@ -15,6 +15,8 @@
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`properties`] | memory and units of a device |
+//! | [`product`] | matrix products with results in f32 |
+//! | [`self_attention`] | projections and attention, with queries, keys and values in one product |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
 //! # Tests
@@ -27,8 +29,10 @@ pub(crate) mod dropout;
 pub(crate) mod gather;
 pub(crate) mod gelu;
 pub(crate) mod layer_norm;
+pub(crate) mod product;
 pub(crate) mod properties;
 pub(crate) mod residual;
+pub(crate) mod self_attention;
 pub(crate) mod softmax;
 pub(crate) mod squares;
 

@@ -10,6 +10,7 @@ use cubecl::prelude::*;
 
 use super::dropout::{arguments, factor};
 use super::gelu::column_sums;
+use super::layer_norm::{normalize_row, row_gradients};
 use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
@@ -81,7 +82,7 @@ impl Fused<5, Cube> for ResidualLayerNorm {
     ) -> [Option<CubeTensor>; 5] {
         let gradient = into_contiguous(gradient);
         let (width, rows) = (len(&gamma), len(&h) / len(&gamma));
-        let [d_h, d_x, of_gamma] = [(); 3].map(|()| empty_like(&h, len(&h)));
+        let [d_h, d_x, d_gamma] = [(); 3].map(|()| empty_like(&h, len(&h)));
         let (count, dim) = one_cube_per_row(rows);
         let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         backward_kernel::launch(
@@ -94,7 +95,7 @@ impl Fused<5, Cube> for ResidualLayerNorm {
             gradient.clone().into_buffer_arg(),
             d_h.clone().into_buffer_arg(),
             d_x.clone().into_buffer_arg(),
-            of_gamma.clone().into_buffer_arg(),
+            d_gamma.clone().into_buffer_arg(),
             key_low,
             key_high,
             threshold,
@@ -105,7 +106,7 @@ impl Fused<5, Cube> for ResidualLayerNorm {
             x_wanted.then(|| d_x.clone()),
             bias_wanted.then(|| column_sums(d_x, rows, width)),
             residual_wanted.then_some(d_h),
-            gamma_wanted.then(|| column_sums(of_gamma, rows, width)),
+            gamma_wanted.then(|| column_sums(d_gamma, rows, width)),
             beta_wanted.then(|| column_sums(gradient, rows, width)),
         ]
     }
@@ -143,24 +144,7 @@ fn forward_kernel(
         sum += value;
         i += UNITS as usize;
     }
-    let mean = cube_sum(sum) / width as f32;
-    let mut squares = 0.0f32;
-    let mut i = UNIT_POS as usize;
-    while i < width {
-        let centred = h[start + i] - mean;
-        squares += centred * centred;
-        i += UNITS as usize;
-    }
-    let r = 1.0 / (cube_sum(squares) / width as f32 + epsilon).sqrt();
-    let mut i = UNIT_POS as usize;
-    while i < width {
-        y[start + i] = (h[start + i] - mean) * r * gamma[i] + beta[i];
-        i += UNITS as usize;
-    }
-    if UNIT_POS == 0 {
-        statistics[2 * CUBE_POS] = mean;
-        statistics[2 * CUBE_POS + 1] = r;
-    }
+    normalize_row(h, gamma, beta, y, statistics, start, sum, epsilon);
 }
 
 #[expect(clippy::too_many_arguments, reason = "four tensors in, three out, and the mask")]
@@ -172,7 +156,7 @@ fn backward_kernel(
     gradient: &[f32],
     d_h: &mut [f32],
     d_x: &mut [f32],
-    of_gamma: &mut [f32],
+    d_gamma: &mut [f32],
     key_low: u32,
     key_high: u32,
     threshold: u32,
@@ -184,27 +168,11 @@ fn backward_kernel(
     if start >= h.len() {
         terminate!();
     }
-    let mean = statistics[2 * CUBE_POS];
-    let r = statistics[2 * CUBE_POS + 1];
-    let mut sum = 0.0f32;
-    let mut dot = 0.0f32;
+    row_gradients(h, gamma, statistics, gradient, d_h, d_gamma, start);
     let mut i = UNIT_POS as usize;
     while i < width {
-        let n = (h[start + i] - mean) * r;
-        let g = gradient[start + i] * gamma[i];
-        of_gamma[start + i] = gradient[start + i] * n;
-        sum += g;
-        dot += g * n;
-        i += UNITS as usize;
-    }
-    let sum = cube_sum(sum) / width as f32;
-    let dot = cube_sum(dot) / width as f32;
-    let mut i = UNIT_POS as usize;
-    while i < width {
-        let n = (h[start + i] - mean) * r;
-        let d = r * (gradient[start + i] * gamma[i] - sum - n * dot);
-        d_h[start + i] = d;
-        d_x[start + i] = d * factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
+        let mask = factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);
+        d_x[start + i] = d_h[start + i] * mask;
         i += UNITS as usize;
     }
 }

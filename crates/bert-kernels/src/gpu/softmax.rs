@@ -3,7 +3,7 @@
 //!
 //! s holds the products of queries and keys, `[batch, heads, seq, seq]`, flat. The bias has one number per key and row
 //! of the batch and is a constant to autodiff. One cube computes one row of scores; only p is saved for the backward
-//! pass. The matrix products before and after it are burn's.
+//! pass.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -33,11 +33,11 @@ pub(crate) fn softmax(
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Softmax {
-    heads: usize,
-    seq: usize,
-    scale: f32,
-    dropout: Option<Dropout>,
+pub(super) struct Softmax {
+    pub(super) heads: usize,
+    pub(super) seq: usize,
+    pub(super) scale: f32,
+    pub(super) dropout: Option<Dropout>,
 }
 
 impl Fused<2, Cube> for Softmax {

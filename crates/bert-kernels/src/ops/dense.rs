@@ -6,7 +6,7 @@
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::arguments::Precision;
+use crate::arguments::{Compute, Precision};
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::fused_op::{Fused, apply_or, fused_path, tensor_backend};
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
@@ -31,8 +31,23 @@ pub fn product<'a, const D: usize>(
         Some(path) => apply_or(Dense(compute.precision), path, [x.into(), weight.into()], |dense, inputs| {
             dense.product(inputs.map(contiguous).each_ref(), packed)
         }),
-        None => linear(compute.precision, x, weight, None),
+        None => other_backends(compute, x, weight),
     }
+}
+
+/// Computes [`product`] on a GPU, or with burn's operations.
+fn other_backends<const D: usize>(compute: Compute, x: Tensor<D>, weight: Tensor<2>) -> Tensor<D> {
+    #[cfg(feature = "cubecl")]
+    {
+        let mut shape = x.dims();
+        let [input, output] = weight.dims();
+        let rows = x.clone().reshape([shape.iter().product::<usize>() / input, input]);
+        if let Some(y) = crate::gpu::product::product(compute, rows, weight.clone()) {
+            shape[D - 1] = output;
+            return y.reshape(shape);
+        }
+    }
+    linear(compute.precision, x, weight, None)
 }
 
 #[derive(Clone, Copy, Debug)]

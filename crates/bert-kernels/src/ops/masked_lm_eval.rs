@@ -15,7 +15,7 @@ use crate::cpu::flex_slices::{contiguous, indices, slice, tensor};
 use crate::fused_op::{Input, TensorBackend, fused_path, tensor_backend};
 use crate::ops::masked_lm_loss;
 use crate::ops::masked_lm_loss::{COLUMNS, log_sum, logits_by_blocks};
-use crate::ops::plain::matmul;
+use crate::ops::plain::matrix_product;
 
 /// Returns `-log p(label)` of each row, and 1 if the label has the maximum logit, else 0. Ties go to the first.
 ///
@@ -61,7 +61,7 @@ pub fn plain(
     labels: Tensor<1, Int>,
 ) -> [Tensor<1>; 2] {
     let [n, _] = transformed.dims();
-    let logits = matmul(compute.precision, transformed.clone(), table.clone().transpose())
+    let logits = matrix_product(compute, transformed.clone(), table.clone().transpose())
         + bias.clone().unsqueeze::<2>(); // [n, vocab]
     let correct = logits.argmax(1).reshape([n]).equal(labels.clone()).float(); // [n]
     [masked_lm_loss::plain(compute, transformed, table, bias, labels), correct]

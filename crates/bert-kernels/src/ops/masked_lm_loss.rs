@@ -27,7 +27,7 @@ use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::{MatmulContext, SharedOperand, multiply};
 use crate::ops::dense::transposed_product;
 use crate::ops::embeddings::gather;
-use crate::ops::plain::matmul;
+use crate::ops::plain::matrix_product;
 
 /// Columns of one block: the logits of 640 masked positions (32 rows of 20) fill a core's L2 cache of 1 MiB. BERT's
 /// vocabulary of 30,522 makes 80 blocks, two for each of the groups below.
@@ -84,7 +84,7 @@ pub fn plain(
     let label_rows = gather(compute, table.clone(), labels.clone()); // [n, hidden]
     let label_bias = gather(compute, bias.clone().unsqueeze_dim(1), labels).reshape([n]); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
-    let logits = matmul(compute.precision, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    let logits = matrix_product(compute, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
     log_sum_exp(logits) - label_logits
 }
 

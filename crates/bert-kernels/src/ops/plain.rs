@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor};
 
-use crate::arguments::Precision;
+use crate::arguments::{Compute, Precision};
 
 /// Computes `a b` with burn's operations in this precision. Not for f64, which is never rounded.
 ///
@@ -17,6 +17,15 @@ pub(crate) fn matmul<const D: usize>(precision: Precision, a: Tensor<D>, b: Tens
     #[cfg(feature = "faults")]
     let product = crate::faults::product(product);
     product
+}
+
+/// Computes `a b` of two matrices: on a GPU with a result in f32, elsewhere as [`matmul`].
+pub(crate) fn matrix_product(compute: Compute, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+    #[cfg(feature = "cubecl")]
+    if let Some(product) = crate::gpu::product::product(compute, a.clone(), b.clone()) {
+        return product;
+    }
+    matmul(compute.precision, a, b)
 }
 
 /// Computes a dense layer with burn's operations: the product in this precision, the bias added in f32.

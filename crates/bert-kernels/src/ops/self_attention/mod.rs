@@ -54,6 +54,17 @@ pub fn self_attention<'a>(
     assert_shape!(bias, [batch, 1, 1, seq]);
     assert_eq!(hidden % heads, 0, "{hidden} is not a multiple of {heads} heads");
     let Some(path) = fused_path(compute, &backends) else {
+        #[cfg(feature = "cubecl")]
+        if let Some(context) = crate::gpu::self_attention::self_attention(
+            compute,
+            &x,
+            &projections,
+            &bias,
+            (heads, scale),
+            dropout,
+        ) {
+            return context;
+        }
         return plain(compute, x, projections, bias, heads, scale, dropout).context;
     };
     let bias = contiguous(Input::from(bias).into_flex());
