@@ -3,6 +3,8 @@
 //! The chart has labelled axes, round ticks and a legend, in the page's colours. In a [`crate::chart_page`] the script
 //! `chart.js` draws it again from its data, with values under the pointer, zoom and other axes.
 
+use std::fmt;
+
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
@@ -146,14 +148,12 @@ fn picture(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup
     let rule = |value: f64, class: Option<&str>| {
         html! { line class=[class] x1=(LEFT) x2=(RIGHT) y1=(y_at(value)) y2=(y_at(value)) {} }
     };
+    let outside =
+        |y: f64, text: fmt::Arguments| html! { text.halo x=(RIGHT) y=(y) text-anchor="end" { (text) } };
     // A label at the right end would be cut off.
     let anchor = |value: f64| if value > 0.97 * x_max { "end" } else { "middle" };
     html! {
-        p.legend {
-            @for curve in curves.iter().filter(|curve| !curve.name.is_empty()) {
-                span class=[curve.class()] style={ "--color:" (curve.color) } { (curve.name) }
-            }
-        }
+        (legend(curves))
         div.scroll {
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (y) " over " (x) } {
                 @for (value, text) in ticks(low, high) {
@@ -172,14 +172,10 @@ fn picture(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup
                     }
                 }
                 @for (row, (name, value)) in levels.iter().filter(|(_, value)| *value > high).enumerate() {
-                    text.halo x=(RIGHT) y=(TOP + 11.0 + 16.0 * row as f64) text-anchor="end" {
-                        (name) (format_args!(" {value:.3} ↑"))
-                    }
+                    (outside(TOP + 11.0 + 16.0 * row as f64, format_args!("{name} {value:.3} ↑")))
                 }
                 @for (row, (name, value)) in levels.iter().filter(|(_, value)| *value < low).enumerate() {
-                    text.halo x=(RIGHT) y=(BOTTOM - 5.0 - 16.0 * row as f64) text-anchor="end" {
-                        (name) (format_args!(" {value:.3} ↓"))
-                    }
+                    (outside(BOTTOM - 5.0 - 16.0 * row as f64, format_args!("{name} {value:.3} ↓")))
                 }
                 @for curve in curves {
                     g class=[curve.class()] style={ "--color:" (curve.color) } {
@@ -191,6 +187,17 @@ fn picture(x: &str, y: &str, curves: &[Curve], levels: &[(&str, f64)]) -> Markup
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Returns the names of the curves in their colours.
+fn legend(curves: &[Curve]) -> Markup {
+    html! {
+        p.legend {
+            @for curve in curves.iter().filter(|curve| !curve.name.is_empty()) {
+                span class=[curve.class()] style={ "--color:" (curve.color) } { (curve.name) }
             }
         }
     }

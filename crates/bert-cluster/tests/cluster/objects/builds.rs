@@ -169,18 +169,14 @@ fn parts_share_scratch_and_upload_shards() {
 }
 
 #[test]
-fn concurrent_builds_are_safe() {
+fn identical_builds_at_once_write_the_same_bytes() {
     let (server, text) = (Server::start(true), Text::new(3, 40));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
     let config = in_bucket(&text, &bucket, text.config("data"));
-    let with = |scratch: &str, config: &BuildConfig| {
-        build(&BuildConfig { scratch: Some(text.path(scratch)), ..config.clone() }, &mut |_| {})
-    };
-    // Two identical builds at the same time upload the same bytes.
     let (first, second) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| with("a", &config));
-        (with("b", &config), first.join().unwrap())
+        let first = scope.spawn(|| build_with_scratch(&text, "a", &config));
+        (build_with_scratch(&text, "b", &config), first.join().unwrap())
     });
     for result in [&first, &second] {
         if let Err(error) = result {
@@ -189,10 +185,21 @@ fn concurrent_builds_are_safe() {
     }
     assert!(first.is_ok() || second.is_ok());
     assert_same(&bucket.join("data"), &text.path("local"));
+}
 
-    // A different build whose first shard already exists.
-    let output = Some(bucket.join("other"));
-    let config = BuildConfig { output, ..config };
+/// Builds with temporary files in a folder of this name.
+fn build_with_scratch(text: &Text, scratch: &str, config: &BuildConfig) -> Result<(), bert_data::Error> {
+    build(&BuildConfig { scratch: Some(text.path(scratch)), ..config.clone() }, &mut |_| {}).map(|_| ())
+}
+
+#[test]
+fn stopped_build_is_continued_or_replaced() {
+    let (server, text) = (Server::start(true), Text::new(3, 40));
+    let bucket = server.bucket(server.address);
+    build(&text.config("local"), &mut |_| {}).unwrap();
+    let config = in_bucket(&text, &bucket, text.config("other"));
+    let with = |scratch: &str, config: &BuildConfig| build_with_scratch(&text, scratch, config);
+    // It is stopped after its first shard.
     let mut seen = 0;
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let config = BuildConfig { scratch: Some(text.path("c")), ..config.clone() };

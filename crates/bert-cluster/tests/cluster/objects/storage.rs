@@ -64,17 +64,26 @@ fn object_changed_during_a_read_is_an_error() {
     assert!(is_transient(&error), "{error}");
 }
 
+fn cached_url(name: usize) -> PathBuf {
+    PathBuf::from(format!("s3://cached/{name}"))
+}
+
+/// Uploads four objects of 100 bytes and returns their contents.
+fn upload_four_objects() -> Vec<Vec<u8>> {
+    mount("s3://cached", Arc::new(InMemory::new()));
+    let contents: Vec<Vec<u8>> = (0..4).map(|name| vec![name as u8; 100]).collect();
+    for (name, bytes) in contents.iter().enumerate() {
+        put(&cached_url(name), bytes.clone()).unwrap();
+    }
+    contents
+}
+
 #[test]
 fn cache_keeps_recently_used_copies() {
-    mount("s3://cached", Arc::new(InMemory::new()));
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("cache");
     let cache = ObjectCache::new(&at, 250);
-    let url = |name: usize| PathBuf::from(format!("s3://cached/{name}"));
-    let contents: Vec<Vec<u8>> = (0..4).map(|name| vec![name as u8; 100]).collect();
-    for (name, bytes) in contents.iter().enumerate() {
-        put(&url(name), bytes.clone()).unwrap();
-    }
+    let (url, contents) = (cached_url, upload_four_objects());
     let open = |name: usize| {
         let mut read = Vec::new();
         let mut file = cache.open(&url(name), 100, &digest_bytes(&contents[name])).unwrap();

@@ -9,9 +9,10 @@ mod sampling;
 mod training;
 
 use std::fmt;
+use std::path::Path;
 
 use bert_model::{BertConfig, BertForSeveralTasks};
-use bert_storage::{Disk, LOCK, Locate, StagedFolder};
+use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
 use burn::module::Module;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -88,19 +89,9 @@ pub fn multitask(
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
     on_event(FinetuneEvent::Defaults(checkpoint.chosen_defaults(&configs[0])));
-    let tasks = cells.iter().map(|Cell { config, resolved }| {
-        let max_seq_length = resolved.max_seq_length;
-        Classification::read(Setup { config, checkpoint: &checkpoint, max_seq_length })
-    });
-    let tasks = tasks.collect::<Result<Vec<ClassificationTask<'_>>, Error>>()?;
+    let tasks = read_tasks(&cells, &checkpoint)?;
     let InitialModels { model, configs: model_configs } = initial_models(&tasks, resolved, seed, on_event)?;
-    if resume && !exists(output)? {
-        return Err(FolderProblem::NothingToResume.located(output).into());
-    }
-    let folder = StagedFolder::new(&Disk, output);
-    folder.check_not_in_use()?;
-    folder.create()?;
-    let _lock = folder.lock(LOCK)?;
+    let (folder, _lock) = locked_folder(output, resume)?;
     let identities = tasks.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
     let identity =
         json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
@@ -126,12 +117,39 @@ pub fn multitask(
         let result = GridResult { cell: &cells[number], runs, grid: None };
         write_output(task, &outputs[number], result, identities[number].clone())?;
     }
-    let (sampling, temperature) = (*sampling, *temperature);
-    let report = MultitaskReport { sampling, temperature, seed, epochs: run.progress.epochs };
+    let report = MultitaskReport {
+        sampling: config.sampling,
+        temperature: config.temperature,
+        seed,
+        epochs: run.progress.epochs,
+    };
     folder.write_json("multitask.json", &report)?;
     saved.remove()?;
     outputs.into_iter().try_for_each(OutputFolder::finish)?;
     Ok(report)
+}
+
+/// Reads the examples of all tasks.
+fn read_tasks<'a>(
+    cells: &'a [Cell],
+    checkpoint: &'a BaseCheckpoint,
+) -> Result<Vec<ClassificationTask<'a>>, Error> {
+    let read = |Cell { config, resolved }: &'a Cell| {
+        Classification::read(Setup { config, checkpoint, max_seq_length: resolved.max_seq_length })
+    };
+    cells.iter().map(read).collect()
+}
+
+/// Creates and locks the output folder. With `resume` it must exist.
+fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, OutputLock), Error> {
+    if resume && !exists(output)? {
+        return Err(FolderProblem::NothingToResume.located(output).into());
+    }
+    let folder = StagedFolder::new(&Disk, output);
+    folder.check_not_in_use()?;
+    folder.create()?;
+    let lock = folder.lock(LOCK)?;
+    Ok((folder, lock))
 }
 
 /// Returns the configurations with the fastest device in place of `--device auto`; all tasks use one device.
