@@ -177,6 +177,40 @@ fn bf16_predict_equals_the_fine_tuning() {
 }
 
 #[test]
+fn pooling_gives_one_vector_per_text() {
+    let folder = Folder::with_run();
+    folder.write("texts.txt", "The river is old.\nA small stone ||| A river\n");
+    let features = |flags: &str| {
+        lines(&folder.ok(&format!("bert features --checkpoint run --input texts.txt {flags}")).stdout)
+    };
+    let vector = |layer: &Value| -> Vec<f64> {
+        let values = layer["values"].as_array().expect("values");
+        values.iter().map(|value| value.as_f64().expect("a number")).collect()
+    };
+    let tokens = features("--layers -1");
+    let [mean, cls] = ["mean", "cls"].map(|pooling| features(&format!("--pooling {pooling}")));
+    for (line, tokens) in tokens.iter().enumerate() {
+        let all = tokens["features"].as_array().expect("features");
+        let all: Vec<Vec<f64>> = all.iter().map(|token| vector(&token["layers"][0])).collect();
+        assert_eq!(vector(&cls[line]["layers"][0]), all[0]);
+        for (at, pooled) in vector(&mean[line]["layers"][0]).into_iter().enumerate() {
+            let expected = all.iter().map(|token| token[at]).sum::<f64>() / all.len() as f64;
+            assert!((pooled - expected).abs() < 2e-6, "{pooled} is not {expected}");
+        }
+    }
+    folder.ok(
+        "bert features --checkpoint run --input texts.txt --pooling mean --format parquet --output f.parquet",
+    );
+    folder.refused("bert export run sentences --pooling mean", 2, "--format sentence-transformers");
+    folder.ok("bert export run sentences --format sentence-transformers --pooling cls");
+    let pooling: Value = serde_json::from_str(&folder.text("sentences/1_Pooling/config.json")).expect("JSON");
+    assert_eq!(
+        (&pooling["pooling_mode_cls_token"], &pooling["pooling_mode_mean_tokens"]),
+        (&json!(true), &json!(false))
+    );
+}
+
+#[test]
 fn features_of_every_token() {
     let folder = with_texts();
     let all = lines(&folder.ok("bert features --model run --input texts.txt --layers all").stdout);

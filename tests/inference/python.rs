@@ -131,6 +131,18 @@ for text, line in zip(open(texts, encoding="utf8").read().splitlines(), open(fea
 print(json.dumps({"worst": worst}))
 "#;
 
+/// Compares the vectors of texts with those of a folder in sentence-transformers.
+const SENTENCE_VECTORS: &str = r#"
+import json, sys
+from sentence_transformers import SentenceTransformer
+folder, texts, features = sys.argv[1:4]
+model = SentenceTransformer(folder, device="cpu")
+vectors = model.encode(open(texts, encoding="utf8").read().splitlines())
+ours = [json.loads(line)["layers"][0]["values"] for line in open(features, encoding="utf8")]
+worst = max(abs(a - b) for one, two in zip(ours, vectors.tolist(), strict=True) for a, b in zip(one, two, strict=True))
+print(json.dumps({"worst": worst}))
+"#;
+
 /// Prints the classes of pairs predicted by a fine-tuned folder in `transformers`.
 const CLASSES: &str = r#"
 import json, sys, torch
@@ -297,5 +309,22 @@ fn fine_tuned_weights_match_transformers() {
             let difference = theirs.expect("a number") - ours.expect("a number");
             assert!(difference.abs() < 1e-5, "row {row}: {difference}");
         }
+    }
+}
+
+#[test]
+#[ignore = "needs Python with sentence-transformers (BERT_PYTHON)"]
+fn sentence_vectors_match_sentence_transformers() {
+    let folder = Folder::with_run();
+    folder.write("texts.txt", "The river is old.\nA small stone\nThe stone is in the river.\n");
+    for pooling in ["mean", "cls"] {
+        let output = format!("sentences-{pooling}");
+        folder.ok(&format!("bert export run {output} --format sentence-transformers --pooling {pooling}"));
+        let features = format!("bert features --checkpoint run --input texts.txt --pooling {pooling}");
+        folder.ok(&format!("{features} --output {pooling}.jsonl"));
+        let found = python(&folder, SENTENCE_VECTORS, &[&output, "texts.txt", &format!("{pooling}.jsonl")]);
+        let worst = found["worst"].as_f64().expect("a number");
+        println!("{pooling}: {worst:.1e}");
+        assert!(worst < 1e-5, "{pooling}: {worst}");
     }
 }

@@ -7,6 +7,7 @@ pub mod extend;
 pub mod import;
 pub(crate) mod model_card;
 pub mod onnx;
+mod sentence_transformers;
 mod transplant;
 pub mod uses;
 
@@ -24,7 +25,7 @@ use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::export::model_card::{card_of_folder, card_of_fresh};
-use crate::inference::load_encoder;
+use crate::inference::{Pooling, load_encoder};
 use crate::initialization::FreshWeights;
 use crate::run_dir::incomplete_output::{Contents, OutputGuard};
 use crate::run_dir::json_file::exists;
@@ -45,7 +46,10 @@ const FILES: [&str; 7] = [
     "config.json",
 ];
 
-const CONTENTS: Contents = Contents { last: "config.json", is_ours: |name| FILES.contains(&name) };
+const CONTENTS: Contents = Contents {
+    last: "config.json",
+    is_ours: |name| FILES.contains(&name) || sentence_transformers::FILES.contains(&name),
+};
 const HINT: &str = "choose an empty or new folder";
 
 /// Data type of exported weights.
@@ -81,6 +85,8 @@ pub struct Export {
     pub weight_type: WeightType,
     /// Statements for the model card.
     pub card: CardOptions,
+    /// Also write the files with which sentence-transformers and text-embeddings-inference make one vector per text.
+    pub pooling: Option<Pooling>,
 }
 
 /// Writes the Hugging Face files of a model folder into an empty or new folder.
@@ -97,7 +103,7 @@ pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
 /// Same as [`export`].
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     how.card.check()?;
-    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&how.card));
+    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(target, &how.card));
     if card.is_none() && how.card != CardOptions::default() {
         let flag = if how.card.license.is_some() { "license" } else { "language" };
         let reason =
@@ -110,7 +116,11 @@ pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Exp
         let text = ModelTokenizer::open(folder)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
-        return save(begin(files, target, card)?, &model, &config, &text, form);
+        let unfinished = begin(files, target, card)?;
+        if let Some(pooling) = how.pooling {
+            sentence_transformers::write(&unfinished.folder, &config, pooling)?;
+        }
+        return save(unfinished, &model, &config, &text, form);
     }
     // Read all tensors first, so that a damaged one is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
@@ -168,7 +178,7 @@ pub fn export_fresh(
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
-    let card = card_of_fresh(fresh.choice(), seed, config).render(&CardOptions::default());
+    let card = card_of_fresh(fresh.choice(), seed, config).render(target, &CardOptions::default());
     let form = Form { weight_type: WeightType::F32, has_pooler: true };
     save(begin(&Disk, target, Some(card))?, &model, config, text, form)
 }

@@ -45,8 +45,33 @@ pub struct LineFeatures {
     pub line: u64,
     /// Word pieces, including `[CLS]` and `[SEP]`.
     pub tokens: Vec<String>,
-    /// For each selected layer, the concatenated vectors of all tokens.
+    /// For each selected layer, the concatenated vectors of all tokens; with pooling, one vector.
     pub layers: Vec<Vec<f32>>,
+}
+
+/// The way in which the vectors of all tokens of a text become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Pooling {
+    /// The mean over all tokens, `[CLS]` and `[SEP]` included, as in sentence-transformers.
+    Mean,
+    /// The vector of `[CLS]`.
+    Cls,
+}
+
+impl Pooling {
+    /// Returns one vector for vectors of this width, one after the other.
+    fn of(self, vectors: &[f32], width: usize) -> Vec<f32> {
+        let mut pooled = vectors[..width].to_vec();
+        if self == Self::Mean {
+            for row in vectors[width..].chunks_exact(width) {
+                pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            let count = (vectors.len() / width) as f32;
+            pooled.iter_mut().for_each(|sum| *sum /= count);
+        }
+        pooled
+    }
 }
 
 /// Returns the numbers of all layers of the model in a folder.
@@ -64,6 +89,7 @@ pub struct Extractor {
     layers: Vec<i32>,
     hidden_size: usize,
     max_length: usize,
+    pooling: Option<Pooling>,
     device: Device,
 }
 
@@ -98,7 +124,15 @@ impl Extractor {
         let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
         text.check_fits(&config, max_length)?;
         let hidden_size = config.hidden_size;
-        Ok(Self { model, text, layers: layers.to_vec(), hidden_size, max_length, device })
+        let layers = layers.to_vec();
+        Ok(Self { model, text, layers, hidden_size, max_length, pooling: None, device })
+    }
+
+    /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
+    /// [`Self::hidden_size`].
+    #[must_use]
+    pub fn with_pooling(self, pooling: Pooling) -> Self {
+        Self { pooling: Some(pooling), ..self }
     }
 
     /// Returns the width of a hidden state.
@@ -151,7 +185,11 @@ impl Extractor {
                 let [_, seq, width] = state.dims();
                 for (&line, row) in batch.examples.iter().zip(values(state).chunks(seq * width)) {
                     let line = &mut lines[line];
-                    line.layers.push(row[..line.tokens.len() * width].to_vec());
+                    let vectors = &row[..line.tokens.len() * width];
+                    line.layers.push(match self.pooling {
+                        Some(pooling) => pooling.of(vectors, width),
+                        None => vectors.to_vec(),
+                    });
                 }
             }
         }
@@ -187,8 +225,16 @@ struct Layer {
     values: Vec<f64>,
 }
 
+/// One line of the output with pooling.
+#[derive(Serialize)]
+struct PooledLine {
+    linex_index: u64,
+    layers: Vec<Layer>,
+}
+
 /// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
-/// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference.
+/// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference. With pooling
+/// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
 ///
 /// # Errors
 /// The errors of [`Extractor::each_line`]; [`Error::Results`].
@@ -196,7 +242,10 @@ pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write
     let mut count = 0;
     extractor.each_line(input, &mut |lines| {
         for line in lines {
-            write_line(out, &json(extractor, line))?;
+            match extractor.pooling {
+                Some(_) => write_line(out, &pooled_json(extractor, line))?,
+                None => write_line(out, &json(extractor, line))?,
+            }
         }
         count += lines.len() as u64;
         out.flush().map_err(Error::Results)
@@ -205,16 +254,23 @@ pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write
 }
 
 fn json<'a>(extractor: &Extractor, line: &'a LineFeatures) -> Line<'a> {
+    let token = |(at, token)| Token { token, layers: layers_at(extractor, line, at) };
+    let features = line.tokens.iter().map(String::as_str).enumerate().map(token).collect();
+    Line { linex_index: line.line, features }
+}
+
+fn pooled_json(extractor: &Extractor, line: &LineFeatures) -> PooledLine {
+    PooledLine { linex_index: line.line, layers: layers_at(extractor, line, 0) }
+}
+
+/// Returns the vectors at a place of a line, one for each layer.
+fn layers_at(extractor: &Extractor, line: &LineFeatures, at: usize) -> Vec<Layer> {
     let width = extractor.hidden_size;
-    let layer = |at: usize, (&index, vectors): (&i32, &Vec<f32>)| Layer {
+    let layer = |(&index, vectors): (&i32, &Vec<f32>)| Layer {
         index,
         values: vectors[at * width..(at + 1) * width].iter().copied().map(rounded).collect(),
     };
-    let tokens = line.tokens.iter().enumerate().map(|(at, token)| Token {
-        token,
-        layers: extractor.layers.iter().zip(&line.layers).map(|chosen| layer(at, chosen)).collect(),
-    });
-    Line { linex_index: line.line, features: tokens.collect() }
+    extractor.layers.iter().zip(&line.layers).map(layer).collect()
 }
 
 /// Matches Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is exact.
@@ -223,7 +279,8 @@ fn rounded(x: f32) -> f64 {
 }
 
 /// Writes the features of `input` as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
-/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded.
+/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded. With pooling
+/// there is one row per line, without the columns `position` and `token`.
 ///
 /// # Errors
 /// The errors of [`Extractor::each_line`]; [`Error::Results`].
@@ -266,16 +323,22 @@ fn schema(extractor: &Extractor) -> Arc<Schema> {
     let layers =
         extractor.layers.iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
     let fixed = [("line", DataType::Int64), ("position", DataType::Int32), ("token", DataType::Utf8)];
-    let fixed = fixed.into_iter().map(|(name, kind)| Field::new(name, kind, false));
+    let fixed = if extractor.pooling.is_some() { &fixed[..1] } else { &fixed };
+    let fixed = fixed.iter().cloned().map(|(name, kind)| Field::new(name, kind, false));
     Arc::new(Schema::new(fixed.chain(layers).collect::<Vec<Field>>()))
 }
 
 fn batch(extractor: &Extractor, schema: &Arc<Schema>, lines: &[LineFeatures]) -> RecordBatch {
-    let rows = || lines.iter().flat_map(|line| (0..line.tokens.len()).map(move |at| (line, at)));
+    let is_pooled = extractor.pooling.is_some();
+    let count = |line: &LineFeatures| if is_pooled { 1 } else { line.tokens.len() };
+    let rows = || lines.iter().flat_map(|line| (0..count(line)).map(move |at| (line, at)));
     let numbers: Int64Array = rows().map(|(line, _)| line.line as i64).collect::<Vec<i64>>().into();
-    let positions: Int32Array = rows().map(|(_, at)| at as i32).collect::<Vec<i32>>().into();
-    let tokens: StringArray = rows().map(|(line, at)| Some(line.tokens[at].as_str())).collect();
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers), Arc::new(positions), Arc::new(tokens)];
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+    if !is_pooled {
+        let positions: Int32Array = rows().map(|(_, at)| at as i32).collect::<Vec<i32>>().into();
+        let tokens: StringArray = rows().map(|(line, at)| Some(line.tokens[at].as_str())).collect();
+        columns.extend([Arc::new(positions) as ArrayRef, Arc::new(tokens)]);
+    }
     for layer in 0..extractor.layers.len() {
         let vectors: Vec<f32> = lines.iter().flat_map(|line| line.layers[layer].iter().copied()).collect();
         let width = extractor.hidden_size as i32;
@@ -298,6 +361,13 @@ mod tests {
         assert_eq!(split_texts("a|||b"), ("a|||b".into(), None));
         assert_eq!(split_texts("||| b"), ("||| b".into(), None));
         assert_eq!(split_texts(""), (String::new(), None));
+    }
+
+    #[test]
+    fn pooling_takes_the_mean_or_the_first() {
+        let vectors = [1.0, 2.0, 3.0, 6.0, 5.0, 1.0];
+        assert_eq!(Pooling::Mean.of(&vectors, 2), [3.0, 3.0]);
+        assert_eq!(Pooling::Cls.of(&vectors, 2), [1.0, 2.0]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ use burn::tensor::Device;
 use serde::Serialize;
 
 pub use crate::inference::hidden_states::{
-    Extractor, LineFeatures, all_layers, write_json_lines, write_parquet,
+    Extractor, LineFeatures, Pooling, all_layers, write_json_lines, write_parquet,
 };
 pub use crate::inference::question_answerer::{Answerer, TextAnswer};
 pub use crate::inference::token_tagger::{NamedEntity, TaggedText, Tagger};

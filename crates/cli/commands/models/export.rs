@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_trainer::Error;
 use bert_trainer::export::onnx::{OnnxModel, export_onnx};
 use bert_trainer::export::{CardOptions, Export, WeightType, export};
+use bert_trainer::inference::Pooling;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 
@@ -25,14 +27,18 @@ pub struct Args {
     #[arg(long)]
     encoder_only: bool,
 
-    /// Files to write: a Hugging Face folder, or a graph for ONNX Runtime with dynamic batch and length (the head of the
-    /// task, else masked LM).
+    /// Files to write: a Hugging Face folder; a graph for ONNX Runtime with dynamic batch and length (the head of the
+    /// task, else masked LM); or the encoder for sentence-transformers and text-embeddings-inference.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 
     /// Type of the stored weights: f32, or bf16 or f16 (rounded, half the size). A graph cannot have bf16.
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
+
+    /// How a sentence-transformers model makes one vector of a text [default: mean].
+    #[arg(long, value_enum)]
+    pooling: Option<Pooling>,
 
     /// Language of the model for its card, such as de [default: the --language of the data].
     #[arg(long, value_name = "CODE")]
@@ -53,6 +59,7 @@ enum Format {
     #[default]
     HuggingFace,
     Onnx,
+    SentenceTransformers,
 }
 
 /// The result as JSON.
@@ -72,9 +79,23 @@ struct Exported<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
     let card = CardOptions { language: args.language.clone(), license: args.license.clone() };
-    let how = Export { encoder_only: args.encoder_only, weight_type: args.weights, card };
+    let is_sentence_model = args.format == Format::SentenceTransformers;
+    if args.pooling.is_some() && !is_sentence_model {
+        anyhow::bail!(Error::Configuration {
+            flag: "pooling",
+            reason: "works with --format sentence-transformers only".to_owned()
+        });
+    }
+    let how = Export {
+        encoder_only: args.encoder_only || is_sentence_model,
+        weight_type: args.weights,
+        card,
+        pooling: is_sentence_model.then_some(args.pooling.unwrap_or(Pooling::Mean)),
+    };
     let graph = match args.format {
-        Format::HuggingFace => export(&folder, &args.dir, &how).map(|()| None)?,
+        Format::HuggingFace | Format::SentenceTransformers => {
+            export(&folder, &args.dir, &how).map(|()| None)?
+        }
         Format::Onnx => Some(export_onnx(&folder, &args.dir, &how)?),
     };
     let graph = graph.as_ref();

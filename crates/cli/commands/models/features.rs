@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bert_trainer::inference::{Extractor, all_layers, write_json_lines, write_parquet};
+use bert_trainer::inference::{Extractor, Pooling, all_layers, write_json_lines, write_parquet};
 use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -18,7 +18,7 @@ use crate::process::threads::ThreadArgs;
 enum Format {
     /// JSON Lines in the format of extract_features.py: values with six decimals.
     Jsonl,
-    /// One row per token; each layer is a fixed-size list of f32.
+    /// One row per token, or per text with --pooling; each layer is a fixed-size list of f32.
     Parquet,
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Layer {
     }
 }
 
-/// Extract hidden states of every token, like extract_features.py.
+/// Extract hidden states of every token, like extract_features.py, or one vector per text.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
@@ -51,8 +51,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
+    /// One vector per text instead of one per token: the mean over its tokens, as in sentence-transformers, or the vector
+    /// of [CLS].
+    #[arg(long, value_enum)]
+    pooling: Option<Pooling>,
+
     /// Layers, counted from 0, or from the end with negative numbers (-1 is the last), or `all` [default: -1,-2,-3,-4,
-    /// or all layers of a smaller model].
+    /// or all layers of a smaller model; -1 with --pooling].
     #[arg(long, value_name = "N,N,...|all", value_delimiter = ',', allow_hyphen_values = true)]
     layers: Vec<Layer>,
 
@@ -96,7 +101,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.layers.contains(&Layer::All) {
         layers = all_layers(&folder)?;
     }
-    let extractor = Extractor::open(&folder, &layers, args.max_seq_length, selected_device(args.device)?)?;
+    if args.pooling.is_some() && layers.is_empty() {
+        layers = vec![-1];
+    }
+    let mut extractor =
+        Extractor::open(&folder, &layers, args.max_seq_length, selected_device(args.device)?)?;
+    if let Some(pooling) = args.pooling {
+        extractor = extractor.with_pooling(pooling);
+    }
     let count = write_results(args.output.as_deref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
         Format::Parquet => write_parquet(&extractor, &args.input, out),
