@@ -24,9 +24,9 @@ fn pretraining_card_has_scores_and_text() {
         "    metrics:\n    - type: loss\n      value: #\n",
         "name: \"masked LM accuracy, # % interval # to # # cases\"\n",
         "name: \"next-sentence accuracy, # % interval # to # # cases\"\n",
-        "On held-out text held-out:\n",
+        "On the evaluation data held-out:\n",
         "| files | train.txt |\n",
-        "model = BertForPreTraining.from_pretrained(\"PATH\")\n",
+        "model = BertForPreTraining.from_pretrained(\"model\")\n",
     ] {
         assert!(card.contains(text), "no {text}\n{card}");
     }
@@ -61,7 +61,8 @@ fn fine_tuned_model_has_a_card() {
     for text in [
         "pipeline_tag: text-classification\n",
         "This folder has a BERT fine-tuned on rte.\n",
-        "model = BertForSequenceClassification.from_pretrained(\"PATH\")\n",
+        "model = BertForSequenceClassification.from_pretrained(\"bert-rte\")\n",
+        "      type: glue\n      config: rte\n      split: validation\n",
         "# % interval of the mean # to # majority class #",
         "The folder has the model of the best seed",
         "| seeds | # # |\n",

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::Manifest;
+use bert_data::{Manifest, held_out_folder};
 use bert_model::BertConfig;
 
 use crate::error::Error;
@@ -18,7 +18,7 @@ use crate::run_dir::checkpoint::{MARKER, STATE, TrainerState};
 use crate::run_dir::identity::RUN;
 use crate::run_dir::json_file::{exists, read_record};
 use crate::run_dir::metrics_log::records;
-use crate::run_dir::model_card::{Card, CardScore};
+use crate::run_dir::model_card::{Card, CardDataset, CardScore, MODEL_PATH};
 
 /// The run that wrote a model folder.
 struct Origin {
@@ -71,14 +71,16 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
         _ => ("masked LM and next-sentence prediction", "BertForPreTraining"),
     };
     let model = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
-    let held_out = paths
-        .and_then(|paths| paths.eval_data)
-        .and_then(|path| Some(format!("held-out text {}", path.file_name()?.to_string_lossy())));
+    let held_out = paths.as_ref().and_then(evaluation_data);
     Ok(Some(Card {
         model: format!("{model} pre-trained by {objectives}"),
         task: Some(if encoder_only { "feature-extraction" } else { "fill-mask" }),
         language: manifest.as_ref().and_then(language),
-        dataset: held_out.unwrap_or_else(|| "held-out text".to_string()),
+        dataset: CardDataset {
+            name: held_out.unwrap_or_else(|| "held-out text".to_string()),
+            id: "held-out-text".to_string(),
+            ..CardDataset::default()
+        },
         scores: evaluation
             .filter(|_| !encoder_only)
             .map(|evaluation| scores(&evaluation, &nsp))
@@ -88,6 +90,16 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
         limits: limits(&run, step, &nsp),
         settings: settings(run, step),
     }))
+}
+
+/// Returns the description of the evaluation data.
+fn evaluation_data(paths: &RunPaths) -> Option<String> {
+    let path = paths.eval_data.as_deref()?;
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    match path == held_out_folder(paths.data.first()) {
+        true => name(paths.data.first()).map(|data| format!("the held-out documents of {data}")),
+        false => name(path).map(|name| format!("the evaluation data {name}")),
+    }
 }
 
 /// Returns the manifest of the run's training data, if the folder still has the same data.
@@ -146,8 +158,8 @@ fn scores(evaluation: &Evaluation, nsp: &str) -> Vec<CardScore> {
 
 fn usage(class: &str) -> String {
     format!(
-        "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"PATH\")\nmodel = \
-         {class}.from_pretrained(\"PATH\")\n"
+        "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\nmodel = \
+         {class}.from_pretrained(\"{MODEL_PATH}\")\n"
     )
 }
 
@@ -215,7 +227,7 @@ pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &Be
         model: "a BERT with initial weights, not trained".to_string(),
         task: None,
         language: None,
-        dataset: String::new(),
+        dataset: CardDataset::default(),
         scores: Vec::new(),
         text: Vec::new(),
         usage: usage("BertForPreTraining"),

@@ -4,6 +4,7 @@
 //! format has no field for an interval, so the name of a score contains it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use bert_pages::markdown::{plain, rows};
 
@@ -37,6 +38,35 @@ impl CardOptions {
     }
 }
 
+/// The path of the model in the Python code of a card; replaced by the name of the folder.
+pub(crate) const MODEL_PATH: &str = "PATH";
+
+/// The data of a card's scores.
+#[derive(Debug, Default)]
+pub(crate) struct CardDataset {
+    /// Description, such as `dev of rte, 277 examples`.
+    pub(crate) name: String,
+    /// Identifier on the Hub, such as `glue`, or a similar word for data that are not there.
+    pub(crate) id: String,
+    /// Part of the data set on the Hub, such as `rte`.
+    pub(crate) config: Option<String>,
+    /// Split on the Hub, such as `validation`.
+    pub(crate) split: Option<&'static str>,
+}
+
+/// Returns the language and the licence that the model card in a folder states, as far as it has them.
+pub(crate) fn stated_in(folder: &Path) -> CardOptions {
+    let text = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let header =
+        text.strip_prefix("---\n").and_then(|text| text.split_once("\n---")).map_or("", |(header, _)| header);
+    let value = |key: &str| {
+        let line = header.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        Some(line.trim().trim_matches(['"', '\'']).to_owned())
+    };
+    let stated = CardOptions { language: value("language"), license: value("license") };
+    if stated.check().is_ok() { stated } else { CardOptions::default() }
+}
+
 /// A score of a card.
 #[derive(Debug)]
 pub(crate) struct CardScore {
@@ -57,13 +87,13 @@ pub(crate) struct Card {
     pub(crate) task: Option<&'static str>,
     /// Language as far as it is known.
     pub(crate) language: Option<String>,
-    /// Name of the data of the scores.
-    pub(crate) dataset: String,
+    /// The data of the scores.
+    pub(crate) dataset: CardDataset,
     /// Scores; without any, the card says that there are none.
     pub(crate) scores: Vec<CardScore>,
     /// Description of the training text, in rows; empty if it is not known.
     pub(crate) text: Vec<(&'static str, String)>,
-    /// Python code that loads the model from `PATH`.
+    /// Python code that loads the model from [`MODEL_PATH`].
     pub(crate) usage: String,
     /// Limits, one sentence each.
     pub(crate) limits: Vec<String>,
@@ -72,9 +102,10 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Returns the card as Markdown.
-    pub(crate) fn render(&self, options: &CardOptions) -> String {
-        let mut out = self.header(options);
+    /// Returns the card of a model folder with this name as Markdown.
+    pub(crate) fn render(&self, folder: &Path, options: &CardOptions) -> String {
+        let name = folder.file_name().map_or("BERT".into(), |name| name.to_string_lossy().into_owned());
+        let mut out = self.header(&name, options);
         let _ = write!(out, "\n# BERT\n\nThis folder has {}.\n", self.model);
         let licence = options.license.as_deref().unwrap_or("not stated");
         let language = options.language.as_ref().or(self.language.as_ref());
@@ -84,21 +115,23 @@ impl Card {
         if self.scores.is_empty() {
             out.push_str("No score was measured.\n");
         } else {
-            let _ = writeln!(out, "On {}:\n\n| | |\n|---|---:|", plain(&self.dataset));
+            let _ = writeln!(out, "On {}:\n\n| | |\n|---|---:|", plain(&self.dataset.name));
             let scores = self.scores.iter().map(|score| [plain(&score.name), format!("{:.4}", score.value)]);
             out.push_str(&rows(scores));
         }
         if !self.text.is_empty() {
             let _ = write!(out, "\n## Text\n\n| | |\n|---|---|\n{}", table(&self.text));
         }
-        let _ = write!(out, "\n## Usage\n\n```python\n{}```\n\n## Limits\n\n", self.usage);
+        let path = serde_json::Value::from(name).to_string();
+        let usage = self.usage.replace(&format!("\"{MODEL_PATH}\""), &path);
+        let _ = write!(out, "\n## Usage\n\n```python\n{usage}```\n\n## Limits\n\n");
         self.limits.iter().for_each(|limit| out.push_str(&format!("- {limit}\n")));
         let _ = write!(out, "\n## Training\n\n| | |\n|---|---|\n{}", table(&self.settings));
         out
     }
 
     /// Returns the header in YAML. A JSON text is a YAML text, so texts are quoted as in JSON.
-    fn header(&self, options: &CardOptions) -> String {
+    fn header(&self, name: &str, options: &CardOptions) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::from("---\nlibrary_name: transformers\n");
         if let Some(task) = self.task {
@@ -112,12 +145,19 @@ impl Card {
         }
         out.push_str("tags:\n- bert\n");
         if let (Some(task), false) = (self.task, self.scores.is_empty()) {
-            let dataset = quoted(&self.dataset);
+            let CardDataset { name: dataset, id, config, split } = &self.dataset;
             let _ = write!(
                 out,
-                "model-index:\n- name: BERT\n  results:\n  - task:\n      type: {task}\n    dataset:\n      name: \
-                 {dataset}\n      type: {dataset}\n    metrics:\n"
+                "model-index:\n- name: {}\n  results:\n  - task:\n      type: {task}\n    dataset:\n      name: {}\n      \
+                 type: {id}\n",
+                quoted(name),
+                quoted(dataset)
             );
+            let parts = [("config", config.as_deref()), ("split", *split)];
+            for (key, value) in parts.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+                let _ = writeln!(out, "      {key}: {value}");
+            }
+            out.push_str("    metrics:\n");
             for CardScore { metric, value, name } in &self.scores {
                 let _ = write!(
                     out,
@@ -148,13 +188,14 @@ license: mit
 tags:
 - bert
 model-index:
-- name: BERT
+- name: "my-bert"
   results:
   - task:
       type: fill-mask
     dataset:
       name: "held \"out\""
-      type: "held \"out\""
+      type: held-out-text
+      split: validation
     metrics:
     - type: accuracy
       value: 0.324000
@@ -184,7 +225,7 @@ On held &quot;out&quot;:
 ## Usage
 
 ```python
-model = load("PATH")
+model = load("my-bert")
 ```
 
 ## Limits
@@ -204,7 +245,12 @@ model = load("PATH")
             model: "a BERT pre-trained by masked LM".into(),
             task: Some("fill-mask"),
             language: Some("en".into()),
-            dataset: "held \"out\"".into(),
+            dataset: CardDataset {
+                name: "held \"out\"".into(),
+                id: "held-out-text".into(),
+                config: None,
+                split: Some("validation"),
+            },
             scores: vec![score],
             text: vec![("files", "a|b.txt".into())],
             usage: "model = load(\"PATH\")\n".into(),
@@ -217,12 +263,24 @@ model = load("PATH")
     fn a_card_has_the_golden_text() {
         let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
         assert!(options.check().is_ok());
-        assert_eq!(card().render(&options), GOLDEN);
+        assert_eq!(card().render(Path::new("out/my-bert"), &options), GOLDEN);
+    }
+
+    #[test]
+    fn language_and_licence_of_a_card_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(stated_in(folder.path()), CardOptions::default());
+        let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
+        std::fs::write(folder.path().join("README.md"), card().render(folder.path(), &options)).unwrap();
+        assert_eq!(stated_in(folder.path()), options);
+        std::fs::write(folder.path().join("README.md"), "language: de\n").unwrap();
+        assert_eq!(stated_in(folder.path()), CardOptions::default());
     }
 
     #[test]
     fn a_card_claims_nothing_unknown() {
-        let unknown = Card { scores: Vec::new(), language: None, ..card() }.render(&CardOptions::default());
+        let unknown = Card { scores: Vec::new(), language: None, ..card() };
+        let unknown = unknown.render(Path::new("my-bert"), &CardOptions::default());
         assert!(unknown.contains("Language: not stated. Licence: not stated."), "{unknown}");
         assert!(unknown.contains("No score was measured.") && !unknown.contains("model-index"), "{unknown}");
         assert!(!unknown.contains("license:") && !unknown.contains("language:"), "{unknown}");

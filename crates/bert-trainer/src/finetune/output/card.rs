@@ -1,10 +1,13 @@
 //! Makes the model card of a fine-tuned model from its report.
 
-use bert_tasks::{Kind, Metric};
+use std::path::PathBuf;
+
+use bert_tasks::{Kind, Metric, Task};
 
 use crate::finetune::config::HeadKind;
 use crate::finetune::output::report::FinetuneReport;
-use crate::run_dir::model_card::{Card, CardScore};
+use crate::run_dir::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
+use crate::run_dir::model_folder::resolve_tuned_folder;
 
 /// Returns the card of the fine-tuned model of a report.
 pub(crate) fn card_of_finetuning(report: &FinetuneReport) -> Card {
@@ -22,26 +25,33 @@ pub(crate) fn card_of_finetuning(report: &FinetuneReport) -> Card {
     let usage = if is_adapter {
         "# an adapter without its encoder: load it with the library `adapters` or PEFT\n".to_string()
     } else if report.config.head.is_some_and(|head| head != HeadKind::Linear) {
-        "# transformers has no class for this head: use `bert predict --model PATH`\n".to_string()
+        "# transformers has no class for this head: use `bert predict --checkpoint`\n".to_string()
     } else {
         format!(
-            "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"PATH\")\n\
-             model = {class}.from_pretrained(\"PATH\")\n"
+            "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\n\
+             model = {class}.from_pretrained(\"{MODEL_PATH}\")\n"
         )
     };
     let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
     let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
+    let folder = resolve_tuned_folder(&report.start, &mut |_| {});
+    let base = folder.map(|folder| stated_in(&folder)).unwrap_or_default();
+    let start = report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut limits = limits(report);
+    if let Some(license) = &base.license {
+        limits.push(format!("The licence of the model that it started from, {start}, is {license}."));
+    }
     Card {
         model: format!("a BERT fine-tuned on {}", task.name),
         task: Some(pipeline),
-        language: None,
-        dataset: format!("dev of {}, {} examples", task.name, report.dev.examples),
+        language: base.language,
+        dataset: dataset(report),
         scores: scores(report),
         text: Vec::new(),
         usage,
-        limits: limits(report),
+        limits,
         settings: vec![
-            ("start", report.start.file_name().unwrap_or_default().to_string_lossy().into_owned()),
+            ("start", start),
             ("training examples", report.train_examples.to_string()),
             ("seeds", seeds.join(", ")),
             ("learning_rate", number(&report.resolved.learning_rate)),
@@ -52,17 +62,39 @@ pub(crate) fn card_of_finetuning(report: &FinetuneReport) -> Card {
     }
 }
 
+/// Returns the name of the model in the card of a fine-tuning's output. It does not depend on the folder's name.
+pub(crate) fn card_name(report: &FinetuneReport) -> PathBuf {
+    PathBuf::from(format!("bert-{}", report.dev.task.spec().name))
+}
+
+/// Returns the data of the scores. The identifiers are those of the data sets on the Hub, where there are some.
+fn dataset(report: &FinetuneReport) -> CardDataset {
+    let name = report.dev.task.spec().name;
+    let config = match report.dev.task {
+        Task::Sst2 => Some("sst2"),
+        Task::Stsb => Some("stsb"),
+        Task::Mnli => Some("mnli_matched"),
+        Task::Rte | Task::Mrpc | Task::Cola | Task::Qnli | Task::Qqp | Task::Wnli => Some(name),
+        _ => None,
+    };
+    CardDataset {
+        name: format!("dev of {name}, {} examples", report.dev.examples),
+        id: config.map_or(name, |_| "glue").to_string(),
+        config: config.map(String::from),
+        split: Some("validation"),
+    }
+}
+
 /// Returns the scores of the saved model, each with the mean of all seeds.
 fn scores(report: &FinetuneReport) -> Vec<CardScore> {
     let Some(best) = report.best_run() else { return Vec::new() };
     let score = |metric: Metric| {
         let summary = report.dev.metrics.iter().find(|summary| summary.metric == metric)?;
         let mean = summary.statistics.mean;
-        let mut name = format!(
-            "{metric} of this model (seed {}); mean of {} seeds {mean:.4}",
-            best.seed,
-            report.runs.len()
-        );
+        let mut name = format!("{metric} of this model (seed {})", best.seed);
+        if report.runs.len() > 1 {
+            name += &format!("; mean of {} seeds {mean:.4}", report.runs.len());
+        }
         if let Some(interval) = report.dev.interval.filter(|interval| interval.metric == metric) {
             name += &format!(", 95 % interval of the mean {:.4} to {:.4}", interval.low, interval.high);
         }

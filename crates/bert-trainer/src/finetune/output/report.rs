@@ -21,7 +21,7 @@ use crate::finetune::run::run_report::RunReport;
 use crate::run_dir::identity::differences;
 use crate::run_dir::json_file::{exists, read_record};
 use crate::run_dir::resolved::Resolved;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 use bert_tasks::Task;
 use bert_tasks::statistics::SeedSummary;
 
