@@ -67,8 +67,8 @@ pub mod prelude {
     pub use bert_trainer::initialization::{FreshWeights, InitializationChoice};
     pub use bert_trainer::pretrain::{PretrainEvent, pretrain};
     pub use bert_trainer::run_dir::model_folder::resolve_model_folder;
-    pub use bert_trainer::training::adamw::{AdamW, AdamWConfig};
-    pub use bert_trainer::training::lr_schedule::{Schedule, ScheduleKind};
+    pub use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig};
+    pub use bert_trainer::training::optimizer::lr_schedule::{Schedule, ScheduleKind};
     pub use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
     pub use bert_trainer::{DeviceName, PretrainConfig, StopFlag};
 }

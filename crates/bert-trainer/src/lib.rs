@@ -31,8 +31,8 @@
 //! 3. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
 //!    [`Prefetcher`](data_loader::Prefetcher), and provides a [`PretrainingBatch`](data_loader::PretrainingBatch) for
 //!    each step.
-//! 4. [`train_step`](training::step::train_step) sums the gradients of a batch, and [`AdamW`](training::adamw::AdamW)
-//!    updates the model at the learning rate of a [`Schedule`](training::lr_schedule::Schedule).
+//! 4. [`train_step`](training::step::train_step) sums the gradients of a batch, and [`AdamW`](training::optimizer::adamw::AdamW)
+//!    updates the model at the learning rate of a [`Schedule`](training::optimizer::lr_schedule::Schedule).
 //! 5. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
 //! 6. [`CheckpointFolder`](run_dir::checkpoint::CheckpointFolder) finds the newest valid checkpoint of a run.
 //! 7. [`FinetuneConfig`](finetune::FinetuneConfig) has every setting of a fine-tuning from such a checkpoint, and names
@@ -72,7 +72,6 @@
 
 pub mod compute;
 pub mod data_loader;
-pub mod devices;
 pub mod encoding;
 pub mod error;
 pub mod evaluation;

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compute::device::DeviceName;
-use crate::devices::check::DeviceCheck;
 use crate::evaluation::forgetting::MaskedLmScores;
 use crate::finetune::config::grid::CellReport;
 use crate::initialization::log_bilinear::CountingEvent;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::device_check::DeviceCheck;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 use bert_tasks::{Scores, Task};
 
 /// An event of a fine-tuning.

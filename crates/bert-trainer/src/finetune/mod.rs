@@ -50,6 +50,8 @@ pub use crate::finetune::config::adapter_args::AdapterKind;
 pub use crate::finetune::config::flag_values::{Choices, Seeds};
 pub use crate::finetune::config::grid::{CellReport, GridReport};
 pub use crate::finetune::config::table_args::TableArgs;
+#[cfg(feature = "cli")]
+pub use crate::finetune::config::task_parser;
 pub use crate::finetune::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::finetune::data::holdout::TrainingParts;
 pub use crate::finetune::events::{FinetuneEvent, TaskEpoch};
@@ -67,8 +69,6 @@ use crate::compute::compute_args::ComputeArgs;
 use crate::compute::memory;
 use crate::compute::memory::StepShape;
 use crate::compute::stop_flag::StopFlag;
-use crate::devices::auto::SelectedDevice;
-use crate::devices::check::CheckShape;
 use crate::error::{Error, FolderProblem};
 use crate::finetune::config::grid;
 use crate::finetune::config::grid::Cell;
@@ -84,7 +84,9 @@ use crate::finetune::run::grid_search::train_grid;
 use crate::finetune::run::resume::{SavedRuns, saved_identity};
 use crate::finetune::setup::{BaseCheckpoint, Setup};
 use crate::run_dir::json_file::exists;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::device_check::CheckShape;
+use crate::training::device_selection::SelectedDevice;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
 /// folder.

@@ -14,7 +14,7 @@ use crate::finetune::config::size_defaults::TuningDefaults;
 use crate::finetune::events::FinetuneEvent;
 use crate::run_dir::builtin_model;
 use crate::run_dir::model_folder::resolve_model_folder;
-use crate::training::size_defaults::{ChosenDefault, ModelSize};
+use crate::training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 
 /// The inputs of every task.
 #[derive(Clone, Copy)]

@@ -58,7 +58,9 @@ pub fn named_model(name: &str, vocabulary: usize, note: &mut dyn FnMut(String)) 
     }
     let path = Path::new(name);
     if !exists(path)? {
-        let similar = did_you_mean(name, ["tiny", "mini", "small", "medium", "base", "large"]);
+        // Published names are such as bert-base-uncased.
+        let size = name.trim_start_matches("bert-").split('-').next().unwrap_or(name);
+        let similar = did_you_mean(size, ["tiny", "mini", "small", "medium", "base", "large"]);
         let reason = format!(
             "{name:?} is not a model size (tiny, mini, small, medium, base, large) and not a file{similar}"
         );

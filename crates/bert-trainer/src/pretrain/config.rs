@@ -15,14 +15,18 @@ use crate::error::{Error, check};
 use crate::initialization::InitializationChoice;
 use crate::pretrain::time_budget::Budget;
 use crate::run_dir::retention::RetentionPolicy;
-use crate::training::adamw::AdamWConfig;
-use crate::training::lr_schedule::Schedule;
-use crate::training::optimizer_args::OptimizerArgs;
+use crate::training::optimizer::adamw::AdamWConfig;
+use crate::training::optimizer::lr_schedule::Schedule;
+use crate::training::optimizer::optimizer_args::OptimizerArgs;
 
 /// Configuration of a pre-training run. Defaults match the reference where it has the flag, except that learning rate,
 /// beta2, warm-up and precision follow from model size, initialization and processor (`run_settings.rs`). Unknown JSON keys are ignored; the program `pretrain` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
-#[cfg_attr(feature = "cli", derive(clap::Args), command(mut_args(|flag| with_heading(flag, HELP_GROUPS))))]
+#[cfg_attr(
+    feature = "cli",
+    derive(clap::Args),
+    command(mut_args(|flag| with_heading(flag, HELP_GROUPS)), groups([one_of("start", ["model", "init_checkpoint"]), one_of("length", ["steps", "budget"])]))
+)]
 #[setters(prefix = "with_", strip_option)]
 pub struct PretrainConfig {
     /// The data folders.
@@ -42,15 +46,7 @@ pub struct PretrainConfig {
     pub cache_size: ByteSize,
 
     /// Size, tiny to large, or a config.json. The sizes are tiny, mini, small, medium, base and large. Conflicts with --init-checkpoint.
-    #[cfg_attr(
-        feature = "cli",
-        arg(
-            long,
-            value_name = "SIZE|FILE",
-            required_unless_present = "init_checkpoint",
-            conflicts_with = "init_checkpoint"
-        )
-    )]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE|FILE", conflicts_with = "init_checkpoint"))]
     #[setters(into)]
     pub model: Option<String>,
 
@@ -85,10 +81,7 @@ pub struct PretrainConfig {
     pub output: PathBuf,
 
     /// Number of optimizer steps.
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "N", required_unless_present = "budget", conflicts_with = "budget")
-    )]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with = "budget"))]
     #[serde(default)]
     pub steps: Option<u64>,
 
@@ -198,6 +191,12 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
     pub compute: ComputeArgs,
+}
+
+/// Returns the requirement that one of two options is given.
+#[cfg(feature = "cli")]
+fn one_of(name: &'static str, options: [&'static str; 2]) -> clap::ArgGroup {
+    clap::ArgGroup::new(name).args(options).required(true)
 }
 
 /// The headings of the help.

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::device::DeviceName;
 use crate::compute::precision::PrecisionChoice;
-use crate::devices::check::DeviceCheck;
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::initialization::log_bilinear::CountingEvent;
 use crate::run_dir::metrics_log::nan_if_null;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::device_check::DeviceCheck;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 
 /// Metrics of one step, as in `metrics.jsonl`: reproducible values only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use serde_json::Map;
 
 use crate::compute::precision::PrecisionChoice;
 use crate::data_loader::training_data::TrainingData;
-use crate::training::adamw::AdamWConfig;
+use crate::training::optimizer::adamw::AdamWConfig;
 
 /// `run.json`.
 #[derive(Clone, Debug, Deserialize)]

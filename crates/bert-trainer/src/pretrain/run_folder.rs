@@ -24,7 +24,7 @@ use crate::run_dir::checkpoint::CheckpointFolder;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::json_file::exists;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";

@@ -8,15 +8,15 @@ use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::precision::PrecisionChoice;
-use crate::devices::auto::SelectedDevice;
 use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_folder::{RunFolder, recorded_settings};
 use crate::run_dir::model_folder::resolve_model_folder;
-use crate::training::adamw::UpdateRule;
+use crate::training::device_selection::SelectedDevice;
 use crate::training::group::Group;
-use crate::training::size_defaults::{ChosenDefault, ModelSize};
+use crate::training::optimizer::adamw::UpdateRule;
+use crate::training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 
 /// Peak learning rates of a fresh model.
 const LEARNING_RATES: [(Preset, f64); 3] =

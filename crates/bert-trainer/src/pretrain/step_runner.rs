@@ -11,8 +11,8 @@ use crate::data_loader::{LengthBuckets, LoaderPosition, Prefetcher, PretrainingB
 use crate::error::Error;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::setup::inputs::RunInputs;
-use crate::training::adamw::AdamW;
 use crate::training::group::{BatchTotals, Group, digest};
+use crate::training::optimizer::adamw::AdamW;
 use crate::training::pretraining_loss::pretraining_objective;
 use crate::training::step::{NotFinite, StepId, StepReport, train_step_in};
 

@@ -5,7 +5,7 @@
 use bert_kernels::faults::{DriverFault, with_fault};
 use bert_kernels::{Compute, Kernels};
 use bert_model::{BertConfig, Preset};
-use bert_trainer::devices::check::{CheckShape, DeviceCheck, check_device};
+use bert_trainer::training::device_check::{CheckShape, DeviceCheck, check_device};
 use bert_trainer::{DeviceName, Error};
 
 /// More than 500 rows of a product.

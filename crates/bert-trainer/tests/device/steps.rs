@@ -8,7 +8,7 @@ use bert_random::{Domain, Random, Stream};
 use bert_trainer::DeviceName;
 use bert_trainer::data_loader::PretrainingBatch;
 use bert_trainer::encoding::padded_batch::PaddedBatch;
-use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig};
 use bert_trainer::training::pretraining_loss::pretraining_objective;
 use bert_trainer::training::step::{StepId, StepReport, train_step};
 use burn::module::Module;

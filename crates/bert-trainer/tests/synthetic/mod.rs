@@ -11,7 +11,7 @@ use bert_random::{Domain, Random, Stream};
 use bert_trainer::data_loader::PretrainingBatch;
 use bert_trainer::encoding::padded_batch::PaddedBatch;
 use bert_trainer::evaluation::{EvaluationSums, evaluate_batch};
-use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig};
 use bert_trainer::training::pretraining_loss::pretraining_objective;
 use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::module::Module;

@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::compute_args::ComputeArgs;
 #[cfg(feature = "cli")]
-use crate::compute::help_groups::{HelpGroup, with_heading};
+use crate::compute::help_groups::{HelpGroup, WithCompletions, with_heading};
 use crate::encoding::squad_args::SquadArgs;
 use crate::finetune::config::adapter_args::AdapterArgs;
 use crate::finetune::config::flag_values::{Choices, Seeds};
 use crate::finetune::config::table_args::TableArgs;
 use crate::initialization::InitializationChoice;
-use crate::training::adamw::AdamWConfig;
-use crate::training::optimizer_args::OptimizerArgs;
+use crate::training::optimizer::adamw::AdamWConfig;
+use crate::training::optimizer::optimizer_args::OptimizerArgs;
 use bert_tasks::Task;
 
 /// The epoch of a run whose weights are scored and saved.
@@ -62,20 +62,24 @@ pub enum HeadKind {
 #[cfg_attr(
     feature = "cli",
     derive(clap::Args),
-    command(mut_args(|flag| with_heading(flag, HELP_GROUPS)), mut_arg("adam_bias_correction", |flag| flag.default_value("true")))
+    command(
+        mut_args(|flag| with_heading(flag, HELP_GROUPS)),
+        mut_arg("adam_bias_correction", |flag| flag.default_value("true")),
+        group(clap::ArgGroup::new("examples").args(["data", "train_file"]).required(true).multiple(true))
+    )
 )]
 #[setters(prefix = "with_", strip_option)]
 pub struct FinetuneConfig {
     /// Task, or table for a custom table. The tasks are rte, sst-2, mrpc, cola, qnli, qqp,
     /// mnli, wnli, sts-b, sst-5, cfimdb, sick, sick-r, snli, squad, squad2, conll and swag. A custom table is CSV, TSV,
     /// JSON Lines or Parquet; see --columns.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "TASK"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TASK", value_parser = task_parser(), hide_possible_values = true))]
     #[serde(serialize_with = "Task::serialize_name")]
     pub task: Task,
 
     /// Folder with the task's files. They may be in a subfolder of the task's name. For --task table: files named train,
     /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", required_unless_present = "train_file"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub data: Option<PathBuf>,
 
@@ -234,6 +238,13 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", command(flatten))]
     #[serde(flatten)]
     pub compute: ComputeArgs,
+}
+
+/// Returns the parser of a task, which offers the names of all tasks to completions.
+#[cfg(feature = "cli")]
+pub fn task_parser() -> impl clap::builder::TypedValueParser<Value = Task> {
+    let names = || Task::ALL.iter().map(|task| task.spec().name).chain(["table"]).collect();
+    WithCompletions::new(|name: &str| name.parse::<Task>(), names)
 }
 
 /// The headings of the help.

@@ -104,11 +104,16 @@ impl FinetuneConfig {
 
     /// Returns whether the task assigns a class or a score to a text or a pair.
     pub(crate) fn gives_labels(&self) -> bool {
-        let spec = self.task.spec();
-        spec.choices == 0 && matches!(spec.kind, Kind::Classification | Kind::Regression { .. })
+        gives_labels(&self.task)
     }
 
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.task, Task::Table(_))
     }
+}
+
+/// Returns whether the answers of a task are labels or scores of texts or pairs.
+pub(crate) fn gives_labels(task: &Task) -> bool {
+    let spec = task.spec();
+    spec.choices == 0 && matches!(spec.kind, Kind::Classification | Kind::Regression { .. })
 }

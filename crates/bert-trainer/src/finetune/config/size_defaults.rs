@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::compute::precision::PrecisionChoice;
 use crate::finetune::config::FinetuneConfig;
 use crate::finetune::config::adapter_args::AdapterKind;
-use crate::training::size_defaults::{ChosenDefault, ModelSize};
+use crate::training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 
 /// Peak learning rates of a whole model that is fine-tuned; BERT-base has the rate of its task.
 const LEARNING_RATES: [(Preset, f64); 2] = [(Preset::Tiny, 5e-4), (Preset::Mini, 3e-4)];

@@ -5,7 +5,7 @@ use burn::module::Module;
 
 use crate::error::{Error, check};
 use crate::finetune::config::FinetuneConfig;
-use crate::training::adamw::AdamW;
+use crate::training::optimizer::adamw::AdamW;
 
 /// Returns the depth of a parameter in the encoder: 0 for the embeddings, 1 for the first layer, `None` for pooler and
 /// heads.

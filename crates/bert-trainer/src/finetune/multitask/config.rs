@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use bert_tasks::Task;
+
 use crate::error::{Error, check};
 use crate::finetune::config::flag_values::Choices;
-use crate::finetune::config::resolve::reject_first;
+use crate::finetune::config::resolve::{gives_labels, reject_first};
 use crate::finetune::config::size_defaults::TuningDefaults;
 use crate::finetune::config::{FinetuneConfig, Selection, grid};
 use crate::finetune::multitask::sampling::Sampling;
@@ -35,11 +37,13 @@ impl MultitaskConfig {
     pub fn check(&self) -> Result<(), Error> {
         check(self.temperature.is_finite() && self.temperature >= 1.0, "temperature", "must be at least 1")?;
         for (at, config) in self.tasks.iter().enumerate() {
-            check(
-                config.gives_labels() && !config.is_table(),
-                "tasks",
-                "supports the published tasks that classify or score a text or a pair",
-            )?;
+            if !config.gives_labels() || config.is_table() {
+                let tasks = Task::ALL.into_iter().filter(gives_labels);
+                let names: Vec<String> = tasks.map(|task| task.to_string()).collect();
+                let reason =
+                    format!("{} cannot be trained with other tasks; use {}", config.task, names.join(", "));
+                return Err(Error::Configuration { flag: "tasks", reason });
+            }
             let is_new = self.tasks[..at].iter().all(|other| other.task != config.task);
             check(is_new, "tasks", "must differ from each other")?;
             let given = [

@@ -11,8 +11,8 @@ use crate::finetune::events::FinetuneEvent;
 use crate::finetune::model::TaskModel;
 use crate::finetune::setup::BaseCheckpoint;
 use crate::run_dir::resolved::Resolved;
-use crate::training::adamw::AdamW;
-use crate::training::lr_schedule::Schedule;
+use crate::training::optimizer::adamw::AdamW;
+use crate::training::optimizer::lr_schedule::Schedule;
 use crate::training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
 
 /// A model in training and its optimizer.

@@ -73,7 +73,9 @@ pub fn dry_run(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainEstimate, Error> {
-    let settings = RunSettings::open(&Disk, config, &mut Group::alone(), false)?;
+    let mut config = config.clone();
+    config.find_held_out(on_event)?;
+    let settings = RunSettings::open(&Disk, &config, &mut Group::alone(), false)?;
     let config = &settings.config;
     let mut inputs = RunInputs::open(config, &Group::alone(), on_event)?;
     on_event(PretrainEvent::Measuring);

@@ -26,9 +26,9 @@ use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::FinishedStep;
 use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint};
 use crate::run_dir::metrics_log::MetricsLog;
-use crate::training::adamw::AdamW;
 use crate::training::divergence::Divergence;
 use crate::training::group::Group;
+use crate::training::optimizer::adamw::AdamW;
 use crate::training::pretraining_loss::PretrainingParts;
 use crate::training::snapshot_throttle::SnapshotThrottle;
 

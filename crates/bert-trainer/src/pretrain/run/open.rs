@@ -19,9 +19,9 @@ use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
 use crate::run_dir::identity::differences;
-use crate::training::adamw::AdamW;
 use crate::training::group::Group;
-use crate::training::size_defaults::ChosenDefault;
+use crate::training::optimizer::adamw::AdamW;
+use crate::training::optimizer::size_defaults::ChosenDefault;
 
 /// An open run with its model and optimizer.
 pub(crate) struct OpenRun<'a> {

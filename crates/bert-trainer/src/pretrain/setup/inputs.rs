@@ -9,15 +9,15 @@ use burn::tensor::Device;
 use super::estimate::check_memory;
 use crate::compute::stop_flag::StopFlag;
 use crate::data_loader::{DataLoader, LoaderPosition};
-use crate::devices::check::{CheckShape, DeviceCheck};
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::Error;
 use crate::evaluation::{Evaluation, EvaluationBatches, evaluate_in};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::starting_point::StartingPoint;
-use crate::training::adamw::AdamW;
+use crate::training::device_check::{CheckShape, DeviceCheck};
 use crate::training::group::Group;
+use crate::training::optimizer::adamw::AdamW;
 
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
 pub(crate) struct RunInputs<'a> {

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use super::Group;
 use super::message::{Message, words_of_floats};
 use crate::error::Error;
-use crate::training::adamw::StepGradients;
 use crate::training::gradient_sum::{GradientSum, Tensors};
 use crate::training::layout::Layout;
+use crate::training::optimizer::adamw::StepGradients;
 use crate::training::tree_sum::{Node, TreeSum, nodes_of};
 
 /// Elements that a task adds.

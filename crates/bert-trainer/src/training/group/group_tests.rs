@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use super::{BatchTotals, Group, digest};
 use crate::compute::host_tensors::values;
 use crate::error::Error;
-use crate::training::adamw::{AdamW, AdamWConfig};
+use crate::training::optimizer::adamw::{AdamW, AdamWConfig};
 use crate::training::step::{MicroBatchLoss, StepId, StepReport, train_step_in};
 
 #[derive(Module, Debug)]

@@ -9,8 +9,8 @@ use super::Group;
 use super::message::{Message, words_of_floats};
 use crate::compute::host_tensors::float_vector;
 use crate::error::Error;
-use crate::training::adamw::{AdamW, Moments};
 use crate::training::layout::Segment;
+use crate::training::optimizer::adamw::{AdamW, Moments};
 
 impl Group {
     /// Returns the moments of all ranks, on rank 0 only.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
-use bert_trainer::training::adamw::{AdamW, AdamWConfig};
+use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig};
 use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};

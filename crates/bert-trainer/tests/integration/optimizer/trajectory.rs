@@ -11,7 +11,7 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_trainer::training::adamw::{AdamW, AdamWConfig, UpdateRule};
+use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig, UpdateRule};
 use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;

@@ -5,8 +5,8 @@ use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, check};
-use crate::training::adamw::{AdamWConfig, UpdateRule};
-use crate::training::lr_schedule::ScheduleKind;
+use crate::training::optimizer::adamw::{AdamWConfig, UpdateRule};
+use crate::training::optimizer::lr_schedule::ScheduleKind;
 
 /// The optimizer, its hyper-parameters and the shape of the learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::compute::host_tensors;
 use crate::training::gradient_sum::GradientSum;
-use crate::training::lr_schedule::{Schedule, ScheduleKind};
+use crate::training::optimizer::lr_schedule::{Schedule, ScheduleKind};
 
 #[derive(Module, Debug)]
 struct Scalar {

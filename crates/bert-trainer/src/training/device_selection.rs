@@ -3,9 +3,9 @@
 use bert_kernels::Precision;
 use bert_model::{BertConfig, Preset};
 
-use super::check::{CheckShape, check_device};
-use super::rates::product_rate;
+use super::device_check::{CheckShape, check_device};
 use crate::compute::device::DeviceName;
+use crate::compute::device::rates::product_rate;
 use crate::error::Error;
 
 /// The shape of the check: a small batch of BERT-tiny.

@@ -15,9 +15,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
 use crate::error::Error;
-use crate::training::adamw::{AdamW, NormSquares, StepGradients};
 use crate::training::group::Group;
 use crate::training::layout::Segment;
+use crate::training::optimizer::adamw::{AdamW, NormSquares, StepGradients};
 
 /// Applies one update of LAMB with gradients whose global norm is `norm`.
 ///
@@ -87,8 +87,8 @@ impl ModuleVisitor for Squares<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::adamw::{AdamWConfig, UpdateRule};
     use crate::training::gradient_sum::GradientSum;
+    use crate::training::optimizer::adamw::{AdamWConfig, UpdateRule};
 
     #[derive(Module, Debug)]
     struct Decayed {
