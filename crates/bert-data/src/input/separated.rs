@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bert_storage::did_you_mean;
 use csv::{ByteRecord, ErrorKind};
 
 use super::blocks::reject_bomb;
@@ -86,7 +87,8 @@ impl SeparatedReader {
         // An empty file has no rows and needs no columns.
         let found = header.iter().position(|name| name == column).or(header.is_empty().then_some(0));
         reader.column = found.ok_or_else(|| {
-            let found = format!("missing (columns of its first line: {})", listed(&header));
+            let similar = did_you_mean(column, header.iter().map(String::as_str));
+            let found = format!("missing (columns of its first line: {}{similar})", listed(&header));
             let (column, expected) =
                 (column.to_owned(), "text: this is a table of separated values (see --text-column)");
             InputProblem::Column { column, found, expected }.located(&reader.path)

@@ -24,7 +24,7 @@ use crate::input::remarks::{Remark, Remarks};
 use crate::input::separated::SeparatedReader;
 use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, MAX_LINE_BYTES, OpenInput};
 use crate::parquet::open::{Batches, ParquetFile};
-use bert_storage::{digest_file, open_file};
+use bert_storage::{did_you_mean, digest_file, open_file};
 
 /// Number of rows decoded at a time; an article has a few kilobytes.
 const ROWS: usize = 64;
@@ -235,7 +235,10 @@ fn check_column(fields: &Fields, column: &str) -> Result<(), InputProblem> {
     };
     let mut of_name = fields.iter().filter(|field| field.name() == column).map(|field| field.data_type());
     let found = match (of_name.next(), of_name.next()) {
-        (None, _) => format!("missing (columns: {})", names(|_| true)),
+        (None, _) => {
+            let similar = did_you_mean(column, fields.iter().map(|field| field.name().as_str()));
+            format!("missing (columns: {}{similar})", names(|_| true))
+        }
         (Some(_), Some(_)) => "there twice".to_owned(),
         (Some(kind), None) if is_text(kind) || *kind == DataType::Null => return Ok(()),
         (Some(kind), None) => {

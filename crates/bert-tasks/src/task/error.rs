@@ -93,7 +93,11 @@ pub enum TaskProblem {
     InvalidUtf8(usize),
 
     /// The header lacks a required column.
-    #[error("no column \"{column}\" in the header (columns here: {})", header.join(", "))]
+    #[error(
+        "no column \"{column}\" in the header (columns here: {}{})",
+        header.join(", "),
+        did_you_mean(column, header.iter().map(String::as_str).filter(|name| !differ_in_number(column, name)))
+    )]
     MissingColumn {
         /// The column's name.
         column: String,
@@ -288,4 +292,10 @@ pub fn json_type(value: &serde_json::Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
+}
+
+/// Returns whether two names differ in their last number only, as `sentence1` and `sentence2`: one is not meant for the other.
+fn differ_in_number(one: &str, other: &str) -> bool {
+    let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    stem(one) != one && stem(one) == stem(other)
 }

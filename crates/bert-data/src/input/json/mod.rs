@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
+use bert_storage::did_you_mean;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -54,7 +55,8 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
         KeyLookup::Text(text) => return Ok(JsonText { text, half_pair }),
         KeyLookup::Other(kind) => TextProblem::NotText(kind),
         KeyLookup::Missing(keys) => {
-            TextProblem::Missing(format!("keys: {}{}", listed(&keys), rows_within(json, column)))
+            let similar = did_you_mean(column, keys.iter().map(|key| &**key));
+            TextProblem::Missing(format!("keys: {}{similar}{}", listed(&keys), rows_within(json, column)))
         }
     };
     Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())

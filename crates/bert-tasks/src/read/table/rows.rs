@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn invalid_separated_rows_are_errors() {
-        let missing = ":1: no column \"label\" in the header (columns here: text, labels)";
+        let missing =
+            ":1: no column \"label\" in the header (columns here: text, labels; did you mean `labels`?)";
         check_error("a.csv", "text,labels\na,1\n", missing);
         let few = ":3: 1 comma-separated columns, expected 2 as in the first row";
         check_error("a.csv", "text,label\na,1\nb\n", few);
