@@ -77,9 +77,9 @@ fn every_command_starts_with_its_defaults() {
     folder.write("train.txt", articles(0, 4));
     nine_tasks(&folder);
     let help = folder.ok("bert --help").stdout;
-    let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
-    // A name is indented by two columns, a further line of a description by more.
-    let listed = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    let (_, commands) = help.split_once("Data:\n").expect("a list of commands");
+    // A name is indented by two columns, a heading by none.
+    let listed = commands.lines().take_while(|line| !line.is_empty()).filter(|line| line.starts_with("  "));
     let names = listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     let mut names: Vec<String> = names.map(|name| format!("bert {name}")).collect();
     names.extend(["make-pretrain-data", "pretrain", "finetune"].map(String::from));
@@ -102,6 +102,46 @@ fn every_command_starts_with_its_defaults() {
         };
         let good = ended.code == Some(0) || (may_be_stopped && ended.code == Some(143));
         assert!(good, "{name}: {:?}\n{}", ended.code, ended.stderr);
+    }
+}
+
+#[test]
+fn missing_arguments_are_all_named() {
+    let folder = Folder::new();
+    for (line, missing) in [
+        ("make-pretrain-data", "--input --vocab --output"),
+        ("bert data", "--input --vocab --output"),
+        ("pretrain", "--data --output --model --init-checkpoint --steps --budget"),
+        ("finetune", "--task --output --data --train-file"),
+        ("bert make-vocab", "--input --output"),
+        ("bert launch", "--processes <COMMAND>"),
+        ("bert init", "--model --output --data --vocab"),
+        ("bert import", "<SOURCE> <DIR>"),
+        ("bert extend-vocab", "--checkpoint --input --add --output"),
+        ("bert merge", "<DATA>"),
+        ("bert inspect", "<DATA>"),
+        ("bert verify", "<FOLDER>"),
+        ("bert evaluate", "--data"),
+        ("bert fill-mask", "<TEXT>"),
+        ("bert attention", "<TEXT>"),
+        ("bert predict", "--checkpoint --input"),
+        ("bert features", "--input"),
+        ("bert probe", "TEXT --input --data --replace --saliency"),
+        ("bert report", "<RUN>"),
+        ("bert watch", "<RUN>"),
+        ("bert scores", "<DIR>"),
+        ("bert glue", "--data --output"),
+        ("bert multitask", "--data --output --tasks"),
+        ("bert export", "<RUN> <DIR>"),
+        ("bert completions", "<SHELL>"),
+        ("bert man", "<DIR>"),
+    ] {
+        let ended = folder.run(line);
+        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
+        let error = ended.stderr.split("Usage:").next().unwrap_or_default();
+        for name in missing.split(' ') {
+            assert!(error.contains(name), "{line} does not name {name}\n{error}");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ const MAX_SHORT_HELP: usize = 50;
 /// Returns the programs and the commands of `bert`.
 fn commands(folder: &Folder) -> Vec<String> {
     let help = folder.ok("bert --help").stdout;
-    let listed = help.split_once("Commands:\n").expect("a list of commands").1;
+    let listed = help.split_once("Data:\n").expect("a list of commands").1;
     let listed = listed.split("\n\n").next().expect("its lines");
     let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
@@ -48,6 +48,23 @@ fn short_help_fits_on_a_screen() {
         for flag in flags(&short) {
             assert!(all.contains(&flag), "{command} --help lacks {flag}");
         }
+    }
+}
+
+#[test]
+fn every_command_is_listed_with_an_example() {
+    let folder = Folder::new();
+    for command in commands(&folder) {
+        let help = help(&folder, &format!("{command} -h"));
+        let examples = help.split_once("Examples:\n").map(|(_, examples)| examples).unwrap_or_default();
+        assert!(examples.contains("  ") && !help.contains("Commands:"), "{command}\n{help}");
+        // A main program is its own example.
+        let name = command.replace("bert data", "make-pretrain-data");
+        let name = name
+            .strip_prefix("bert ")
+            .filter(|name| ["pretrain", "finetune"].contains(name))
+            .unwrap_or(&name);
+        assert!(examples.contains(name), "{command}\n{examples}");
     }
 }
 

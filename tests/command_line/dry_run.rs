@@ -49,6 +49,17 @@ fn dry_run_refuses_what_the_run_refuses() {
 }
 
 #[test]
+fn dry_run_counts_evaluations_on_held_out_documents() {
+    let folder = Folder::with_data();
+    let data = "--input train.txt --vocab vocab.txt --max-seq-length 32 --hold-out 30% --output both";
+    folder.ok(&format!("make-pretrain-data {data}"));
+    let line = "pretrain --data both --model config.json --steps 3 --output run --dry-run";
+    assert_eq!(folder.ok(&format!("{line} --json")).json()["evaluations"], 2);
+    let table = folder.ok(&format!("{line} --format csv")).stdout;
+    assert!(table.starts_with("figure,value\n") && table.contains("\nparameters,"), "{table}");
+}
+
+#[test]
 fn dry_run_of_a_budget_estimates_its_steps() {
     let folder = Folder::with_data();
     let line = format!("pretrain {QUICK} --budget 1h --output run --dry-run");

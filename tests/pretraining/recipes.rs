@@ -27,6 +27,8 @@ fn flags_override_a_recipe() {
     for name in ["laptop", "overnight", "paper"] {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
     }
+    let columns = |line: &str| line.split("  ").filter(|part| !part.trim().is_empty()).count();
+    assert!(list.lines().all(|line| columns(line) == 3), "{list}");
     let shown = folder.ok("bert recipes laptop").stdout;
     assert!(shown.contains("[pretrain]") && shown.contains("learning_rate"), "{shown}");
 

@@ -100,4 +100,7 @@ fn terminal_view_shows_running_and_stopped_runs() {
     let screen = shown();
     assert!(screen.contains("! run (pre-training, stopped at step "), "{screen}");
     assert!(!screen.contains("time left"), "{screen}");
+    let state = folder.ok("bert watch run --once --json").stdout;
+    let state: Vec<serde_json::Value> = serde_json::from_str(&state).expect("an array");
+    assert_eq!((state.len(), &state[0]["state"]), (1, &"stopped".into()));
 }

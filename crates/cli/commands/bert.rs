@@ -124,11 +124,93 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
     }
 }
 
-/// Returns `bert` with all its commands, the main programs first.
+/// The commands in the order of the help, with their headings.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Data", &["data", "make-vocab", "extend-vocab", "merge", "inspect", "verify"]),
+    (
+        "Training",
+        &[
+            "quickstart",
+            "recipes",
+            "pretrain",
+            "finetune",
+            "glue",
+            "multitask",
+            "experiment",
+            "launch",
+            "devices",
+        ],
+    ),
+    (
+        "Models",
+        &["init", "import", "export", "fill-mask", "predict", "features", "probe", "attention", "projector"],
+    ),
+    ("Results", &["evaluate", "scores", "report", "watch"]),
+    ("Shell", &["completions", "man", "help"]),
+];
+
+/// Returns `bert` with all its commands.
 fn command() -> clap::Command {
     let data = make_pretrain_data::Args::command().name("data").alias("make-pretrain-data");
     let main = [data, pretrain::Args::command(), finetune::Args::command()];
-    arranged(Cli::augment_args(clap::Command::new("bert").subcommands(main)))
+    let command = Cli::augment_args(clap::Command::new("bert").subcommands(main));
+    let command = arranged(command.mut_subcommands(with_example));
+    let groups = GROUPS.map(|(heading, names)| {
+        let lines = names.iter().map(|&name| {
+            let about = match command.find_subcommand(name) {
+                Some(found) => found.get_about().map(ToString::to_string).unwrap_or_default(),
+                None => "Print the help of a command".to_owned(),
+            };
+            format!("  {name:<13}{about}\n")
+        });
+        format!("{heading}:\n{}", lines.collect::<String>())
+    });
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}",
+        groups.concat()
+    );
+    command.help_template(template)
+}
+
+/// Adds an example to the help of a command.
+fn with_example(command: clap::Command) -> clap::Command {
+    match example(command.get_name()) {
+        Some(example) => command.after_help(format!("Examples:\n  {example}")),
+        None => command,
+    }
+}
+
+/// Returns an example of a command; `None` for the commands that have their own.
+fn example(command: &str) -> Option<&'static str> {
+    Some(match command {
+        "quickstart" => "bert quickstart --output first/",
+        "make-vocab" => "bert make-vocab --input corpus/ --vocab-size 8000 --output vocab.txt",
+        "extend-vocab" => "bert extend-vocab --checkpoint bert/ --input text/ --add 500 --output larger/",
+        "merge" => "bert merge parts/",
+        "inspect" => "bert inspect data/ --html\n  bert inspect run/",
+        "verify" => "bert verify data/\n  bert verify run/",
+        "recipes" => "bert recipes\n  bert recipes laptop",
+        "glue" => "bert glue --data glue/ --checkpoint run/ --output scores/",
+        "multitask" => "bert multitask --tasks rte,mrpc --data glue/ --output both/",
+        "experiment" => "bert experiment\n  bert experiment small-models --data glue/ --output small/",
+        "devices" => "bert devices --check",
+        "init" => "bert init --model tiny --data data/ --output initial/",
+        "import" => "bert import pytorch_model.bin bert/",
+        "export" => "bert export run/ model/\n  bert export run/ model/ --format onnx",
+        "fill-mask" => "bert fill-mask --checkpoint run/ 'The river flows into the [MASK].'",
+        "predict" => "bert predict --checkpoint sst-2/ --input reviews.txt",
+        "features" => "bert features --checkpoint run/ --input texts.txt",
+        "probe" => "bert probe --checkpoint sst-2/ 'a great film .' --replace great=dull,fine",
+        "attention" => "bert attention 'the cat sat on the mat . ||| it was tired .'",
+        "projector" => "bert projector --checkpoint run/",
+        "evaluate" => "bert evaluate --checkpoint run/ --data data/held-out --top-k 5",
+        "scores" => "bert scores tuned/ frozen/ --paired",
+        "report" => "bert report run/\n  bert report run/ other-run/",
+        "watch" => "bert watch run/\n  bert watch run/ --tui",
+        "completions" => "source <(bert completions bash)",
+        "man" => "bert man ~/.local/share/man/man1",
+        _ => return None,
+    })
 }
 
 /// Returns the four programs.

@@ -66,8 +66,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let list = Listed { recipes: recipes.collect::<anyhow::Result<_>>()? };
     print_table(args.json, args.format, &list, |list| {
+        let programs = |recipe: &ListedRecipe| recipe.programs.join(", ");
+        let name = list.recipes.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
+        let program = list.recipes.iter().map(|recipe| programs(recipe).len()).max().unwrap_or(0);
         let line = |recipe: &ListedRecipe| {
-            format!("{:<11}{:<16}{}", recipe.name, recipe.programs.join(", "), recipe.title)
+            format!("{:<name$}  {:<program$}  {}", recipe.name, programs(recipe), recipe.title)
         };
         list.recipes.iter().map(line).collect::<Vec<_>>().join("\n")
     })

@@ -5,7 +5,7 @@ use clap::builder::{Resettable, StyledStr};
 use clap::{Arg, Command};
 
 /// Flags that several programs have. They stand before the headings.
-const WITHOUT_HEADING: [&str; 10] = [
+const WITHOUT_HEADING: [&str; 11] = [
     "checkpoint",
     "output",
     "threads",
@@ -13,6 +13,7 @@ const WITHOUT_HEADING: [&str; 10] = [
     "recipe",
     "resume",
     "dry_run",
+    "format",
     "json",
     "quiet",
     "color",

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::options::command_line;
 use crate::options::help::arranged;
-use crate::options::options_file::OptionsFile;
+use crate::options::options_file::{OptionsFile, SECTIONS};
 use crate::options::recipe::{self, parse_name};
 
 /// The clap id of `--config`, whose value is a path.
@@ -124,7 +124,7 @@ fn merge<C: Serialize + DeserializeOwned>(config: &mut C, file: &OptionsFile) ->
     for (key, value) in &file.options {
         if merged.get(key).is_none() {
             let known = merged.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-            return Err(file.at(key, &unknown_field(key, known)).into());
+            return Err(file.at(key, &unknown_field(key, value, known)).into());
         }
         merged[key] = value.clone();
         if let Err(error) = C::deserialize(&merged) {
@@ -155,13 +155,15 @@ fn misspelled(error: &clap::Error, command: &Command, file: &OptionsFile) -> Opt
         return None;
     }
     let known = || command.get_arguments().map(|argument| argument.get_id().as_str());
-    let key = file.options.keys().find(|key| !known().any(|known| known == key.as_str()))?;
-    Some(file.at(key, &unknown_field(key, known())))
+    let (key, value) = file.options.iter().find(|(key, _)| !known().any(|known| known == key.as_str()))?;
+    Some(file.at(key, &unknown_field(key, value, known())))
 }
 
-/// Returns the message about an unknown key, with a similar known one.
-fn unknown_field<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
-    format!("unknown field `{key}`{}", did_you_mean(key, known))
+/// Returns the message about an unknown key, with a similar known one. A key with options of its own may be the misspelled
+/// name of a section.
+fn unknown_field<'a>(key: &str, value: &Value, known: impl Iterator<Item = &'a str>) -> String {
+    let sections = SECTIONS.iter().copied().filter(|_| value.is_object());
+    format!("unknown field `{key}`{}", did_you_mean(key, known.chain(sections)))
 }
 
 /// Returns the first line of an error about a value, and the value that it suggests.

@@ -14,6 +14,7 @@
 //! | 130, 143 | stopped cleanly by SIGINT, SIGTERM |
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -21,6 +22,23 @@ use crate::output::progress::print_note;
 use crate::output::status_line::write_above;
 use crate::output::terminal::{Word, visible};
 use crate::process::similar_file::similar_file;
+
+/// A command was stopped by a signal and cannot be resumed.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The signal's number.
+    pub signal: i32,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped by signal {}; {}", self.signal, self.remedy)
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// Prints an error with its causes to stderr and returns its exit code.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
@@ -60,6 +78,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
         .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))
         .or_else(|| error.downcast_ref::<bert_model::Error>().map(|error| error.exit_code()))
+        .or_else(|| error.downcast_ref::<Stopped>().map(|stopped| 128 + stopped.signal as u8))
         .or_else(|| error.downcast_ref::<bert_collectives::JoinError>().map(|error| error.exit_code()))
         .unwrap_or(1)
 }

@@ -11,10 +11,12 @@ fn make_pretrain_data_names_missing_flags() {
         "make-pretrain-data",
         "
         2 | --nonsense | unexpected argument '--nonsense'
-        2 | | no input: name at least one file, folder or pattern
-        2 | --vocab vocab.txt --output out | no input: name at least one file, folder or pattern
-        2 | --input train.txt --output out | --vocab is required
-        2 | --input train.txt --vocab vocab.txt | --output is required
+        2 | | --input <PATH>...
+        2 | | --vocab <FILE>
+        2 | | --output <DIR>
+        2 | --vocab vocab.txt --output out | --input <PATH>...
+        2 | --input train.txt --output out | --vocab <FILE>
+        2 | --input train.txt --vocab vocab.txt | --output <DIR>
         ",
     );
 }

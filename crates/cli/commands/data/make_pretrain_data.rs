@@ -43,6 +43,9 @@ pub struct Args {
     pub saved: RecipeArgs,
 
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     print: PrintArgs,
 
     /// Print an estimate from a sample, and write nothing. The estimate has documents, instances, bytes, scratch space,
@@ -84,9 +87,16 @@ fn with_heading(flag: Arg) -> Arg {
         "columns" | "num_shards" => ("Shards", true),
         "memory_budget" | "scratch" => ("Resources", true),
         "part" | "parts" | "tokenize_only" | "engine" | "tasks" => ("Several machines", true),
+        "format" => return flag.hide_short_help(true),
         _ => return flag,
     };
     flag.help_heading(heading).hide_short_help(is_rare)
+}
+
+impl Args {
+    fn prints_json(&self) -> bool {
+        self.print.json || self.format.is_json()
+    }
 }
 
 impl Program for Args {
@@ -126,6 +136,11 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
                       into files and build the held-out files as a data set of their own";
         return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
     }
+    require_flags(&args)?;
+    if args.config.part.is_some() && !args.format.is_default() {
+        let reason = "--format cannot be used with --part: a part has no table; bert merge prints the table of all parts";
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
+    }
     ignore_checkpoint_requests()?;
     args.config.check()?;
     if let Some(warning) = args.config.cap_warning() {
@@ -140,18 +155,16 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     }
     if args.dry_run {
         let estimate = bert_data::dry_run(&args.config)?;
-        return match args.print.json {
-            true => {
-                warn_all(&estimate.warnings);
-                print_json(&estimate)
-            }
-            false => print(estimate.to_string().trim_end()),
-        };
+        if args.prints_json() {
+            warn_all(&estimate.warnings);
+        }
+        return print_table(args.print.json, args.format, &estimate, ToString::to_string);
     }
     if args.engine != engine::LOCAL {
         let tasks = args.tasks.unwrap_or(engine::TASKS);
         let manifest = engine::build(&args.engine, tasks, &args.config, args.print.quiet)?;
-        return show(&manifest, args.config.output.as_deref().unwrap_or(Path::new("")), args.print.json);
+        let output = args.config.output.as_deref().unwrap_or(Path::new(""));
+        return show_in(args.format, &manifest, output, args.print.json);
     }
     if let Some(note) = vocabulary_note(&args.config)? {
         print_note(note);
@@ -163,11 +176,30 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
         return run_part(&args);
     }
     let outcome = with_progress(args.print.quiet, |on_progress| build(&args.config, on_progress))?;
-    if !args.print.json {
+    if !args.prints_json() {
         outcome.preview.iter().try_for_each(|instance| print(instance))?;
     }
-    show(&outcome.manifest, &outcome.output, args.print.json)?;
+    show_in(args.format, &outcome.manifest, &outcome.output, args.print.json)?;
     show_held_out(&args, &outcome.manifest)
+}
+
+/// Rejects a command line without all required flags, which `--config` may have given. A dry run writes no output.
+fn require_flags(args: &Args) -> anyhow::Result<()> {
+    let BuildConfig { input, vocab, output, .. } = &args.config;
+    let flags = [
+        ("--input <PATH>...", input.is_empty()),
+        ("--vocab <FILE>", vocab.is_none()),
+        ("--output <DIR>", output.is_none() && !args.dry_run),
+    ];
+    let missing = flags.iter().filter(|(_, is_missing)| *is_missing).map(|(flag, _)| format!("\n  {flag}"));
+    let missing = missing.collect::<String>();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => {
+            let reason = format!("the following required arguments were not provided:{missing}");
+            Err(Args::command().error(ErrorKind::MissingRequiredArgument, reason).into())
+        }
+    }
 }
 
 /// Builds the held-out data set, if one is wanted, and prints its report. With `--json`, its manifest is in its folder
@@ -176,13 +208,13 @@ fn show_held_out(args: &Args, training: &Manifest) -> anyhow::Result<()> {
     let built =
         with_progress(args.print.quiet, |on_progress| build_held_out(&args.config, training, on_progress))?;
     match built {
-        Some(outcome) if args.print.json => {
+        Some(outcome) if args.prints_json() => {
             warn_all(&outcome.manifest.report.warnings);
             Ok(())
         }
         Some(outcome) => {
             print("\nheld-out documents:")?;
-            show(&outcome.manifest, &outcome.output, false)
+            show_in(args.format, &outcome.manifest, &outcome.output, false)
         }
         None => Ok(()),
     }
@@ -207,12 +239,8 @@ fn vocabulary_note(config: &BuildConfig) -> anyhow::Result<Option<String>> {
     Ok(files.is_json.then(|| format!("{}: read as JSON, {count} tokens", files.source.display())))
 }
 
-/// Prints the report of a data set with its warnings, or its manifest as JSON with the warnings on stderr.
-fn show(manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
-    show_in(FormatArgs::default(), manifest, folder, json)
-}
-
-/// Like `show`, in the form that the flags select.
+/// Prints the report of a data set with its warnings in the form that the flags select, or its manifest as JSON with the
+/// warnings on stderr.
 pub fn show_in(format: FormatArgs, manifest: &Manifest, folder: &Path, json: bool) -> anyhow::Result<()> {
     if json || format.is_json() {
         warn_all(&manifest.report.warnings);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::options::run_args::PrintArgs;
 use crate::output::progress::Progress;
-use crate::output::stdout::print_result;
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Check the files of a data folder or a run against their digests.
@@ -23,6 +23,9 @@ pub struct Args {
     threads: ThreadArgs,
 
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     print: PrintArgs,
 }
 
@@ -31,6 +34,20 @@ pub struct Args {
 struct Verified {
     good: bool,
     checks: Vec<Check>,
+}
+
+impl Tabular for Verified {
+    fn table(&self) -> Table {
+        let row = |Check { name, rows, problem }: &Check| {
+            let rows = rows.map(|rows| rows.to_string()).unwrap_or_default();
+            vec![name.clone(), rows, problem.clone().unwrap_or_else(|| "good".to_owned())]
+        };
+        Table {
+            columns: vec![Column::text("checked"), Column::number("rows"), Column::text("result")],
+            rows: self.checks.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
 }
 
 /// One checked file, checkpoint or sum.
@@ -75,15 +92,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         problem: recount.problem.as_ref().map(ToString::to_string),
     });
     let checks = files.chain(recount).collect();
-    print_result(args.print.json, &Verified { good: verification.is_good(), checks }, |_| {
-        verification.to_string()
-    })?;
+    let verified = Verified { good: verification.is_good(), checks };
+    print_table(args.print.json, args.format, &verified, |_| verification.to_string())?;
     verification.into_problem().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
 fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
     let good = checks.iter().all(|check| check.problem.is_none());
-    print_result(args.print.json, &Verified { good, checks }, |verified| {
+    print_table(args.print.json, args.format, &Verified { good, checks }, |verified| {
         let line = |check: &Check| match &check.problem {
             None => format!("good  {}", check.name),
             Some(problem) => format!("bad   {problem}"),

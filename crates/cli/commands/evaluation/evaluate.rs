@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::commands::training::pretrain::evaluation_line;
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::progress::print_warning;
-use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{FormatArgs, Table, Tabular, evaluation_figures, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Compute loss and accuracy of a checkpoint on a data folder.
@@ -117,29 +117,10 @@ impl Figures {
 
 impl Tabular for Figures {
     fn table(&self) -> Table {
-        let figures = &self.evaluation;
-        let percent = |share: f64| format!("{:.1}", 100.0 * share);
-        let mut rows = vec![("instances".to_string(), figures.instances.to_string())];
-        if figures.predictions > 0 {
-            rows.push(("masked-LM loss (nats)".to_string(), format!("{:.4}", figures.masked_lm_loss)));
-            let of_character = format!("{:.4}", figures.masked_lm_nats_per_character);
-            rows.push(("masked-LM loss (nats per character)".to_string(), of_character));
-            rows.push(("masked-LM accuracy (%)".to_string(), percent(figures.masked_lm_accuracy)));
-        }
+        let mut figures = evaluation_figures(&self.evaluation);
         if let (Some(k), Some(share)) = (self.top_k, self.masked_lm_top_k_accuracy) {
-            rows.push((format!("masked-LM top-{k} accuracy (%)"), percent(share)));
+            figures.push((format!("masked-LM top-{k} accuracy (%)"), format!("{:.1}", 100.0 * share)));
         }
-        if figures.has_next_sentence() {
-            rows.push((
-                "next-sentence loss (nats)".to_string(),
-                format!("{:.4}", figures.next_sentence_loss),
-            ));
-            rows.push(("next-sentence accuracy (%)".to_string(), percent(figures.next_sentence_accuracy)));
-        }
-        Table {
-            columns: vec![Column::text("figure"), Column::number("value")],
-            rows: rows.into_iter().map(|(name, value)| vec![name, value]).collect(),
-            ..Table::default()
-        }
+        Table::of_figures(figures)
     }
 }

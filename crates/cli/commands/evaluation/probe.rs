@@ -7,7 +7,7 @@ use bert_trainer::inference::{
 };
 use bert_trainer::run_dir::builtin_model;
 use bert_trainer::{DEVICE_HELP, DeviceName, Error};
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 
 use crate::commands::{selected_device, tuned_folder};
@@ -19,6 +19,8 @@ use crate::process::threads::ThreadArgs;
 /// Every prediction is shown with its probability before and after the change.
 /// A fine-tuned model predicts the class; a pre-trained model predicts the word at every `[MASK]`.
 #[derive(ClapArgs, Debug)]
+#[command(group(ArgGroup::new("texts").args(["text", "input", "data"]).required(true)))]
+#[command(group(ArgGroup::new("method").args(["replace", "saliency"]).required(true)))]
 pub struct Args {
     /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
     #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
@@ -29,7 +31,7 @@ pub struct Args {
     encoder: Option<PathBuf>,
 
     /// Input text; `A ||| B` is a sentence pair.
-    #[arg(required_unless_present_any = ["input", "data"], conflicts_with_all = ["input", "data"])]
+    #[arg(conflicts_with_all = ["input", "data"])]
     text: Option<String>,
 
     /// Input file, or - for standard input.
@@ -50,7 +52,7 @@ pub struct Args {
 
     /// Word to replace, given by its number (from 1) or as text, and its replacement; each replacement is tested
     /// separately.
-    #[arg(long, value_name = "WORD=WORD,...", required_unless_present = "saliency")]
+    #[arg(long, value_name = "WORD=WORD,...")]
     replace: Vec<Replacement>,
 
     /// Show the effect of every word of the text on its predictions: gradient times input, and the fall of the probability

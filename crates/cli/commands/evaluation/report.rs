@@ -12,9 +12,9 @@ use crate::output::files::{check_writable, write_file};
 use crate::output::findings::print_findings;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
-/// Write report.html of a run or a fine-tuning, or a page that compares several; print diagnostics.
+/// Write the page of a run or of a comparison, and print diagnostics.
 ///
-/// For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
+/// The page is report.html in the folder of a run or a fine-tuning. Several folders are compared on one page. For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
 /// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
 /// works while the run is in progress.
 #[derive(ClapArgs, Debug)]

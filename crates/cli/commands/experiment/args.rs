@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bert_tasks::Task;
 use bert_trainer::Error;
 use bert_trainer::finetune::Seeds;
+use bert_trainer::finetune::task_parser;
 use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
@@ -43,7 +44,7 @@ pub struct Args {
     pub(super) output: Option<PathBuf>,
 
     /// Run only these tasks of the experiment [default: all].
-    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',', value_parser = task_parser(), hide_possible_values = true)]
     pub(super) tasks: Vec<Task>,
 
     /// Seeds of each setting: numbers and ranges, such as 1-5. Masking uses the first one.

@@ -7,7 +7,7 @@ use bert_trainer::StopFlag;
 use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use bert_trainer::export::{check_export_folder, export_fresh};
 use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 
 use crate::output::counting::CountingView;
@@ -19,6 +19,7 @@ use crate::process::threads::ThreadArgs;
 ///
 /// Any BERT trainer can start from it.
 #[derive(ClapArgs, Debug)]
+#[command(group(ArgGroup::new("source").args(["data", "vocab"]).required(true)))]
 pub struct Args {
     /// Initialization: as in the paper (reference); with attention heads that attend to the previous and next token
     /// (previous-next); or with these heads and word embeddings from bigram counts of the text (bigram; needs --data)
@@ -27,7 +28,7 @@ pub struct Args {
     initialization: Option<InitializationChoice>,
 
     /// Data folder made by make-pretrain-data; supplies the vocabulary and the text for the bigram counts.
-    #[arg(long, value_name = "DIR", required_unless_present = "vocab", conflicts_with = "vocab")]
+    #[arg(long, value_name = "DIR", conflicts_with = "vocab")]
     data: Option<PathBuf>,
 
     /// Vocabulary of the model, if no --data is given: vocab.txt, tokenizer.json or a model folder.

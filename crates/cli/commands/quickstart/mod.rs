@@ -36,7 +36,8 @@ use crate::commands::quickstart::progress::{Stage, StageProgress};
 use crate::options::run_args::PrintArgs;
 use crate::output::files::write_file;
 use crate::output::progress::duration;
-use crate::output::stdout::{print, print_json};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::process::exit::Stopped;
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -98,6 +99,9 @@ pub struct Args {
     threads: ThreadArgs,
 
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     print: PrintArgs,
 }
 
@@ -125,10 +129,33 @@ struct Summary<'a> {
     /// Scores of the fine-tuning that begins with random weights.
     finetuned_without_pretraining: &'a SeedSummary,
     pages: [PathBuf; 3],
+    #[serde(skip)]
+    rows: [Row; 4],
+}
+
+impl Tabular for Summary<'_> {
+    fn table(&self) -> Table {
+        let columns = COLUMNS.map(|(first, second)| Column::number(format!("{first} {second}")));
+        let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();
+        Table {
+            columns: [Column::text("on held-out text")].into_iter().chain(columns).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    run_stages(args).map_err(|error| match error.downcast_ref() {
+        Some(&bert_trainer::Error::Stopped { signal, .. }) => {
+            Stopped { signal, remedy: "repeat it with --overwrite" }.into()
+        }
+        _ => error,
+    })
+}
+
+fn run_stages(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let started = Instant::now();
     let stop = stop_on_signals()?;
@@ -159,11 +186,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
     let results = StageResults { before, after, baselines, tuned, fresh };
     let seconds = started.elapsed().as_secs_f64();
-    if args.print.json {
-        return print_json(&results.summary(&args.output, seconds));
-    }
-    print(&table(&results))?;
-    print(&format!("\n{}\ntime: {}\n{}", listed(&args.output), duration(seconds), next(&args.output)))
+    let summary = results.summary(&args.output, seconds);
+    print_table(args.print.json, args.format, &summary, |_| {
+        let (table, pages) = (table(&results), listed(&args.output));
+        format!("{table}\n\n{pages}\ntime: {}\n{}", duration(seconds), next(&args.output))
+    })
 }
 
 impl StageResults {
@@ -178,6 +205,7 @@ impl StageResults {
             finetuned: &self.tuned.dev,
             finetuned_without_pretraining: &self.fresh.dev,
             pages: pages(output),
+            rows: rows(self),
         }
     }
 }
@@ -223,7 +251,7 @@ fn next(output: &Path) -> String {
   bert fill-mask --checkpoint {pretrained} \\
       'The river flows into the [MASK].'
   echo 'The leaves of this tree turn red in autumn.' |
-      bert predict --model {tuned} --input -
+      bert predict --checkpoint {tuned} --input -
   bert evaluate --checkpoint {pretrained} \\
       --data {held_out} --top-k 5"
     )
@@ -349,8 +377,18 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
     Ok(config)
 }
 
-/// Renders the results next to the baselines.
-fn table(results: &StageResults) -> String {
+/// Columns of the table: two baselines, and the model before and after the pre-training.
+const COLUMNS: [(&str, &str); 4] =
+    [("unigram", "baseline"), ("bigram", "baseline"), ("before", "training"), ("after", "training")];
+
+/// A row of the table: a figure and its values in the columns.
+struct Row {
+    figure: &'static str,
+    values: [String; 4],
+}
+
+/// Returns the rows of the table.
+fn rows(results: &StageResults) -> [Row; 4] {
     let accuracy = |report: &FinetuneReport| {
         let metric = report.dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
         metric.map_or(f64::NAN, |m| m.statistics.mean)
@@ -370,16 +408,26 @@ fn table(results: &StageResults) -> String {
         [Some(chance), None, Some(before.next_sentence_accuracy), Some(after.next_sentence_accuracy)];
     let subject_accuracy =
         [Some(majority), None, Some(accuracy(&results.fresh)), Some(accuracy(&results.tuned))];
-    let percent = |name: &str, values: [Option<f64>; 4]| {
-        row(name, values.map(|value| value.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share))))
+    let percent = |figure, values: [Option<f64>; 4]| {
+        let text =
+            |share: Option<f64>| share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
+        Row { figure, values: values.map(text) }
     };
     [
-        row("", ["unigram", "bigram", "before", "after"].map(String::from)),
-        row("on held-out text", ["baseline", "baseline", "training", "training"].map(String::from)),
-        row("masked LM loss (nats)", loss.map(|value| format!("{value:.3}"))),
+        Row { figure: "masked LM loss (nats)", values: loss.map(|value| format!("{value:.3}")) },
         percent("masked LM accuracy (%)", masked_lm_accuracy),
         percent("next-sentence accuracy (%)", next_sentence_accuracy),
         percent("subject accuracy (%)", subject_accuracy),
+    ]
+}
+
+/// Renders the results next to the baselines.
+fn table(results: &StageResults) -> String {
+    let lines = rows(results).map(|Row { figure, values }| line(figure, &values));
+    [
+        line("", &COLUMNS.map(|(first, _)| first.to_owned())),
+        line("on held-out text", &COLUMNS.map(|(_, second)| second.to_owned())),
+        lines.join("\n"),
         String::new(),
         "unigram baseline: token frequencies of the training text for the masked LM,".into(),
         "the majority class for the other tasks. bigram baseline: counts of the previous".into(),
@@ -399,8 +447,8 @@ fn table(results: &StageResults) -> String {
     .join("\n")
 }
 
-/// Formats a row of the table.
-fn row(name: &str, values: [String; 4]) -> String {
+/// Formats a line of the table.
+fn line(name: &str, values: &[String; 4]) -> String {
     let cells: String = values.iter().map(|value| format!("{value:>10}")).collect();
     format!("{name:<30}{cells}").trim_end().to_string()
 }

@@ -6,6 +6,7 @@ use bert_model::read_pretrained_config;
 use bert_storage::write_json_atomic;
 use bert_tasks::{Split, Task, find_split};
 use bert_trainer::DeviceName;
+use bert_trainer::finetune::task_parser;
 use bert_trainer::finetune::{FinetuneConfig, check_finished};
 use bert_trainer::report::compare::glue_submission::{Submission, write_submission};
 use bert_trainer::report::compare::glue_table::{GlueTable, TASKS};
@@ -47,7 +48,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Run only these tasks [default: all nine].
-    #[arg(long, value_name = "TASK,...", value_delimiter = ',')]
+    #[arg(long, value_name = "TASK,...", value_delimiter = ',', value_parser = task_parser(), hide_possible_values = true)]
     tasks: Vec<Task>,
 
     /// Start RTE, MRPC and STS-B from the model fine-tuned on MNLI, as is usual for these small data sets.

@@ -28,9 +28,9 @@ const TURN: Duration = Duration::from_millis(50);
 /// Time that the other ranks have to end after one has failed.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Run pretrain in several processes on this machine, with the same result as in one process.
+/// Run pretrain in several processes on this machine.
 ///
-/// The processor cores are divided among the processes (ranks). Rank 0 prints its progress and the result; errors of
+/// The result is the same as in one process. The processor cores are divided among the processes (ranks). Rank 0 prints its progress and the result; errors of
 /// the others have their rank in front. SIGINT, SIGTERM and SIGUSR1 are passed on to all ranks.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:

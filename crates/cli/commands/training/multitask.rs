@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bert_tasks::Task;
+use bert_trainer::finetune::task_parser;
 use bert_trainer::finetune::{MultitaskConfig, Sampling, multitask};
 use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
@@ -38,7 +39,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Tasks, two or more.
-    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "TASK,TASK,...", value_delimiter = ',', required = true, value_parser = task_parser(), hide_possible_values = true)]
     tasks: Vec<Task>,
 
     /// How training batches are distributed over the tasks.

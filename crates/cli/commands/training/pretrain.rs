@@ -23,7 +23,7 @@ use crate::output::counting::CountingView;
 use crate::output::findings::print_findings;
 use crate::output::progress::{Progress, print_note};
 use crate::output::run_log::{LogArgs, RunLog};
-use crate::output::stdout::print_result;
+use crate::output::table::{FormatArgs, print_table};
 use crate::process::process_group::GroupArgs;
 use crate::process::signals::stop_on_signals_after;
 use crate::process::threads::ThreadArgs;
@@ -56,6 +56,9 @@ pub struct Args {
     threads: ThreadArgs,
 
     #[command(flatten)]
+    format: FormatArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 
     /// Add histograms of the weights, and of the mean gradients (the optimizer's first moments), of every checkpoint to the
@@ -81,11 +84,15 @@ impl Program for Args {
         &mut self.config
     }
 
-    /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is
-    /// longer than these.
+    /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is longer than these.
+    /// With `--budget` it is a tenth of the steps that fit.
     fn fit_recipe(options: &mut Map<String, Value>, given: &ArgMatches) {
         let steps = given.try_get_one::<u64>("steps").ok().flatten();
         let is_explicit = given.try_get_one::<u64>("warmup_steps").ok().flatten().is_some();
+        let has_budget = given.try_contains_id("budget").unwrap_or(false);
+        if has_budget && !is_explicit && options.remove("warmup_steps").is_some() {
+            print_note("the warm-up is a tenth of the steps, instead of the --warmup-steps of the recipe");
+        }
         let warmup = options.get("warmup_steps").and_then(Value::as_u64);
         if let (Some(&steps), Some(warmup), false) = (steps, warmup, is_explicit)
             && warmup > steps
@@ -112,7 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let estimate = dry_run(&args.config, &stop, &mut |event| view.show(event))?;
         drop(view);
         return match group.is_first() {
-            true => print_result(args.run.print.json, &estimate, ToString::to_string),
+            true => print_table(args.run.print.json, args.format, &estimate, ToString::to_string),
             false => Ok(()),
         };
     }
@@ -134,7 +141,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if !quiet {
         print_findings(&run_findings(&args.config.output)?);
     }
-    print_result(args.run.print.json, &outcome, |outcome| summary(outcome, &args.config.output))
+    let text = |outcome: &PretrainOutcome| summary(outcome, &args.config.output);
+    print_table(args.run.print.json, args.format, &outcome, text)
 }
 
 /// Progress display of a pre-training run.

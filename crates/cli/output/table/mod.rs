@@ -2,6 +2,8 @@
 
 mod results;
 
+pub use self::results::evaluation_figures;
+
 use anyhow::Context;
 use bert_pages::{Cell, table_page};
 use clap::ValueEnum;
@@ -37,6 +39,11 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
+    /// Returns whether the result is text for a terminal.
+    pub fn is_default(self) -> bool {
+        self.format == Format::Text
+    }
+
     /// Returns whether the result is JSON.
     pub fn is_json(self) -> bool {
         self.format == Format::Json
@@ -126,6 +133,26 @@ pub fn print_table<T: Serialize + Tabular>(
 }
 
 impl Table {
+    /// Returns a table of figures with their names.
+    #[must_use]
+    pub fn of_figures(figures: Vec<(String, String)>) -> Self {
+        Self {
+            columns: vec![Column::text("figure"), Column::number("value")],
+            rows: figures.into_iter().map(|(name, value)| vec![name, value]).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the table of a text that has a figure on each line: its name, two spaces or more, and its value.
+    #[must_use]
+    pub fn of_lines(text: &str) -> Self {
+        let figure = |line: &str| {
+            let (name, value) = line.trim().split_once("  ").unwrap_or((line, ""));
+            (name.to_owned(), value.trim().to_owned())
+        };
+        Self::of_figures(text.lines().map(figure).collect())
+    }
+
     /// Returns the table in Markdown; notes are paragraphs below it.
     #[must_use]
     pub fn markdown(&self) -> String {

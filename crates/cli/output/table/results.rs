@@ -4,14 +4,79 @@ use std::collections::BTreeSet;
 
 use bert_data::dataset::report::LengthRange;
 use bert_data::inspect::Inspection;
-use bert_data::{DataReport, Manifest};
+use bert_data::{DataReport, Estimate, Manifest};
 use bert_tasks::Statistics;
 use bert_tasks::statistics::{SeedSummary, SummaryRow};
+use bert_trainer::evaluation::Evaluation;
 use bert_trainer::finetune::{FinetuneReport, MultitaskReport, TaskEpoch};
+use bert_trainer::pretrain::{PretrainEstimate, PretrainOutcome};
 use bert_trainer::report::compare::glue_table::GlueTable;
 use bert_trainer::report::compare::{Collection, Comparison, Group, Side};
 
 use super::{Column, Table, Tabular};
+
+/// Returns the figures of an evaluation with their names.
+pub fn evaluation_figures(evaluation: &Evaluation) -> Vec<(String, String)> {
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let nats = |loss: f64| format!("{loss:.4}");
+    let mut figures = vec![("instances", evaluation.instances.to_string())];
+    if evaluation.predictions > 0 {
+        figures.extend([
+            ("masked-LM loss (nats)", nats(evaluation.masked_lm_loss)),
+            ("masked-LM loss (nats per character)", nats(evaluation.masked_lm_nats_per_character)),
+            ("masked-LM accuracy (%)", percent(evaluation.masked_lm_accuracy)),
+        ]);
+    }
+    if evaluation.has_next_sentence() {
+        figures.extend([
+            ("next-sentence loss (nats)", nats(evaluation.next_sentence_loss)),
+            ("next-sentence accuracy (%)", percent(evaluation.next_sentence_accuracy)),
+        ]);
+    }
+    figures.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+impl Tabular for PretrainOutcome {
+    fn table(&self) -> Table {
+        let mut figures = vec![
+            ("steps".to_string(), self.steps.to_string()),
+            ("skipped steps".to_string(), self.skipped_steps.to_string()),
+        ];
+        figures.extend(
+            self.metrics
+                .iter()
+                .map(|last| ("loss of the last step".to_string(), format!("{:.4}", last.loss))),
+        );
+        figures.extend(self.diverged.iter().map(|step| ("diverged at step".to_string(), step.to_string())));
+        figures.extend(self.best.iter().map(|best| ("best step".to_string(), best.step.to_string())));
+        let best = self.best.as_ref().map(|best| &best.evaluation);
+        for (name, evaluation) in
+            [("held-out", self.evaluation.as_ref()), ("best", best), ("average", self.average.as_ref())]
+        {
+            let named = evaluation.map(evaluation_figures).unwrap_or_default();
+            figures.extend(named.into_iter().map(|(figure, value)| (format!("{name}: {figure}"), value)));
+        }
+        Table::of_figures(figures)
+    }
+}
+
+impl Tabular for PretrainEstimate {
+    fn table(&self) -> Table {
+        Table::of_lines(&self.to_string())
+    }
+}
+
+impl Tabular for Estimate {
+    fn table(&self) -> Table {
+        let text = self.to_string();
+        let figures: String = text
+            .lines()
+            .filter(|line| !line.starts_with("warning: "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        Table { warnings: self.warnings.clone(), ..Table::of_lines(&figures) }
+    }
+}
 
 /// Returns the cell of a missing value.
 fn none() -> String {

@@ -12,6 +12,7 @@ use clap::Args as ClapArgs;
 
 use self::watched::{Watched, end_on_signals};
 use crate::output::progress::{print_message, print_stderr};
+use crate::output::stdout::print_json;
 use crate::output::terminal::Word;
 
 /// Watch runs and fine-tunings in a browser or in the terminal.
@@ -36,6 +37,10 @@ pub struct Args {
     #[arg(long)]
     once: bool,
 
+    /// Print the state as a JSON array, with an object for each run.
+    #[arg(long, requires = "once")]
+    json: bool,
+
     /// Seconds between two readings of the folders.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
@@ -45,6 +50,9 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut watched = Watched::new(&args.runs)?;
     let interval = Duration::from_secs(args.interval);
+    if args.json {
+        return print_json(&watched.read());
+    }
     if args.once {
         return tui::print_once(&watched.read());
     }
