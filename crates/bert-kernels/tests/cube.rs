@@ -192,7 +192,8 @@ fn products(gpu: &Device) {
             let dropout = Dropout::new(5, probability);
             self_attention(compute, states, projections, bias, heads, 0.3, dropout).reshape([len])
         };
-        check(gpu, &format!("self-attention {batch} x {seq} x {hidden}"), &operation, &inputs, 1e-5);
+        // The gradient of the key's bias is zero, so only its rounding errors are seen.
+        check(gpu, &format!("self-attention {batch} x {seq} x {hidden}"), &operation, &inputs, 5e-5);
     }
 }
 

@@ -88,7 +88,7 @@ impl Fused<3, Cube> for LayerNorm {
 
 #[cube(launch)]
 fn forward_kernel(
-    h: &[f32],
+    h: &mut [f32],
     gamma: &[f32],
     beta: &[f32],
     y: &mut [f32],
@@ -109,11 +109,12 @@ fn forward_kernel(
     normalize_row(h, gamma, beta, y, statistics, start, sum, epsilon);
 }
 
-/// Writes LayerNorm of the row that begins at `start`, its mean and its r. `sum` is the sum of this unit's elements.
+/// Writes LayerNorm of the row of h that begins at `start`, its mean and its r. `sum` is the sum of this unit's elements. h is
+/// only read; it is mutable because another kernel has just written it.
 #[expect(clippy::too_many_arguments, reason = "five tensors and three numbers")]
 #[cube]
 pub(super) fn normalize_row(
-    h: &[f32],
+    h: &mut [f32],
     gamma: &[f32],
     beta: &[f32],
     y: &mut [f32],

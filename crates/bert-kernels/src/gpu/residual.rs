@@ -11,7 +11,7 @@ use cubecl::prelude::*;
 use super::dropout::{arguments, factor};
 use super::gelu::column_sums;
 use super::layer_norm::{normalize_row, row_gradients};
-use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
+use super::{UNITS, apply, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;

@@ -281,13 +281,11 @@ fn place_in_heads(row: usize, column: usize, width: usize, seq: usize, heads: us
 /// Returns the element at a place of the tensor with this number.
 #[cube]
 fn one_of_three(first: &[f32], second: &[f32], third: &[f32], place: usize, number: usize) -> f32 {
-    let mut element = 0.0f32;
+    let mut element = third[place];
     if number == 0 {
         element = first[place];
     } else if number == 1 {
         element = second[place];
-    } else {
-        element = third[place];
     }
     element
 }
