@@ -45,6 +45,8 @@ pub use bert_data as data;
 pub use bert_model as model;
 pub use bert_tasks as tasks;
 pub use bert_trainer as trainer;
+#[cfg(feature = "translation")]
+pub use bert_translation as translation;
 
 /// The types and functions that most programs need, in the order in which data passes through them.
 pub mod prelude {

@@ -32,13 +32,14 @@ pub mod encode;
 pub mod read;
 pub mod score;
 pub mod statistics;
+pub mod translation_metrics;
 
 pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
 pub use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index, official_columns};
-pub use crate::read::lines::for_each_line_in;
+pub use crate::read::lines::{for_each_line_in, read_lines};
 pub use crate::read::table::{
     DescribedTable, TableExamples, TableLabels, TextRow, describe as describe_table, for_each_record_in,
     table_examples,

@@ -17,12 +17,18 @@
 //! | [`config`] | sizes and probabilities; [`Fusion`](config::Fusion) selects the use of BERT |
 //! | [`layers`] | attention, drop-net, layers of the encoder and the decoder |
 //! | [`model`] | the model and its loss; decoding with a cache; greedy and beam search |
-//! | [`metrics`] | BLEU and chrF as in sacreBLEU, with bootstrap intervals |
+//! | [`text`] | parallel text, word pieces, batches |
+//! | [`training`] | the training run and its checkpoints |
+//! | [`translator`] | translation of new sentences |
 //!
-//! The kernels come from `bert-kernels`, BERT and the checkpoint names from `bert-model`. A training step is
-//! `train_step` of `bert-trainer` with [`TranslationModel::loss`](model::transformer::TranslationModel::loss).
+//! Kernels, the training step, AdamW, checkpoints and tokenizers come from the other crates of the workspace.
 
 pub mod config;
+pub mod error;
 pub mod layers;
-pub mod metrics;
 pub mod model;
+pub mod text;
+pub mod training;
+pub mod translator;
+
+pub use error::Error;

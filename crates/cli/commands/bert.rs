@@ -58,6 +58,8 @@ enum Tool {
     Glue(commands::training::glue::Args),
     Multitask(commands::training::multitask::Args),
     Experiment(commands::experiment::Args),
+    #[cfg(feature = "translation")]
+    Translate(commands::translation::Args),
     Export(commands::models::export::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
@@ -118,6 +120,8 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
         Tool::Glue(args) => commands::training::glue::run(&args),
         Tool::Multitask(args) => commands::training::multitask::run(&args),
         Tool::Experiment(args) => commands::experiment::run(&args),
+        #[cfg(feature = "translation")]
+        Tool::Translate(args) => commands::translation::run(&args),
         Tool::Export(args) => commands::models::export::run(&args),
         Tool::Completions(args) => commands::completions::run(&args, programs()),
         Tool::Man(args) => commands::man::run(&args, programs()),
@@ -143,7 +147,18 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Models",
-        &["init", "import", "export", "fill-mask", "predict", "features", "probe", "attention", "projector"],
+        &[
+            "init",
+            "import",
+            "export",
+            "fill-mask",
+            "predict",
+            "features",
+            "probe",
+            "attention",
+            "projector",
+            "translate",
+        ],
     ),
     ("Results", &["evaluate", "scores", "report", "watch"]),
     ("Shell", &["completions", "man", "help"]),
@@ -156,12 +171,14 @@ fn command() -> clap::Command {
     let command = Cli::augment_args(clap::Command::new("bert").subcommands(main));
     let command = arranged(command.mut_subcommands(with_example));
     let groups = GROUPS.map(|(heading, names)| {
-        let lines = names.iter().map(|&name| {
+        let lines = names.iter().filter_map(|&name| {
             let about = match command.find_subcommand(name) {
                 Some(found) => found.get_about().map(ToString::to_string).unwrap_or_default(),
-                None => "Print the help of a command".to_owned(),
+                None if name == "help" => "Print the help of a command".to_owned(),
+                // The command belongs to a feature that is off.
+                None => return None,
             };
-            format!("  {name:<13}{about}\n")
+            Some(format!("  {name:<13}{about}\n"))
         });
         format!("{heading}:\n{}", lines.collect::<String>())
     });

@@ -3,7 +3,7 @@
 use bert_kernels::Compute;
 use bert_model::{BertConfig, Preset};
 use bert_trainer::compute::device::KernelChoice;
-use bert_trainer::compute::device::survey::DeviceInfo;
+use bert_trainer::compute::device_survey::DeviceInfo;
 use bert_trainer::compute::memory::bytes_in_words;
 use bert_trainer::compute::precision::PrecisionChoice;
 use bert_trainer::training::device_check::{CheckShape, check_device};

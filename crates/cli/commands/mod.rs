@@ -11,6 +11,8 @@ pub mod models;
 pub mod quickstart;
 pub mod recipes;
 pub mod training;
+#[cfg(feature = "translation")]
+pub mod translation;
 
 use std::path::{Path, PathBuf};
 

@@ -73,6 +73,10 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
 
 /// Returns the documented exit code of an error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
+    #[cfg(feature = "translation")]
+    if let Some(error) = error.downcast_ref::<bert_translation::Error>() {
+        return error.exit_code();
+    }
     let trainer = error.downcast_ref::<bert_trainer::Error>().map(|error| error.exit_code());
     trainer
         .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))

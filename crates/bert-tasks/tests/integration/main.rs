@@ -2,6 +2,7 @@
 
 mod formats;
 mod real_data;
+mod translation_metrics;
 
 use std::path::Path;
 

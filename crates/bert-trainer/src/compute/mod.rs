@@ -2,6 +2,8 @@
 
 pub mod compute_args;
 pub mod device;
+pub mod device_rates;
+pub mod device_survey;
 pub(crate) mod environment;
 #[cfg(feature = "cli")]
 pub(crate) mod help_groups;

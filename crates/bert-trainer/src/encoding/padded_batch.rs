@@ -37,7 +37,7 @@ impl PaddedBatch {
 
     /// Pads sequences to the longest of them, rounded up to a multiple of 8, but at most to `max_length`, the number of
     /// positions of the model. No sequence may be longer.
-    pub(crate) fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
+    pub fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let seq_length = padded_length(sequences.iter().copied(), max_length);
         Self::of_length(sequences, pad_id, seq_length)
     }
@@ -94,7 +94,7 @@ impl PaddedBatch {
     }
 
     /// Returns the model input, `[rows, seq_length]` each.
-    pub(crate) fn input(&self, device: &Device) -> BertInput {
+    pub fn input(&self, device: &Device) -> BertInput {
         let shape = [self.rows, self.seq_length];
         bert_input([&self.input_ids, &self.input_mask, &self.segment_ids], shape, device)
     }

@@ -22,9 +22,9 @@ use crate::pretrain::run_file::{RunFile, RunIdentity};
 use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::run_dir::checkpoint::CheckpointFolder;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
-use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::json_file::exists;
 use crate::training::optimizer::size_defaults::ChosenDefault;
+use crate::training::training_run::{check_free, holds_a_run};
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
@@ -50,20 +50,7 @@ impl<'a> RunFolder<'a> {
     /// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or
     /// when there is no run to resume.
     pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
-        let path = folder.path();
-        folder.check_not_in_use()?;
-        let has_run = folder.has(RUN)?;
-        if resume && !folder.exists()? {
-            return Err(FolderProblem::NothingToResume.located(path).into());
-        }
-        if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
-            let hint = "choose another --output";
-            return Err(Error::output_exists(path, "other files", hint));
-        }
-        match has_run && !resume {
-            true => Err(holds_a_run(path)),
-            false => Ok(()),
-        }
+        check_free(folder, resume)
     }
 
     /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
@@ -124,11 +111,6 @@ pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Erro
     let run: RunFile =
         serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
     Ok(Some(run.identity))
-}
-
-fn holds_a_run(path: &Path) -> Error {
-    let hint = "continue it with --resume or choose another --output";
-    Error::output_exists(path, "a run", hint)
 }
 
 /// Compares the held-out data with the data of earlier evaluations, and records it in `held_out.json` if it differs;

@@ -7,7 +7,6 @@ pub mod histograms;
 pub(crate) mod identity;
 pub(crate) mod incomplete_output;
 pub(crate) mod json_file;
-pub(crate) mod log_tail;
 pub(crate) mod metrics_log;
 pub mod model_card;
 pub mod model_folder;

@@ -5,7 +5,7 @@ use bert_model::{BertConfig, Preset};
 
 use super::device_check::{CheckShape, check_device};
 use crate::compute::device::DeviceName;
-use crate::compute::device::rates::product_rate;
+use crate::compute::device_rates::product_rate;
 use crate::error::Error;
 
 /// The shape of the check: a small batch of BERT-tiny.

@@ -13,9 +13,9 @@ use burn::tensor::{Device, Gradients, Tensor};
 use crate::error::Error;
 use crate::training::gradient_sum::GradientSum;
 use crate::training::group::Group;
+use crate::training::lamb;
 use crate::training::layout::Segment;
 use crate::training::optimizer::adamw::{AdamW, StepGradients, UpdateRule};
-use crate::training::optimizer::lamb;
 
 /// Contribution of one micro-batch to the loss of the global batch.
 pub struct MicroBatchLoss {

@@ -1,7 +1,8 @@
-//! Tests of translation: values of PyTorch and sacreBLEU, and decoding.
+//! Tests of translation: values of PyTorch, decoding, text and training.
 
 mod common;
 mod decoding;
 mod layers;
-mod metrics;
+mod text;
+mod training;
 mod transformer;

@@ -3,8 +3,6 @@
 //! burn has one backend type for CUDA, Vulkan, Metal and WebGPU, so all GPUs run the same code.
 
 pub mod open;
-pub mod rates;
-pub mod survey;
 
 use std::fmt;
 use std::str::FromStr;

@@ -12,7 +12,7 @@ use crate::finetune::run::live_log::{PROGRESS, ProgressRecord};
 use crate::finetune::run::resume::FOLDER;
 use crate::report::finetuning::finetuning_page;
 use crate::run_dir::json_file::exists;
-use crate::run_dir::log_tail::LogTail;
+use crate::run_dir::metrics_log::tail::LogTail;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;

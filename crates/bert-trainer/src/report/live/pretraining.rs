@@ -9,7 +9,7 @@ use super::status::{LiveFigure, LiveState, LiveStatus, duration, state};
 use crate::error::Error;
 use crate::report::findings::{Finding, findings};
 use crate::report::run_record::RunRecord;
-use crate::run_dir::log_tail::LogTail;
+use crate::run_dir::metrics_log::tail::LogTail;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;

@@ -1,7 +1,6 @@
-//! AdamW and LAMB, their options, the learning-rate schedule, and defaults by the size of the model.
+//! AdamW, the options of the optimizers, the learning-rate schedule, and defaults by the size of the model.
 
 pub mod adamw;
-pub(crate) mod lamb;
 pub mod lr_schedule;
 pub mod optimizer_args;
 pub mod size_defaults;

@@ -15,7 +15,7 @@
 //! burn's own AdamW always corrects bias and clips each tensor separately, so neither matches BERT.
 //!
 //! LAMB ([`UpdateRule::Lamb`]) uses the same moments and the same `u`, and multiplies the learning rate by a ratio of
-//! norms, which `training::optimizer::lamb` computes.
+//! norms, which `training::lamb` computes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

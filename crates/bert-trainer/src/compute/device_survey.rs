@@ -3,8 +3,8 @@
 use burn::tensor::Device;
 use serde::Serialize;
 
-use super::rates::DeviceRates;
 use crate::compute::device::DeviceName;
+use crate::compute::device_rates::DeviceRates;
 use crate::compute::memory::MemoryLimit;
 use crate::compute::precision::{PrecisionChoice, has_bf16};
 use crate::error::Error;

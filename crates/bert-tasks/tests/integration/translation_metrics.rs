@@ -1,13 +1,12 @@
 //! BLEU and chrF against sacreBLEU: `tests/golden/make_sacrebleu_goldens.py`.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bert_translation::metrics::TranslationMetric;
-use bert_translation::metrics::bootstrap::summarize;
-use bert_translation::metrics::tokenize_13a::tokenize;
+use bert_tasks::translation_metrics::TranslationMetric;
+use bert_tasks::translation_metrics::bootstrap::summarize;
+use bert_tasks::translation_metrics::tokenize_13a::tokenize;
 use serde::Deserialize;
-
-use crate::common::golden_path;
 
 #[derive(Deserialize)]
 struct Goldens {
@@ -27,6 +26,10 @@ struct Case {
 struct Tokens {
     line: String,
     tokens: Vec<String>,
+}
+
+fn golden_path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
 
 fn check(goldens: &Goldens) {

@@ -4,6 +4,8 @@
 //! equals the file of an uninterrupted one, byte for byte. Times go to `timing.jsonl`, a second file in the same
 //! format.
 
+pub(crate) mod tail;
+
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 

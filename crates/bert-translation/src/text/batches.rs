@@ -1,0 +1,124 @@
+//! Tokenized sentences and batches of them.
+
+use bert_model::BertInput;
+use bert_random::{Domain, Permutation, Stream};
+use bert_tasks::EncodedPair;
+use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
+use bert_trainer::encoding::padded_batch::PaddedBatch;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use crate::model::transformer::{SourceBatch, TargetBatch};
+use crate::text::parallel::SentencePair;
+use crate::text::tokenizers::{Tokenizers, encode};
+
+/// Tokenized source sentences.
+pub struct EncodedSources {
+    source: Vec<EncodedPair>,
+    bert: Option<Vec<EncodedPair>>,
+    pads: [i32; 2],
+    max_length: usize,
+}
+
+impl EncodedSources {
+    /// Tokenizes sentences and cuts them to `max_length` tokens.
+    pub fn new(texts: &[&str], tokenizers: &Tokenizers, max_length: usize) -> Self {
+        let all = |tokenizer: &ModelTokenizer| -> Vec<EncodedPair> {
+            texts.iter().map(|text| encode(tokenizer, text, max_length)).collect()
+        };
+        let pad = |tokenizer: &ModelTokenizer| tokenizer.vocabulary.pad_id() as i32;
+        Self {
+            source: all(&tokenizers.source),
+            bert: tokenizers.bert.as_ref().map(all),
+            pads: [pad(&tokenizers.source), tokenizers.bert.as_ref().map_or(0, pad)],
+            max_length,
+        }
+    }
+
+    /// Returns the number of tokens of each sentence.
+    pub fn lengths(&self) -> Vec<usize> {
+        self.source.iter().map(|encoded| encoded.input_ids.len()).collect()
+    }
+
+    /// Returns a batch of sentences.
+    pub fn batch(&self, sentences: &[usize], device: &Device) -> SourceBatch {
+        let input = |all: &[EncodedPair], pad| -> BertInput {
+            let rows: Vec<&EncodedPair> = sentences.iter().map(|&at| &all[at]).collect();
+            PaddedBatch::new(&rows, pad, self.max_length).input(device)
+        };
+        let BertInput { input_ids, input_mask, .. } = input(&self.source, self.pads[0]);
+        SourceBatch { input_ids, input_mask, bert: self.bert.as_ref().map(|all| input(all, self.pads[1])) }
+    }
+}
+
+/// Tokenized training pairs.
+pub struct EncodedPairs {
+    sources: EncodedSources,
+    targets: Vec<Vec<i32>>,
+    pad: i32,
+}
+
+/// A batch of training pairs.
+pub struct PairBatch {
+    /// The sources.
+    pub source: SourceBatch,
+    /// The targets.
+    pub target: TargetBatch,
+    /// Number of target tokens, end tokens included.
+    pub tokens: usize,
+}
+
+impl EncodedPairs {
+    /// Tokenizes pairs and cuts each side to `max_length` tokens.
+    pub fn new(pairs: &[SentencePair], tokenizers: &Tokenizers, max_length: usize) -> Self {
+        let sources: Vec<&str> = pairs.iter().map(|pair| pair.source.as_str()).collect();
+        let target = |pair: &SentencePair| {
+            let encoded = encode(&tokenizers.target, &pair.target, max_length);
+            encoded.input_ids.into_iter().map(|id| id as i32).collect()
+        };
+        Self {
+            sources: EncodedSources::new(&sources, tokenizers, max_length),
+            targets: pairs.iter().map(target).collect(),
+            pad: tokenizers.target.vocabulary.pad_id() as i32,
+        }
+    }
+
+    /// Returns the pairs of a step: a function of seed and step. Every epoch is a permutation of all pairs.
+    pub fn sample(&self, seed: u64, step: u64, batch_size: usize) -> Vec<usize> {
+        let (all, size) = (self.targets.len() as u64, batch_size as u64);
+        let mut order: Option<(u64, Permutation)> = None;
+        let mut at = |index: u64| {
+            let epoch = index / all;
+            if order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+                let mut stream = Stream::new(seed, Domain::FinetuneOrder, &[epoch]);
+                order = Some((epoch, Permutation::new(all, &mut stream)));
+            }
+            order.as_ref().expect("set above").1.get(index % all) as usize
+        };
+        (step * size..(step + 1) * size).map(&mut at).collect()
+    }
+
+    /// Returns a batch of pairs.
+    pub fn batch(&self, pairs: &[usize], device: &Device) -> PairBatch {
+        // The last token is predicted and never an input.
+        let length = pairs.iter().map(|&pair| self.targets[pair].len() - 1).max().unwrap_or(0);
+        let (mut ids, mut positions, mut labels) = (vec![self.pad; pairs.len() * length], vec![], vec![]);
+        for (row, &pair) in pairs.iter().enumerate() {
+            let target = &self.targets[pair];
+            let (first, real) = (row * length, target.len() - 1);
+            ids[first..first + real].copy_from_slice(&target[..real]);
+            positions.extend((first..first + real).map(|at| at as i32));
+            labels.extend(&target[1..]);
+        }
+        let vector = |values: Vec<i32>| -> Tensor<1, Int> {
+            let count = values.len();
+            Tensor::from_data(TensorData::new(values, [count]), device)
+        };
+        let tokens = labels.len();
+        let target = TargetBatch {
+            input_ids: Tensor::from_data(TensorData::new(ids, [pairs.len(), length]), device),
+            positions: vector(positions),
+            labels: vector(labels),
+        };
+        PairBatch { source: self.sources.batch(pairs, device), target, tokens }
+    }
+}

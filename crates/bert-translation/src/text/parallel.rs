@@ -1,0 +1,110 @@
+//! Reads parallel text: two files whose lines correspond, or two columns of a table.
+
+use std::path::{Path, PathBuf};
+
+use bert_tasks::{Example, TableDescription, Task, read_file, read_lines};
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// The name of the label column of a table that has none. No header has it.
+const NO_LABEL: &str = "\u{0}";
+
+/// Flags for the parallel text.
+#[derive(clap::Args, Clone, Debug, PartialEq, Serialize)]
+pub struct ParallelArgs {
+    /// Source text, one sentence per line.
+    #[arg(long, value_name = "FILE", requires = "target", required_unless_present = "table")]
+    pub source: Option<PathBuf>,
+
+    /// Target text; line N translates line N of --source.
+    #[arg(long, value_name = "FILE", requires = "source")]
+    pub target: Option<PathBuf>,
+
+    /// Table with both texts (TSV, CSV, JSON Lines or Parquet), in place of --source and --target.
+    #[arg(long, value_name = "FILE", requires = "columns", conflicts_with = "source")]
+    pub table: Option<PathBuf>,
+
+    /// Columns of the source and of the target in --table.
+    #[arg(long, value_name = "SOURCE,TARGET", value_delimiter = ',', requires = "table")]
+    pub columns: Vec<String>,
+}
+
+/// A sentence and its translation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentencePair {
+    /// The sentence.
+    pub source: String,
+    /// Its translation.
+    pub target: String,
+}
+
+/// Parallel text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParallelText {
+    /// The pairs, in the order of the files.
+    pub pairs: Vec<SentencePair>,
+    /// Pairs with an empty side, which are dropped.
+    pub dropped: usize,
+}
+
+impl ParallelArgs {
+    /// Reads the text and drops pairs with an empty side.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is not UTF-8; [`Error::LineCounts`], [`Error::NoText`]; a missing column.
+    pub fn read(&self) -> Result<ParallelText, Error> {
+        let (path, mut pairs) = match (&self.table, &self.source, &self.target) {
+            (Some(table), ..) => (table, self.read_table(table)?),
+            (None, Some(source), Some(target)) => (source, read_files(source, target)?),
+            _ => return Err(flag("source", "give --source and --target, or --table and --columns")),
+        };
+        let all = pairs.len();
+        pairs.retain(|pair| !pair.source.trim().is_empty() && !pair.target.trim().is_empty());
+        let dropped = all - pairs.len();
+        match pairs.is_empty() {
+            true => Err(Error::NoText { path: path.clone(), dropped }),
+            false => Ok(ParallelText { pairs, dropped }),
+        }
+    }
+
+    fn read_table(&self, table: &Path) -> Result<Vec<SentencePair>, Error> {
+        let [source, target] = self.columns.as_slice() else {
+            return Err(flag("columns", "give two columns: SOURCE,TARGET"));
+        };
+        let columns = vec![source.clone(), target.clone(), NO_LABEL.to_string()];
+        let task = Task::table(TableDescription { columns, ..TableDescription::default() })?;
+        let pair = |example: Example| SentencePair {
+            source: example.text_a,
+            target: example.text_b.unwrap_or_default(),
+        };
+        Ok(read_file(&task, table, false)?.into_iter().map(pair).collect())
+    }
+}
+
+fn flag(flag: &'static str, reason: &str) -> Error {
+    bert_trainer::Error::Configuration { flag, reason: reason.to_string() }.into()
+}
+
+fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {
+    let (sources, targets) = (read_lines(source)?, read_lines(target)?);
+    check_lines((source, sources.len()), (target, targets.len()))?;
+    let pair = |(source, target)| SentencePair { source, target };
+    Ok(sources.into_iter().zip(targets).map(pair).collect())
+}
+
+/// Rejects two texts with different numbers of lines.
+///
+/// # Errors
+/// [`Error::LineCounts`].
+pub fn check_lines(source: (&Path, usize), target: (&Path, usize)) -> Result<(), Error> {
+    match source.1 == target.1 {
+        true => Ok(()),
+        false => Err(Error::LineCounts {
+            source_file: source.0.to_path_buf(),
+            source_lines: source.1,
+            target_file: target.0.to_path_buf(),
+            target_lines: target.1,
+        }),
+    }
+}
