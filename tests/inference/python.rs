@@ -131,7 +131,7 @@ for text, line in zip(open(texts, encoding="utf8").read().splitlines(), open(fea
 print(json.dumps({"worst": worst}))
 "#;
 
-/// Compares the vectors of texts with those of a folder in sentence-transformers.
+/// Compares vectors of texts with sentence-transformers on an exported folder.
 const SENTENCE_VECTORS: &str = r#"
 import json, sys
 from sentence_transformers import SentenceTransformer

@@ -28,7 +28,7 @@ use crate::process::similar_file::similar_file;
 pub struct Stopped {
     /// The signal's number.
     pub signal: i32,
-    /// What to do.
+    /// The next action of the user.
     pub remedy: &'static str,
 }
 

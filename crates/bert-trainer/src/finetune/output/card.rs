@@ -67,7 +67,7 @@ pub(crate) fn card_name(report: &FinetuneReport) -> PathBuf {
     PathBuf::from(format!("bert-{}", report.dev.task.spec().name))
 }
 
-/// Returns the data of the scores. The identifiers are those of the data sets on the Hub, where there are some.
+/// Returns the data of the scores. Data sets of the Hub have their identifiers there.
 fn dataset(report: &FinetuneReport) -> CardDataset {
     let name = report.dev.task.spec().name;
     let config = match report.dev.task {
