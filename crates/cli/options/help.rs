@@ -26,7 +26,58 @@ pub fn arranged(program: Command) -> Command {
     let color = Arg::new("color").long("color").value_name("WHEN").value_parser(["auto", "always", "never"]);
     let help = "When to use colours: auto means on a terminal, unless NO_COLOR is set";
     let color = color.default_value("auto").global(true).hide_short_help(true).display_order(1000).help(help);
-    with_short_help(program.arg(color))
+    let mut program = with_short_help(program.arg(color));
+    // The usage line of a command contains the names above it, which this call sets.
+    program.build();
+    with_wrapped_usage(program)
+}
+
+/// Breaks usage lines that are wider than [`USAGE_WIDTH`], in a command and its subcommands.
+fn with_wrapped_usage(command: Command) -> Command {
+    let mut command = command.mut_subcommands(with_wrapped_usage);
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    match usage.contains('\n') || usage.len() + USAGE.len() <= USAGE_WIDTH {
+        true => command,
+        false => command.override_usage(wrapped(usage)),
+    }
+}
+
+/// Maximum width of a usage line.
+const USAGE_WIDTH: usize = 80;
+/// Text before the first line; the others are indented by its width.
+const USAGE: &str = "Usage: ";
+
+/// Returns a usage line broken between arguments.
+fn wrapped(usage: &str) -> String {
+    let mut lines = vec![String::new()];
+    for argument in arguments(usage) {
+        let last = lines.last_mut().expect("there is one");
+        if last.is_empty() {
+            *last = argument;
+        } else if USAGE.len() + last.len() + 1 + argument.len() > USAGE_WIDTH {
+            lines.push(argument);
+        } else {
+            *last += " ";
+            *last += &argument;
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(USAGE.len())))
+}
+
+/// Returns the arguments of a usage line; blanks inside `<>` and `[]`, and between a flag and its value, separate none.
+fn arguments(usage: &str) -> Vec<String> {
+    let (mut all, mut depth) = (Vec::<String>::new(), 0i32);
+    for word in usage.split(' ') {
+        let is_value = word.starts_with('<')
+            && all.last().is_some_and(|last| last.starts_with("--") && !last.contains('<'));
+        match all.last_mut() {
+            Some(last) if depth > 0 || is_value => *last += &format!(" {word}"),
+            _ => all.push(word.to_owned()),
+        }
+        depth += word.chars().map(|c| i32::from("<[".contains(c)) - i32::from(">]".contains(c))).sum::<i32>();
+    }
+    all
 }
 
 /// Shortens the texts of `-h` to their first sentences, in a command and its subcommands.
@@ -71,6 +122,18 @@ pub fn examples_and_exit_codes(examples: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_usage_is_broken_between_arguments() {
+        let usage = "pretrain [OPTIONS] --data <DIR|URL> --output <DIR> <--model <SIZE|FILE>|--init-checkpoint <DIR>> <--steps <N>|--budget <TIME>>";
+        assert_eq!(
+            wrapped(usage).split("\n       ").collect::<Vec<_>>(),
+            [
+                "pretrain [OPTIONS] --data <DIR|URL> --output <DIR>",
+                "<--model <SIZE|FILE>|--init-checkpoint <DIR>> <--steps <N>|--budget <TIME>>"
+            ]
+        );
+    }
 
     #[test]
     fn short_help_ends_with_the_first_sentence() {

@@ -40,7 +40,9 @@ impl FromStr for Layer {
     }
 }
 
-/// Extract hidden states of every token, like extract_features.py, or one vector per text.
+/// Extract vectors of tokens or of texts.
+///
+/// Without --pooling, the hidden states of every token, like extract_features.py.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.

@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Parser, Debug)]
 #[command(name = "finetune", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
+#[command(mut_arg("format", |flag| flag.hide_short_help(true)))]
 pub struct Args {
     #[command(flatten)]
     config: FinetuneConfig,

@@ -29,8 +29,7 @@ use crate::process::signals::stop_on_signals_after;
 use crate::process::threads::ThreadArgs;
 
 const EXAMPLES: &str = "Examples:
-  pretrain --data data --model tiny --steps 10000 --output run
-  pretrain --recipe laptop --data data --eval-data held-out --output run
+  pretrain --recipe laptop --data data --output run
   pretrain --data data --init-checkpoint run --budget 2h --output continued";
 
 /// Pre-train BERT on a folder made by make-pretrain-data.
@@ -39,6 +38,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Parser, Debug)]
 #[command(name = "pretrain", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
+#[command(mut_arg("format", |flag| flag.hide_short_help(true)))]
 pub struct Args {
     #[command(flatten)]
     config: PretrainConfig,
