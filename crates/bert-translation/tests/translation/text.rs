@@ -49,7 +49,7 @@ fn wrong_text_has_a_clear_error() {
         (error.to_string(), error.exit_code())
     };
     let (text, code) = message(files(folder.path(), "a\nb\n", "x\n"));
-    assert!(text.contains("has 2 lines") && text.contains("has 1 lines") && code == 3, "{text} {code}");
+    assert!(text.contains("has 2 lines") && text.contains("has 1:") && code == 3, "{text} {code}");
     let (text, code) = message(files(folder.path(), "\n", "\n"));
     assert!(text.contains("no lines with text") && code == 3, "{text} {code}");
     let (text, code) = message(table(folder.path(), "t.tsv", "en\tde\na\tx\n", &["en", "fr"]));
@@ -57,7 +57,7 @@ fn wrong_text_has_a_clear_error() {
     let args = files(folder.path(), "a\n", "x\n");
     fs::write(folder.path().join("t.txt"), b"x\xff\n").unwrap();
     let (text, code) = message(args);
-    assert!(text.contains("t.txt") && text.contains("line 1") && code == 3, "{text} {code}");
+    assert!(text.contains("t.txt:1: ") && text.contains("UTF-8") && code == 3, "{text} {code}");
     let missing = ParallelArgs { source: Some("missing".into()), ..files(folder.path(), "a", "b") };
     assert!(matches!(missing.read(), Err(Error::Trainer(_))));
 }
