@@ -30,7 +30,7 @@ pub(crate) fn for_each_line(
 /// Returns the lines of a file.
 ///
 /// # Errors
-/// As [`open_file`]; a line that is too long or not UTF-8.
+/// [`TaskProblem`] with the location: the file cannot be read or is too large, or a line is too long or not UTF-8.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, TaskError> {
     let mut lines = Vec::new();
     for_each_line(path, |_, text| {
