@@ -26,7 +26,7 @@ fn pretraining_card_has_scores_and_text() {
         "name: \"next-sentence accuracy, # % interval # to # # cases\"\n",
         "On the evaluation data held-out:\n",
         "| files | train.txt |\n",
-        "model = BertForPreTraining.from_pretrained(\"model\")\n",
+        "model = BertForPreTraining.from_pretrained(\"bert\")\n",
     ] {
         assert!(card.contains(text), "no {text}\n{card}");
     }

@@ -134,7 +134,8 @@ mod tests {
             wrapped(usage).split("\n       ").collect::<Vec<_>>(),
             [
                 "pretrain [OPTIONS] --data <DIR|URL> --output <DIR>",
-                "<--model <SIZE|FILE>|--init-checkpoint <DIR>> <--steps <N>|--budget <TIME>>"
+                "<--model <SIZE|FILE>|--init-checkpoint <DIR>>",
+                "<--steps <N>|--budget <TIME>>"
             ]
         );
     }

@@ -197,7 +197,7 @@ fn wrong_columns_and_labels_name_the_line() {
     );
     assert_eq!(
         refusal(&Task::Rte, false, "index\tsentence1\tsentense2\n0\ta\tb\n"),
-        "x.tsv:1: no column \"sentence2\" in the header (columns here: index, sentence1, sentense2)"
+        "x.tsv:1: no column \"sentence2\" in the header (columns here: index, sentence1, sentense2; did you mean `sentense2`?)"
     );
     assert_eq!(
         refusal(&Task::Mnli, true, "a\tb\n"),

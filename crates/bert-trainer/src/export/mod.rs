@@ -103,7 +103,7 @@ pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
 /// Same as [`export`].
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     how.card.check()?;
-    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(target, &how.card));
+    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&how.card));
     if card.is_none() && how.card != CardOptions::default() {
         let flag = if how.card.license.is_some() { "license" } else { "language" };
         let reason =
@@ -178,7 +178,7 @@ pub fn export_fresh(
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
-    let card = card_of_fresh(fresh.choice(), seed, config).render(target, &CardOptions::default());
+    let card = card_of_fresh(fresh.choice(), seed, config).render(&CardOptions::default());
     let form = Form { weight_type: WeightType::F32, has_pooler: true };
     save(begin(&Disk, target, Some(card))?, &model, config, text, form)
 }

@@ -73,6 +73,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
     let model = if encoder_only { "the encoder of a BERT" } else { "a BERT" };
     let held_out = paths.as_ref().and_then(evaluation_data);
     Ok(Some(Card {
+        name: "bert".to_string(),
         model: format!("{model} pre-trained by {objectives}"),
         task: Some(if encoder_only { "feature-extraction" } else { "fill-mask" }),
         language: manifest.as_ref().and_then(language),
@@ -224,6 +225,7 @@ fn settings(run: RunIdentity, step: u64) -> Vec<(&'static str, String)> {
 /// Returns the card of fresh weights.
 pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &BertConfig) -> Card {
     Card {
+        name: "bert".to_string(),
         model: "a BERT with initial weights, not trained".to_string(),
         task: None,
         language: None,

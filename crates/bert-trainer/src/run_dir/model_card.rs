@@ -38,7 +38,7 @@ impl CardOptions {
     }
 }
 
-/// The path of the model in the Python code of a card; replaced by the name of the folder.
+/// The path of the model in the Python code of a card; replaced by the name of the model.
 pub(crate) const MODEL_PATH: &str = "PATH";
 
 /// The data of a card's scores.
@@ -81,6 +81,8 @@ pub(crate) struct CardScore {
 /// The content of a model card.
 #[derive(Debug)]
 pub(crate) struct Card {
+    /// Name of the model, such as `bert-rte`; also the path in the Python code.
+    pub(crate) name: String,
     /// Description of the weights, such as `a BERT pre-trained by masked LM`.
     pub(crate) model: String,
     /// Task of the model on the Hub, such as `fill-mask`; `None` if it has none there.
@@ -102,10 +104,9 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Returns the card of a model folder with this name as Markdown.
-    pub(crate) fn render(&self, folder: &Path, options: &CardOptions) -> String {
-        let name = folder.file_name().map_or("BERT".into(), |name| name.to_string_lossy().into_owned());
-        let mut out = self.header(&name, options);
+    /// Returns the card as Markdown. It does not depend on the folder's name.
+    pub(crate) fn render(&self, options: &CardOptions) -> String {
+        let mut out = self.header(options);
         let _ = write!(out, "\n# BERT\n\nThis folder has {}.\n", self.model);
         let licence = options.license.as_deref().unwrap_or("not stated");
         let language = options.language.as_ref().or(self.language.as_ref());
@@ -122,7 +123,7 @@ impl Card {
         if !self.text.is_empty() {
             let _ = write!(out, "\n## Text\n\n| | |\n|---|---|\n{}", table(&self.text));
         }
-        let path = serde_json::Value::from(name).to_string();
+        let path = serde_json::Value::from(self.name.as_str()).to_string();
         let usage = self.usage.replace(&format!("\"{MODEL_PATH}\""), &path);
         let _ = write!(out, "\n## Usage\n\n```python\n{usage}```\n\n## Limits\n\n");
         self.limits.iter().for_each(|limit| out.push_str(&format!("- {limit}\n")));
@@ -131,7 +132,7 @@ impl Card {
     }
 
     /// Returns the header in YAML. A JSON text is a YAML text, so texts are quoted as in JSON.
-    fn header(&self, name: &str, options: &CardOptions) -> String {
+    fn header(&self, options: &CardOptions) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::from("---\nlibrary_name: transformers\n");
         if let Some(task) = self.task {
@@ -150,7 +151,7 @@ impl Card {
                 out,
                 "model-index:\n- name: {}\n  results:\n  - task:\n      type: {task}\n    dataset:\n      name: {}\n      \
                  type: {id}\n",
-                quoted(name),
+                quoted(&self.name),
                 quoted(dataset)
             );
             let parts = [("config", config.as_deref()), ("split", *split)];
@@ -242,6 +243,7 @@ model = load("my-bert")
     fn card() -> Card {
         let score = CardScore { metric: "accuracy".into(), value: 0.324, name: "masked LM accuracy".into() };
         Card {
+            name: "my-bert".into(),
             model: "a BERT pre-trained by masked LM".into(),
             task: Some("fill-mask"),
             language: Some("en".into()),
@@ -263,7 +265,7 @@ model = load("my-bert")
     fn a_card_has_the_golden_text() {
         let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
         assert!(options.check().is_ok());
-        assert_eq!(card().render(Path::new("out/my-bert"), &options), GOLDEN);
+        assert_eq!(card().render(&options), GOLDEN);
     }
 
     #[test]
@@ -271,7 +273,7 @@ model = load("my-bert")
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(stated_in(folder.path()), CardOptions::default());
         let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
-        std::fs::write(folder.path().join("README.md"), card().render(folder.path(), &options)).unwrap();
+        std::fs::write(folder.path().join("README.md"), card().render(&options)).unwrap();
         assert_eq!(stated_in(folder.path()), options);
         std::fs::write(folder.path().join("README.md"), "language: de\n").unwrap();
         assert_eq!(stated_in(folder.path()), CardOptions::default());
@@ -280,7 +282,7 @@ model = load("my-bert")
     #[test]
     fn a_card_claims_nothing_unknown() {
         let unknown = Card { scores: Vec::new(), language: None, ..card() };
-        let unknown = unknown.render(Path::new("my-bert"), &CardOptions::default());
+        let unknown = unknown.render(&CardOptions::default());
         assert!(unknown.contains("Language: not stated. Licence: not stated."), "{unknown}");
         assert!(unknown.contains("No score was measured.") && !unknown.contains("model-index"), "{unknown}");
         assert!(!unknown.contains("license:") && !unknown.contains("language:"), "{unknown}");

@@ -197,7 +197,8 @@ fn stopped_build_is_continued_or_replaced() {
     let (server, text) = (Server::start(true), Text::new(3, 40));
     let bucket = server.bucket(server.address);
     build(&text.config("local"), &mut |_| {}).unwrap();
-    let config = in_bucket(&text, &bucket, text.config("other"));
+    let output = Some(bucket.join("other"));
+    let config = BuildConfig { output, ..in_bucket(&text, &bucket, text.config("data")) };
     let with = |scratch: &str, config: &BuildConfig| build_with_scratch(&text, scratch, config);
     // It is stopped after its first shard.
     let mut seen = 0;

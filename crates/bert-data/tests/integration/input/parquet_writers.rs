@@ -121,7 +121,10 @@ fn errors_name_the_columns_there_are() {
     let text: ArrayRef = Arc::new(StringArray::from(vec!["the cat"]));
     let number: ArrayRef = Arc::new(Int32Array::from(vec![1]));
     for (columns, says) in [
-        (vec![("id", number.clone()), ("Text", text.clone())], "missing (columns: id, Text)"),
+        (
+            vec![("id", number.clone()), ("Text", text.clone())],
+            "missing (columns: id, Text; did you mean `Text`?)",
+        ),
         (vec![("text", number.clone()), ("body", text.clone())], "int32 (columns of text: body)"),
         (vec![("text", number)], "\"text\" is int32, expected text"),
         (vec![("text", text.clone()), ("text", text)], "\"text\" is there twice"),

@@ -1,7 +1,5 @@
 //! Makes the model card of a fine-tuned model from its report.
 
-use std::path::PathBuf;
-
 use bert_tasks::{Kind, Metric, Task};
 
 use crate::finetune::config::HeadKind;
@@ -42,6 +40,7 @@ pub(crate) fn card_of_finetuning(report: &FinetuneReport) -> Card {
         limits.push(format!("The licence of the model that it started from, {start}, is {license}."));
     }
     Card {
+        name: format!("bert-{}", task.name),
         model: format!("a BERT fine-tuned on {}", task.name),
         task: Some(pipeline),
         language: base.language,
@@ -60,11 +59,6 @@ pub(crate) fn card_of_finetuning(report: &FinetuneReport) -> Card {
             ("max_seq_length", number(&report.resolved.max_seq_length)),
         ],
     }
-}
-
-/// Returns the name of the model in the card of a fine-tuning's output. It does not depend on the folder's name.
-pub(crate) fn card_name(report: &FinetuneReport) -> PathBuf {
-    PathBuf::from(format!("bert-{}", report.dev.task.spec().name))
 }
 
 /// Returns the data of the scores. Data sets of the Hub have their identifiers there.

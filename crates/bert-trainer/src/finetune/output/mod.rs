@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::finetune::data::datasets::Part;
 use crate::finetune::model::adapters::TrainedParameters;
 use crate::finetune::output::adapters::FusionReport;
-use crate::finetune::output::card::{card_name, card_of_finetuning};
+use crate::finetune::output::card::card_of_finetuning;
 use crate::finetune::output::folder::{MODEL, OutputFolder};
 use crate::finetune::output::report::FinetuneReport;
 use crate::finetune::run::grid_search::{CellRuns, GridResult};
@@ -90,7 +90,7 @@ pub(crate) fn write_output<T: TaskOutput>(
         model: config.output.join(MODEL),
         config: config.clone(),
     };
-    let card = card_of_finetuning(&report).render(&card_name(&report), &CardOptions::default());
+    let card = card_of_finetuning(&report).render(&CardOptions::default());
     output.write(&format!("{MODEL}/README.md"), |out| out.write_all(card.as_bytes()))?;
     output.folder().write_json("report.json", &report)?;
     Ok(report)
