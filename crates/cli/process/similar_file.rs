@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns_are_no_paths() {
+    fn column_names_are_not_suggested_as_paths() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train").display().to_string();
         std::fs::write(&path, "").unwrap();

@@ -43,22 +43,12 @@ pub(crate) struct RunFolder<'a> {
 }
 
 impl<'a> RunFolder<'a> {
-    /// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and is fast, so it
-    /// is called before all other work.
-    ///
-    /// # Errors
-    /// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or
-    /// when there is no run to resume.
-    pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
-        check_free(folder, resume)
-    }
-
     /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
     /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
     /// (`held_out`), if any.
     ///
     /// # Errors
-    /// Same as [`RunFolder::check_free`]; when the existing run has a different configuration, or selects its best
+    /// Same as [`check_free`]; when the existing run has a different configuration, or selects its best
     /// weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
@@ -69,7 +59,7 @@ impl<'a> RunFolder<'a> {
         held_out: Option<&Value>,
     ) -> Result<Self, Error> {
         let folder = StagedFolder::new(files, &config.output);
-        Self::check_free(&folder, resume)?;
+        check_free(&folder, resume)?;
         folder.create()?;
         let lock = folder.lock(LOCK)?;
         folder.remove_temporaries()?;

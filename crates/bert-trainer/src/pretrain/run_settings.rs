@@ -11,12 +11,13 @@ use crate::compute::precision::PrecisionChoice;
 use crate::error::Error;
 use crate::initialization::named_model;
 use crate::pretrain::config::PretrainConfig;
-use crate::pretrain::run_folder::{RunFolder, recorded_settings};
+use crate::pretrain::run_folder::recorded_settings;
 use crate::run_dir::model_folder::resolve_model_folder;
 use crate::training::device_selection::SelectedDevice;
 use crate::training::group::Group;
 use crate::training::optimizer::adamw::UpdateRule;
 use crate::training::optimizer::size_defaults::{ChosenDefault, ModelSize};
+use crate::training::training_run::check_free;
 
 /// Peak learning rates of a fresh model.
 const LEARNING_RATES: [(Preset, f64); 3] =
@@ -162,7 +163,7 @@ fn check(files: &dyn FileSystem, config: &PretrainConfig, group: &Group, resume:
     config.validate()?;
     group.check_micro_batches(config.micro_batches())?;
     if group.is_first() {
-        RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
+        check_free(&StagedFolder::new(files, &config.output), resume)?;
         check_writable(files, &config.output)?;
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::error::{Error, FolderProblem};
 use crate::run_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };
-use crate::run_dir::identity::{RUN, compare, saved};
+use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::metrics_log::MetricsLog;
 use crate::run_dir::retention::RetentionPolicy;
@@ -42,7 +42,7 @@ impl TrainingRun {
     ///
     /// # Errors
     /// When the folder has other files, is in use, or has a run and `resume` is off; [`Error::RunDiffers`] when the run
-    /// has another identity; when there is no run to resume, or all its checkpoints are corrupt.
+    /// has another identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
     pub fn open(path: &Path, resume: bool, identity: Value, config: &impl Serialize) -> Result<Self, Error> {
         let folder = StagedFolder::new(&Disk, path);
         check_free(&folder, resume)?;
@@ -96,35 +96,32 @@ impl TrainingRun {
         files: Vec<(&'static str, Vec<u8>)>,
     ) -> Result<PathBuf, Error> {
         self.metrics.sync()?;
-        let state = TrainerState {
-            step,
-            updates: optimizer.updates(),
-            fewer_updates: optimizer.fewer_updates(),
-            skipped: SkippedSteps::default(),
-            loader_position: None,
-            run: self.identity.clone(),
-        };
+        let state = trainer_state(step, optimizer, self.identity.clone());
         let weights = vec![(bert_model::WEIGHTS, Snapshot::of(model))];
         let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files };
         CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
     }
 }
 
-/// Returns the settings in the `run.json` of a run.
-///
-/// # Errors
-/// When the file cannot be read or is damaged.
-pub fn recorded_config(run: &Path) -> Result<Value, Error> {
-    Ok(saved(run, RUN)?["config"].take())
+/// Returns the state of a run without skipped steps and without a loader position.
+pub(crate) fn trainer_state(step: u64, optimizer: &AdamW, run: Value) -> TrainerState {
+    TrainerState {
+        step,
+        updates: optimizer.updates(),
+        fewer_updates: optimizer.fewer_updates(),
+        skipped: SkippedSteps::default(),
+        loader_position: None,
+        run,
+    }
 }
 
 /// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and is fast, so it is
 /// called before all other work.
 ///
 /// # Errors
-/// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or when
-/// there is no run to resume.
-pub fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
+/// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or, with
+/// `resume`, when it does not exist.
+pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
     let path = folder.path();
     folder.check_not_in_use()?;
     let has_run = folder.has(RUN)?;

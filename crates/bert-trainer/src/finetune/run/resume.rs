@@ -35,12 +35,11 @@ use crate::finetune::run::lossless_json::{decode, encode};
 use crate::finetune::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::finetune::run::step::TrainState;
 use crate::finetune::scoring::{PartAnswers, TaskScoring};
-use crate::run_dir::checkpoint::{
-    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
-};
+use crate::run_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
 use crate::run_dir::identity::{RUN, compare, saved};
 use crate::run_dir::json_file::exists;
 use crate::run_dir::retention::RetentionPolicy;
+use crate::training::training_run::trainer_state;
 
 pub(crate) const FOLDER: &str = ".runs";
 const REMOVED: &str = ".runs-removed";
@@ -271,14 +270,8 @@ impl SavedRun<'_> {
         let signal = stop.requested();
         let is_due = epoch_ends && self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL;
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
-            let state = TrainerState {
-                step,
-                updates: optimizer.updates(),
-                fewer_updates: optimizer.fewer_updates(),
-                skipped: SkippedSteps::default(),
-                loader_position: None,
-                run: encode(serde_json::to_value(progress).expect("plain data")),
-            };
+            let run = encode(serde_json::to_value(progress).expect("plain data"));
+            let state = trainer_state(step, optimizer, run);
             let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
             weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
             let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };

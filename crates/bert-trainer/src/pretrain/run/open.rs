@@ -22,6 +22,7 @@ use crate::run_dir::identity::differences;
 use crate::training::group::Group;
 use crate::training::optimizer::adamw::AdamW;
 use crate::training::optimizer::size_defaults::ChosenDefault;
+use crate::training::training_run::check_free;
 
 /// An open run with its model and optimizer.
 pub(crate) struct OpenRun<'a> {
@@ -93,7 +94,7 @@ pub(crate) fn open_inputs<'a>(
     config.validate()?;
     group.check_micro_batches(config.micro_batches())?;
     if group.is_first() {
-        RunFolder::check_free(&StagedFolder::new(files, &config.output), resume)?;
+        check_free(&StagedFolder::new(files, &config.output), resume)?;
     }
     let inputs = RunInputs::open(config, group, on_event)?;
     if let Some(check) = inputs.check_device()? {

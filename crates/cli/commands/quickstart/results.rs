@@ -1,0 +1,150 @@
+//! The results of `bert quickstart`: as JSON, and as a table next to two baselines.
+
+use std::path::{Path, PathBuf};
+
+use bert_tasks::Metric;
+use bert_tasks::statistics::SeedSummary;
+use bert_trainer::evaluation::Evaluation;
+use bert_trainer::evaluation::ngram_baselines::Baselines;
+use bert_trainer::finetune::FinetuneReport;
+use serde::Serialize;
+
+use crate::output::table::{Column, Table, Tabular};
+
+/// Results of the stages.
+pub(super) struct StageResults {
+    pub(super) before: Evaluation,
+    pub(super) after: Evaluation,
+    pub(super) baselines: Baselines,
+    pub(super) tuned: FinetuneReport,
+    pub(super) fresh: FinetuneReport,
+}
+
+/// The results as JSON.
+#[derive(Serialize)]
+pub(super) struct Summary<'a> {
+    output: &'a Path,
+    seconds: f64,
+    /// Evaluation of the initial weights on held-out text.
+    before: &'a Evaluation,
+    /// Evaluation after the pre-training.
+    after: &'a Evaluation,
+    baselines: Baselines,
+    /// Scores of the fine-tuning that begins with the pre-trained weights.
+    finetuned: &'a SeedSummary,
+    /// Scores of the fine-tuning that begins with random weights.
+    finetuned_without_pretraining: &'a SeedSummary,
+    pages: [PathBuf; 3],
+    #[serde(skip)]
+    results: &'a StageResults,
+}
+
+impl Tabular for Summary<'_> {
+    fn table(&self) -> Table {
+        let columns = COLUMNS.map(|(first, second)| Column::number(format!("{first} {second}")));
+        let row = |Row { figure, values }: &Row| [vec![(*figure).to_owned()], values.to_vec()].concat();
+        Table {
+            columns: [Column::text("on held-out text")].into_iter().chain(columns).collect(),
+            rows: rows(self.results).iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
+}
+
+/// Returns the paths of the pages.
+pub(super) fn pages(output: &Path) -> [PathBuf; 3] {
+    ["data/train.html", "pretrain/report.html", "finetune/report.html"].map(|name| output.join(name))
+}
+
+impl StageResults {
+    /// Returns the results as JSON.
+    pub(super) fn summary<'a>(&'a self, output: &'a Path, seconds: f64) -> Summary<'a> {
+        Summary {
+            output,
+            seconds,
+            before: &self.before,
+            after: &self.after,
+            baselines: self.baselines,
+            finetuned: &self.tuned.dev,
+            finetuned_without_pretraining: &self.fresh.dev,
+            pages: pages(output),
+            results: self,
+        }
+    }
+}
+
+/// Columns of the table: two baselines, and the model before and after the pre-training.
+const COLUMNS: [(&str, &str); 4] =
+    [("unigram", "baseline"), ("bigram", "baseline"), ("before", "training"), ("after", "training")];
+
+/// A row of the table: a figure and its values in the columns.
+struct Row {
+    figure: &'static str,
+    values: [String; 4],
+}
+
+/// Returns the rows of the table.
+fn rows(results: &StageResults) -> [Row; 4] {
+    let accuracy = |report: &FinetuneReport| {
+        let metric = report.dev.metrics.iter().find(|m| m.metric == Metric::Accuracy);
+        metric.map_or(f64::NAN, |m| m.statistics.mean)
+    };
+    let majority = results.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
+    let (before, after) = (&results.before, &results.after);
+    let Baselines { unigram, bigram, .. } = results.baselines;
+    let chance = before.random_next.max(1.0 - before.random_next);
+    let loss = [unigram.masked_lm_loss, bigram.masked_lm_loss, before.masked_lm_loss, after.masked_lm_loss];
+    let masked_lm_accuracy = [
+        Some(unigram.masked_lm_accuracy),
+        Some(bigram.masked_lm_accuracy),
+        Some(before.masked_lm_accuracy),
+        Some(after.masked_lm_accuracy),
+    ];
+    let next_sentence_accuracy =
+        [Some(chance), None, Some(before.next_sentence_accuracy), Some(after.next_sentence_accuracy)];
+    let subject_accuracy =
+        [Some(majority), None, Some(accuracy(&results.fresh)), Some(accuracy(&results.tuned))];
+    let percent = |figure, values: [Option<f64>; 4]| {
+        let text =
+            |share: Option<f64>| share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
+        Row { figure, values: values.map(text) }
+    };
+    [
+        Row { figure: "masked LM loss (nats)", values: loss.map(|value| format!("{value:.3}")) },
+        percent("masked LM accuracy (%)", masked_lm_accuracy),
+        percent("next-sentence accuracy (%)", next_sentence_accuracy),
+        percent("subject accuracy (%)", subject_accuracy),
+    ]
+}
+
+/// Renders the results next to the baselines.
+pub(super) fn table(results: &StageResults) -> String {
+    let lines = rows(results).map(|Row { figure, values }| line(figure, &values));
+    [
+        line("", &COLUMNS.map(|(first, _)| first.to_owned())),
+        line("on held-out text", &COLUMNS.map(|(_, second)| second.to_owned())),
+        lines.join("\n"),
+        String::new(),
+        "unigram baseline: token frequencies of the training text for the masked LM,".into(),
+        "the majority class for the other tasks. bigram baseline: counts of the previous".into(),
+        "and the next token in the training text. before training: the initial weights,".into(),
+        "which use these counts; for the subject, fine-tuned from random weights. after".into(),
+        "training: pre-trained; for the subject, also fine-tuned.".into(),
+        format!(
+            "subject: mean of {} seeds on {} sentences;",
+            results.tuned.runs.len(),
+            results.tuned.dev.examples
+        ),
+        format!(
+            "standard error of one accuracy {:.1} %.",
+            100.0 * results.tuned.dev.binomial_standard_error.unwrap_or(f64::NAN)
+        ),
+    ]
+    .join("\n")
+}
+
+/// Formats a line of the table.
+fn line(name: &str, values: &[String; 4]) -> String {
+    let cells: String = values.iter().map(|value| format!("{value:>10}")).collect();
+    format!("{name:<30}{cells}").trim_end().to_string()
+}
