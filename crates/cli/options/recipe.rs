@@ -16,7 +16,7 @@ use crate::options::options_file::{OptionsFile, invalid, parse_object};
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
-const BUILT_IN: [(&str, &str); 12] = [
+const BUILT_IN: [(&str, &str); 14] = [
     ("adapt", include_str!("../../../recipes/adapt.toml")),
     ("adapters", include_str!("../../../recipes/adapters.toml")),
     ("frozen", include_str!("../../../recipes/frozen.toml")),
@@ -24,6 +24,8 @@ const BUILT_IN: [(&str, &str); 12] = [
     ("lamb-phase-2", include_str!("../../../recipes/lamb-phase-2.toml")),
     ("laptop", include_str!("../../../recipes/laptop.toml")),
     ("lora", include_str!("../../../recipes/lora.toml")),
+    ("mini-en", include_str!("../../../recipes/mini-en.toml")),
+    ("mini-en-512", include_str!("../../../recipes/mini-en-512.toml")),
     ("overnight", include_str!("../../../recipes/overnight.toml")),
     ("paper", include_str!("../../../recipes/paper.toml")),
     ("reference", include_str!("../../../recipes/reference.toml")),

@@ -18,6 +18,9 @@ use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, 
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
+/// Places that one unit compares with a place.
+const SEGMENT: usize = 512;
+
 /// Sorted places of a block.
 const BLOCK: usize = 32;
 
@@ -63,13 +66,20 @@ impl Fused<1, Cube> for Gather {
 pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
     let n = len(&ids);
     let (client, device) = (gradient.client.clone(), gradient.device.clone());
-    let table = zeros_client(client.clone(), device.clone(), Shape::new([rows, width]), DType::F32);
+    // Of one axis, because burn may put unused cells between the rows of a matrix.
+    let table = zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
+    let table = into_contiguous(Cube::float_reshape(table, Shape::new([rows, width])));
     if n == 0 {
         return table;
     }
-    let order = empty_device_contiguous_dtype(client.clone(), device, Shape::new([n]), DType::U32);
+    let integers = |len: usize| {
+        empty_device_contiguous_dtype(client.clone(), device.clone(), Shape::new([len]), DType::U32)
+    };
+    let (order, ranks) = (integers(n), integers(n.div_ceil(SEGMENT) * n));
+    let (count, dim) = elementwise(len(&ranks));
+    rank_kernel::launch(&client, count, dim, ids.clone().into_buffer_arg(), ranks.clone().into_buffer_arg());
     let (count, dim) = elementwise(n);
-    order_kernel::launch(&client, count, dim, ids.clone().into_buffer_arg(), order.clone().into_buffer_arg());
+    order_kernel::launch(&client, count, dim, ranks.into_buffer_arg(), order.clone().into_buffer_arg());
     let blocks = n.div_ceil(BLOCK);
     let sums = empty_like(gradient, blocks * width);
     let (count, dim) = one_cube_per_row(blocks);
@@ -98,20 +108,38 @@ pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width
     table
 }
 
-/// Sorts the places by index; places of one index keep their order.
+/// Counts, for each place, the places of each segment that come before it in the order by index. Places of one index keep
+/// their order.
 #[cube(launch)]
-fn order_kernel(ids: &[i32], order: &mut [u32]) {
-    if ABSOLUTE_POS < ids.len() {
-        let id = ids[ABSOLUTE_POS];
-        let mut rank = 0usize.runtime();
-        let mut other = 0usize.runtime();
-        while other < ids.len() {
-            if ids[other] < id || (ids[other] == id && other < ABSOLUTE_POS) {
+fn rank_kernel(ids: &[i32], ranks: &mut [u32]) {
+    if ABSOLUTE_POS < ranks.len() {
+        let place = ABSOLUTE_POS % ids.len();
+        let id = ids[place];
+        let mut rank = 0u32.runtime();
+        let mut other = ABSOLUTE_POS / ids.len() * SEGMENT;
+        let end = min(other + SEGMENT, ids.len());
+        while other < end {
+            if ids[other] < id || (ids[other] == id && other < place) {
                 rank += 1;
             }
             other += 1;
         }
-        order[rank] = ABSOLUTE_POS as u32;
+        ranks[ABSOLUTE_POS] = rank;
+    }
+}
+
+/// Sorts the places by index.
+#[cube(launch)]
+fn order_kernel(ranks: &[u32], order: &mut [u32]) {
+    let n = order.len();
+    if ABSOLUTE_POS < n {
+        let mut rank = 0u32.runtime();
+        let mut i = ABSOLUTE_POS;
+        while i < ranks.len() {
+            rank += ranks[i];
+            i += n;
+        }
+        order[rank as usize] = ABSOLUTE_POS as u32;
     }
 }
 

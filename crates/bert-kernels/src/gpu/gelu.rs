@@ -1,14 +1,14 @@
 //! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative; or the
 //! tanh form with its own derivative.
 //!
-//! One unit computes one element of a flat x. `db` is burn's sum of dx over the rows.
+//! One unit computes one element of a flat x. `db` is the sum of dx over the rows.
 
 use burn::backend::Cube;
-use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{Shape, Tensor};
+use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::column_sums::column_sums;
 use super::{apply, elementwise, empty_like, into_contiguous, len};
 use crate::arguments::Gelu;
 use crate::arguments::Kernels;
@@ -64,12 +64,6 @@ impl Fused<2, Cube> for BiasGelu {
         let d_bias = bias_wanted.then(|| column_sums(d_x.clone(), rows, width));
         [Some(d_x), d_bias]
     }
-}
-
-/// Returns the sum of all rows of a flat tensor `[rows * width]`, `[width]`.
-pub(crate) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTensor {
-    let x = Cube::float_reshape(x, Shape::new([rows, width]));
-    Cube::float_reshape(Cube::float_sum_dim(x, 0), Shape::new([width]))
 }
 
 #[cube(launch)]

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::gelu::column_sums;
+use super::column_sums::column_sums;
 use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;

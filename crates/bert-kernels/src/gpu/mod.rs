@@ -3,14 +3,17 @@
 //! They take f32 tensors of burn's CubeCL backend and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
 //! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
 //! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
-//! mask would be made on the host and copied. Sums over rows are burn's own, and so are the kernels of matrix products.
+//! mask would be made on the host and copied; and its sums over rows and over large vocabularies use a few units of a
+//! GPU. The kernels of matrix products are burn's own.
 //!
 //! | module | operation |
 //! |---|---|
 //! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`column_sums`] | sums over rows |
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
 //! | [`layer_norm`] | LayerNorm over the last axis |
 //! | [`residual`] | bias + dropout + residual + LayerNorm |
+//! | [`log_sum_exp`] | log-sum-exp over the classes |
 //! | [`gather`] | rows of a table by index |
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
@@ -25,10 +28,12 @@
 //! default device of wgpu, a software Vulkan (Mesa's lavapipe) included.
 
 pub(crate) mod adamw;
+mod column_sums;
 pub(crate) mod dropout;
 pub(crate) mod gather;
 pub(crate) mod gelu;
 pub(crate) mod layer_norm;
+pub(crate) mod log_sum_exp;
 pub(crate) mod product;
 pub(crate) mod properties;
 pub(crate) mod residual;
@@ -39,7 +44,7 @@ pub(crate) mod squares;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::kernel;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -141,6 +146,17 @@ fn apply<F: Fused<N, Cube>, const N: usize>(
         Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
         Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
     }
+}
+
+/// Returns a tensor with its elements in order, in a buffer of exactly their number.
+///
+/// A kernel reads lengths from its buffers. On CUDA, burn's buffers end with unused cells: rows are aligned.
+fn into_contiguous(x: CubeTensor) -> CubeTensor {
+    let mut x = kernel::into_contiguous(x);
+    let bytes = (len(&x) * x.dtype.size()) as u64;
+    let unused = x.handle.size_in_used() - bytes;
+    x.handle = x.handle.offset_end(unused);
+    x
 }
 
 /// Returns a tensor on the device of `x` to be overwritten.

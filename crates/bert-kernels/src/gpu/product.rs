@@ -4,12 +4,13 @@
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel::cast;
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::{apply_inputs, input};
+use super::column_sums::column_sums;
+use super::{apply_inputs, input, into_contiguous};
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::fused_op::Fused;
 
@@ -43,7 +44,7 @@ impl Fused<2, Cube> for Product {
     ) -> [Option<CubeTensor>; 2] {
         [
             x_wanted.then(|| multiply(self.0, gradient.clone(), transposed(weight))),
-            weight_wanted.then(|| multiply(self.0, transposed(x), gradient)),
+            weight_wanted.then(|| multiply_transposed(self.0, x, gradient)),
         ]
     }
 }
@@ -58,6 +59,36 @@ pub(super) fn multiply(precision: Precision, a: CubeTensor, b: CubeTensor) -> Cu
         Precision::Bf16 => [a, b].map(|factor| cast(factor, DType::BF16)),
     };
     matmul(a, b, None, MatmulStrategy::default(), DType::F32).expect("every product has a kernel")
+}
+
+/// Returns `a' b` in f32, the sum over many rows: products of parts of the rows, and their sum.
+///
+/// A product of burn has one cube for a part of the result, so a small result of many rows leaves most of a GPU idle.
+///
+/// # Shapes
+/// - a: `[rows, n]`; b: `[rows, m]`
+/// - output: `[n, m]`
+pub(super) fn multiply_transposed(precision: Precision, a: CubeTensor, b: CubeTensor) -> CubeTensor {
+    let ([rows, n], m) = ([a.meta.shape()[0], a.meta.shape()[1]], b.meta.shape()[1]);
+    let parts = row_parts(rows, n, m);
+    if parts == 1 {
+        return multiply(precision, transposed(a), b);
+    }
+    let divided = |x: CubeTensor, width: usize| {
+        Cube::float_reshape(into_contiguous(x), Shape::new([parts, rows / parts, width]))
+    };
+    let products = multiply(precision, transposed(divided(a, n)), divided(b, m)); // [parts, n, m]
+    Cube::float_reshape(column_sums(products, parts, n * m), Shape::new([n, m]))
+}
+
+/// Returns the number of parts of the rows: a power of two that divides them, for 256 cubes of a usual size at most.
+fn row_parts(rows: usize, n: usize, m: usize) -> usize {
+    let cubes = n.div_ceil(256) * m.div_ceil(64);
+    let mut parts = 1;
+    while parts * 2 * cubes <= 256 && rows.is_multiple_of(parts * 2) && rows / (parts * 2) >= 256 {
+        parts *= 2;
+    }
+    parts
 }
 
 /// Returns a view with the last two axes exchanged.

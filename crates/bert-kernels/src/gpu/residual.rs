@@ -8,8 +8,8 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::column_sums::column_sums;
 use super::dropout::{arguments, factor};
-use super::gelu::column_sums;
 use super::layer_norm::{normalize_row, row_gradients};
 use super::{UNITS, apply, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;

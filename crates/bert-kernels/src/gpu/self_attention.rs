@@ -11,8 +11,8 @@ use burn::tensor::{Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::gelu::column_sums;
-use super::product::{multiply, transposed};
+use super::column_sums::column_sums;
+use super::product::{multiply, multiply_transposed, transposed};
 use super::softmax::Softmax;
 use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len};
 use crate::arguments::{Compute, Kernels, Precision, Projection, QkvProjections};
@@ -128,7 +128,7 @@ impl Fused<8, Cube> for SelfAttention {
             Cube::float_reshape(d_x, Shape::new([batch, seq, hidden]))
         });
         let d_weights = wanted[1..4].contains(&true).then(|| {
-            let joined = multiply(self.precision, transposed(x), joined.clone());
+            let joined = multiply_transposed(self.precision, x, joined.clone());
             divide(joined, hidden, &[hidden, hidden])
         });
         let d_biases = wanted[4..7]

@@ -85,6 +85,10 @@ pub fn plain(
     let label_bias = gather(compute, bias.clone().unsqueeze_dim(1), labels).reshape([n]); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
     let logits = matrix_product(compute, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
+    #[cfg(feature = "cubecl")]
+    if let Some(sums) = crate::gpu::log_sum_exp::log_sum_exp(compute.kernels, logits.clone()) {
+        return sums - label_logits;
+    }
     log_sum_exp(logits) - label_logits
 }
 

@@ -1,4 +1,5 @@
-//! Training steps on a GPU against the CPU, and twice. Needs the feature `wgpu` and a device; a software Vulkan will do.
+//! Training steps on a GPU against the CPU, and twice. Needs the feature `cuda` and a card, or `wgpu`
+//! and a device; a software Vulkan will do.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,10 @@ use burn::module::Module;
 const SHAPE: [usize; 3] = [6, 24, 4];
 const WORDS: usize = 300;
 const STEPS: u64 = 6;
+const GPU: DeviceName = if cfg!(feature = "cuda") { DeviceName::Cuda(0) } else { DeviceName::Wgpu(0) };
+/// Maximum relative difference of a loss and of a gradient norm, and maximum difference of a weight. On CUDA factors are
+/// rounded to TF32; a weight then differs by a part of the learning rate in each step.
+const BOUNDS: [f64; 3] = if cfg!(feature = "cuda") { [1e-3, 1e-2, 6e-3] } else { [3e-6, 2e-5, 2e-5] };
 const MICRO_BATCHES: usize = 2;
 
 /// A batch of random words with padding in every second row. Some words are frequent, as in text.
@@ -77,7 +82,7 @@ fn train(device: DeviceName, kernels: Kernels) -> Trained {
 fn steps_on_a_gpu_equal_the_cpu_and_repeat() {
     let cpu = train(DeviceName::Flex, Kernels::Fused);
     for kernels in [Kernels::Fused, Kernels::Plain] {
-        let gpu = train(DeviceName::Wgpu(0), kernels);
+        let gpu = train(GPU, kernels);
         let relative = |value: fn(&StepReport) -> f64| {
             let pairs = gpu.reports.iter().zip(&cpu.reports);
             pairs.map(|(a, b)| (value(a) - value(b)).abs() / value(b)).fold(0.0, f64::max)
@@ -91,8 +96,9 @@ fn steps_on_a_gpu_equal_the_cpu_and_repeat() {
             }
         }
         println!("{kernels:?}: loss {loss:.1e}, norm {norm:.1e}, weight {weight:.1e}");
-        assert!(loss < 3e-6 && norm < 2e-5 && weight < 2e-5, "{kernels:?}: {loss} {norm} {weight}");
-        let again = train(DeviceName::Wgpu(0), kernels);
+        let within = [loss, norm, weight].iter().zip(BOUNDS).all(|(difference, bound)| *difference < bound);
+        assert!(within, "{kernels:?}: {loss} {norm} {weight}");
+        let again = train(GPU, kernels);
         assert_eq!(gpu.reports, again.reports, "{kernels:?}");
         assert!(gpu.weights == again.weights, "{kernels:?}: other bits");
     }
