@@ -208,7 +208,7 @@ fn a_parent_that_cannot_be_written() {
     mode(&closed, 0o755);
 }
 
-/// Checks that the help text says that CUDA is untested.
+/// Checks that the help texts of programs with `--device`, and no others, name the devices.
 #[test]
 fn device_help_names_the_devices() {
     let folder = Folder::new();

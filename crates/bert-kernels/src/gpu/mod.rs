@@ -215,3 +215,20 @@ fn reduce(value: f32, #[comptime] maximum: bool) -> f32 {
     }
     shared[0]
 }
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use burn::tensor::{Device, DeviceKind};
+    use burn_std::{Metadata, strides};
+
+    use super::*;
+
+    /// The buffers of burn on CUDA, made on a device of wgpu: they are longer than the tensor.
+    #[test]
+    fn buffers_have_the_length_of_the_tensor() {
+        let zeros = Tensor::<1>::zeros([64], &Device::wgpu(DeviceKind::DefaultDevice));
+        let mut x = zeros.try_into_primitive::<Cube>().expect("a tensor of the device");
+        *x.meta = Metadata::new(Shape::new([51]), strides![1]);
+        assert_eq!(into_contiguous(x).handle.size_in_used(), 51 * 4);
+    }
+}

@@ -20,8 +20,8 @@ const WORDS: usize = 300;
 const STEPS: u64 = 6;
 const GPU: DeviceName = if cfg!(feature = "cuda") { DeviceName::Cuda(0) } else { DeviceName::Wgpu(0) };
 /// Maximum relative difference of a loss and of a gradient norm, and maximum difference of a weight. On CUDA factors are
-/// rounded to TF32; a weight then differs by a part of the learning rate in each step.
-const BOUNDS: [f64; 3] = if cfg!(feature = "cuda") { [1e-3, 1e-2, 6e-3] } else { [3e-6, 2e-5, 2e-5] };
+/// rounded to TF32. Measured on an NVIDIA H200: 9.2e-4, 1.6e-3 and 5.5e-4.
+const BOUNDS: [f64; 3] = if cfg!(feature = "cuda") { [3e-3, 5e-3, 2e-3] } else { [3e-6, 2e-5, 2e-5] };
 const MICRO_BATCHES: usize = 2;
 
 /// A batch of random words with padding in every second row. Some words are frequent, as in text.
