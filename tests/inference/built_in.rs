@@ -1,4 +1,6 @@
-//! The built-in model: the default of commands without a checkpoint.
+//! The built-in models: the default of commands without a checkpoint, and the larger one.
+
+use std::path::Path;
 
 use serde_json::json;
 
@@ -37,6 +39,13 @@ fn built_in_model_fills_masks_and_fine_tunes() {
     assert_eq!(adapter["base_model_name_or_path"], json!("tiny-en"));
     ok("bert predict --model lora --input glue/RTE/dev.tsv");
 
+    let filled = ok(
+        "bert fill-mask --checkpoint mini-en 'He opened the [MASK] and went into the room.' --top-k 3 --json",
+    )
+    .json();
+    assert!(filled.to_string().contains("\"door\""), "{filled}");
+    assert_eq!(folder.names("cache/bert/models").len(), 2);
+
     // A path with this name takes precedence.
     folder.write("tiny-en/config.json", "{}");
     let refused = folder.run("bert fill-mask 'a [MASK]'");
@@ -44,12 +53,15 @@ fn built_in_model_fills_masks_and_fine_tunes() {
 }
 
 #[test]
-fn model_card_has_the_digests() {
-    let card = include_str!("../../models/tiny-en/README.md");
-    let weights: &[u8] = include_bytes!("../../models/tiny-en/model.safetensors");
-    for bytes in [weights, include_bytes!("../../models/tiny-en/vocab.txt")] {
-        let digest = bert_storage::digest_bytes(bytes);
-        assert!(card.contains(&digest), "the card does not name {digest}");
+fn model_cards_have_the_digests() {
+    for model in ["tiny-en", "mini-en"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(model);
+        let read = |name: &str| std::fs::read(folder.join(name)).expect("a file of the model");
+        let card = String::from_utf8(read("README.md")).expect("UTF-8");
+        let weights = read("model.safetensors");
+        for digest in [&weights, &read("vocab.txt")].map(|bytes| bert_storage::digest_bytes(bytes)) {
+            assert!(card.contains(&digest), "the card of {model} does not name {digest}");
+        }
+        assert!(card.contains(&format!("{} bytes", weights.len())), "{model}");
     }
-    assert!(card.contains(&format!("{} bytes", weights.len())));
 }

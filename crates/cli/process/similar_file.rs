@@ -66,7 +66,7 @@ fn sibling(path: &Path) -> Option<PathBuf> {
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     if folder.as_os_str().is_empty() {
-        names.push(builtin_model::NAME.to_owned());
+        names.extend(builtin_model::NAMES.map(str::to_owned));
     }
     // The order of a folder is arbitrary.
     names.sort_unstable();
@@ -98,10 +98,12 @@ mod tests {
         for name in ["train.txt", "zebra", "none/train.txt"] {
             assert_eq!(similar(&at(name), at(name)), None, "{name}");
         }
-        assert_eq!(
-            similar("tiny-eng: this folder does not exist", "tiny-eng".into()),
-            Some("tiny-en".into())
-        );
+        for (missing, name) in [("tiny-eng", "tiny-en"), ("mini", "mini-en")] {
+            assert_eq!(
+                similar(&format!("{missing}: this folder does not exist"), missing.into()),
+                Some(name.into())
+            );
+        }
     }
 
     #[test]

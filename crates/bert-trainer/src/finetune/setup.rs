@@ -65,10 +65,7 @@ impl BaseCheckpoint {
         let folder = resolve_model_folder(&config.checkpoint, &mut |error| {
             on_event(FinetuneEvent::Warning(error.to_string()));
         })?;
-        let name = match builtin_model::is_meant(&config.checkpoint) {
-            true => config.checkpoint.clone(),
-            false => folder.clone(),
-        };
+        let name = builtin_model::meant(&config.checkpoint).map_or_else(|| folder.clone(), PathBuf::from);
         let tokenizer = ModelTokenizer::open(&folder)?;
         let model_config = read_pretrained_config(&folder)?;
         tokenizer.check_fits(&model_config, max_length)?;

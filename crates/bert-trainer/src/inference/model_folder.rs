@@ -208,7 +208,9 @@ impl AdapterBase<'_> {
         let no_encoder = |base: String| Error::from(FolderProblem::NoEncoder(base).located(self.folder));
         let path = match (self.encoder, self.recorded) {
             (Some(encoder), _) => encoder,
-            (None, Some(base)) if Path::new(base).is_dir() || builtin_model::is_meant(Path::new(base)) => {
+            (None, Some(base))
+                if Path::new(base).is_dir() || builtin_model::meant(Path::new(base)).is_some() =>
+            {
                 Path::new(base)
             }
             (None, Some(base)) => return Err(no_encoder(format!("{base}, which does not exist"))),

@@ -8,8 +8,8 @@ use crate::error::{Error, FolderProblem};
 use crate::run_dir::builtin_model;
 use crate::run_dir::checkpoint::{CheckpointFolder, MARKER, verify};
 
-/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the newest valid checkpoint of a
-/// run, the tuned model of a fine-tuning, or the [built-in](builtin_model) model.
+/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the
+/// newest valid checkpoint of a run, the tuned model of a fine-tuning, or a [built-in](builtin_model) model.
 ///
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these;
@@ -25,8 +25,8 @@ pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
 /// # Errors
 /// [`FolderProblem::NoCheckpoint`] when the path is none of these.
 pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
-    if builtin_model::is_meant(path) {
-        return builtin_model::folder();
+    if let Some(name) = builtin_model::meant(path) {
+        return builtin_model::folder(name);
     }
     if path.join(MARKER).exists() {
         return verify(path).map(|_| path.to_path_buf());

@@ -103,8 +103,8 @@ pub struct FinetuneConfig {
     #[setters(into)]
     pub test_file: Option<PathBuf>,
 
-    /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, or the built-in model
-    /// tiny-en.
+    /// Model folder to start from. A pre-training run, a checkpoint of one, a Hugging Face folder, or a built-in model:
+    /// tiny-en or mini-en.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", default_value = crate::run_dir::builtin_model::NAME))]
     #[setters(into)]
     pub checkpoint: PathBuf,
