@@ -45,6 +45,7 @@ fn built_in_model_fills_masks_and_fine_tunes() {
     .json();
     assert!(filled.to_string().contains("\"door\""), "{filled}");
     assert_eq!(folder.names("cache/bert/models").len(), 2);
+    ok("bert inspect mini-en").stdout_has("4 layers, hidden size 256");
 
     // A path with this name takes precedence.
     folder.write("tiny-en/config.json", "{}");

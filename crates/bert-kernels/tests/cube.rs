@@ -17,9 +17,9 @@ use bert_kernels::{Compute, Dropout, Kernels};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 /// Returns the maximum relative error of matrix products in f32: on CUDA their factors are rounded to TF32. Measured on an
-/// NVIDIA H200: 1.6e-3, and 4.6e-3 for the gradient of the key's bias.
+/// NVIDIA H200: 1.6e-3.
 const fn of_products(in_f32: f64) -> f64 {
-    if cfg!(feature = "cuda") { 1e-2 } else { in_f32 }
+    if cfg!(feature = "cuda") { 3e-3 } else { in_f32 }
 }
 
 type Operation<'a> = &'a dyn Fn(Compute, Vec<Tensor<1>>) -> Tensor<1>;
@@ -215,14 +215,9 @@ fn products(gpu: &Device) {
             let dropout = Dropout::new(5, probability);
             self_attention(compute, states, projections, bias, heads, 0.3, dropout).reshape([len])
         };
-        // The gradient of the key's bias is zero, so only its rounding errors are seen.
-        check(
-            gpu,
-            &format!("self-attention {batch} x {seq} x {hidden}"),
-            &operation,
-            &inputs,
-            of_products(5e-5),
-        );
+        // The gradient of the key's bias is zero, so only its rounding errors are seen: 4.6e-3 with TF32.
+        let tolerance = if cfg!(feature = "cuda") { 1e-2 } else { 5e-5 };
+        check(gpu, &format!("self-attention {batch} x {seq} x {hidden}"), &operation, &inputs, tolerance);
     }
 }
 

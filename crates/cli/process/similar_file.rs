@@ -65,7 +65,8 @@ fn sibling(path: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(read).ok()?.take(MAX_NAMES);
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    if folder.as_os_str().is_empty() {
+    // A command that reports a built-in model as missing does not take built-in models.
+    if folder.as_os_str().is_empty() && builtin_model::meant(path).is_none() {
         names.extend(builtin_model::NAMES.map(str::to_owned));
     }
     // The order of a folder is arbitrary.
@@ -98,6 +99,7 @@ mod tests {
         for name in ["train.txt", "zebra", "none/train.txt"] {
             assert_eq!(similar(&at(name), at(name)), None, "{name}");
         }
+        assert_eq!(similar("tiny-en: this folder does not exist", "tiny-en".into()), None);
         for (missing, name) in [("tiny-eng", "tiny-en"), ("mini", "mini-en")] {
             assert_eq!(
                 similar(&format!("{missing}: this folder does not exist"), missing.into()),

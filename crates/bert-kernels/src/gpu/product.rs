@@ -81,7 +81,8 @@ pub(super) fn multiply_transposed(precision: Precision, a: CubeTensor, b: CubeTe
     Cube::float_reshape(column_sums(products, parts, n * m), Shape::new([n, m]))
 }
 
-/// Returns the number of parts of the rows: a power of two that divides them, for 256 cubes of a usual size at most.
+/// Returns the number of equal parts of the rows: the largest power of two with at least 256 rows in each part and at most 256
+/// cubes in all, if a cube computes 256 x 64 cells.
 fn row_parts(rows: usize, n: usize, m: usize) -> usize {
     let cubes = n.div_ceil(256) * m.div_ceil(64);
     let mut parts = 1;

@@ -36,7 +36,7 @@ const MINI: Files = files! {
 };
 
 /// Returns the name of the built-in model that a path means. An existing file or folder of this name takes precedence.
-pub(crate) fn meant(path: &Path) -> Option<&'static str> {
+pub fn meant(path: &Path) -> Option<&'static str> {
     NAMES.into_iter().find(|name| path == Path::new(name) && !path.exists())
 }
 

@@ -6,6 +6,7 @@ use anyhow::Context;
 use bert_model::{WeightsFiles, find_config};
 use bert_storage::is_url;
 use bert_trainer::export::uses::{FolderUses, folder_uses};
+use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use crate::commands::model_folder;
@@ -78,12 +79,15 @@ impl Tabular for FolderUses {
     }
 }
 
-/// Returns whether a path is a model folder or a run rather than a data folder.
+/// Returns whether a path is a built-in model, a model folder or a run rather than a data folder.
 fn is_model(path: &Path) -> bool {
     let is_run = || path.join("checkpoints").is_dir() || path.join("model/config.json").exists();
     !is_url(path)
         && !path.join("manifest.json").exists()
-        && (find_config(path).is_some() || is_run() || matches!(WeightsFiles::find(path), Ok(Some(_))))
+        && (builtin_model::meant(path).is_some()
+            || find_config(path).is_some()
+            || is_run()
+            || matches!(WeightsFiles::find(path), Ok(Some(_))))
 }
 
 /// Returns the path `DATA.html` next to the data folder, if the folder is on a local disk.
