@@ -23,6 +23,42 @@ fn add(folder: &Folder, model: &str, name: &str) {
     );
 }
 
+/// The labels of the example that reads an export with tract, and of `bert predict`.
+#[test]
+#[ignore = "needs a network and minutes: compiles tract"]
+fn rust_example_gives_the_labels_of_predict() {
+    let folder = Folder::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let data = root.join("corpora/entailment");
+    let line = format!(
+        "finetune --task rte --data {} --seeds 1 --num-train-epochs 1 --output tuned",
+        data.display()
+    );
+    folder.ok(&line);
+    folder.ok("bert export tuned onnx --format onnx");
+    let dev = std::fs::read_to_string(data.join("dev.tsv")).expect("the corpus");
+    let pairs: Vec<String> = dev
+        .lines()
+        .skip(1)
+        .map(|row| row.split('\t').skip(1).take(2).collect::<Vec<_>>().join("\t"))
+        .collect();
+    folder.write("pairs.txt", pairs.join("\n"));
+    let example = Command::new(env!("CARGO"))
+        .args(["run", "--locked", "--quiet", "--manifest-path"])
+        .arg(root.join("examples/onnx/Cargo.toml"))
+        .args(["--target-dir".as_ref(), root.join("target/onnx").as_os_str()])
+        .args(["--".as_ref(), folder.at("onnx").as_os_str()])
+        .stdin(std::fs::File::open(folder.at("pairs.txt")).expect("the pairs"))
+        .output();
+    let found = String::from_utf8(example.expect("cargo starts").stdout).expect("labels");
+    let dev = data.join("dev.tsv");
+    let predicted = folder.ok(&format!("bert predict --checkpoint tuned --input {}", dev.display()));
+    folder.write("predicted.jsonl", predicted.stdout);
+    let predicted = folder.json("predicted.jsonl");
+    let labels: Vec<&str> = predicted.iter().map(|row| row["label"].as_str().expect("a label")).collect();
+    assert_eq!(found.lines().collect::<Vec<_>>(), labels);
+}
+
 /// The golden graph was compared with transformers by `tests/golden/check_onnx.py`.
 #[test]
 fn graph_has_the_golden_bytes() {

@@ -116,7 +116,7 @@ pub fn check_finished(config: &FinetuneConfig) -> Result<FinetuneReport, Error> 
 /// # Errors
 /// [`Error::Configuration`] naming the flag.
 pub fn check(config: &FinetuneConfig) -> Result<(), Error> {
-    grid::cells(config, &TuningDefaults::published(config)).map(drop)
+    grid::cells(config, &TuningDefaults::published(config), None).map(drop)
 }
 
 /// Returns the configuration with the fastest device in place of `--device auto`.
@@ -157,7 +157,7 @@ fn with_task(
 ) -> Result<FinetuneReport, Error> {
     let config = &with_selected_device(config, on_event)?;
     // Check the flags before reading the files that describe a table.
-    let cells = grid::cells(config, &TuningDefaults::published(config))?;
+    let cells = grid::cells(config, &TuningDefaults::published(config), None)?;
     action.check_output(&config.output)?;
     let (config, notes, rows) = match source {
         Source::Files => config.described().map(|(config, notes)| (config, notes, None))?,
@@ -171,21 +171,16 @@ fn with_task(
     let saved = action.saved_identity(&config.output)?;
     let checkpoint = BaseCheckpoint::open(config, max_seq_length, saved.as_ref(), on_event)?;
     let checkpoint = &BaseCheckpoint { notes, ..checkpoint };
-    let cells = &grid::cells(config, &checkpoint.defaults)?;
     let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();
     match spec.kind {
-        Kind::Spans { .. } => action.run(&QuestionAnswering::read(setup)?, cells, on_event),
-        Kind::Tags => action.run(&TokenClassification::read(setup)?, cells, on_event),
-        _ if spec.choices > 0 => {
-            action.run(&Classification::<BertForMultipleChoice>::read(setup)?, cells, on_event)
-        }
+        Kind::Spans { .. } => action.run(&QuestionAnswering::read(setup)?, on_event),
+        Kind::Tags => action.run(&TokenClassification::read(setup)?, on_event),
+        _ if spec.choices > 0 => action.run(&Classification::<BertForMultipleChoice>::read(setup)?, on_event),
         _ if config.feature_head().is_some() => {
-            action.run(&Classification::<BertWithFeatureHead>::open(setup, rows)?, cells, on_event)
+            action.run(&Classification::<BertWithFeatureHead>::open(setup, rows)?, on_event)
         }
-        _ => {
-            action.run(&Classification::<BertForSequenceClassification>::open(setup, rows)?, cells, on_event)
-        }
+        _ => action.run(&Classification::<BertForSequenceClassification>::open(setup, rows)?, on_event),
     }
 }
 
@@ -213,11 +208,10 @@ impl Action<'_> {
     fn run<T: TaskOutput>(
         self,
         task: &T,
-        cells: &[Cell],
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<FinetuneReport, Error> {
         match self {
-            Self::Train { resume, stop } => train(task, cells, resume, stop, on_event),
+            Self::Train { resume, stop } => train(task, resume, stop, on_event),
             Self::CheckFinished => {
                 let output = &task.setup().config.output;
                 let report = FinetuneReport::read(output)?;
@@ -234,18 +228,18 @@ impl Action<'_> {
 /// Trains every configuration and writes the output of the best.
 fn train<T: TaskOutput>(
     task: &T,
-    cells: &[Cell],
     resume: bool,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<FinetuneReport, Error> {
-    let defaults = task.setup().checkpoint.chosen_defaults(task.setup().config);
+    let Setup { config, checkpoint, .. } = task.setup();
+    let cells = &grid::cells(config, &checkpoint.defaults, Some(task.items()))?;
+    let defaults = checkpoint.chosen_defaults(config, Some(task.items()));
     if !defaults.is_empty() {
         on_event(FinetuneEvent::Defaults(defaults));
     }
     report_notes(task, cells, on_event);
     check_device(task, cells, on_event)?;
-    let config = task.setup().config;
     // Load the weights before creating the output folder, so that a failure leaves no files.
     let first = initial_model(task, config.seeds[0], on_event)?;
     let output = OutputFolder::open(&config.output)?;

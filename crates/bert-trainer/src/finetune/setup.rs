@@ -88,9 +88,13 @@ impl BaseCheckpoint {
         })
     }
 
-    /// Returns the options that the defaults fill in, with the reasons.
-    pub(crate) fn chosen_defaults(&self, config: &FinetuneConfig) -> Vec<ChosenDefault> {
-        self.defaults.chosen(config, &ModelSize::of(&self.model_config))
+    /// Returns the options that the defaults fill in for a training set with this number of items, with the reasons.
+    pub(crate) fn chosen_defaults(
+        &self,
+        config: &FinetuneConfig,
+        items: Option<usize>,
+    ) -> Vec<ChosenDefault> {
+        self.defaults.chosen(config, &ModelSize::of(&self.model_config), items)
     }
 
     /// Returns the device without autodiff.

@@ -28,8 +28,12 @@ pub(crate) struct Cell {
 }
 
 /// Returns the cells of a configuration, all checked: one, unless a flag has several values. Other options have these
-/// defaults.
-pub(crate) fn cells(config: &FinetuneConfig, defaults: &TuningDefaults) -> Result<Vec<Cell>, Error> {
+/// defaults for a training set with this number of items.
+pub(crate) fn cells(
+    config: &FinetuneConfig,
+    defaults: &TuningDefaults,
+    items: Option<usize>,
+) -> Result<Vec<Cell>, Error> {
     fn each<T: Clone + PartialEq>(
         cells: Vec<FinetuneConfig>,
         flag: &'static str,
@@ -58,7 +62,7 @@ pub(crate) fn cells(config: &FinetuneConfig, defaults: &TuningDefaults) -> Resul
     let checked = cells.into_iter().map(|cell| {
         // Every cell holds out the same examples, the grid's default included.
         let config = FinetuneConfig { holdout: config.held_out_share(), ..cell };
-        Ok(Cell { resolved: config.resolve_with(defaults)?, config })
+        Ok(Cell { resolved: config.resolve_with(defaults, items)?, config })
     });
     checked.collect()
 }
@@ -134,7 +138,7 @@ mod tests {
 
     fn cells_of(flags: &[&str]) -> Result<Vec<Cell>, Error> {
         let config = config(flags);
-        cells(&config, &TuningDefaults::published(&config))
+        cells(&config, &TuningDefaults::published(&config), None)
     }
 
     #[test]

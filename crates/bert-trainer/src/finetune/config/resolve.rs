@@ -38,12 +38,18 @@ impl FinetuneConfig {
     /// # Errors
     /// [`Error::Configuration`] naming the flag.
     pub fn resolve(&self) -> Result<Resolved, Error> {
-        self.resolve_with(&TuningDefaults::published(self))
+        self.resolve_with(&TuningDefaults::published(self), None)
     }
 
-    /// Fills in these defaults, and validates the values as [`Self::resolve`] does.
-    pub(crate) fn resolve_with(&self, by_size: &TuningDefaults) -> Result<Resolved, Error> {
+    /// Fills in these defaults for a training set with this number of items, and validates the values as
+    /// [`Self::resolve`] does.
+    pub(crate) fn resolve_with(
+        &self,
+        by_size: &TuningDefaults,
+        items: Option<usize>,
+    ) -> Result<Resolved, Error> {
         let defaults = self.task.spec().defaults;
+        let batch_size = single_value("train-batch-size", &self.train_batch_size, defaults.train_batch_size)?;
         let (adapter_reduction, lora_rank, lora_alpha) = match self.adapter_config()? {
             None => (None, None, None),
             Some(AdapterConfig::Bottleneck { reduction_factor, .. }) => (Some(reduction_factor), None, None),
@@ -53,13 +59,9 @@ impl FinetuneConfig {
             num_train_epochs: single_value(
                 "num-train-epochs",
                 &self.num_train_epochs,
-                by_size.num_train_epochs,
+                by_size.epochs(items, batch_size),
             )?,
-            train_batch_size: single_value(
-                "train-batch-size",
-                &self.train_batch_size,
-                defaults.train_batch_size,
-            )?,
+            train_batch_size: batch_size,
             learning_rate: single_value("learning-rate", &self.learning_rate, by_size.learning_rate)?,
             max_seq_length: self.max_seq_length.unwrap_or(defaults.max_seq_length),
             precision: self.compute.checked_precision(by_size.precision)?,

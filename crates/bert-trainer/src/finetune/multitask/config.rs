@@ -63,7 +63,7 @@ impl MultitaskConfig {
             reject_first(&given, "works with one task only")?;
             let last = config.select == Selection::Last;
             check(last, "select", "is last: the best epoch differs between tasks")?;
-            grid::cells(config, &TuningDefaults::published(config))?;
+            grid::cells(config, &TuningDefaults::published(config), None)?;
         }
         check(self.tasks.len() > 1, "tasks", "must be two or more")
     }

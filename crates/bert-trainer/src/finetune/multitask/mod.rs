@@ -85,10 +85,10 @@ pub fn multitask(
     let saved = if resume { saved_identity(output)? } else { None };
     let first = saved.as_ref().map(|identity| &identity["tasks"][0]);
     let checkpoint = BaseCheckpoint::open(&configs[0], max_length, first, on_event)?;
-    let cells = configs.iter().map(|config| Ok(grid::cells(config, &checkpoint.defaults)?.remove(0)));
+    let cells = configs.iter().map(|config| Ok(grid::cells(config, &checkpoint.defaults, None)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
-    on_event(FinetuneEvent::Defaults(checkpoint.chosen_defaults(&configs[0])));
+    on_event(FinetuneEvent::Defaults(checkpoint.chosen_defaults(&configs[0], None)));
     let tasks = read_tasks(&cells, &checkpoint)?;
     let InitialModels { model, configs: model_configs } = initial_models(&tasks, resolved, seed, on_event)?;
     let (folder, _lock) = locked_folder(output, resume)?;

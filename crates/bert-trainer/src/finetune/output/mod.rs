@@ -72,7 +72,7 @@ pub(crate) fn write_output<T: TaskOutput>(
     let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
     let report = FinetuneReport {
         resolved: cell.resolved.clone(),
-        defaults: checkpoint.chosen_defaults(config),
+        defaults: checkpoint.chosen_defaults(config, Some(task.items())),
         grid,
         fusion: task.fusion(model)?,
         start: checkpoint.name.clone(),

@@ -83,6 +83,11 @@ impl ModelSize {
         }
     }
 
+    /// Returns whether the encoder has at most as many parameters as a released size.
+    pub(crate) fn is_at_most(&self, preset: Preset) -> bool {
+        self.encoder_parameters <= encoder_parameters(&BertConfig::preset(preset, 1))
+    }
+
     /// Returns the precision of matrix products that trains fastest, with the reason. bf16 was measured for BERT-tiny
     /// and larger models; smaller ones use f32.
     pub(crate) fn precision(&self, compute: &ComputeArgs) -> (PrecisionChoice, &'static str) {
