@@ -210,11 +210,7 @@ fn foreign_weights_name_the_conversion() {
     let folder = Folder::with_data();
     folder.write("new.txt", "a\n");
     let config = folder.config().to_string();
-    for (file, named) in [
-        ("tf_model.h5", "from_tf=True"),
-        ("flax_model.msgpack", "from_flax=True"),
-        ("onnx/model.onnx", "exported from"),
-    ] {
+    for (file, named) in [("tf_model.h5", "from_tf=True"), ("onnx/model.onnx", "exported from")] {
         for name in ["config.json", "bert_config.json"] {
             let model = format!("{name}-{}", file.replace('/', "-"));
             folder.write(&format!("{model}/{name}"), &config);

@@ -48,7 +48,7 @@ pub enum Error {
     CorruptWeights {
         /// The file.
         path: PathBuf,
-        /// `safetensors`, `PyTorch` or `TensorFlow`.
+        /// `safetensors`, `PyTorch`, `TensorFlow` or `Flax`.
         format: &'static str,
         /// The problem.
         reason: String,

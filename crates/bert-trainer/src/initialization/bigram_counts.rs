@@ -3,6 +3,8 @@
 //! Memory grows with the number of different pairs in the text, about 30 bytes per pair. The result is bit-identical
 //! for any number of threads.
 
+use std::thread::JoinHandle;
+
 use bert_data::DataSet;
 use bert_data::inspect::training_text::{for_each_text, tokens_of_text};
 use rayon::prelude::*;
@@ -10,7 +12,7 @@ use rayon::prelude::*;
 use crate::compute::stop_flag::StopFlag;
 use crate::error::Error;
 
-/// Number of pairs that are sorted at once: 32 MB.
+/// Number of pairs that are sorted at once: 32 MB, twice with several threads.
 const CHUNK: usize = 1 << 22;
 
 /// Maximum number of tokens to count; in a larger text, an equal part of every shard.
@@ -120,38 +122,63 @@ impl Side {
 #[derive(Default)]
 struct Pairs {
     new: Vec<(u32, u32)>,
-    /// First token, second token and count, in ascending order.
-    counted: Vec<(u32, u32, u32)>,
+    counted: Counted,
+    /// The merge of a full chunk on another thread, while this one reads the text.
+    merging: Option<JoinHandle<(Vec<(u32, u32)>, Counted)>>,
 }
+
+/// First token, second token and count, in ascending order.
+type Counted = Vec<(u32, u32, u32)>;
 
 impl Pairs {
     fn push(&mut self, first: u32, second: u32) {
         if self.new.len() == CHUNK {
-            self.merge();
+            self.merge_in_background();
         }
         self.new.push((first, second));
     }
 
-    /// Sorts the new pairs and merges them into the counted ones.
-    fn merge(&mut self) {
-        if self.new.is_empty() {
-            return;
+    /// Merges the new pairs into the counted ones, on another thread if there are several.
+    fn merge_in_background(&mut self) {
+        if rayon::current_num_threads() == 1 {
+            return self.merge();
         }
-        self.new.par_sort_unstable();
-        let mut old = std::mem::take(&mut self.counted).into_iter().peekable();
-        let mut merged = Vec::with_capacity(old.len());
-        for run in self.new.chunk_by(|a, b| a == b) {
-            let (first, second) = run[0];
-            while let Some(before) = old.next_if(|&(a, b, _)| (a, b) < (first, second)) {
-                merged.push(before);
-            }
-            let known = old.next_if(|&(a, b, _)| (a, b) == (first, second)).map_or(0, |(.., count)| count);
-            merged.push((first, second, known.saturating_add(run.len() as u32)));
-        }
-        merged.extend(old);
-        self.counted = merged;
-        self.new.clear();
+        let empty = self.finish_merging();
+        let (new, counted) = (std::mem::replace(&mut self.new, empty), std::mem::take(&mut self.counted));
+        self.merging = Some(std::thread::spawn(move || merged(new, counted)));
     }
+
+    /// Merges the new pairs into the counted ones.
+    fn merge(&mut self) {
+        self.finish_merging();
+        (self.new, self.counted) = merged(std::mem::take(&mut self.new), std::mem::take(&mut self.counted));
+    }
+
+    /// Waits for the merge on another thread; returns its empty chunk.
+    fn finish_merging(&mut self) -> Vec<(u32, u32)> {
+        let Some(merging) = self.merging.take() else { return Vec::new() };
+        let (empty, counted) = merging.join().expect("merging does not panic");
+        self.counted = counted;
+        empty
+    }
+}
+
+/// Sorts new pairs and merges them into the counted ones; returns the emptied chunk and the counts.
+fn merged(mut new: Vec<(u32, u32)>, counted: Counted) -> (Vec<(u32, u32)>, Counted) {
+    new.par_sort_unstable();
+    let mut old = counted.into_iter().peekable();
+    let mut merged = Vec::with_capacity(old.len());
+    for run in new.chunk_by(|a, b| a == b) {
+        let (first, second) = run[0];
+        while let Some(before) = old.next_if(|&(a, b, _)| (a, b) < (first, second)) {
+            merged.push(before);
+        }
+        let known = old.next_if(|&(a, b, _)| (a, b) == (first, second)).map_or(0, |(.., count)| count);
+        merged.push((first, second, known.saturating_add(run.len() as u32)));
+    }
+    merged.extend(old);
+    new.clear();
+    (new, merged)
 }
 
 #[cfg(test)]
@@ -163,8 +190,9 @@ mod tests {
         let mut pairs = Pairs::default();
         for chunk in [vec![(1, 0), (0, 1), (0, 1)], vec![(2, 2), (0, 1)], vec![], vec![(0, 0)]] {
             pairs.new = chunk;
-            pairs.merge();
+            pairs.merge_in_background();
         }
+        pairs.merge();
         assert_eq!(pairs.counted, [(0, 0, 1), (0, 1, 3), (1, 0, 1), (2, 2, 1)]);
         let side = Side::new(3, pairs.counted.iter().map(|&(first, second, count)| (second, first, count)));
         assert_eq!(side.tokens(0), [(0, 1), (1, 1)]);

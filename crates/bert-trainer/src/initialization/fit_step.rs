@@ -3,7 +3,7 @@
 //! The threads share the work by elements and by rows. Each element is computed with the operations of whole tensors in
 //! their order, so the bits do not depend on the number of threads.
 
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use crate::compute::host_tensors::values;
@@ -12,6 +12,8 @@ const BETAS: (f64, f64) = (0.9, 0.98);
 const EPSILON: f64 = 1e-8;
 /// Number of elements that a thread updates at once.
 const UPDATED: usize = 1 << 14;
+/// Number of words whose logits a thread computes at once.
+const BLOCK: usize = 1 << 10;
 /// Weight of the unigram prior, in tokens added to the counts of each neighbour, since rare ones have few counts.
 const PRIOR: f64 = 20.0;
 
@@ -44,9 +46,7 @@ impl Parameter {
 
     /// Applies one step of Adam with bias correction, in one pass over the elements. Each operation is rounded to f32, so
     /// operations on whole tensors give the same bits.
-    pub(super) fn update(&mut self, gradients: &Gradients, rate: f64, step: usize) {
-        let Some(gradient) = self.tracked.grad(gradients) else { return };
-        let gradient = values(gradient);
+    pub(super) fn update(&mut self, gradient: &[f32], rate: f64, step: usize) {
         let correction = |beta: f64| (1.0 / (1.0 - beta.powi(step as i32 + 1))) as f32;
         let (corrections, rate) = ((correction(BETAS.0), correction(BETAS.1)), rate as f32);
         let (keep, add) =
@@ -68,13 +68,62 @@ impl Parameter {
     }
 }
 
+/// The gradients of the mean cross-entropy at the outputs of the model.
+pub(super) struct OutputGradients {
+    /// `[neighbours, width]`
+    pub(super) hidden: Tensor<2>,
+    /// `[words, width]`, row by row.
+    pub(super) table: Vec<f32>,
+    /// `[words]`
+    pub(super) bias: Vec<f32>,
+}
+
+impl OutputGradients {
+    /// Computes the logits `hidden . table + bias` and the gradients of their cross-entropy with the distributions next to
+    /// these neighbours. Each product runs on one thread, with the operations of automatic differentiation.
+    pub(super) fn new(
+        hidden: Tensor<2>,
+        table: &[f32],
+        bias: &[f32],
+        neighbours: &[&[(u32, u32)]],
+        shares: &[f64],
+    ) -> Self {
+        let device = hidden.device();
+        let ([rows, width], words) = (hidden.dims(), bias.len());
+        let mut logits = vec![0.0; rows * words];
+        let blocks: Vec<Vec<f32>> = table
+            .par_chunks(BLOCK * width)
+            .zip(bias.par_chunks(BLOCK))
+            .map(|(table, bias)| {
+                let table =
+                    Tensor::<2>::from_data(TensorData::new(table.to_vec(), [bias.len(), width]), &device);
+                let bias = Tensor::from_data(TensorData::new(bias.to_vec(), [1, bias.len()]), &device);
+                values(hidden.clone().matmul(table.transpose()) + bias)
+            })
+            .collect();
+        logits.par_chunks_mut(words).enumerate().for_each(|(row, logits)| {
+            for (logits, block) in logits.chunks_mut(BLOCK).zip(&blocks) {
+                logits.copy_from_slice(&block[row * logits.len()..][..logits.len()]);
+            }
+        });
+        let gradient = logit_gradient(logits, neighbours, shares, &device);
+        let gradient = Tensor::<2>::from_data(TensorData::new(gradient, [rows, words]), &device);
+        let table = Tensor::<2>::from_data(TensorData::new(table.to_vec(), [words, width]), &device);
+        let (of_hidden, of_table) = rayon::join(
+            || gradient.clone().matmul(table),
+            || values(gradient.clone().transpose().matmul(hidden)),
+        );
+        Self { hidden: of_hidden, table: of_table, bias: values(gradient.sum_dim(0)) }
+    }
+}
+
 /// Returns the gradient of the mean cross-entropy of `neighbours.len()` rows of logits with the distributions next to
 /// these neighbours, whose tokens are given. A thread computes a row, with the operations of the automatic differentiation
 /// of [`log_softmax`](burn::tensor::activation::log_softmax) in their order, so the bits are the same.
 ///
 /// # Shapes
 /// `logits` and the result: `[neighbours, words]`, row by row.
-pub(super) fn logit_gradient(
+fn logit_gradient(
     mut logits: Vec<f32>,
     neighbours: &[&[(u32, u32)]],
     shares: &[f64],
@@ -141,6 +190,32 @@ mod tests {
         assert_eq!(logit_gradient(logits, &neighbours, &shares, &device), expected);
     }
 
+    #[test]
+    fn output_gradients_equal_automatic_differentiation() {
+        let tracking = DeviceName::default().open().unwrap().autodiff();
+        let (words, width) = (BLOCK + 60, 8);
+        let tracked = |shape: [usize; 2], seed| {
+            let values = random_values(shape[0] * shape[1], seed);
+            Tensor::<2>::from_data(TensorData::new(values, shape), &tracking).require_grad()
+        };
+        let (hidden, table, bias) =
+            (tracked([2, width], 3), tracked([words, width], 4), tracked([1, words], 5));
+        let tokens = [vec![(1, 3), (1030, 20)], vec![(0, 1)]];
+        let neighbours: Vec<&[(u32, u32)]> = tokens.iter().map(Vec::as_slice).collect();
+        let shares = vec![1.0 / words as f64; words];
+        let targets = neighbours.iter().flat_map(|tokens| distribution(tokens, &shares)).collect::<Vec<_>>();
+        let targets = Tensor::<2>::from_data(TensorData::new(targets, [2, words]), &tracking);
+        let logits = hidden.clone().matmul(table.clone().transpose()) + bias.clone();
+        let gradients = (targets * log_softmax(logits, 1)).sum().mul_scalar(-1.0 / 2.0).backward();
+        let expected = |of: &Tensor<2>| values(of.grad(&gradients).unwrap());
+        let plain = |of: &Tensor<2>| values(of.clone().inner());
+        let found =
+            OutputGradients::new(hidden.clone().inner(), &plain(&table), &plain(&bias), &neighbours, &shares);
+        assert_eq!(values(found.hidden), expected(&hidden));
+        assert_eq!(found.table, expected(&table));
+        assert_eq!(found.bias, expected(&bias));
+    }
+
     /// Returns the value after a step of Adam with operations on whole tensors, whose moments are zero.
     fn after_first_step(value: Tensor<2>, gradient: Tensor<2>, rate: f64) -> Tensor<2> {
         let (first, second) = (
@@ -160,7 +235,7 @@ mod tests {
         };
         let mut parameter = Parameter::new(Tensor::from_inner(of(1)));
         let loss = (parameter.tensor() * Tensor::from_inner(of(2))).sum();
-        parameter.update(&loss.backward(), 0.06, 0);
+        parameter.update(&values(parameter.tensor().grad(&loss.backward()).unwrap()), 0.06, 0);
         let expected = values(after_first_step(of(1), of(2), 0.06));
         assert_eq!(parameter.value, expected);
         assert_eq!(values(parameter.inner()), expected);

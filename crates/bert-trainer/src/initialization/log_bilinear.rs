@@ -20,6 +20,7 @@ use bert_model::{BertConfig, LogBilinear, LogBilinearShape, LogBilinearSide};
 use bert_random::{Domain, Random, Stream};
 use bert_storage::Locate;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use rayon::prelude::*;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
@@ -27,7 +28,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::error::{Error, FolderProblem};
 use crate::initialization::bigram_counts::{BigramCounts, Side};
 use crate::initialization::cached_fit::{CachedFit, FoundFit, SpecialIds};
-use crate::initialization::fit_step::{Parameter, logit_gradient};
+use crate::initialization::fit_step::{OutputGradients, Parameter};
 
 /// Number of optimization steps.
 const STEPS: usize = 800;
@@ -140,8 +141,8 @@ fn fit(
     for step in 0..STEPS {
         stop.check_before_first_step()?;
         let mut random = Stream::new(seed, Domain::LogBilinear, &[SAMPLES, step as u64]);
-        let gradients = parameters.loss(&text, &mut random, &device).backward();
-        parameters.update(&gradients, step);
+        let gradients = parameters.gradients(&text, &mut random, &device);
+        parameters.update(gradients, step);
         on_step((step + 1) as f64 / STEPS as f64);
     }
     Ok(Some(LogBilinear {
@@ -162,6 +163,16 @@ struct TextStatistics {
     shares: Vec<f64>,
     /// The cumulative occurrences of the tokens.
     running_sum: Vec<u64>,
+}
+
+/// The gradients of a step.
+struct FitGradients {
+    /// Of the table, `[words, width]`.
+    table: Vec<f32>,
+    /// Of the bias, `[words]`.
+    bias: Vec<f32>,
+    /// Of the matrices.
+    matrices: Gradients,
 }
 
 /// The parameters of the model.
@@ -191,37 +202,47 @@ impl Parameters {
         Self { table, bias, matrices }
     }
 
-    /// Returns a tensor with the gradients of the cross-entropy between the model and the counted distributions at
-    /// sampled neighbours, in nats. Its own value has no meaning.
-    fn loss(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> Tensor<1> {
-        let (mut hidden, mut neighbours) = (Vec::new(), Vec::new());
+    /// Returns the gradients of the cross-entropy between the model and the counted distributions at sampled neighbours, in
+    /// nats.
+    fn gradients(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> FitGradients {
+        let (mut hidden, mut neighbours, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for (side, [inputs, outputs]) in text.sides.iter().zip(&self.matrices) {
+            let table = Tensor::from_inner(self.table.inner()).require_grad();
             let sampled = (0..NEIGHBOURS).map(|_| sample(&text.running_sum, random)).collect::<Vec<_>>();
             let ids: Vec<i32> = sampled.iter().map(|&id| id as i32).collect();
             let ids: Tensor<1, Int> = int_vector(&ids, device);
-            let rows = normalized(self.table.tensor().select(0, ids)); // [neighbours, width]
+            let rows = normalized(table.clone().select(0, ids)); // [neighbours, width]
             hidden.push(rows.matmul(inputs.tensor()).matmul(outputs.tensor())); // [neighbours, width]
             neighbours.extend(sampled.into_iter().map(|neighbour| side.tokens(neighbour)));
+            tables.push(table);
         }
         let hidden = Tensor::cat(hidden, 0); // [sides * neighbours, width]
-        let logits = hidden.matmul(self.table.tensor().transpose()) + self.bias.tensor(); // [sides * neighbours, words]
-        let shape = logits.dims();
-        let gradient = logit_gradient(
-            values(logits.clone().inner()),
+        let output = OutputGradients::new(
+            hidden.clone().inner(),
+            &self.table.value,
+            &self.bias.value,
             &neighbours,
             &text.shares,
-            &device.clone().inner(),
         );
-        (logits * Tensor::from_data(TensorData::new(gradient, shape), device)).sum()
+        let others = (hidden * Tensor::from_inner(output.hidden)).sum().backward();
+        // In the order of automatic differentiation with one table for all offsets, which decides the bits.
+        let mut sum = output.table;
+        for table in tables.into_iter().rev() {
+            let of_side = values(table.grad(&others).expect("the table is tracked"));
+            sum.par_iter_mut().zip(of_side).for_each(|(sum, of_side)| *sum += of_side);
+        }
+        FitGradients { table: sum, bias: output.bias, matrices: others }
     }
 
     /// Applies one step of Adam, with linear warm-up and decay of the learning rates.
-    fn update(&mut self, gradients: &Gradients, step: usize) {
+    fn update(&mut self, gradients: FitGradients, step: usize) {
         let progress = ((step + 1) as f64 / WARMUP as f64).min(1.0) * (1.0 - step as f64 / STEPS as f64);
-        self.table.update(gradients, RATES.0 * progress, step);
-        self.bias.update(gradients, RATES.0 * progress, step);
+        self.table.update(&gradients.table, RATES.0 * progress, step);
+        self.bias.update(&gradients.bias, RATES.0 * progress, step);
         for matrix in self.matrices.iter_mut().flatten() {
-            matrix.update(gradients, RATES.1 * progress, step);
+            if let Some(gradient) = matrix.tensor().grad(&gradients.matrices) {
+                matrix.update(&values(gradient), RATES.1 * progress, step);
+            }
         }
     }
 
