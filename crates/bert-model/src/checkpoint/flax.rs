@@ -234,7 +234,7 @@ mod tests {
         for (what, bytes) in [
             ("it ends early", b"\x81\xa1a\xc9\xff\xff\xff\xff\x01".to_vec()),
             ("at most 256", b"\x81\xdb\xff\xff\xff\xff".to_vec()),
-            ("failed to fill", b"\xdf\xff\xff\xff\xff".to_vec()),
+            ("key: failed to read", b"\xdf\xff\xff\xff\xff".to_vec()),
             ("nested", b"\x81\xa1a".repeat(100)),
             ("does not have 4 bytes", with(b"\x91\x02", b"\x91\x03")),
             ("does not have 4 bytes", with(b"\x91\x02", b"\x92\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x02")),

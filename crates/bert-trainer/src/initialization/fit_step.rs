@@ -193,20 +193,21 @@ mod tests {
     #[test]
     fn output_gradients_equal_automatic_differentiation() {
         let tracking = DeviceName::default().open().unwrap().autodiff();
-        let (words, width) = (BLOCK + 60, 8);
+        let (rows, words, width) = (96, BLOCK + 60, 128);
         let tracked = |shape: [usize; 2], seed| {
             let values = random_values(shape[0] * shape[1], seed);
             Tensor::<2>::from_data(TensorData::new(values, shape), &tracking).require_grad()
         };
         let (hidden, table, bias) =
-            (tracked([2, width], 3), tracked([words, width], 4), tracked([1, words], 5));
-        let tokens = [vec![(1, 3), (1030, 20)], vec![(0, 1)]];
-        let neighbours: Vec<&[(u32, u32)]> = tokens.iter().map(Vec::as_slice).collect();
+            (tracked([rows, width], 3), tracked([words, width], 4), tracked([1, words], 5));
+        let tokens: Vec<[(u32, u32); 2]> =
+            (0..rows as u32).map(|row| [(row, 3), (1000 + row / 2, 20)]).collect();
+        let neighbours: Vec<&[(u32, u32)]> = tokens.iter().map(|tokens| &tokens[..]).collect();
         let shares = vec![1.0 / words as f64; words];
         let targets = neighbours.iter().flat_map(|tokens| distribution(tokens, &shares)).collect::<Vec<_>>();
-        let targets = Tensor::<2>::from_data(TensorData::new(targets, [2, words]), &tracking);
+        let targets = Tensor::<2>::from_data(TensorData::new(targets, [rows, words]), &tracking);
         let logits = hidden.clone().matmul(table.clone().transpose()) + bias.clone();
-        let gradients = (targets * log_softmax(logits, 1)).sum().mul_scalar(-1.0 / 2.0).backward();
+        let gradients = (targets * log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64).backward();
         let expected = |of: &Tensor<2>| values(of.grad(&gradients).unwrap());
         let plain = |of: &Tensor<2>| values(of.clone().inner());
         let found =
