@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// The features of the build, each with whether it is on.
-const FEATURES: [(&str, bool); 8] = [
+const FEATURES: [(&str, bool); 10] = [
     ("flex", cfg!(feature = "flex")),
     ("ndarray", cfg!(feature = "ndarray")),
     ("cuda", cfg!(feature = "cuda")),
@@ -12,6 +12,8 @@ const FEATURES: [(&str, bool); 8] = [
     ("metal", cfg!(feature = "metal")),
     ("mpi", cfg!(feature = "mpi")),
     ("object-stores", cfg!(feature = "object-stores")),
+    ("nccl", cfg!(feature = "nccl")),
+    ("translation", cfg!(feature = "translation")),
 ];
 
 /// Returns the version of the programs, and in further lines the commit ("unknown" if the build had no repository), the
