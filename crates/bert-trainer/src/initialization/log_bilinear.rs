@@ -167,11 +167,11 @@ struct TextStatistics {
 
 /// The gradients of a step.
 struct FitGradients {
-    /// Of the table, `[words, width]`.
+    /// Gradient of the table, `[words, width]`.
     table: Vec<f32>,
-    /// Of the bias, `[words]`.
+    /// Gradient of the bias, `[words]`.
     bias: Vec<f32>,
-    /// Of the matrices.
+    /// Gradients of the matrices.
     matrices: Gradients,
 }
 
