@@ -140,18 +140,18 @@ impl Reader<'_> {
         let parsed =
             parse_array(bytes).map_err(|reason| self.corrupt(format!("array {name:?}: {reason}")))?;
         let (mut shape, dtype, data) = parsed;
-        let (widen, width): (fn(&[u8]) -> Vec<f32>, usize) = match dtype {
-            "float32" => (widen_f32, 4),
-            "float16" => (widen_f16, 2),
-            "bfloat16" => (widen_bf16, 2),
+        let mut values = match dtype {
+            "float32" => widen_f32(data),
+            "float16" => widen_f16(data),
+            "bfloat16" => widen_bf16(data),
             other => return Err(Error::UnsupportedDtype { name, dtype: other.into() }),
         };
         let elements = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
+        let width = if dtype == "float32" { 4 } else { 2 };
         if elements.and_then(|elements| elements.checked_mul(width)) != Some(data.len()) {
             let reason = format!("array {name:?}: its shape {shape:?} does not have {} bytes", data.len());
             return Err(self.corrupt(reason));
         }
-        let mut values = widen(data);
         check_finite(&name, &values)?;
         if let ([rows, columns], Some("kernel")) = (&shape[..], path.last().map(String::as_str)) {
             values = transpose(&values, *rows, *columns);

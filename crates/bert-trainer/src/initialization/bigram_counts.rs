@@ -121,11 +121,14 @@ impl Side {
 /// Pairs of tokens at one distance.
 #[derive(Default)]
 struct Pairs {
-    new: Vec<(u32, u32)>,
+    new: Chunk,
     counted: Counted,
     /// The merge of a full chunk on another thread, while this one reads the text.
-    merging: Option<JoinHandle<(Vec<(u32, u32)>, Counted)>>,
+    merging: Option<JoinHandle<(Chunk, Counted)>>,
 }
+
+/// First and second token, in the order of the text.
+type Chunk = Vec<(u32, u32)>;
 
 /// First token, second token and count, in ascending order.
 type Counted = Vec<(u32, u32, u32)>;
@@ -155,7 +158,7 @@ impl Pairs {
     }
 
     /// Waits for the merge on another thread; returns its empty chunk.
-    fn finish_merging(&mut self) -> Vec<(u32, u32)> {
+    fn finish_merging(&mut self) -> Chunk {
         let Some(merging) = self.merging.take() else { return Vec::new() };
         let (empty, counted) = merging.join().expect("merging does not panic");
         self.counted = counted;
@@ -164,7 +167,7 @@ impl Pairs {
 }
 
 /// Sorts new pairs and merges them into the counted ones; returns the emptied chunk and the counts.
-fn merged(mut new: Vec<(u32, u32)>, counted: Counted) -> (Vec<(u32, u32)>, Counted) {
+fn merged(mut new: Chunk, counted: Counted) -> (Chunk, Counted) {
     new.par_sort_unstable();
     let mut old = counted.into_iter().peekable();
     let mut merged = Vec::with_capacity(old.len());
