@@ -55,6 +55,19 @@ fn imports_of_all_forms_have_equal_weights() {
 }
 
 #[test]
+fn file_of_the_current_folder_is_imported() {
+    let folder = Folder::new();
+    add(&folder, "pytorch");
+    for file in folder.names("pytorch") {
+        folder.write(&file, folder.read(&format!("pytorch/{file}")));
+    }
+    folder.ok("bert import pytorch_model.bin new");
+    folder.ok("bert import pytorch reference");
+    assert!(folder.read("new/model.safetensors") == folder.read("reference/model.safetensors"));
+    assert_eq!(folder.names("new"), folder.names("reference"));
+}
+
+#[test]
 fn commands_read_every_form() {
     let folder = Folder::new();
     folder.write("new.txt", "the river flows into a sea\n");

@@ -63,7 +63,9 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
             find_weights(source)?
         }
     };
-    let folder = weights.path.parent().unwrap_or(source);
+    // The parent of a bare file name is empty.
+    let folder = weights.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     let Some(config_file) = how.config.clone().or_else(|| find_config(folder)) else {
         return Err(bert_model::Error::MissingFile { path: folder.into(), file: "config.json" }.into());
     };

@@ -26,8 +26,8 @@ pub(crate) struct TuningDefaults {
     pub(crate) learning_rate: f64,
     /// Minimum number of epochs.
     pub(crate) num_train_epochs: f64,
-    /// Minimum number of steps; 0 in fine-tunings from before it existed.
-    #[serde(default)]
+    /// Minimum number of steps. Fine-tunings from before it existed do not record it, so 0 is not written.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) min_steps: u64,
     pub(crate) precision: PrecisionChoice,
 }
@@ -115,6 +115,11 @@ impl TuningDefaults {
     }
 }
 
+/// Returns whether a number is 0.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl FinetuneConfig {
     fn trains_whole_encoder(&self) -> bool {
         self.adapters.adapter.is_none() && self.adapters.fusion.is_empty() && !self.freeze_encoder
@@ -177,6 +182,16 @@ mod tests {
             let found = defaults(Preset::Tiny, flags);
             assert_eq!((found.learning_rate, found.num_train_epochs), (rate, 3.0), "{flags:?}");
         }
+    }
+
+    #[test]
+    fn older_records_are_kept_as_they_are() {
+        let old = serde_json::json!({
+            "defaults": {"learning_rate": 5e-4, "num_train_epochs": 4.0, "precision": "bf16"},
+        });
+        let recorded = TuningDefaults::recorded(&old).unwrap();
+        assert_eq!(recorded.epochs(Some(100), 32), 4.0);
+        assert_eq!(serde_json::to_value(recorded).unwrap(), old["defaults"]);
     }
 
     #[test]
