@@ -47,7 +47,7 @@ pub use error::{Error, Locate, Located, Result, is_disk_full};
 pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
 pub use result_cache::{CachedResult, ResultCache};
 pub use source::object_cache::ObjectCache;
-pub use source::{digest_bytes, digest_file, open_file, open_stream, read_limited, size};
+pub use source::{digest_bytes, digest_file, open_file, open_stream, open_stream_at, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
 pub use suggestion::{did_you_mean, most_similar};
 pub use system::{Disk, Durable, FileSystem};

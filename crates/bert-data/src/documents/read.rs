@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
+use serde::{Deserialize, Serialize};
 
 use crate::config::language::{DEFAULT_LANGUAGE, has_sentence_rules};
 use crate::config::{BuildConfig, RandomMode};
@@ -18,6 +19,7 @@ use crate::documents::read_report::{PARAGRAPH_TOKENS, ReadReport};
 use crate::documents::sentences::SentenceSplitter;
 use crate::documents::{Documents, DocumentsBuilder};
 use crate::error::{InputError, Result};
+use crate::input::bytes::file_range::{FileRange, RangeDigests};
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::table::InputReader;
@@ -66,6 +68,23 @@ struct TokenizedBlock {
     ends_file: bool,
 }
 
+/// Text that was read and tokenized.
+pub(crate) struct TextRead {
+    pub(crate) documents: DocumentsBuilder,
+    pub(crate) report: ReadReport,
+    /// The statistics of a range.
+    pub(crate) range: Option<RangeRead>,
+}
+
+/// Statistics of a range of a file, from which those of the file are computed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeRead {
+    pub(crate) lines: LineCheck,
+    pub(crate) tokens: u64,
+    pub(crate) digests: RangeDigests,
+}
+
 /// Reads and tokenizes files; each thread keeps its word cache from call to call.
 pub(crate) struct TextReader<'a> {
     encoders: Vec<Encoder<'a>>,
@@ -82,8 +101,8 @@ impl<'a> TextReader<'a> {
         Self { encoders, unknown: tokenizer.unknown_ids(), config, pool }
     }
 
-    /// Reads files into `documents`. `progress` receives the number of bytes read from disk; it is called repeatedly
-    /// while a block is processed.
+    /// Reads files, or a range of one file, into `documents`. `progress` receives the number of bytes read from disk; it
+    /// is called repeatedly while a block is processed.
     ///
     /// # Errors
     /// Errors from reading and from the builder; [`InputProblem::InvalidUtf8`](crate::InputProblem::InvalidUtf8) and
@@ -91,12 +110,13 @@ impl<'a> TextReader<'a> {
     pub(crate) fn read(
         &mut self,
         files: &[PathBuf],
+        range: Option<FileRange>,
         documents: DocumentsBuilder,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<(DocumentsBuilder, ReadReport)> {
+    ) -> Result<TextRead> {
         let Self { encoders, unknown, config, pool } = self;
         let mut joiner = Joiner::new(documents, *unknown, config, files);
-        let mut source = Source::new(files, &config.text_column);
+        let mut source = Source { range, ..Source::new(files, &config.text_column) };
         // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
         let room = 2 * encoders.len() * BLOCK;
         let mut last = 0;
@@ -119,7 +139,10 @@ impl<'a> TextReader<'a> {
         joiner.report.remarks.add(source.remarks);
         joiner.report.remarks.add(sentence_rule_remarks(&source.inputs, files, config));
         joiner.report.inputs = source.inputs;
-        joiner.finish()
+        let (lines, tokens) = (joiner.lines, joiner.file_tokens as u64);
+        let range = source.range_digests.map(|digests| RangeRead { lines, tokens, digests });
+        let (documents, report) = joiner.finish()?;
+        Ok(TextRead { documents, report, range })
     }
 
     /// Tokenizes blocks that are not consecutive; every document ends with its block.
@@ -153,6 +176,9 @@ impl<'a> TextReader<'a> {
 pub(crate) struct Source<'a> {
     files: &'a [PathBuf],
     text_column: &'a str,
+    /// The range of the only file that is read, if not all of it.
+    range: Option<FileRange>,
+    range_digests: Option<RangeDigests>,
     open: Option<InputReader>,
     /// The files that were read completely.
     pub(crate) inputs: Vec<InputEntry>,
@@ -164,7 +190,8 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     pub(crate) fn new(files: &'a [PathBuf], text_column: &'a str) -> Self {
         let (inputs, remarks) = (Vec::new(), Remarks::default());
-        Self { files, text_column, open: None, inputs, remarks, bytes_before: 0 }
+        let (range, range_digests) = (None, None);
+        Self { files, text_column, range, range_digests, open: None, inputs, remarks, bytes_before: 0 }
     }
 
     /// Returns the blocks for [`map_in_order`]: each with its size and the number of bytes read from disk so far.
@@ -179,7 +206,10 @@ impl<'a> Source<'a> {
                 None => {
                     let index = self.inputs.len();
                     let Some(path) = self.files.get(index) else { return Ok(None) };
-                    self.open.insert(InputReader::open(path, index, self.text_column)?)
+                    self.open.insert(match self.range {
+                        Some(range) => InputReader::open_range(path, index, range)?,
+                        None => InputReader::open(path, index, self.text_column)?,
+                    })
                 }
             };
             if let Some(block) = reader.next_block()? {
@@ -188,6 +218,7 @@ impl<'a> Source<'a> {
             self.bytes_before += reader.bytes_read();
             self.remarks.add(reader.remarks(&self.files[self.inputs.len()], self.text_column));
             self.inputs.push(reader.entry()?);
+            self.range_digests = reader.range_digests();
             self.open = None;
         }
     }

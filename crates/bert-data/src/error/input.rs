@@ -77,6 +77,12 @@ pub enum InputProblem {
         /// Size when it was read.
         after: u64,
     },
+    /// Two ranges of the file were read from different text.
+    #[error(
+        "this input changed while it was read: run the same command again with --overwrite when no other program writes \
+         to it"
+    )]
+    ChangedRanges,
     /// The path does not exist.
     #[error("this input does not exist")]
     Missing,

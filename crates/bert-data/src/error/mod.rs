@@ -101,6 +101,17 @@ impl Error {
         }
     }
 
+    /// Returns the error with line numbers that continue after the lines before a range of the file.
+    pub(crate) fn after_lines(mut self, lines: u64) -> Self {
+        if let Self::InputFile(error) = &mut self {
+            error.line = error.line.map(|line| line + lines);
+            if let InputProblem::NotUtf8Text { first, .. } = &mut error.problem {
+                *first += lines;
+            }
+        }
+        self
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let io = bert_storage::Error::io(action, path);
         move |source| io(source).into()

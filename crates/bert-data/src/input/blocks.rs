@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bytes::decompress::Source;
+use super::bytes::file_range::{FileRange, RangeDigests, SharedRange};
 use super::json::values::JsonValues;
 use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::recognize::known_format::reject_known_format;
 
 /// Decompressed size in bytes from which the expansion ratio is checked.
@@ -67,12 +68,20 @@ impl Block {
     }
 }
 
-/// Reader of one file as blocks.
+/// The bytes that a reader reads.
+enum Origin {
+    /// A whole file.
+    File(Source),
+    /// A range of a file. A reader of a range never ends its file: the statistics of all ranges are added up first.
+    Range(SharedRange),
+}
+
+/// Reader of one file, or of a range of it, as blocks.
 pub struct BlockReader {
     path: PathBuf,
     file: usize,
     format: Format,
-    source: Source,
+    origin: Origin,
     text: Box<dyn BufRead + Send>,
     next_line: u64,
     text_bytes: u64,
@@ -93,8 +102,28 @@ impl BlockReader {
 
     /// Returns a reader of the lines of an open file.
     pub(super) fn new(path: &Path, file: usize, format: Format, mut source: Source) -> Self {
-        let (path, text) = (path.to_owned(), source.take_text());
-        Self { path, file, format, source, text, next_line: 1, text_bytes: 0, done: false }
+        let text = source.take_text();
+        Self::of_text(path, file, format, Origin::File(source), text)
+    }
+
+    fn of_text(
+        path: &Path,
+        file: usize,
+        format: Format,
+        origin: Origin,
+        text: Box<dyn BufRead + Send>,
+    ) -> Self {
+        let path = path.to_owned();
+        Self { path, file, format, origin, text, next_line: 1, text_bytes: 0, done: false }
+    }
+
+    /// Opens a range of a file. Its lines are counted from 1.
+    ///
+    /// # Errors
+    /// [`Error::Storage`](crate::Error::Storage).
+    pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
+        let (shared, text) = SharedRange::open(path, range)?;
+        Ok(Self::of_text(path, file, range.format, Origin::Range(shared), text))
     }
 
     /// Returns a reader of the values of an open JSON file, one value per line.
@@ -126,7 +155,7 @@ impl BlockReader {
                 }
                 Ok(available) => available,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.source.damaged(&self.path, error)),
+                Err(error) => return Err(self.damaged(error)),
             };
             // Stop at the first line end after the block size, so that a block ends with a line.
             let room = BLOCK.saturating_sub(bytes.len()).min(available.len());
@@ -146,36 +175,61 @@ impl BlockReader {
             }
         }
         self.text_bytes += bytes.len() as u64;
-        if let Some(format) = self.source.compression {
+        if let Origin::File(Source { compression: Some(format), .. }) = &self.origin {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
-        let (file, format, ends_file) = (self.file, self.format, self.done);
+        let ends_file = self.done && matches!(self.origin, Origin::File(_));
+        let (file, format) = (self.file, self.format);
         let (row_ends, null_rows, wiki) = (Vec::new(), Vec::new(), None);
         Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file }))
     }
 
-    /// Returns the manifest entry of the file; valid after the last block.
+    fn damaged(&self, error: io::Error) -> Error {
+        match &self.origin {
+            Origin::File(source) => source.damaged(&self.path, error),
+            Origin::Range(_) => Error::io("read", &self.path)(error),
+        }
+    }
+
+    /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
     pub fn entry(&self) -> InputEntry {
         InputEntry {
             path: self.path.to_string_lossy().into_owned(),
-            bytes: self.source.bytes_read(),
+            bytes: self.bytes_read(),
             format: self.format,
             lines: self.next_line - 1,
             dump: None,
-            blake3: self.source.digest(),
+            blake3: match &self.origin {
+                Origin::File(source) => source.digest(),
+                Origin::Range(_) => String::new(),
+            },
+        }
+    }
+
+    /// Returns the digests of a range; valid after the last block.
+    pub(super) fn range_digests(&self) -> Option<RangeDigests> {
+        match &self.origin {
+            Origin::File(_) => None,
+            Origin::Range(range) => Some(range.digests()),
         }
     }
 
     /// Returns the number of bytes read from disk so far.
     pub fn bytes_read(&self) -> u64 {
-        self.source.bytes_read()
+        match &self.origin {
+            Origin::File(source) => source.bytes_read(),
+            Origin::Range(range) => range.bytes_read(),
+        }
     }
 
     /// Returns the number of ignored bytes after the compressed data.
     pub(super) fn ignored(&self) -> u64 {
-        self.source.ignored()
+        match &self.origin {
+            Origin::File(source) => source.ignored(),
+            Origin::Range(_) => 0,
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::Block;
 use crate::input::remarks::{Remark, Remarks};
@@ -42,7 +44,8 @@ impl BadLines {
 }
 
 /// Counts of the lines of a file so far, or of one block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LineCheck {
     /// Lines that are not blank.
     lines: u64,
@@ -114,6 +117,11 @@ impl LineCheck {
         }
         self.half_pairs += u64::from(half_pair);
         Ok(())
+    }
+
+    /// Returns the counts with line numbers that continue after this number of lines.
+    pub(crate) fn after_lines(self, lines: u64) -> Self {
+        Self { first: if self.bad > 0 { self.first + lines } else { 0 }, ..self }
     }
 
     /// Adds the counts of the following lines.

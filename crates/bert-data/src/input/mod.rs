@@ -37,6 +37,7 @@ pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
+use crate::input::bytes::file_range::{FileRange, RangeDigests, SharedRange};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
@@ -142,6 +143,15 @@ impl OpenInput {
         let layout = recognize::layout(path, &head);
         Ok(Self::Text(Box::new(source), layout))
     }
+
+    /// Returns the format of an uncompressed file of lines, which can be divided at any line end.
+    fn format_if_divisible(&self) -> Option<Format> {
+        match self {
+            Self::Text(source, Layout::Lines) if source.compression.is_none() => Some(Format::Text),
+            Self::Text(source, Layout::JsonLines) if source.compression.is_none() => Some(Format::Jsonl),
+            _ => None,
+        }
+    }
 }
 
 /// The language of a Wikipedia dump, and its pages that are not documents; part of the manifest.
@@ -209,6 +219,22 @@ pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf], stop: &AtomicBoo
         }
     }
     Ok(true)
+}
+
+/// Returns whether a range of a file contains the text that was read.
+///
+/// # Errors
+/// [`Error::Storage`], also once `stop` is set.
+pub(crate) fn same_range(
+    read: &RangeDigests,
+    path: &Path,
+    range: FileRange,
+    stop: &AtomicBool,
+) -> Result<bool> {
+    let (shared, text) = SharedRange::open(path, range)?;
+    let copied = std::io::copy(&mut Stoppable(text, stop), &mut std::io::sink());
+    copied.map_err(Error::io("read", path))?;
+    Ok(shared.digests() == *read)
 }
 
 /// A reader that fails once a flag is set.

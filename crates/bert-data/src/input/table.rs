@@ -18,6 +18,7 @@ pub use crate::input::json::json_text;
 use crate::config::TEXT_COLUMN;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::blocks::reject_bomb;
+use crate::input::bytes::file_range::{FileRange, RangeDigests};
 use crate::input::dump::ArticleReader;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
@@ -67,6 +68,22 @@ impl InputReader {
                 Self::Separated(Box::new(SeparatedReader::new(path, file, source, by, text_column)?))
             }
         })
+    }
+
+    /// Opens a range of a divided file; `file` is its index in the list.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub(crate) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
+        BlockReader::open_range(path, file, range).map(Self::Lines)
+    }
+
+    /// Returns the digests of a range; valid after the last block.
+    pub(crate) fn range_digests(&self) -> Option<RangeDigests> {
+        match self {
+            Self::Lines(reader) => reader.range_digests(),
+            _ => None,
+        }
     }
 
     /// Returns the next block, or `None` after the last block of the file.

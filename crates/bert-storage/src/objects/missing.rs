@@ -18,7 +18,7 @@ pub fn is_rejection(_: &io::Error) -> bool {
     false
 }
 
-pub(crate) fn open(_: &Path) -> io::Result<Empty> {
+pub(crate) fn open(_: &Path, _: u64) -> io::Result<Empty> {
     unsupported()
 }
 

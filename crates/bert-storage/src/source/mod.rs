@@ -6,7 +6,7 @@
 pub(crate) mod object_cache;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -18,10 +18,23 @@ use crate::objects::url::{is_url, on_disk};
 /// # Errors
 /// As [`File::open`]; errors of the store.
 pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    if !is_url(path) {
-        return Ok(Box::new(File::open(on_disk(path))?));
+    open_stream_at(path, 0)
+}
+
+/// Opens a file or an object for sequential reading from an offset in bytes.
+///
+/// # Errors
+/// As [`File::open`] and [`Seek::seek`]; errors of the store.
+pub fn open_stream_at(path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+    if is_url(path) {
+        return Ok(Box::new(objects::open(path, offset)?));
     }
-    Ok(Box::new(objects::open(path)?))
+    let mut file = File::open(on_disk(path))?;
+    if offset > 0 {
+        // Pipes cannot seek.
+        file.seek(SeekFrom::Start(offset))?;
+    }
+    Ok(Box::new(file))
 }
 
 /// Opens a file for random access. An object is first copied to an unnamed temporary file.
@@ -33,7 +46,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
         return File::open(on_disk(path));
     }
     let mut copy = tempfile::tempfile()?;
-    io::copy(&mut objects::open(path)?, &mut copy)?;
+    io::copy(&mut objects::open(path, 0)?, &mut copy)?;
     copy.rewind()?;
     Ok(copy)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bert_storage::objects::{is_transient, list, mount, put, put_new, remove, upload};
-use bert_storage::{ObjectCache, digest_bytes, open_stream, size};
+use bert_storage::{ObjectCache, digest_bytes, open_stream, open_stream_at, size};
 use object_store::memory::InMemory;
 
 #[test]
@@ -43,9 +43,11 @@ fn objects_are_read_listed_and_created_once() {
     let listed = list(Path::new("gs://once/folder")).unwrap();
     assert_eq!(listed, [(at("a"), 5), (at("b"), 12_000_000), (at("c/d"), 12_000_000)]);
     for name in ["b", "c/d"] {
-        let mut read = Vec::new();
-        open_stream(&at(name)).unwrap().read_to_end(&mut read).unwrap();
-        assert!(read == bytes);
+        for offset in [0, 1, 70_000, 11_999_999, 12_000_000] {
+            let mut read = Vec::new();
+            open_stream_at(&at(name), offset as u64).unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == bytes[offset..], "from byte {offset}");
+        }
     }
     assert!(remove(&at("a")).unwrap());
     let gone = size(&at("a")).unwrap_err();

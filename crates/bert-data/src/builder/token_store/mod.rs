@@ -1,13 +1,16 @@
 //! The token store: the tokenized text on disk. It is written once and read in every pass.
 //!
-//! The input files are divided into segments by size. Each segment is stored as two files (the documents and their
-//! index), followed by a receipt with the digests of the two files and of its inputs. A restarted build continues after
+//! The input text is divided into segments by size: consecutive files, or ranges of large files. Each segment is stored
+//! as two files (the documents and their index), followed by a receipt with the digests of the two files and of its
+//! inputs. A restarted build continues after
 //! the last finished segment, even if the inputs have moved. Each part of a build tokenizes its share of the segments
 //! and reads the other segments from the folder that the parts share. A [`Store`] returns documents by number.
 
+mod divided_file;
+mod segments;
+
 use std::fs::File;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,41 +20,21 @@ use crate::builder::output::Output;
 use crate::builder::output::work_folder::{TEXT_FILES, WorkFolder};
 use crate::builder::prepare::PreparedBuild;
 use crate::builder::progress::{BuildProgress, BuildStage};
-use crate::config::RandomMode;
+use crate::builder::token_store::divided_file::DividedFile;
+use crate::builder::token_store::segments::{SegmentText, Segments};
 use crate::config::part::Part;
 use crate::documents::bucket::Bucket;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
-use crate::documents::read::TextReader;
+use crate::documents::read::{RangeRead, TextRead, TextReader};
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
-use crate::input::{each_file, same_text};
+use crate::input::bytes::file_range::FileRange;
+use crate::input::{same_range, same_text};
 use crate::parallel::map_all;
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
 use bert_storage::{digest_bytes, size};
-
-/// Maximum number of segments.
-const MAX_SEGMENTS: u64 = 256;
-
-/// Groups consecutive input files into segments: each takes files until it has its share of the bytes.
-fn segments_of(sizes: &[u64], min_bytes: u64, reference: bool) -> Vec<Range<usize>> {
-    let total: u64 = sizes.iter().sum();
-    // In reference mode a document may continue into the next file, so all files form one segment.
-    let share = if reference { u64::MAX } else { min_bytes.max(total.div_ceil(MAX_SEGMENTS)) };
-    let (mut segments, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (file, size) in sizes.iter().enumerate() {
-        bytes += size;
-        if bytes >= share {
-            segments.push(start..file + 1);
-            (start, bytes) = (file + 1, 0);
-        }
-    }
-    if start < sizes.len() {
-        segments.push(start..sizes.len());
-    }
-    segments
-}
 
 /// The contents of a segment and the inputs that it was tokenized from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +46,9 @@ struct SegmentReceipt {
     segment: u64,
     segments: u64,
     read: ReadReport,
+    /// The range of a divided file, and its statistics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<(FileRange, RangeRead)>,
     counts: Counts,
     columns: [ScratchDigest; 2],
 }
@@ -85,26 +71,43 @@ fn receipt_name(segment: usize) -> String {
 
 /// The division of the inputs into segments.
 pub(crate) struct Division {
-    ranges: Vec<Range<usize>>,
+    segments: Vec<SegmentText>,
+    /// The size of each file in bytes.
     sizes: Vec<u64>,
     part: Part,
 }
 
 impl Division {
     pub(crate) fn new(prepared: &PreparedBuild<'_>) -> Result<Self> {
-        let sizes = each_file(&prepared.files, |path| size(path).map_err(Error::io("read", path)))?;
-        let ranges = segments_of(&sizes, prepared.segment, prepared.config.random == RandomMode::Reference);
-        Ok(Self { ranges, sizes, part: prepared.config.part()? })
+        let Segments { segments, sizes } = Segments::of(prepared)?;
+        Ok(Self { segments, sizes, part: prepared.config.part()? })
     }
 
     /// Returns the segments that this part tokenizes.
     fn own(&self) -> impl Iterator<Item = usize> {
         let part = self.part;
-        (0..self.ranges.len()).filter(move |&segment| part.has(segment))
+        (0..self.segments.len()).filter(move |&segment| part.has(segment))
     }
 
-    fn bytes(&self, segment: usize) -> u64 {
-        self.sizes[self.ranges[segment].clone()].iter().sum()
+    /// Returns whether a receipt was written for this text.
+    fn is_text_of(
+        &self,
+        receipt: &SegmentReceipt,
+        text: &SegmentText,
+        files: &[PathBuf],
+        stop: &AtomicBool,
+    ) -> Result<bool> {
+        if receipt.segments != self.segments.len() as u64 {
+            return Ok(false);
+        }
+        let files = text.paths(files);
+        match (&receipt.range, text.range) {
+            (None, None) => same_text(&receipt.read.inputs, files, stop),
+            (Some((range, read)), Some(expected)) if *range == expected => {
+                same_range(&read.digests, &files[0], expected, stop)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Returns the state of a segment in this part's work folder.
@@ -118,9 +121,7 @@ impl Division {
         let Some(receipt) = work.text.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
             return Ok(CachedSegment::Missing);
         };
-        let same = receipt.segments == self.ranges.len() as u64
-            && same_text(&receipt.read.inputs, &files[self.ranges[segment].clone()], stop)?;
-        if !same {
+        if !self.is_text_of(&receipt, &self.segments[segment], files, stop)? {
             return Ok(CachedSegment::Changed(receipt.counts.documents));
         }
         if receipt.identity != work.identity.digest() || receipt.segment != segment as u64 {
@@ -197,7 +198,7 @@ impl Division {
         if missing.is_empty() {
             return Ok(counts);
         }
-        let total = missing.iter().map(|&segment| self.bytes(segment)).sum();
+        let total = missing.iter().map(|&segment| self.segments[segment].bytes).sum();
         let tokenizer = prepared.tokenizer();
         let mut reader = TextReader::new(&tokenizer, prepared.config, &prepared.pool);
         let mut before = 0;
@@ -206,8 +207,8 @@ impl Division {
                 progress(BuildProgress { stage: BuildStage::Reading, done: before + done, total });
             };
             counts.add(&self.tokenize_segment(prepared, work, &mut reader, segment, on_progress)?);
-            before += self.bytes(segment);
-            if self.ranges.len() > 1 {
+            before += self.segments[segment].bytes;
+            if self.segments.len() > 1 {
                 // From here on, a failed build has finished work to continue from.
                 work.keep();
             }
@@ -234,16 +235,22 @@ impl Division {
             ScratchFile::create(work.text.files(), &work.text.path_of(&column_name(column, segment)))
         };
         let builder = DocumentsBuilder::to_files(prepared.ids().size(), [create(0)?, create(1)?]);
-        let (builder, mut read) =
-            reader.read(&prepared.files[self.ranges[segment].clone()], builder, on_progress)?;
-        self.reject_changed(segment, &read)?;
+        let text = &self.segments[segment];
+        let files = text.paths(&prepared.files);
+        let read = reader.read(files, text.range, builder, on_progress);
+        let TextRead { documents, report: mut read, range } = match (read, text.range) {
+            (Err(error), Some(range)) => return Err(error.after_lines(range.lines_before(&files[0])?)),
+            (read, _) => read?,
+        };
+        self.reject_changed(text, &files[0], &read)?;
         read.warnings.extend(warning);
-        let (counts, columns) = builder.finish_files()?;
+        let (counts, columns) = documents.finish_files()?;
         let receipt = SegmentReceipt {
             identity: work.identity.digest(),
             segment: segment as u64,
-            segments: self.ranges.len() as u64,
+            segments: self.segments.len() as u64,
             read,
+            range: text.range.zip(range),
             counts,
             columns,
         };
@@ -252,13 +259,29 @@ impl Division {
     }
 
     /// Rejects a file whose size has changed since the text was divided: it is still being written.
-    fn reject_changed(&self, segment: usize, read: &ReadReport) -> Result<()> {
-        for (&before, input) in self.sizes[self.ranges[segment].clone()].iter().zip(&read.inputs) {
+    fn reject_changed(&self, text: &SegmentText, first: &Path, read: &ReadReport) -> Result<()> {
+        let changed =
+            |before, after, path: &Path| Err(InputProblem::Changed { before, after }.located(path).into());
+        if let Some(range) = text.range {
+            let (before, after) = (range.file_bytes, size(first).map_err(Error::io("read", first))?);
+            let is_whole = read.inputs.iter().map(|input| input.bytes).eq([range.bytes()]);
+            return if is_whole && before == after { Ok(()) } else { changed(before, after, first) };
+        }
+        for (&before, input) in self.sizes[text.files.clone()].iter().zip(&read.inputs) {
             if input.bytes != before {
-                return Err(InputProblem::Changed { before, after: input.bytes }.located(&input.path).into());
+                return changed(before, input.bytes, Path::new(&input.path));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a receipt has the sizes of this text, which another part tokenized.
+    fn has_sizes_of(&self, receipt: &SegmentReceipt, text: &SegmentText) -> bool {
+        let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
+        match text.range {
+            Some(expected) => receipt.range.as_ref().is_some_and(|(range, _)| *range == expected),
+            None => sizes.eq(self.sizes[text.files.clone()].iter().copied()),
+        }
     }
 
     /// Opens the whole text; the segments of each part are in that part's work folder.
@@ -273,8 +296,8 @@ impl Division {
         };
         // The number of missing segments, and the part that has to tokenize the first of them.
         let (mut missing, mut missing_part) = (0, self.part.index);
-        let mut segment_digests = Vec::new();
-        for (segment, range) in self.ranges.iter().enumerate() {
+        let (mut segment_digests, mut divided) = (Vec::new(), DividedFile::default());
+        for (segment, text) in self.segments.iter().enumerate() {
             let part = self.part.of_segment(segment);
             let folder = output.text_folder(part);
             let Some(receipt) = folder.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
@@ -288,17 +311,21 @@ impl Division {
             if receipt.identity != identity {
                 return differs("options");
             }
-            let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
-            if receipt.segments != self.ranges.len() as u64
-                || !sizes.eq(self.sizes[range.clone()].iter().copied())
-            {
+            if receipt.segments != self.segments.len() as u64 || !self.has_sizes_of(&receipt, text) {
                 return differs("text");
             }
-            let SegmentReceipt { mut read, counts, columns, .. } = receipt;
-            segment_digests.push((read.without_paths(), counts, columns));
-            for (entry, path) in read.inputs.iter_mut().zip(&prepared.files[range.clone()]) {
+            let SegmentReceipt { mut read, range, counts, columns, .. } = receipt;
+            let files = text.paths(&prepared.files);
+            for (entry, path) in read.inputs.iter_mut().zip(files) {
                 // The present location of the file.
                 entry.path = path.to_string_lossy().into_owned();
+            }
+            segment_digests.push((read.without_paths(), range.clone(), counts, columns));
+            if missing == 0
+                && let Some((range, next)) = range
+            {
+                let bad_lines = prepared.config.text_rules().bad_lines;
+                divided.add(&files[0], range, next, &mut read, bad_lines)?;
             }
             let [text, index] = [0, 1].map(|column| folder.path_of(&column_name(column, segment)));
             store.segments.push(Segment { text, index, in_memory: None, before: store.counts });
@@ -306,7 +333,7 @@ impl Division {
             store.counts.add(&counts);
         }
         if missing > 0 {
-            let (parts, segments) = (self.part.count, self.ranges.len());
+            let (parts, segments) = (self.part.count, self.segments.len());
             return Err(PartError::TextMissing { part: missing_part, parts, missing, segments }.into());
         }
         if store.counts.documents == 0 {

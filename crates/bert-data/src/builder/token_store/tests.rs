@@ -1,5 +1,7 @@
 //! Tests of the token store.
 
+use std::ops::Range;
+
 use super::*;
 use crate::builder::build_prepared;
 use crate::builder::merge::merge;
@@ -9,6 +11,7 @@ use crate::builder::output::scratch::folder_in;
 use crate::builder::parts::build_prepared_part;
 use crate::builder::prepare::SEGMENT;
 use crate::builder::prepare::prepare;
+use crate::builder::token_store::segments::{MAX_SEGMENTS, segments_of, share_of};
 use crate::config::test_text::{content, lettered};
 use crate::config::{BuildConfig, Layout};
 use bert_storage::faults::{Fault, Faulty};
@@ -17,18 +20,17 @@ use bert_storage::{Disk, FileSystem};
 #[test]
 fn segments_are_of_similar_size_and_not_too_many() {
     let mib = 1 << 20;
-    let ends = |sizes: &[u64], reference| -> Vec<usize> {
-        segments_of(sizes, SEGMENT, reference).iter().map(|segment| segment.end).collect()
-    };
-    assert!(ends(&[], false).is_empty());
-    assert_eq!(ends(&[5 * mib, 3, 7], false), [3]);
-    assert_eq!(ends(&[90 * mib, mib, 15 * mib, mib], false), [1, 3, 4]);
-    assert_eq!(ends(&[90 * mib, 90 * mib], true), [2]);
+    let grouped = |sizes: &[u64]| segments_of(sizes, share_of(sizes, SEGMENT), Vec::new());
+    let ends =
+        |sizes: &[u64]| -> Vec<usize> { grouped(sizes).iter().map(|segment| segment.files.end).collect() };
+    assert!(ends(&[]).is_empty());
+    assert_eq!(ends(&[5 * mib, 3, 7]), [3]);
+    assert_eq!(ends(&[90 * mib, mib, 15 * mib, mib]), [1, 3, 4]);
     for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
-        let segments = segments_of(&vec![size; files], SEGMENT, false);
+        let segments = grouped(&vec![size; files]);
         assert!(segments.len() as u64 <= MAX_SEGMENTS, "{}", segments.len());
         assert!(segments.len() > 100, "{}", segments.len());
-        assert!(segments.iter().flat_map(|segment| segment.clone()).eq(0..files));
+        assert!(segments.iter().flat_map(|segment| segment.files.clone()).eq(0..files));
     }
 }
 
@@ -147,6 +149,97 @@ fn builds_may_share_a_scratch_folder() {
     }
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1, "the text of the part is left");
     build(&Disk, &part(2), 300).unwrap();
+}
+
+/// Writes one file with 200 documents of different lengths, as lines of text or of JSON.
+fn large_file(folder: &Path, layout: Layout, json: bool) -> BuildConfig {
+    let mut text = String::new();
+    for document in 0..200usize {
+        let lines = ["a b c d e.", "f g h i j k.", "l m n."].iter().cycle().take(1 + document % 23);
+        match json {
+            true => {
+                let lines: Vec<&str> = lines.copied().collect();
+                text += &format!("{{\"text\": \"{}\"}}\n", lines.join("\\n"));
+            }
+            false => {
+                lines.for_each(|line| text += &format!("{line}\n"));
+                text += if document % 9 == 0 { "\n \t\n" } else { "\n" };
+            }
+        }
+    }
+    let path = folder.join("large.txt");
+    std::fs::write(&path, text).unwrap();
+    BuildConfig { input: vec![path], layout, num_shards: Some(2), dupe_factor: 10, ..lettered(folder, 0) }
+}
+
+#[test]
+fn parts_of_one_file_change_no_byte() {
+    for (layout, json) in [(Layout::Instances, false), (Layout::Documents, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = large_file(folder.path(), layout, json);
+        let to = |name: &str| BuildConfig { output: Some(folder.path().join(name)), ..config.clone() };
+        build(&Disk, &to("whole"), SEGMENT).unwrap();
+        let whole = content(&folder.path().join("whole"));
+        for segment in [1024, 3000, 9000] {
+            let name = format!("segments-{segment}");
+            let mut prepared = prepare(&config).unwrap();
+            prepared.segment = segment;
+            let division = Division::new(&prepared).unwrap();
+            assert!(division.segments.len() > 1, "{segment} bytes");
+            build(&Disk, &to(&name), segment).unwrap();
+            assert!(content(&folder.path().join(&name)) == whole, "{segment} bytes");
+        }
+        let part = |index| BuildConfig { part: Some(index), parts: Some(3), ..to("parts") };
+        for index in [1, 2] {
+            build(&Disk, &part(index), 2048).unwrap_err();
+        }
+        for index in [3, 1, 2] {
+            build(&Disk, &part(index), 2048).unwrap();
+        }
+        merge(&folder.path().join("parts"), &mut |_| {}).unwrap();
+        assert!(content(&folder.path().join("parts")) == whole, "parts");
+    }
+}
+
+#[test]
+fn errors_in_ranges_have_lines_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = large_file(folder.path(), Layout::Instances, false);
+    let mut text = std::fs::read(&config.input[0]).unwrap();
+    let line = text.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    text.extend(b"Caf\xe9\n");
+    std::fs::write(&config.input[0], text).unwrap();
+    let strict =
+        BuildConfig { strict_utf8: true, output: Some(folder.path().join("strict")), ..config.clone() };
+    for segment in [SEGMENT, 2048] {
+        let error = build(&Disk, &strict, segment).unwrap_err();
+        assert!(error.to_string().contains(&format!("large.txt:{line}: invalid UTF-8")), "{error}");
+    }
+    build(&Disk, &config, 2048).unwrap();
+    assert!(content(config.output.as_ref().unwrap()).iter().any(|(name, _)| name == "manifest.json"));
+}
+
+#[test]
+fn ranges_of_different_text_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = large_file(folder.path(), Layout::Instances, false);
+    let part = |index| BuildConfig { part: Some(index), parts: Some(2), ..config.clone() };
+    build(&Disk, &part(1), 9000).unwrap_err();
+    // The end of the text of the first range, behind its last block.
+    let mut prepared = prepare(&config).unwrap();
+    prepared.segment = 9000;
+    let cut = Division::new(&prepared).unwrap().segments[0].range.unwrap().end;
+    let mut text = std::fs::read(&config.input[0]).unwrap();
+    let at = cut.block as usize + text[cut.block as usize..].iter().position(|&byte| byte == b'.').unwrap();
+    assert!((at as u64) < cut.text);
+    text[at] = b'a';
+    std::fs::write(&config.input[0], text).unwrap();
+    let error = build(&Disk, &part(2), 9000).unwrap_err();
+    assert!(error.to_string().contains("large.txt: this input changed while it was read"), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    // The first part finds the change by itself.
+    let error = build(&Disk, &part(1), 9000).err();
+    assert!(error.is_none(), "{error:?}");
 }
 
 /// A single failed read stops a build; it never makes a file count as absent.

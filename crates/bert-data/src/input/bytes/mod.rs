@@ -1,5 +1,7 @@
-//! Readers of bytes: decompression, the encoding, a limit for the parsers of other crates.
+//! Readers of bytes: decompression, ranges of a file, the encoding, a limit for the parsers of other crates.
 
 pub(crate) mod decompress;
+pub(crate) mod file_range;
 pub(super) mod limited;
+mod range_digest;
 pub(super) mod utf16;

@@ -30,9 +30,9 @@ const MAX_PARTS: u64 = 9_000;
 /// Maximum number of parts in flight.
 const MAX_IN_FLIGHT: usize = 3;
 
-/// Opens an object for sequential reading.
-pub(crate) fn open(url: &Path) -> io::Result<ObjectReader> {
-    ObjectReader::open(Object::of(url)?)
+/// Opens an object for sequential reading from an offset in bytes.
+pub(crate) fn open(url: &Path, offset: u64) -> io::Result<ObjectReader> {
+    ObjectReader::open(Object::of(url)?, offset)
 }
 
 /// Returns the size of an object in bytes.

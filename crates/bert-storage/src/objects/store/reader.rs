@@ -31,9 +31,9 @@ pub(crate) struct ObjectReader {
 
 impl ObjectReader {
     /// Requests the size and the entity tag: all blocks must come from the same contents.
-    pub(super) fn open(object: Object) -> io::Result<Self> {
+    pub(super) fn open(object: Object, offset: u64) -> io::Result<Self> {
         let (size, tag) = object.head()?;
-        let (next, length, requested) = (0, FIRST_BLOCK, 0);
+        let (next, length, requested) = (offset, FIRST_BLOCK, 0);
         Ok(Self { object, tag, size, next, length, requested, block: Vec::new(), consumed: 0, pending: None })
     }
 
@@ -60,13 +60,14 @@ impl Read for ObjectReader {
                 self.request();
             }
             let Some(pending) = self.pending.take() else { return Ok(0) };
+            let is_first = self.block.is_empty();
             self.block = answer(&pending)?.map_err(failed)?;
             self.consumed = 0;
             if self.block.len() as u64 != self.requested {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             // Prefetch only after the first block: a reader of the header does not need a second request.
-            if self.next > FIRST_BLOCK {
+            if !is_first {
                 self.request();
             }
         }
