@@ -19,7 +19,7 @@ use rayon::ThreadPool;
 use std::path::PathBuf;
 
 /// Minimum number of input bytes in a segment, if the input has that many.
-pub(crate) const SEGMENT: u64 = 16 << 20;
+pub(crate) const SEGMENT: u64 = 4 << 20;
 
 /// Everything that is checked and loaded before text is read.
 pub(crate) struct PreparedBuild<'a> {
