@@ -8,6 +8,7 @@
 use std::process::Command;
 use std::time::Instant;
 
+use bert::process::huge_pages::allow_huge_pages;
 use bert_model::{BertConfig, Preset};
 use bert_trainer::DeviceName;
 use bert_trainer::compute::device::KernelChoice;
@@ -50,6 +51,7 @@ pub(crate) struct Work {
 impl Work {
     /// Sets up the process like the programs do and returns the model configuration: Google's vocabulary, two labels.
     pub(crate) fn begin(&self) -> BertConfig {
+        allow_huge_pages(false);
         bert::process::threads::ThreadArgs::default().start_pool();
         self.precision.check(self.device, self.kernels).expect("the device has this precision");
         let compute = self.precision.with(self.kernels);
@@ -206,7 +208,10 @@ fn cpu_seconds() -> f64 {
 
 fn run(python: &str, peer: &Peer) -> Figures {
     let script = format!("{}/benches/peers/{}", env!("CARGO_MANIFEST_DIR"), peer.script);
+    // A process inherits the setting of the one that starts it.
+    allow_huge_pages(true);
     let output = Command::new(python).arg(script).args(&peer.arguments).output().expect("the peer runs");
+    allow_huge_pages(false);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the peer prints JSON");
     let number = |key: &str| json[key].as_f64().expect("a number");

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use bert::commands;
 use bert::process::exit;
+use bert::process::huge_pages::allow_huge_pages;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 
@@ -11,5 +12,6 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
+    allow_huge_pages(false);
     exit::finish(commands::bert::run())
 }

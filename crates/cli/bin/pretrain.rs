@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use bert::commands;
 use bert::options::saved_config;
 use bert::process::exit;
+use bert::process::huge_pages::allow_huge_pages;
 use bert_allocator::ExitOnOom;
 use mimalloc::MiMalloc;
 
@@ -12,5 +13,6 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
+    allow_huge_pages(false);
     exit::finish(saved_config::parse().and_then(commands::training::pretrain::run))
 }

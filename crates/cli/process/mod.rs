@@ -1,6 +1,7 @@
-//! The process: exit codes, signals, compute threads and the group of ranks.
+//! The process: exit codes, signals, huge pages, compute threads and the group of ranks.
 
 pub mod exit;
+pub mod huge_pages;
 pub mod process_group;
 pub mod signals;
 mod similar_file;
