@@ -76,7 +76,7 @@ pub(crate) struct TextRead {
     pub(crate) range: Option<RangeRead>,
 }
 
-/// Statistics of a range of a file, from which those of the file are computed.
+/// Statistics of a range of a file, which are added up to statistics of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeRead {

@@ -1,4 +1,4 @@
-//! Combines the statistics of the ranges of a divided file into those of the file.
+//! Adds up the statistics of the ranges of a divided file.
 
 use std::path::Path;
 
@@ -15,8 +15,7 @@ use crate::input::remarks::Remark;
 pub(super) struct DividedFile(Option<(InputEntry, RangeRead)>);
 
 impl DividedFile {
-    /// Adds the next range. `read` is its report, whose entry of the range is replaced by that of the file after the last
-    /// range, and else removed.
+    /// Adds the next range. Removes its entry from its report `read`, and after the last range adds the entry of the file.
     ///
     /// # Errors
     /// [`InputProblem::ChangedRanges`]; the errors of [`LineCheck::add_block`].
