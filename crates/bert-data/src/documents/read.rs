@@ -116,6 +116,10 @@ impl<'a> TextReader<'a> {
     ) -> Result<TextRead> {
         let Self { encoders, unknown, config, pool } = self;
         let mut joiner = Joiner::new(documents, *unknown, config, files);
+        if range.is_some_and(|range| range.start.text > 0) {
+            // Bad lines are compared with all lines of the file, when the statistics of its ranges are added up.
+            joiner.rules.bad_lines = BadLines::Any;
+        }
         let mut source = Source { range, ..Source::new(files, &config.text_column) };
         // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
         let room = 2 * encoders.len() * BLOCK;

@@ -24,7 +24,7 @@ fn segments_are_of_similar_size_and_not_too_many() {
     let ends =
         |sizes: &[u64]| -> Vec<usize> { grouped(sizes).iter().map(|segment| segment.files.end).collect() };
     assert!(ends(&[]).is_empty());
-    assert_eq!(ends(&[5 * mib, 3, 7]), [3]);
+    assert_eq!(ends(&[3 * mib, 3, 7]), [3]);
     assert_eq!(ends(&[90 * mib, mib, 15 * mib, mib]), [1, 3, 4]);
     for (files, size) in [(10_000, 4 * mib), (1_000_000, 4 << 10), (300, 4 << 30)] {
         let segments = grouped(&vec![size; files]);
@@ -217,6 +217,31 @@ fn errors_in_ranges_have_lines_of_the_file() {
     }
     build(&Disk, &config, 2048).unwrap();
     assert!(content(config.output.as_ref().unwrap()).iter().any(|(name, _)| name == "manifest.json"));
+}
+
+/// The share of bad lines counts for the whole file, not for a range.
+#[test]
+fn bad_lines_are_counted_over_all_ranges() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = large_file(folder.path(), Layout::Instances, false);
+    let text = std::fs::read(&config.input[0]).unwrap();
+    let to = |name: &str| BuildConfig { output: Some(folder.path().join(name)), ..config.clone() };
+    for (bad, accepted) in [(100, true), (300, false)] {
+        let middle = text.len() / 2;
+        let bad = b"\xff\n".repeat(bad);
+        std::fs::write(&config.input[0], [&text[..middle], b"\n", &bad, &text[middle..]].concat()).unwrap();
+        let results = [SEGMENT, 1024].map(|segment| {
+            let name = format!("{}-{segment}", bad.len());
+            build(&Disk, &to(&name), segment).map(|_| content(&folder.path().join(name)))
+        });
+        match results {
+            [Ok(whole), Ok(divided)] => assert!(accepted && whole == divided),
+            [Err(whole), Err(divided)] => {
+                assert!(!accepted && whole.to_string() == divided.to_string(), "{whole}, {divided}");
+            }
+            _ => panic!("the result depends on the division"),
+        }
+    }
 }
 
 #[test]
