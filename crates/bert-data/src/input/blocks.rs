@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bytes::decompress::Source;
-use super::bytes::file_range::{FileRange, RangeDigests, SharedRange};
+use super::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
 use super::json::values::JsonValues;
 use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
@@ -123,7 +123,11 @@ impl BlockReader {
     /// [`Error::Storage`](crate::Error::Storage).
     pub(super) fn open_range(path: &Path, file: usize, range: FileRange) -> Result<Self> {
         let (shared, text) = SharedRange::open(path, range)?;
-        Ok(Self::of_text(path, file, range.format, Origin::Range(shared), text))
+        let format = match range.document_end {
+            DocumentEnd::BlankLine => Format::Text,
+            DocumentEnd::LineEnd => Format::Jsonl,
+        };
+        Ok(Self::of_text(path, file, format, Origin::Range(shared), text))
     }
 
     /// Returns a reader of the values of an open JSON file, one value per line.

@@ -37,7 +37,7 @@ pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
-use crate::input::bytes::file_range::{FileRange, RangeDigests, SharedRange};
+use crate::input::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
@@ -143,15 +143,22 @@ impl OpenInput {
         let layout = recognize::layout(path, &head);
         Ok(Self::Text(Box::new(source), layout))
     }
+}
 
-    /// Returns the format of an uncompressed file of lines, which can be divided at any line end.
-    fn format_if_divisible(&self) -> Option<Format> {
-        match self {
-            Self::Text(source, Layout::Lines) if source.compression.is_none() => Some(Format::Text),
-            Self::Text(source, Layout::JsonLines) if source.compression.is_none() => Some(Format::Jsonl),
-            _ => None,
+/// Returns where the documents of an uncompressed file of lines end, or `None` for other files, which cannot be divided.
+///
+/// # Errors
+/// The errors of [`Format::of`].
+pub(crate) fn document_end(path: &Path) -> Result<Option<DocumentEnd>> {
+    Ok(match OpenInput::of(path)? {
+        OpenInput::Text(source, Layout::Lines) if source.compression.is_none() => {
+            Some(DocumentEnd::BlankLine)
         }
-    }
+        OpenInput::Text(source, Layout::JsonLines) if source.compression.is_none() => {
+            Some(DocumentEnd::LineEnd)
+        }
+        _ => None,
+    })
 }
 
 /// The language of a Wikipedia dump, and its pages that are not documents; part of the manifest.

@@ -7,7 +7,7 @@ use crate::builder::prepare::PreparedBuild;
 use crate::config::RandomMode;
 use crate::error::{Error, Result};
 use crate::input::bytes::file_range::{FileRange, ranges_of};
-use crate::input::each_file;
+use crate::input::{document_end, each_file};
 use bert_storage::size;
 
 /// Maximum number of segments.
@@ -46,8 +46,13 @@ impl Segments {
         let share = if is_reference { u64::MAX } else { share_of(&sizes, prepared.segment) };
         let large: Vec<usize> = (0..sizes.len()).filter(|&file| sizes[file] / share >= 2).collect();
         let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
-        let ranges =
-            each_file(&paths, |path| ranges_of(path, size(path).map_err(Error::io("read", path))?, share))?;
+        let ranges = each_file(&paths, |path| {
+            let bytes = size(path).map_err(Error::io("read", path))?;
+            match document_end(path)? {
+                Some(document_end) => ranges_of(path, bytes, share, document_end),
+                None => Ok(Vec::new()),
+            }
+        })?;
         let divided: Vec<(usize, Vec<FileRange>)> = large.into_iter().zip(ranges).collect();
         let segments = segments_of(&sizes, share, divided);
         Ok(Self { sizes, segments })

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::input::bytes::range_digest::{ChainingValues, RangeHasher, block_size};
-use crate::input::{Format, OpenInput};
 use crate::parallel::lock;
 
 const BUFFER: usize = 1 << 17;
@@ -20,6 +19,16 @@ const BUFFER: usize = 1 << 17;
 /// Maximum distance between the boundary of two ranges and the beginning of the next document. If a document is longer,
 /// the file is not divided there.
 const MAX_SEARCH: u64 = 1 << 20;
+
+/// The end of a document in a file of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DocumentEnd {
+    /// A blank line, in text.
+    BlankLine,
+    /// The end of a line, in JSON lines.
+    LineEnd,
+}
 
 /// A boundary between two ranges of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +44,7 @@ pub(crate) struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileRange {
-    pub(crate) format: Format,
+    pub(crate) document_end: DocumentEnd,
     /// Number of bytes for each chaining value.
     pub(crate) block_size: u64,
     /// Number of bytes of the file.
@@ -72,17 +81,18 @@ impl FileRange {
     }
 }
 
-/// Returns ranges of about `share` bytes, in order, or an empty list if the file cannot be divided: it is smaller than
-/// two shares, compressed, a table or a dump, or has no boundaries of documents.
+/// Returns ranges of about `share` bytes of an uncompressed file of lines, in order. The list is empty if the file is
+/// smaller than two shares or has no boundaries of documents.
 ///
 /// # Errors
-/// The errors of [`Format::of`]; [`Error::Storage`].
-pub(crate) fn ranges_of(path: &Path, file_bytes: u64, share: u64) -> Result<Vec<FileRange>> {
+/// [`Error::Storage`].
+pub(crate) fn ranges_of(
+    path: &Path,
+    file_bytes: u64,
+    share: u64,
+    document_end: DocumentEnd,
+) -> Result<Vec<FileRange>> {
     let count = file_bytes / share.max(1);
-    if count < 2 {
-        return Ok(Vec::new());
-    }
-    let Some(format) = OpenInput::of(path)?.format_if_divisible() else { return Ok(Vec::new()) };
     let block_size = block_size(share);
     let mut ranges = Vec::new();
     let (mut start, end) = (Cut { block: 0, text: 0 }, Cut { block: file_bytes, text: file_bytes });
@@ -92,22 +102,22 @@ pub(crate) fn ranges_of(path: &Path, file_bytes: u64, share: u64) -> Result<Vec<
         if block <= start.text {
             continue;
         }
-        let text = first_document(path, block, format).map_err(Error::io("read", path))?;
+        let text = first_document(path, block, document_end).map_err(Error::io("read", path))?;
         if let Some(text) = text.filter(|&text| text < file_bytes) {
             let cut = Cut { block, text };
-            ranges.push(FileRange { format, block_size, file_bytes, start, end: cut });
+            ranges.push(FileRange { document_end, block_size, file_bytes, start, end: cut });
             start = cut;
         }
     }
     if !ranges.is_empty() {
-        ranges.push(FileRange { format, block_size, file_bytes, start, end });
+        ranges.push(FileRange { document_end, block_size, file_bytes, start, end });
     }
     Ok(ranges)
 }
 
 /// Returns the offset of the first document that begins after the line at offset `from`: after the first line end in
 /// JSON, and after the first blank line that follows in text.
-fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u64>> {
+fn first_document(path: &Path, from: u64, document_end: DocumentEnd) -> io::Result<Option<u64>> {
     let mut text = BufReader::new(open_stream_at(path, from)?).take(MAX_SEARCH);
     let (mut at, mut line) = (from, Vec::new());
     // The first line may be cut.
@@ -119,7 +129,7 @@ fn first_document(path: &Path, from: u64, format: Format) -> io::Result<Option<u
             return Ok(None);
         }
         // Lines with other blanks of Unicode end a document too, but need not be boundaries.
-        if format == Format::Jsonl || (is_whole && line.trim_ascii().is_empty()) {
+        if document_end == DocumentEnd::LineEnd || (is_whole && line.trim_ascii().is_empty()) {
             return Ok(Some(at));
         }
         is_whole = true;
