@@ -72,14 +72,15 @@ struct TokenizedBlock {
 pub(crate) struct TextRead {
     pub(crate) documents: DocumentsBuilder,
     pub(crate) report: ReadReport,
-    /// The statistics of a range.
+    /// The range that was read, if it was not all of the files.
     pub(crate) range: Option<RangeRead>,
 }
 
-/// Statistics of a range of a file, which are added up to statistics of the file.
+/// A range of a file, with its statistics. The statistics of the file are the sum over its ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeRead {
+    pub(crate) range: FileRange,
     pub(crate) lines: LineCheck,
     pub(crate) tokens: u64,
     pub(crate) digests: RangeDigests,
@@ -144,7 +145,8 @@ impl<'a> TextReader<'a> {
         joiner.report.remarks.add(sentence_rule_remarks(&source.inputs, files, config));
         joiner.report.inputs = source.inputs;
         let (lines, tokens) = (joiner.lines, joiner.file_tokens as u64);
-        let range = source.range_digests.map(|digests| RangeRead { lines, tokens, digests });
+        let range = range.zip(source.range_digests);
+        let range = range.map(|(range, digests)| RangeRead { range, lines, tokens, digests });
         let (documents, report) = joiner.finish()?;
         Ok(TextRead { documents, report, range })
     }

@@ -79,8 +79,8 @@ pub enum InputProblem {
     },
     /// Two ranges of the file were read from different text.
     #[error(
-        "this input changed while it was read: run the same command again with --overwrite when no other program writes \
-         to it"
+        "this input changed while it was read: run the same command again, for every part of the build, when no other program \
+         writes to it"
     )]
     ChangedRanges,
     /// The path does not exist.

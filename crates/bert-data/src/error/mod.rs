@@ -101,13 +101,21 @@ impl Error {
         }
     }
 
-    /// Returns the error with line numbers that continue after the lines before a range of the file.
-    pub(crate) fn after_lines(mut self, lines: u64) -> Self {
-        if let Self::InputFile(error) = &mut self {
-            error.line = error.line.map(|line| line + lines);
-            if let InputProblem::NotUtf8Text { first, .. } = &mut error.problem {
-                *first += lines;
-            }
+    /// Returns the error with line numbers that continue after the `lines` before a range of the file. Calls `lines` only if
+    /// the error has line numbers.
+    pub(crate) fn after_lines(mut self, lines: impl FnOnce() -> Result<u64>) -> Self {
+        let Self::InputFile(error) = &mut self else { return self };
+        let first = match &mut error.problem {
+            InputProblem::NotUtf8Text { first, .. } => Some(first),
+            _ => None,
+        };
+        let mut numbers = error.line.iter_mut().chain(first).peekable();
+        if numbers.peek().is_none() {
+            return self;
+        }
+        match lines() {
+            Ok(lines) => numbers.for_each(|number| *number += lines),
+            Err(error) => return error,
         }
         self
     }

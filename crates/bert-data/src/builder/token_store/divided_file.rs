@@ -4,15 +4,25 @@ use std::path::Path;
 
 use crate::documents::read::RangeRead;
 use crate::documents::read_report::ReadReport;
-use crate::error::{InputProblem, Locate, Result};
+use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::InputEntry;
-use crate::input::bytes::file_range::FileRange;
+use crate::input::bytes::range_digest::ChainingValues;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::remarks::Remark;
 
-/// The ranges of a file that were read so far.
+/// The ranges of a file that were added so far.
 #[derive(Default)]
-pub(super) struct DividedFile(Option<(InputEntry, RangeRead)>);
+pub(super) struct DividedFile(Option<RangesBefore>);
+
+/// The sum over the first ranges of a file.
+struct RangesBefore {
+    entry: InputEntry,
+    lines: LineCheck,
+    tokens: u64,
+    blocks: ChainingValues,
+    /// Digest of the bytes that the next range also reads.
+    text_end: String,
+}
 
 impl DividedFile {
     /// Adds the next range. Removes its entry from its report `read`, and after the last range adds the entry of the file.
@@ -22,45 +32,40 @@ impl DividedFile {
     pub(super) fn add(
         &mut self,
         path: &Path,
-        range: FileRange,
         next: RangeRead,
         read: &mut ReadReport,
         bad_lines: BadLines,
     ) -> Result<()> {
-        let Some(entry) = read.inputs.pop() else { return changed(path) };
-        let (mut file, mut sum) = match self.0.take() {
-            None => (InputEntry { bytes: 0, lines: 0, ..entry.clone() }, empty()),
-            Some((_, before)) if before.digests.text_end != next.digests.before_text => return changed(path),
-            Some(before) => before,
-        };
-        let remarks =
-            sum.lines.add_block(next.lines.after_lines(file.lines), path, range.ends_file(), bad_lines)?;
-        file.bytes += entry.bytes;
-        file.lines += entry.lines;
-        sum.tokens += next.tokens;
-        sum.digests.blocks.add(&next.digests.blocks);
-        sum.digests.text_end = next.digests.text_end;
+        let changed = || Error::from(InputProblem::ChangedRanges.located(path));
+        let entry = read.inputs.pop().ok_or_else(changed)?;
+        let RangeRead { range, lines, tokens, digests } = next;
+        let mut sum = self.0.take().unwrap_or_else(|| RangesBefore {
+            entry: InputEntry { bytes: 0, lines: 0, ..entry.clone() },
+            lines: LineCheck::default(),
+            tokens: 0,
+            blocks: ChainingValues::default(),
+            text_end: digests.before_text.clone(),
+        });
+        if sum.text_end != digests.before_text {
+            return Err(changed());
+        }
+        let lines = lines.after_lines(sum.entry.lines);
+        let remarks = sum.lines.add_block(lines, path, range.ends_file(), bad_lines)?;
+        sum.entry.bytes += entry.bytes;
+        sum.entry.lines += entry.lines;
+        sum.tokens += tokens;
+        sum.blocks.add(&digests.blocks);
+        sum.text_end = digests.text_end;
         if !range.ends_file() {
-            self.0 = Some((file, sum));
+            self.0 = Some(sum);
             return Ok(());
         }
         if remarks.is_without(Remark::NoText) {
             read.remarks.add_count(Remark::NoText, path, u64::from(sum.tokens == 0));
         }
         read.remarks.add(remarks);
-        let Some(digest) = sum.digests.blocks.digest(range.block_size, file.bytes) else {
-            return changed(path);
-        };
-        file.blake3 = digest;
-        read.inputs.push(file);
+        let blake3 = sum.blocks.digest(range.block_size, sum.entry.bytes).ok_or_else(changed)?;
+        read.inputs.push(InputEntry { blake3, ..sum.entry });
         Ok(())
     }
-}
-
-fn empty() -> RangeRead {
-    RangeRead { lines: LineCheck::default(), tokens: 0, digests: Default::default() }
-}
-
-fn changed<T>(path: &Path) -> Result<T> {
-    Err(InputProblem::ChangedRanges.located(path).into())
 }

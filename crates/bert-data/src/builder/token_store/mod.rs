@@ -2,9 +2,9 @@
 //!
 //! The input text is divided into segments by size: consecutive files, or ranges of large files. Each segment is stored
 //! as two files (the documents and their index), followed by a receipt with the digests of the two files and of its
-//! inputs. A restarted build continues after
-//! the last finished segment, even if the inputs have moved. Each part of a build tokenizes its share of the segments
-//! and reads the other segments from the folder that the parts share. A [`Store`] returns documents by number.
+//! inputs. A restarted build continues after the last finished segment, even if the inputs have moved. Each part of a
+//! build tokenizes its share of the segments and reads the other segments from the folder that the parts share. A
+//! [`Store`] returns documents by number.
 
 mod divided_file;
 mod segments;
@@ -30,7 +30,6 @@ use crate::documents::read::{RangeRead, TextRead, TextReader};
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Counts, Documents, DocumentsBuilder, INDEX, Start};
 use crate::error::{Error, InputError, InputProblem, Locate, OutputProblem, PartError, Result};
-use crate::input::bytes::file_range::FileRange;
 use crate::input::{same_range, same_text};
 use crate::parallel::map_all;
 use bert_storage::scratch::{ScratchDigest, ScratchFile, digest_of, read_exact_at};
@@ -46,9 +45,9 @@ struct SegmentReceipt {
     segment: u64,
     segments: u64,
     read: ReadReport,
-    /// The range of a divided file, and its statistics.
+    /// The range, if the segment is one of a divided file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    range: Option<(FileRange, RangeRead)>,
+    range: Option<RangeRead>,
     counts: Counts,
     columns: [ScratchDigest; 2],
 }
@@ -103,8 +102,8 @@ impl Division {
         let files = text.paths(files);
         match (&receipt.range, text.range) {
             (None, None) => same_text(&receipt.read.inputs, files, stop),
-            (Some((range, read)), Some(expected)) if *range == expected => {
-                same_range(&read.digests, &files[0], expected, stop)
+            (Some(read), Some(range)) if read.range == range => {
+                same_range(&read.digests, &files[0], range, stop)
             }
             _ => Ok(false),
         }
@@ -239,7 +238,7 @@ impl Division {
         let files = text.paths(&prepared.files);
         let read = reader.read(files, text.range, builder, on_progress);
         let TextRead { documents, report: mut read, range } = match (read, text.range) {
-            (Err(error), Some(range)) => return Err(error.after_lines(range.lines_before(&files[0])?)),
+            (Err(error), Some(range)) => return Err(error.after_lines(|| range.lines_before(&files[0]))),
             (read, _) => read?,
         };
         self.reject_changed(text, &files[0], &read)?;
@@ -250,7 +249,7 @@ impl Division {
             segment: segment as u64,
             segments: self.segments.len() as u64,
             read,
-            range: text.range.zip(range),
+            range,
             counts,
             columns,
         };
@@ -279,7 +278,7 @@ impl Division {
     fn has_sizes_of(&self, receipt: &SegmentReceipt, text: &SegmentText) -> bool {
         let sizes = receipt.read.inputs.iter().map(|input| input.bytes);
         match text.range {
-            Some(expected) => receipt.range.as_ref().is_some_and(|(range, _)| *range == expected),
+            Some(expected) => receipt.range.as_ref().is_some_and(|read| read.range == expected),
             None => sizes.eq(self.sizes[text.files.clone()].iter().copied()),
         }
     }
@@ -322,10 +321,9 @@ impl Division {
             }
             segment_digests.push((read.without_paths(), range.clone(), counts, columns));
             if missing == 0
-                && let Some((range, next)) = range
+                && let Some(next) = range
             {
-                let bad_lines = prepared.config.text_rules().bad_lines;
-                divided.add(&files[0], range, next, &mut read, bad_lines)?;
+                divided.add(&files[0], next, &mut read, prepared.config.text_rules().bad_lines)?;
             }
             let [text, index] = [0, 1].map(|column| folder.path_of(&column_name(column, segment)));
             store.segments.push(Segment { text, index, in_memory: None, before: store.counts });

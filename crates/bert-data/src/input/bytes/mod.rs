@@ -3,5 +3,5 @@
 pub(crate) mod decompress;
 pub(crate) mod file_range;
 pub(super) mod limited;
-mod range_digest;
+pub(crate) mod range_digest;
 pub(super) mod utf16;
