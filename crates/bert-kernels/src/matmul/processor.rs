@@ -56,6 +56,12 @@ pub fn fast_bf16() -> Option<&'static str> {
     None
 }
 
+/// Returns whether the masked-LM loss of this precision recomputes its logits in the backward pass instead of keeping them:
+/// on AMX tiles a product takes less time than the memory.
+pub fn recomputes_logits(precision: Precision) -> bool {
+    precision == Precision::Bf16 && crate::matmul::bf16::on_tiles()
+}
+
 /// Returns bytes, ways and line length in bytes of the L1 data cache, as the `gemm` crate uses them.
 pub fn l1_cache() -> [usize; 3] {
     let cache = CACHE_INFO[0];

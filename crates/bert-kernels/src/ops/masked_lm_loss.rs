@@ -22,8 +22,9 @@ use crate::cpu::flex_slices::{buffer, contiguous, indices, slice, tensor, width}
 use crate::cpu::math::{exp_to_88, map_sum, max, vectorized};
 use crate::cpu::row_blocks::{add, add_bias, add_rows};
 use crate::fused_op::{Fused, apply, fused_path, tensor_backend};
-use crate::matmul::bf16::{self, Operand};
+use crate::matmul::bf16::Operand;
 use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
+use crate::matmul::processor::recomputes_logits;
 use crate::matmul::{MatmulContext, SharedOperand, multiply};
 use crate::ops::dense::transposed_product;
 use crate::ops::embeddings::gather;
@@ -197,8 +198,7 @@ impl Fused<3> for MaskedLm {
         let inputs = inputs.map(contiguous);
         let values = inputs.each_ref().map(slice);
         let (n, vocab) = (self.labels.len(), values[2].len());
-        let recomputes = self.precision == Precision::Bf16 && bf16::on_tiles();
-        let mut exponentials = (!recomputes).then(|| buffer(n * vocab));
+        let mut exponentials = (!recomputes_logits(self.precision)).then(|| buffer(n * vocab));
         let kept = exponentials.as_deref_mut();
         let (parts, label_logits) =
             logits_by_blocks(self.precision, values, &self.labels, kept, |row, column| row[column]);

@@ -5,7 +5,7 @@
 
 mod limits;
 
-use bert_kernels::{Kernels, Precision};
+use bert_kernels::{Kernels, Precision, processor};
 use bert_model::BertConfig;
 
 pub(crate) use limits::MemoryLimit;
@@ -154,6 +154,7 @@ impl StepMemory {
             return 0.0;
         }
         let logits = match model.compute.kernels {
+            Kernels::Fused if processor::recomputes_logits(model.compute.precision) => 0.0,
             Kernels::Fused => 1.0,
             Kernels::Plain => 3.0,
         };
