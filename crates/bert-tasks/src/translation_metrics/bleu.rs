@@ -1,16 +1,17 @@
-//! BLEU (Papineni et al., 2002) as in sacreBLEU (Post, 2018): 13a tokens, n-grams up to 4, exponential smoothing of
-//! precisions that are 0.
+//! BLEU (Papineni et al., 2002) as in sacreBLEU (Post, 2018): n-grams up to 4, exponential smoothing of precisions that
+//! are 0.
 
+use super::bleu_tokenizer::BleuTokenizer;
 use super::ngrams::{matches, ngrams};
-use super::tokenize_13a::tokenize;
 
 const ORDER: usize = 4;
 
 /// Returns the length of the hypothesis, of the closest reference, the matches of each order, and the n-grams of each
 /// order.
-pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
-    let hypothesis = tokenize(hypothesis);
-    let references: Vec<Vec<String>> = references.iter().map(|reference| tokenize(reference)).collect();
+pub(super) fn counts(tokenizer: BleuTokenizer, hypothesis: &str, references: &[&str]) -> Vec<u64> {
+    let hypothesis = tokenizer.tokenize(hypothesis);
+    let references: Vec<Vec<String>> =
+        references.iter().map(|reference| tokenizer.tokenize(reference)).collect();
     let length = hypothesis.len();
     let closest = references.iter().map(Vec::len).min_by_key(|&other| (other.abs_diff(length), other));
     let mut counts = vec![length as u64, closest.expect("a sentence has a reference") as u64];

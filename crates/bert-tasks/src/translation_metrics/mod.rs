@@ -4,31 +4,36 @@
 //! sentences need additions only.
 
 pub mod bleu;
+pub mod bleu_tokenizer;
 pub mod bootstrap;
 pub mod chrf;
 mod ngrams;
-pub mod tokenize_13a;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use bleu_tokenizer::BleuTokenizer;
 
 /// A metric of translations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TranslationMetric {
-    /// BLEU with 13a tokenization and exponential smoothing: sacreBLEU's default.
-    Bleu,
+    /// BLEU with exponential smoothing. sacreBLEU's default is the tokenizer `13a`.
+    Bleu(BleuTokenizer),
     /// chrF with character n-grams up to 6 and beta 2: sacreBLEU's `chrF2`.
     Chrf,
 }
 
 impl TranslationMetric {
-    /// Both metrics.
-    pub const ALL: [Self; 2] = [Self::Bleu, Self::Chrf];
+    /// Returns both metrics, BLEU with this tokenizer.
+    pub fn all(tokenizer: BleuTokenizer) -> [Self; 2] {
+        [Self::Bleu(tokenizer), Self::Chrf]
+    }
 
     /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Bleu => "BLEU",
+            Self::Bleu(BleuTokenizer::V13a) => "BLEU",
+            Self::Bleu(BleuTokenizer::Zh) => "BLEU (zh)",
+            Self::Bleu(BleuTokenizer::Char) => "BLEU (char)",
             Self::Chrf => "chrF",
         }
     }
@@ -39,7 +44,7 @@ impl TranslationMetric {
     /// Panics without references.
     pub fn counts(self, hypothesis: &str, references: &[&str]) -> Vec<u64> {
         match self {
-            Self::Bleu => bleu::counts(hypothesis, references),
+            Self::Bleu(tokenizer) => bleu::counts(tokenizer, hypothesis, references),
             Self::Chrf => chrf::counts(hypothesis, references),
         }
     }
@@ -47,7 +52,7 @@ impl TranslationMetric {
     /// Returns the score of summed counts, from 0 to 100.
     pub fn score(self, counts: &[u64]) -> f64 {
         match self {
-            Self::Bleu => bleu::score(counts),
+            Self::Bleu(_) => bleu::score(counts),
             Self::Chrf => chrf::score(counts),
         }
     }
@@ -60,6 +65,16 @@ impl TranslationMetric {
             .map(|(hypothesis, refs)| self.counts(hypothesis, refs))
             .collect();
         self.score(&total(counts.iter()))
+    }
+}
+
+impl Serialize for TranslationMetric {
+    /// Writes `bleu` or `chrf`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Bleu(_) => "bleu",
+            Self::Chrf => "chrf",
+        })
     }
 }
 

@@ -18,8 +18,12 @@ pub(super) fn matches<T: Eq + Hash>(hypothesis: &Ngrams<'_, T>, reference: &Ngra
     hypothesis.iter().map(|(ngram, count)| count.min(reference.get(ngram).unwrap_or(&0))).sum()
 }
 
-/// Splits like Python's `str.split()`, whose separators include four control characters that are not Unicode white
-/// space.
+/// Splits like Python's `str.split()`.
 pub(super) fn split_like_python(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)).filter(|part| !part.is_empty())
+    text.split(is_space).filter(|part| !part.is_empty())
+}
+
+/// Returns whether Python's `str.split()` splits at a character: at Unicode white space and at four control characters.
+pub(super) fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }

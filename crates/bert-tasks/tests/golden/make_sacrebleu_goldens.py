@@ -1,4 +1,4 @@
-"""Writes sacrebleu.json: texts, their BLEU and chrF, and 13a tokens, by the package sacrebleu (2.6.0).
+"""Writes sacrebleu.json: texts, their BLEU and chrF, and the tokens of three tokenizers, by the package sacrebleu (2.6.0).
 
 Run: python make_sacrebleu_goldens.py > sacrebleu.json
 The first texts are the examples of sacreBLEU's README and of its tests test_bleu.py and test_chrf.py.
@@ -8,6 +8,8 @@ import json
 
 import sacrebleu
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 README = (
     ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."],
@@ -43,6 +45,8 @@ SINGLE = [
         ["Lapali po dechu a pak jejich život skončil - dřív, než skutečně mohl začít, připomněli.", "A někdy nemáme"],
     ),
     (["中文 测试 good", "x"], ["中文 测试 bad", ""]),
+    (["我们在北京大学学习。"], ["我们在北京的大学里学习汉语。"]),
+    (["先生は牛乳を買う。", "猫は水を飲む。"], ["先生は牛乳を買う。", "猫はお茶を飲む。"]),
 ]
 LINES = [
     "Prices: 1,234.5 $ (3.5%), v2.0-rc1; 10-12, e.g. co-op.",
@@ -54,18 +58,29 @@ LINES = [
     "",
     "end. ",
     ".start ,x",
+    "用 BERT-base 训练3.5天，“很好”…（见第2-3页）。",
+    "カタカナとひらがな、漢字！ ﾊﾝｶｸ 🙂𠀀",
 ]
 
 
-def case(hypotheses, references):
+TOKENIZERS = {"13a": Tokenizer13a(), "zh": TokenizerZh(), "char": TokenizerChar()}
+
+
+def case(tokenizer, hypotheses, references):
     return {
+        "tokenizer": tokenizer,
         "hypotheses": hypotheses,
         "references": [list(of_sentence) for of_sentence in zip(*references)],
-        "bleu": sacrebleu.corpus_bleu(hypotheses, references).score,
+        "bleu": sacrebleu.corpus_bleu(hypotheses, references, tokenize=tokenizer).score,
         "chrf": sacrebleu.corpus_chrf(hypotheses, references).score,
     }
 
 
-cases = [case(*README), case(["", "", ""], README[1])] + [case(hypotheses, [references]) for hypotheses, references in SINGLE]
-tokens = [{"line": line, "tokens": Tokenizer13a()(line.rstrip()).split()} for line in LINES]
+texts = [README, (["", "", ""], README[1])] + [(hypotheses, [references]) for hypotheses, references in SINGLE]
+cases = [case(name, *text) for name in TOKENIZERS for text in texts]
+tokens = [
+    {"tokenizer": name, "line": line, "tokens": tokenizer(line.rstrip()).split()}
+    for name, tokenizer in TOKENIZERS.items()
+    for line in LINES
+]
 print(json.dumps({"version": sacrebleu.__version__, "cases": cases, "tokens": tokens}, ensure_ascii=False, indent=1))

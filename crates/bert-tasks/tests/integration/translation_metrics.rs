@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bert_tasks::translation_metrics::TranslationMetric;
+use bert_tasks::translation_metrics::bleu_tokenizer::BleuTokenizer;
 use bert_tasks::translation_metrics::bootstrap::summarize;
-use bert_tasks::translation_metrics::tokenize_13a::tokenize;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -16,6 +16,7 @@ struct Goldens {
 
 #[derive(Deserialize)]
 struct Case {
+    tokenizer: String,
     hypotheses: Vec<String>,
     references: Vec<Vec<String>>,
     bleu: f64,
@@ -24,6 +25,7 @@ struct Case {
 
 #[derive(Deserialize)]
 struct Tokens {
+    tokenizer: String,
     line: String,
     tokens: Vec<String>,
 }
@@ -32,9 +34,17 @@ fn golden_path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
 
+fn named(name: &str) -> BleuTokenizer {
+    BleuTokenizer::ALL
+        .into_iter()
+        .find(|tokenizer| tokenizer.name() == name)
+        .expect("a tokenizer of sacreBLEU")
+}
+
 fn check(goldens: &Goldens) {
-    for Case { hypotheses, references, bleu, chrf } in &goldens.cases {
-        for (metric, expected) in [(TranslationMetric::Bleu, bleu), (TranslationMetric::Chrf, chrf)] {
+    for Case { tokenizer, hypotheses, references, bleu, chrf } in &goldens.cases {
+        let metrics = TranslationMetric::all(named(tokenizer));
+        for (metric, expected) in metrics.into_iter().zip([bleu, chrf]) {
             let summary = summarize(metric, std::slice::from_ref(hypotheses), references);
             assert!(
                 (summary.mean - expected).abs() < 1e-6,
@@ -43,10 +53,10 @@ fn check(goldens: &Goldens) {
             );
         }
     }
-    for Tokens { line, tokens } in &goldens.tokens {
-        assert_eq!(&tokenize(line), tokens, "{line:?}");
+    for Tokens { tokenizer, line, tokens } in &goldens.tokens {
+        assert_eq!(&named(tokenizer).tokenize(line), tokens, "{tokenizer}: {line:?}");
     }
-    assert!(goldens.cases.len() > 15 && goldens.tokens.len() > 5);
+    assert!(goldens.cases.len() > 50 && goldens.tokens.len() > 25);
 }
 
 #[test]
@@ -73,7 +83,7 @@ fn interval_contains_the_mean_of_runs() {
             |i: usize| if i.is_multiple_of(wrong) { "nothing".to_string() } else { references[i][0].clone() };
         (0..40).map(worse).collect()
     };
-    for metric in TranslationMetric::ALL {
+    for metric in TranslationMetric::all(BleuTokenizer::default()) {
         let summary = summarize(metric, &[run(3), run(5)], &references);
         assert_eq!(summary.mean, (summary.runs[0] + summary.runs[1]) / 2.0);
         assert!(summary.low < summary.mean && summary.mean < summary.high, "{summary:?}");

@@ -73,12 +73,46 @@ impl Tokenizers {
         }
     }
 
-    /// Returns the text of target tokens. Continuations (`##`) are joined to their word, and common punctuation to the
-    /// word before it.
+    /// Returns the text of target tokens. Continuations (`##`) are joined to their word, common punctuation to the word
+    /// before it, and Chinese and Japanese characters to each other.
     pub fn decode(&self, ids: &[u32]) -> String {
         let tokens = ids.iter().map(|&id| self.target.vocabulary.token(id).to_string()).collect();
-        WordPiece::new("##".to_string(), true).decode(tokens).expect("joining strings cannot fail")
+        let text =
+            WordPiece::new("##".to_string(), true).decode(tokens).expect("joining strings cannot fail");
+        join_wide(&text)
     }
+}
+
+/// Removes the spaces that a tokenizer puts between Chinese characters, kana and their punctuation. A space between two
+/// kana is kept, because BERT's tokenizer does not separate kana.
+fn join_wide(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let is_added = |at: usize| {
+        let around =
+            at.checked_sub(1).and_then(|before| Some((characters[before], *characters.get(at + 1)?)));
+        characters[at] == ' '
+            && around.is_some_and(|(a, b)| is_wide(a) && is_wide(b) && !(is_kana(a) && is_kana(b)))
+    };
+    (0..characters.len()).filter(|&at| !is_added(at)).map(|at| characters[at]).collect()
+}
+
+/// Returns whether a character belongs to a script without spaces between words: a Chinese character, a kana, or their
+/// punctuation.
+pub fn is_wide(c: char) -> bool {
+    is_kana(c)
+        || matches!(
+            c,
+            '\u{3000}'..='\u{303f}'
+                | '\u{3400}'..='\u{4dbf}'
+                | '\u{4e00}'..='\u{9fff}'
+                | '\u{f900}'..='\u{faff}'
+                | '\u{ff01}'..='\u{ff65}'
+                | '\u{20000}'..='\u{323af}'
+        )
+}
+
+fn is_kana(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}')
 }
 
 fn open(path: &Path, settings: TokenizerSettings) -> Result<ModelTokenizer, Error> {
@@ -91,4 +125,22 @@ fn open(path: &Path, settings: TokenizerSettings) -> Result<ModelTokenizer, Erro
 pub(crate) fn encode(tokenizer: &ModelTokenizer, text: &str, max_length: usize) -> EncodedPair {
     let special = SpecialIds { cls: tokenizer.vocabulary.cls_id(), sep: tokenizer.vocabulary.sep_id() };
     encode_pair(&tokenizer.ids(text), None, special, max_length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join_wide;
+
+    #[test]
+    fn chinese_and_japanese_lose_added_spaces() {
+        for (tokens, text) in [
+            ("我 们 用 bert 模 型 。", "我们用 bert 模型。"),
+            ("友 達 は お 茶 を 飲 む 。", "友達は お茶を飲む。"),
+            ("( 見 る ) 、 3 日", "( 見る ) 、 3 日"),
+            ("the cat , 3. 5", "the cat , 3. 5"),
+            ("", ""),
+        ] {
+            assert_eq!(join_wide(tokens), text);
+        }
+    }
 }

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 
 use bert_tasks::read_lines;
 use bert_tasks::translation_metrics::TranslationMetric;
+use bert_tasks::translation_metrics::bleu_tokenizer::BleuTokenizer;
 use bert_tasks::translation_metrics::bootstrap::{ScoreSummary, summarize};
 use bert_translation::text::parallel::check_lines;
+use bert_translation::text::tokenizers::is_wide;
 use clap::Args as ClapArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::output::progress::print_note;
 use crate::output::stdout::print_result;
 
 /// Compute BLEU and chrF of translations, as sacreBLEU does.
@@ -25,9 +29,20 @@ pub struct Args {
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     references: Vec<PathBuf>,
 
+    /// Tokenizer of BLEU, as in sacreBLEU: zh for Chinese, char for other languages without spaces.
+    #[arg(long, value_name = "NAME", default_value = BleuTokenizer::default().name(), value_parser = tokenizers())]
+    tokenize: BleuTokenizer,
+
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the parser of `--tokenize`.
+fn tokenizers() -> impl TypedValueParser<Value = BleuTokenizer> {
+    let named = |name: String| BleuTokenizer::ALL.into_iter().find(|tokenizer| tokenizer.name() == name);
+    PossibleValuesParser::new(BleuTokenizer::ALL.map(BleuTokenizer::name))
+        .map(move |name| named(name).expect("one of the names"))
 }
 
 /// Runs the command.
@@ -47,7 +62,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let of_sentence = |at: usize| references.iter().map(|file| file[at].clone()).collect();
     let references: Vec<Vec<String>> = (0..first.len()).map(of_sentence).collect();
-    let scores = TranslationMetric::ALL.map(|metric| summarize(metric, &runs, &references));
+    let wide = references.iter().filter(|lines| lines[0].contains(is_wide)).count();
+    if args.tokenize == BleuTokenizer::V13a && 2 * wide > references.len() {
+        print_note(
+            "BLEU counts words between spaces, and the references are Chinese or Japanese: use --tokenize zh or char",
+        );
+    }
+    let metrics = TranslationMetric::all(args.tokenize);
+    let scores = metrics.map(|metric| summarize(metric, &runs, &references));
     print_result(args.json, &scores, |scores| table(scores, references.len()))
 }
 

@@ -1,0 +1,113 @@
+//! The tokenizers of BLEU, as in sacreBLEU.
+
+use super::ngrams::{is_space, split_like_python};
+
+/// A tokenizer of sacreBLEU. BLEU counts n-grams of its tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BleuTokenizer {
+    /// `13a` of mteval-v13a.pl, the default: punctuation becomes separate tokens, except periods and commas inside
+    /// numbers, and hyphens that do not follow a digit.
+    #[default]
+    V13a,
+    /// `zh`: every Chinese character is a token, and other text is split as in `13a`. Japanese kana are not split.
+    Zh,
+    /// `char`: every character is a token, for languages without spaces between words.
+    Char,
+}
+
+impl BleuTokenizer {
+    /// All tokenizers.
+    pub const ALL: [Self; 3] = [Self::V13a, Self::Zh, Self::Char];
+
+    /// Returns the name that sacreBLEU's `--tokenize` has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V13a => "13a",
+            Self::Zh => "zh",
+            Self::Char => "char",
+        }
+    }
+
+    /// Returns the tokens of a line.
+    pub fn tokenize(self, line: &str) -> Vec<String> {
+        let line = line.trim_end();
+        match self {
+            Self::V13a => split_punctuation(&format!(" {} ", without_markup(line))),
+            Self::Zh => {
+                split_punctuation(&line.trim().chars().map(|c| spaced(c, is_chinese(c))).collect::<String>())
+            }
+            Self::Char => line.chars().filter(|&c| !is_space(c)).map(String::from).collect(),
+        }
+    }
+}
+
+/// Returns a line without the markup that `13a` removes.
+fn without_markup(line: &str) -> String {
+    let mut line = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
+    if line.contains('&') {
+        for (entity, character) in [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")] {
+            line = line.replace(entity, character);
+        }
+    }
+    line
+}
+
+/// Splits a line at spaces, and separates its punctuation.
+fn split_punctuation(line: &str) -> Vec<String> {
+    let separated: String = line.chars().map(|c| spaced(c, is_separate(c))).collect();
+    let is_point = |c: char| c == '.' || c == ',';
+    let is_digit = |c: char| c.is_ascii_digit();
+    // Each rule looks at two characters, and continues after both where it applies.
+    let text = replace_pairs(&separated, |a, b| (!is_digit(a) && is_point(b)).then(|| format!("{a} {b} ")));
+    let text = replace_pairs(&text, |a, b| (is_point(a) && !is_digit(b)).then(|| format!(" {a} {b}")));
+    let text = replace_pairs(&text, |a, b| (is_digit(a) && b == '-').then(|| format!("{a} {b} ")));
+    split_like_python(&text).map(String::from).collect()
+}
+
+/// Returns a character, with a space on each side if it is a token.
+fn spaced(c: char, is_token: bool) -> String {
+    if is_token { format!(" {c} ") } else { c.to_string() }
+}
+
+/// Returns whether sacreBLEU's `zh` makes a character a token. Its ranges U+20000 and U+2F800 are written with four
+/// hexadecimal digits in Python, so that they begin after U+2000, and the characters beyond U+FFFF are missing.
+fn is_chinese(c: char) -> bool {
+    matches!(
+        c,
+        '\u{2001}'..='\u{2a6d}'
+            | '\u{2e80}'..='\u{2fdf}'
+            | '\u{2ff0}'..='\u{303f}'
+            | '\u{3100}'..='\u{312f}'
+            | '\u{31a0}'..='\u{31bf}'
+            | '\u{31c0}'..='\u{31ef}'
+            | '\u{3200}'..='\u{33ff}'
+            | '\u{3400}'..='\u{4db5}'
+            | '\u{4e00}'..='\u{9fbb}'
+            | '\u{f900}'..='\u{fa2d}'
+            | '\u{fa30}'..='\u{fa6a}'
+            | '\u{fa70}'..='\u{fad9}'
+            | '\u{fe10}'..='\u{fe1f}'
+            | '\u{fe30}'..='\u{fe4f}'
+            | '\u{ff00}'..='\u{ffef}'
+    )
+}
+
+/// Returns whether a character is always a token of its own: ASCII punctuation except `'`, `,`, `-` and `.`.
+fn is_separate(c: char) -> bool {
+    c.is_ascii_punctuation() && !matches!(c, '\'' | ',' | '-' | '.')
+}
+
+fn replace_pairs(text: &str, rule: impl Fn(char, char) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(first) = rest.next() {
+        match rest.clone().next().and_then(|second| rule(first, second)) {
+            Some(replaced) => {
+                out.push_str(&replaced);
+                rest.next();
+            }
+            None => out.push(first),
+        }
+    }
+    out
+}
