@@ -62,6 +62,13 @@ impl Metric {
         let cell = self.cell(Some(value));
         if self.is_fraction() { format!("{cell} %") } else { cell }
     }
+
+    /// Formats a difference of two values with its sign and unit.
+    pub fn difference(self, value: f64) -> String {
+        let sign = if value < 0.0 { "" } else { "+" };
+        // Adding zero removes the sign of a negative zero.
+        format!("{sign}{}", self.with_unit(value + 0.0))
+    }
 }
 
 impl fmt::Display for Metric {

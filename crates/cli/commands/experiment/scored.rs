@@ -177,20 +177,16 @@ pub(super) fn comparisons(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow:
 /// Describes a comparison; positive differences favour the first setting.
 fn sentence(task: &Task, first: &str, second: &str, comparison: &Comparison) -> String {
     let test = comparison.test;
-    let points = |value: f64| {
-        let text = test.metric.with_unit(value + 0.0);
-        if value < 0.0 { text } else { format!("+{text}") }
-    };
     let verdict = match (test.low > 0.0, test.high < 0.0) {
         (true, _) => "higher",
         (_, true) => "lower",
         _ => "no difference is shown",
     };
     format!(
-        "{task}: {first} minus {second} {}, 95 % interval {} to {}, p = {:.3}: {verdict}.",
-        points(test.difference),
-        points(test.low),
-        points(test.high),
+        "{task}: {first} minus {second} {}, 95 % interval {} to {}, p = {:.4}: {verdict}.",
+        test.metric.difference(test.difference),
+        test.metric.difference(test.low),
+        test.metric.difference(test.high),
         test.p
     )
 }

@@ -145,13 +145,6 @@ impl Side {
     }
 }
 
-/// Formats a difference with its sign and unit.
-fn signed(metric: Metric, difference: f64) -> String {
-    let sign = if difference < 0.0 { "" } else { "+" };
-    // Adding zero removes the sign of a negative zero.
-    format!("{sign}{}", metric.with_unit(difference + 0.0))
-}
-
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PairedTest { metric, difference, low, high, level, p, resamples, seeds_paired } = self.test;
@@ -165,10 +158,10 @@ impl fmt::Display for Comparison {
         writeln!(
             f,
             "difference, first minus second: {}, {:.0} % interval {} to {}",
-            signed(metric, difference),
+            metric.difference(difference),
             100.0 * level,
-            signed(metric, low),
-            signed(metric, high)
+            metric.difference(low),
+            metric.difference(high)
         )?;
         let seeds = if seeds_paired { "seeds in pairs" } else { "seeds of each" };
         write!(f, "paired bootstrap over examples and {seeds}: p = {p:.4} ({resamples} resamples)")?;
