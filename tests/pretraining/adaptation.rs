@@ -114,7 +114,7 @@ fn mixture_gives_equal_bits_for_threads_resumes_and_ranks() {
     assert!(folder.read(&format!("whole/{weights}")) == folder.read(&format!("repeated/{weights}")));
     // Another share is another run.
     let other = MIXED.replace("data=0.75", "data=0.5");
-    folder.refused(&format!("{other} --output resumed --resume"), 4, "mixture");
+    folder.refused(&format!("{other} --output resumed --resume"), 4, "mixture[1].share was 0.25, now ");
 }
 
 #[test]
@@ -137,6 +137,7 @@ fn data_sets_that_do_not_mix_are_refused() {
     let train = "pretrain --data data=1 --model config.json --steps 1 --output out";
     folder.refused(&format!("{train} --data longer=1"), 4, "--max-seq-length of data is 32, of longer 48");
     folder.refused(&format!("{train} --data single=1"), 4, "--nsp of data and single differ");
+    folder.refused(&format!("{train} --data ./data=1"), 4, "data and ./data have the same samples");
     folder.refused(
         &format!("{train} --data general"),
         2,

@@ -110,16 +110,17 @@ impl DataLoader {
     ///
     /// # Errors
     /// When a data set has no instances; [`Error::Mismatch`] when vocabulary, tokenizer, maximum length or `nsp` of the
-    /// data sets differ.
+    /// data sets differ, or when two of them have the same shards.
     ///
     /// # Panics
     /// Panics without a data set.
     pub fn mixed(sets: Vec<(DataSet, f64)>, seed: u64) -> Result<Self, Error> {
-        for (data, _) in &sets {
+        for (at, (data, _)) in sets.iter().enumerate() {
             if data.manifest().instances == 0 {
                 return Err(FolderProblem::NoInstances.located(data.folder()).into());
             }
             check_mixes(&sets[0].0, data)?;
+            check_is_new(&sets[..at], data)?;
         }
         let weights: Vec<f64> = sets.iter().map(|(_, weight)| *weight).collect();
         let first = &sets[0].0;
@@ -331,4 +332,16 @@ fn check_mixes(first: &DataSet, other: &DataSet) -> Result<(), Error> {
         differences.push(format!("--nsp of {a_name} and {b_name} differ"));
     }
     if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
+}
+
+/// Rejects a data set whose shards are the ones of a data set before it: a run would read every sample twice.
+fn check_is_new(before: &[(DataSet, f64)], data: &DataSet) -> Result<(), Error> {
+    let digest = data.manifest().shards_digest();
+    let Some((same, _)) = before.iter().find(|(other, _)| other.manifest().shards_digest() == digest) else {
+        return Ok(());
+    };
+    let [a, b] = [same, data].map(|data| data.folder().display());
+    Err(Error::Mismatch(vec![format!(
+        "{a} and {b} have the same samples; give one of them, with the sum of both weights"
+    )]))
 }

@@ -254,15 +254,26 @@ mod tests {
 
     #[test]
     fn differences_name_each_leaf() {
-        let saved = json!({ "seed": 1, "optimizer": { "beta1": 0.9, "beta2": 0.99 }, "data": "x" });
-        let now = json!({ "seed": 2, "optimizer": { "beta1": 0.9, "beta2": 0.98 }, "extra": true });
+        let saved =
+            json!({ "seed": 1, "optimizer": { "beta1": 0.9, "beta2": 0.99 }, "data": "x", "of": [1, 2] });
+        let now =
+            json!({ "seed": 2, "optimizer": { "beta1": 0.9, "beta2": 0.98 }, "extra": true, "of": [1, 3] });
         let expected = [
             "data was \"x\", now null",
             "extra was null, now true",
+            "of was [1,2], now [1,3]",
             "optimizer.beta2 was 0.99, now 0.98",
             "seed was 1, now 2",
         ];
         assert_eq!(differences(&saved, &now), expected);
         assert!(differences(&now, &now).is_empty());
+        let mixture = |shares: &[f64]| {
+            let sets: Vec<_> = shares.iter().map(|share| json!({ "data": "x", "share": share })).collect();
+            json!({ "mixture": sets })
+        };
+        let changed = differences(&mixture(&[0.7, 0.3]), &mixture(&[0.6, 0.4]));
+        assert_eq!(changed, ["mixture[0].share was 0.7, now 0.6", "mixture[1].share was 0.3, now 0.4"]);
+        let grown = differences(&mixture(&[0.7, 0.3]), &mixture(&[0.5, 0.3, 0.2]));
+        assert_eq!(grown, ["mixture had 2 entries, now 3"]);
     }
 }

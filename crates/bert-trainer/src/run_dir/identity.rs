@@ -49,15 +49,24 @@ pub(crate) fn differences(saved: &Value, now: &Value) -> Vec<String> {
 fn changed_leaves(saved: &Value, now: &Value) -> Vec<String> {
     let objects = [saved, now].into_iter().filter_map(Value::as_object);
     let keys: BTreeSet<&String> = objects.flat_map(Map::keys).collect();
-    let mut found = Vec::new();
-    for key in keys {
-        // Null if the key is missing or the value is not an object.
-        let (x, y) = (&saved[key], &now[key]);
-        if x.is_object() || y.is_object() {
-            found.extend(changed_leaves(x, y).into_iter().map(|text| format!("{key}.{text}")));
-        } else if x != y {
-            found.push(format!("{key} was {x}, now {y}"));
+    // Null if the key is missing or the value is not an object.
+    keys.into_iter().flat_map(|key| changes_of(key, &saved[key], &now[key])).collect()
+}
+
+/// Describes the differences between two values of `name`.
+fn changes_of(name: &str, saved: &Value, now: &Value) -> Vec<String> {
+    match (saved, now) {
+        (Value::Array(saved), Value::Array(now)) if saved.iter().chain(now).any(Value::is_object) => {
+            if saved.len() != now.len() {
+                return vec![format!("{name} had {} entries, now {}", saved.len(), now.len())];
+            }
+            let pairs = saved.iter().zip(now).enumerate();
+            pairs.flat_map(|(at, (saved, now))| changes_of(&format!("{name}[{at}]"), saved, now)).collect()
         }
+        (Value::Object(_), _) | (_, Value::Object(_)) => {
+            changed_leaves(saved, now).into_iter().map(|text| format!("{name}.{text}")).collect()
+        }
+        _ if saved == now => Vec::new(),
+        _ => vec![format!("{name} was {saved}, now {now}")],
     }
-    found
 }
