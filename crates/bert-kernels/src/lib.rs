@@ -103,6 +103,7 @@ pub use ops::{
     masked_lm_loss, ordered_sum, self_attention,
 };
 
-/// The version of the arithmetic. A change that gives different bits for the same input has to raise it: runs record
-/// it, and a run that is resumed with a different version prints a warning that its bits may differ.
-pub const VERSION: u32 = 5;
+/// The version of the arithmetic of these kernels and of the model. A change that gives different bits for the same
+/// input has to raise it: runs record it, and a run that is resumed with a different version prints a warning that its
+/// bits may differ.
+pub const VERSION: u32 = 6;

@@ -95,7 +95,7 @@ pub use crate::checkpoint::tokenizer_files::Vocabulary;
 pub use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
 pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
-pub use crate::layers::dropout::{DropoutKey, Mode, Site, dropout};
+pub use crate::layers::dropout::{DropoutKey, Mode, SelectedTokens, Site, dropout};
 pub use crate::models::architecture::Architecture;
 pub use crate::models::bert::{BertInput, BertModel, BertOutput, BertStates};
 pub use crate::models::classification::{

@@ -26,7 +26,7 @@ fn run(compute: Compute) -> SyntheticRun {
 /// alone.
 #[test]
 fn alternating_models_do_not_interfere() {
-    const FEW: usize = 3;
+    const FEW: usize = 8;
     let all = [Kernels::Fused, Kernels::Plain]
         .map(|kernels| [Precision::F32, Precision::Bf16].map(|precision| Compute { kernels, precision }));
     let all = all.as_flattened();

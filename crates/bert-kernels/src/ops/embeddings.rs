@@ -77,20 +77,61 @@ pub fn embeddings(
     }
 }
 
-/// Returns the rows of a table with these indices. On a GPU the gradient is a kernel of this crate, which repeats to the
-/// bit; elsewhere this is burn's `select`.
+/// Returns the rows of a table with these indices. The gradient of the table is the sum of the gradients of its rows in
+/// the order of the indices, and has the same bits on any number of threads.
 ///
 /// # Shapes
 /// - table: `[rows, width]`; ids: `[n]`, each less than `rows`
 /// - output: `[n, width]`
 pub fn gather(compute: Compute, table: Tensor<2>, ids: Tensor<1, Int>) -> Tensor<2> {
-    #[cfg(feature = "cubecl")]
-    if let Some(rows) = crate::gpu::gather::gather(compute.kernels, table.clone(), ids.clone()) {
-        return rows;
+    match fused_path(compute, &[tensor_backend(&table)]) {
+        Some(path) => apply(Gather { ids: indices(ids) }, path, [table.into()]),
+        #[cfg(feature = "cubecl")]
+        None => crate::gpu::gather::gather(compute.kernels, table.clone(), ids.clone())
+            .unwrap_or_else(|| table.select(0, ids)),
+        #[cfg(not(feature = "cubecl"))]
+        None => table.select(0, ids),
     }
-    #[cfg(not(feature = "cubecl"))]
-    let _ = compute;
-    table.select(0, ids)
+}
+
+/// See [`gather`].
+#[derive(Clone, Debug)]
+struct Gather {
+    ids: Vec<usize>,
+}
+
+impl Fused<1> for Gather {
+    /// The shape of the table.
+    type Saved = [usize; 2];
+
+    const ACCUMULATES: bool = true;
+
+    fn forward(&self, [table]: [FlexTensor; 1]) -> (FlexTensor, [usize; 2]) {
+        let table = contiguous(table);
+        let (width, rows) = (width(&table), table.layout().shape()[0]);
+        let mut out = buffer(self.ids.len() * width);
+        let block = rows_per_block(self.ids.len(), width);
+        out.par_chunks_mut(block * width).zip(self.ids.par_chunks(block)).for_each(|(out, ids)| {
+            for (out, id) in out.chunks_exact_mut(width).zip(ids) {
+                out.copy_from_slice(&slice(&table)[id * width..(id + 1) * width]);
+            }
+        });
+        (tensor(out, [self.ids.len(), width]), [rows, width])
+    }
+
+    fn backward(self, shape: [usize; 2], gradient: FlexTensor, wanted: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        self.backward_accumulate(shape, gradient, wanted, None)
+    }
+
+    fn backward_accumulate(
+        self,
+        shape: [usize; 2],
+        gradient: FlexTensor,
+        [wanted]: [bool; 1],
+        existing: Option<FlexTensor>,
+    ) -> [Option<FlexTensor>; 1] {
+        [wanted.then(|| add_to_rows(existing, shape, slice(&contiguous(gradient)), &self.ids))]
+    }
 }
 
 /// Computes [`embeddings()`] with the kernels for GPUs.

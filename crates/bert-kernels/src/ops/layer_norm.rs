@@ -11,11 +11,11 @@ use burn::tensor::{Tensor, assert_shape};
 use rayon::prelude::*;
 
 use crate::arguments::Compute;
-use crate::cpu::dropout_mask::Dropout;
 use crate::cpu::flex_slices::{buffer, contiguous, slice, slice_mut, tensor, width};
 use crate::cpu::math::{dot, sum, vectorized};
 use crate::cpu::row_blocks::{add, add_bias, add_blocks, add_rows, column_sums, rows_per_block};
 use crate::fused_op::{Fused, Input, apply, fused_path, tensor_backend};
+use crate::ops::dropout::{HostDropout, RowDropout};
 
 /// Computes LayerNorm over the last axis; `epsilon` is added to the variance inside the square root.
 ///
@@ -52,7 +52,8 @@ pub fn layer_norm<const D: usize>(
     }
 }
 
-/// Computes `LayerNorm(residual + dropout(x + bias))`.
+/// Computes `LayerNorm(residual + dropout(x + bias))`. `dropout` is an `Option<Dropout>`, or a [`RowDropout`] if the rows
+/// were selected from a table.
 ///
 /// # Shapes
 /// - x, residual and output: `[.., width]`
@@ -64,9 +65,9 @@ pub fn residual_layer_norm<const D: usize>(
     residual: Tensor<D>,
     (gamma, beta): (Tensor<1>, Tensor<1>),
     epsilon: f64,
-    dropout: Option<Dropout>,
+    dropout: impl Into<RowDropout>,
 ) -> Tensor<D> {
-    let width = x.dims()[D - 1];
+    let (width, dropout) = (x.dims()[D - 1], dropout.into());
     for vector in [&bias, &gamma, &beta] {
         assert_shape!(vector, [width]);
     }
@@ -82,22 +83,22 @@ pub fn residual_layer_norm<const D: usize>(
         ],
     ) {
         Some(path) => {
-            let operation = ResidualLayerNorm { epsilon: epsilon as f32, dropout };
+            let operation = ResidualLayerNorm { epsilon: epsilon as f32, dropout: dropout.on_host() };
             let inputs: [Input; 5] = [x.into(), bias.into(), residual.into(), gamma.into(), beta.into()];
             apply(operation, path, inputs)
         }
         None => {
             #[cfg(feature = "cubecl")]
-            {
+            if dropout.rows.is_none() {
                 let flat = |x: &Tensor<D>| x.clone().flatten(0, D - 1);
                 let inputs = [flat(&x), bias.clone(), flat(&residual), gamma.clone(), beta.clone()];
-                let kernels = compute.kernels;
+                let (kernels, dropout) = (compute.kernels, dropout.dropout);
                 if let Some(y) = crate::gpu::residual::residual_layer_norm(kernels, inputs, epsilon, dropout)
                 {
                     return y.reshape(x.shape());
                 }
             }
-            let h = crate::ops::dropout::plain(x + bias.unsqueeze::<D>(), dropout) + residual;
+            let h = dropout.apply(x + bias.unsqueeze::<D>()) + residual;
             layer_norm(compute, h, gamma, beta, epsilon)
         }
     }
@@ -116,10 +117,10 @@ struct LayerNorm {
     epsilon: f32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct ResidualLayerNorm {
     epsilon: f32,
-    dropout: Option<Dropout>,
+    dropout: Option<HostDropout>,
 }
 
 /// Saved values of a LayerNorm: h, gamma, and mean and r of each row, side by side.
@@ -212,8 +213,8 @@ impl Fused<5> for ResidualLayerNorm {
             .enumerate()
             .for_each_init(Vec::new, |words, (index, (((y, h), residual), rows))| {
                 add_bias(h, bias);
-                if let Some(dropout) = self.dropout {
-                    dropout.apply(h, index * block * width, words);
+                if let Some(dropout) = &self.dropout {
+                    dropout.apply(h, index * block, width, words);
                 }
                 add(h, residual);
                 normalize(h, gamma_values, beta_values, self.epsilon, y, rows);
@@ -245,7 +246,7 @@ impl Fused<5> for ResidualLayerNorm {
                     .enumerate()
                     .for_each_init(Vec::new, |words, (index, ((x, source), sums))| {
                         x.copy_from_slice(source);
-                        dropout.apply(x, index * block * width, words);
+                        dropout.apply(x, index * block, width, words);
                         add_rows(x, sums);
                     });
                 (x, add_blocks(&sums, width))

@@ -269,24 +269,24 @@ impl BertConfig {
         self.parameter_count() + masked_lm + 2 * h + 2
     }
 
-    /// Returns the floating-point operations of one sequence, forward and backward, matrix products only: `3 [2 L (4
-    /// H^2 + 2 H I) S + 4 L S^2 H + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `S` tokens with `P` masked positions.
-    /// Includes the operations on padding.
+    /// Returns the floating-point operations of one sequence, forward and backward, matrix products only, padding
+    /// included: `3 [layers + 2 P (H^2 + H V) + 2 (H^2 + 2 H)]` for `P` masked tokens and [`Self::layer_flops`].
     pub fn flops_per_sequence(&self, seq: usize, predictions: usize) -> f64 {
-        let [l, h, i, v, s, p] = [
-            self.num_hidden_layers,
-            self.hidden_size,
-            self.intermediate_size,
-            self.vocab_size,
-            seq,
-            predictions,
-        ]
-        .map(|n| n as f64);
-        let projections = 2.0 * l * (4.0 * h * h + 2.0 * h * i) * s;
-        let attention = 4.0 * l * s * s * h;
+        let [h, v, p] = [self.hidden_size, self.vocab_size, predictions].map(|n| n as f64);
         let masked_lm = 2.0 * p * (h * h + h * v);
         let pooled = 2.0 * (h * h + 2.0 * h);
-        3.0 * (projections + attention + masked_lm + pooled)
+        3.0 * (self.layer_flops(seq, predictions) + masked_lm + pooled)
+    }
+
+    /// Returns the floating-point operations of the forward pass of all layers for one sequence of `S` tokens, `P` of
+    /// them masked: `2 L S (4 H^2 + 2 H I) + 4 L S^2 H - 2 (S - P - 1) (H^2 + 2 H I)`. The last layer computes the first
+    /// and the masked tokens only after its attention.
+    pub fn layer_flops(&self, seq: usize, predictions: usize) -> f64 {
+        let [l, h, i, s] =
+            [self.num_hidden_layers, self.hidden_size, self.intermediate_size, seq].map(|n| n as f64);
+        let after_attention = h * h + 2.0 * h * i;
+        let left_out = seq.saturating_sub(predictions + 1) as f64;
+        2.0 * l * s * (3.0 * h * h + after_attention) + 4.0 * l * s * s * h - 2.0 * left_out * after_attention
     }
 }
 

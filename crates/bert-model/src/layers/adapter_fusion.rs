@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, activation};
 
 use crate::config::adapter::BottleneckForm;
 use crate::layers::bottleneck_adapter::Bottleneck;
-use crate::layers::dropout::{DropoutKey, dropout};
+use crate::layers::dropout::TokenMasks;
 use crate::layers::linear::linear;
 
 /// The adapters of one layer and the attention over them.
@@ -40,14 +40,14 @@ impl AdapterFusion {
 
     /// Returns the attention weights of the adapters, `[batch, seq, adapters]`, and the mixture,
     /// `[batch, seq, hidden]`.
-    fn mix(&self, compute: Compute, x: Tensor<3>, key: DropoutKey) -> (Tensor<3>, Tensor<3>) {
+    fn mix(&self, compute: Compute, x: Tensor<3>, masks: TokenMasks<'_>) -> (Tensor<3>, Tensor<3>) {
         let [batch, seq, hidden] = x.dims();
         let added: Vec<Tensor<3>> =
             self.adapters.iter().map(|adapter| adapter.forward(compute, x.clone())).collect();
         let added: Tensor<4> = Tensor::stack(added, 2); // [batch, seq, adapters, hidden]
         let query = self.query.forward(x).reshape([batch, seq, 1, hidden]);
         let scores = (self.key.forward(added.clone()) * query).sum_dim(3); // [batch, seq, adapters, 1]
-        let scores = dropout(scores.reshape([batch, seq, self.adapters.len()]), self.dropout_prob, key);
+        let scores = masks.apply(scores.reshape([batch, seq, self.adapters.len()]), self.dropout_prob);
         let shares = activation::softmax(scores, 2); // [batch, seq, adapters]
         let values = self.value.forward(added);
         let mixture = (values * shares.clone().reshape([batch, seq, self.adapters.len(), 1])).sum_dim(2);
@@ -66,11 +66,11 @@ impl AdapterFusion {
         input: Tensor<3>,
         (gamma, beta): (Tensor<1>, Tensor<1>),
         layer_norm_eps: f64,
-        key: DropoutKey,
+        masks: TokenMasks<'_>,
     ) -> (Tensor<3>, Tensor<3>) {
         let sum = h + input;
         let x = layer_norm(compute, sum.clone(), gamma.clone(), beta.clone(), layer_norm_eps);
-        let (shares, mixture) = self.mix(compute, x, key);
+        let (shares, mixture) = self.mix(compute, x, masks);
         (layer_norm(compute, mixture + sum, gamma, beta, layer_norm_eps), shares)
     }
 
@@ -114,7 +114,8 @@ mod tests {
             })
         });
         let x = tensor(&[2.0, 0.5], [1, 1, 2], &device);
-        let (shares, mixture) = fusion.mix(Compute::default(), x, Mode::Eval.site(Site::Classifier));
+        let masks = TokenMasks { key: Mode::Eval.site(Site::Classifier), tokens: None };
+        let (shares, mixture) = fusion.mix(Compute::default(), x, masks);
         // The scores are 2 * 1 and 0.5 * 3, so the weights are proportional to e^2 and e^1.5.
         let share = 1.0 / (1.0 + (-0.5f32).exp());
         let shares: Vec<f32> = shares.into_data().try_to_vec().unwrap();

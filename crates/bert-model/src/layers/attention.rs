@@ -15,7 +15,7 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 use crate::config::BertConfig;
 use crate::layers::adapter_fusion::AdapterFusion;
 use crate::layers::bottleneck_adapter::Bottleneck;
-use crate::layers::dropout::{Mode, Site, dropout};
+use crate::layers::dropout::{Mode, SelectedTokens, Site, TokenMasks};
 use crate::layers::layer_norm::{affine, layer_norm};
 use crate::layers::linear::{linear, projection};
 use crate::layers::lora::SelfAttentionLora;
@@ -163,40 +163,44 @@ impl BertResidualOutput {
     pub fn forward(&self, x: Tensor<3>, residual: Tensor<3>, mode: Mode, site: Site) -> Tensor<3> {
         let [batch, seq, _] = residual.dims();
         assert_shape!(x, [batch, seq, _]);
-        let x = dense::product(self.compute.with_packed_weights(&self.packed), x, self.dense.weight.val());
-        self.finish(x, residual, mode, site).0
+        self.finish(self.product(x), residual, mode, site, None).0
+    }
+
+    fn product(&self, x: Tensor<3>) -> Tensor<3> {
+        dense::product(self.compute.with_packed_weights(&self.packed), x, self.dense.weight.val())
     }
 
     /// Computes the steps after the projection of [`Self::forward`]. Returns the output, and the attention weights of
     /// fused adapters.
     ///
     /// # Shapes
-    /// - x, residual and output: `[batch, seq, hidden]`
-    /// - shares: `[batch, seq, adapters]`
+    /// - x, residual and output: `[batch, seq, hidden]`, or `[1, n, hidden]` for selected tokens
+    /// - shares: `[batch, seq, adapters]`, or `[1, n, adapters]`
     pub(crate) fn finish(
         &self,
         x: Tensor<3>,
         residual: Tensor<3>,
         mode: Mode,
         site: Site,
+        tokens: Option<&SelectedTokens>,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
         let [batch, seq, hidden] = residual.dims();
         assert_shape!(x, [batch, seq, hidden]);
         let bias = projection(&self.dense).bias;
-        let key = mode.site(site);
+        let masks = |site| TokenMasks { key: mode.site(site), tokens };
         let norm = affine(&self.layer_norm);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
-            let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
-            let key = mode.site(Site::AdapterFusion(layer));
+            let h = masks(site).apply(x + bias.unsqueeze(), self.hidden_dropout_prob);
+            let masks = masks(Site::AdapterFusion(layer));
             let (hidden, shares) =
-                fusion.finish_block(self.compute, h, residual, norm, self.layer_norm_eps, key);
+                fusion.finish_block(self.compute, h, residual, norm, self.layer_norm_eps, masks);
             return (hidden, Some(shares));
         }
         if let Some(adapter) = &self.adapter {
-            let h = dropout(x + bias.unsqueeze(), self.hidden_dropout_prob, key);
+            let h = masks(site).apply(x + bias.unsqueeze(), self.hidden_dropout_prob);
             return (adapter.finish_block(self.compute, h, residual, norm, self.layer_norm_eps), None);
         }
-        let dropout = key.dropout(self.hidden_dropout_prob, seq * hidden);
+        let dropout = masks(site).dropout(self.hidden_dropout_prob, seq, hidden);
         (residual_layer_norm(self.compute, x, bias, residual, norm, self.layer_norm_eps, dropout), None)
     }
 }
@@ -226,6 +230,26 @@ impl BertAttention {
     pub fn forward(&self, hidden: Tensor<3>, bias: Tensor<4>, mode: Mode, layer: usize) -> Tensor<3> {
         let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
         self.output.forward(context, hidden, mode, Site::AttentionOutput(layer))
+    }
+
+    /// Returns the hidden states of selected tokens after the block. All tokens are attended to.
+    ///
+    /// # Shapes
+    /// - hidden: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - output: `[1, n, hidden]`
+    pub fn forward_selected(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        tokens: &SelectedTokens,
+        mode: Mode,
+        layer: usize,
+    ) -> Tensor<3> {
+        let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
+        let [context, hidden] = [context, hidden].map(|states| tokens.of(self.output.compute, states));
+        let x = self.output.product(context);
+        self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), Some(tokens)).0
     }
 
     /// Returns the hidden states after the block and the attention probabilities, without dropout.

@@ -8,9 +8,10 @@
 //! probabilities, and before the two residuals of a layer. A classifier applies it to its input, and fused adapters to
 //! their scores. There is no dropout after the GELU or in the pre-training heads. [`Site`] lists all places.
 
-use bert_kernels::Dropout;
-use bert_kernels::dropout::{mix, plain};
-use burn::tensor::Tensor;
+use bert_kernels::dropout::{RowDropout, SelectedRows, mix, plain};
+use bert_kernels::embeddings::gather;
+use bert_kernels::{Compute, Dropout};
+use burn::tensor::{Device, Int, Tensor};
 
 /// Dropout setting of one forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,78 @@ impl DropoutKey {
 pub fn dropout<const D: usize>(x: Tensor<D>, prob: f64, key: DropoutKey) -> Tensor<D> {
     let shape = x.dims();
     plain(x, key.dropout(prob, shape[1..].iter().product()))
+}
+
+/// The masks of a site for all tokens of a batch, or for selected ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenMasks<'a> {
+    pub(crate) key: DropoutKey,
+    pub(crate) tokens: Option<&'a SelectedTokens>,
+}
+
+impl TokenMasks<'_> {
+    /// Returns the kernel parameters for tokens with `width` elements each.
+    pub(crate) fn dropout(&self, prob: f64, seq: usize, width: usize) -> RowDropout {
+        let seq = self.tokens.map_or(seq, |tokens| tokens.seq);
+        RowDropout {
+            dropout: self.key.dropout(prob, seq * width),
+            rows: self.tokens.map(|tokens| tokens.rows.clone()),
+        }
+    }
+
+    /// Applies dropout with probability `prob`.
+    ///
+    /// # Shapes
+    /// - input and output: `[batch, seq, width]`, or `[1, n, width]` for selected tokens
+    pub(crate) fn apply(&self, x: Tensor<3>, prob: f64) -> Tensor<3> {
+        let [_, seq, width] = x.dims();
+        self.dropout(prob, seq, width).apply(x)
+    }
+}
+
+/// Tokens of a batch that a head reads. The last layer computes no other token after its attention.
+#[derive(Clone, Debug)]
+pub struct SelectedTokens {
+    rows: SelectedRows,
+    seq: usize,
+}
+
+impl SelectedTokens {
+    /// Selects the first token of each sequence.
+    pub fn first([batch, seq]: [usize; 2], device: &Device) -> Self {
+        let table_rows = batch * seq;
+        let indices = Tensor::arange_step(0..table_rows as i64, seq, device);
+        Self { rows: SelectedRows { indices, table_rows }, seq }
+    }
+
+    /// Adds tokens after the ones that are selected.
+    ///
+    /// # Shapes
+    /// - positions: `[n]`, `row * seq + position` of each token
+    #[must_use]
+    pub fn and(self, positions: Tensor<1, Int>) -> Self {
+        let Self { rows: SelectedRows { indices, table_rows }, seq } = self;
+        let indices =
+            if positions.dims() == [0] { indices } else { Tensor::cat(vec![indices, positions], 0) };
+        Self { rows: SelectedRows { indices, table_rows }, seq }
+    }
+
+    /// Returns the tokens for tensors without autodiff.
+    pub(crate) fn inner(self) -> Self {
+        let SelectedRows { indices, table_rows } = self.rows;
+        Self { rows: SelectedRows { indices: indices.inner(), table_rows }, ..self }
+    }
+
+    /// Returns the states of the tokens.
+    ///
+    /// # Shapes
+    /// - states: `[batch, seq, hidden]`
+    /// - output: `[1, n, hidden]`
+    pub(crate) fn of(&self, compute: Compute, states: Tensor<3>) -> Tensor<3> {
+        let [_, _, hidden] = states.dims();
+        let states = states.reshape([self.rows.table_rows, hidden]); // [batch * seq, hidden]
+        gather(compute, states, self.rows.indices.clone()).unsqueeze()
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::attention::{BertAttention, BertResidualOutput};
-use crate::layers::dropout::{Mode, Site};
+use crate::layers::dropout::{Mode, SelectedTokens, Site};
 use crate::layers::linear::{linear, projection};
 
 /// The first feed-forward projection and its activation.
@@ -67,7 +67,25 @@ impl BertLayer {
         mode: Mode,
         layer: usize,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
-        self.feed_forward(self.attention.forward(hidden, bias, mode, layer), mode, layer)
+        self.feed_forward(self.attention.forward(hidden, bias, mode, layer), mode, layer, None)
+    }
+
+    /// Returns the hidden states of selected tokens. The other tokens take part in the attention only.
+    ///
+    /// # Shapes
+    /// - hidden: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - output: `[n, hidden]`
+    pub fn forward_selected(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        tokens: &SelectedTokens,
+        mode: Mode,
+        layer: usize,
+    ) -> Tensor<2> {
+        let attended = self.attention.forward_selected(hidden, bias, tokens, mode, layer);
+        self.feed_forward(attended, mode, layer, Some(tokens)).0.squeeze_dim(0)
     }
 
     /// Returns the hidden states and the attention probabilities, without dropout.
@@ -83,15 +101,21 @@ impl BertLayer {
         layer: usize,
     ) -> (Tensor<3>, Tensor<4>) {
         let (attended, probabilities) = self.attention.forward_with_attention(hidden, bias, layer);
-        (self.feed_forward(attended, Mode::Eval, layer).0, probabilities)
+        (self.feed_forward(attended, Mode::Eval, layer, None).0, probabilities)
     }
 
-    /// Computes the feed-forward block.
-    fn feed_forward(&self, attended: Tensor<3>, mode: Mode, layer: usize) -> (Tensor<3>, Option<Tensor<3>>) {
+    /// Computes the feed-forward block of all tokens, or of selected ones.
+    fn feed_forward(
+        &self,
+        attended: Tensor<3>,
+        mode: Mode,
+        layer: usize,
+        tokens: Option<&SelectedTokens>,
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
         let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
         let (ctx, second) = (compute.with_packed_weights(packed), self.output.dense.weight.val());
         let narrow = feed_forward(ctx, attended.clone(), projection(dense), second, *hidden_act);
-        self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer))
+        self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer), tokens)
     }
 }
 
@@ -120,6 +144,47 @@ impl BertEncoder {
             .iter()
             .enumerate()
             .fold(hidden, |hidden, (index, layer)| layer.forward(hidden, bias.clone(), mode, index).0)
+    }
+
+    /// Returns the hidden states of selected tokens after the last layer, which computes no other token after its
+    /// attention.
+    ///
+    /// # Shapes
+    /// - hidden: `[batch, seq, hidden]`
+    /// - bias: `[batch, 1, 1, seq]`
+    /// - output: `[n, hidden]`
+    ///
+    /// # Panics
+    /// Panics without layers.
+    pub fn forward_selected(
+        &self,
+        mut hidden: Tensor<3>,
+        bias: Tensor<4>,
+        tokens: &SelectedTokens,
+        mode: Mode,
+    ) -> Tensor<2> {
+        let (last, before) = self.layer.split_last().expect("at least one layer");
+        for (index, layer) in before.iter().enumerate() {
+            hidden = layer.forward(hidden, bias.clone(), mode, index).0;
+        }
+        last.forward_selected(hidden, bias, tokens, mode, before.len())
+    }
+
+    /// Returns the input of each layer, and the result of [`Self::forward_selected`].
+    pub(crate) fn inputs_and_selected(
+        &self,
+        hidden: Tensor<3>,
+        bias: Tensor<4>,
+        tokens: &SelectedTokens,
+        mode: Mode,
+    ) -> (Vec<Tensor<3>>, Tensor<2>) {
+        let (last, before) = self.layer.split_last().expect("at least one layer");
+        let mut inputs = vec![hidden];
+        for (index, layer) in before.iter().enumerate() {
+            inputs.push(layer.forward(inputs[index].clone(), bias.clone(), mode, index).0);
+        }
+        let output = last.forward_selected(inputs[before.len()].clone(), bias, tokens, mode, before.len());
+        (inputs, output)
     }
 
     /// Returns the attention weights of the fused adapters without dropout, `[batch, seq, adapters]` for each layer.

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
 use crate::layers::attention::attention_bias;
-use crate::layers::dropout::Mode;
+use crate::layers::dropout::{Mode, SelectedTokens};
 use crate::layers::embeddings::BertEmbeddings;
 use crate::layers::encoder::BertEncoder;
 use crate::layers::linear::linear;
@@ -60,7 +60,14 @@ impl BertPooler {
     /// - output: `[batch, hidden]`
     pub fn forward(&self, sequence_output: Tensor<3>) -> Tensor<2> {
         let [batch, _, hidden] = sequence_output.dims();
-        let first = sequence_output.narrow(1, 0, 1).reshape([batch, hidden]); // [batch, hidden]
+        self.pool(sequence_output.narrow(1, 0, 1).reshape([batch, hidden]))
+    }
+
+    /// Returns `tanh(dense(first token))`.
+    ///
+    /// # Shapes
+    /// - first and output: `[batch, hidden]`
+    pub fn pool(&self, first: Tensor<2>) -> Tensor<2> {
         self.dense.forward(first).tanh()
     }
 }
@@ -105,6 +112,28 @@ impl BertModel {
         let sequence_output = self.sequence_output(input, mode);
         let pooled_output = self.pooler.forward(sequence_output.clone());
         BertOutput { sequence_output, pooled_output }
+    }
+
+    /// Returns the pooled output. It equals the one of [`Self::forward`] up to rounding, and is faster: the last layer
+    /// computes the first token only.
+    ///
+    /// # Shapes
+    /// - input: `[batch, seq]` each
+    /// - output: `[batch, hidden]`
+    pub fn pooled_output(&self, input: BertInput, mode: Mode) -> Tensor<2> {
+        let tokens = SelectedTokens::first(input.input_ids.dims(), &input.input_ids.device());
+        self.pooler.pool(self.selected_states(input, &tokens, mode))
+    }
+
+    /// Returns the hidden states of selected tokens after the last layer, which computes no other token after its
+    /// attention.
+    ///
+    /// # Shapes
+    /// - input: `[batch, seq]` each
+    /// - output: `[n, hidden]`
+    pub fn selected_states(&self, input: BertInput, tokens: &SelectedTokens, mode: Mode) -> Tensor<2> {
+        let (hidden, bias) = self.embed(input, mode);
+        self.encoder.forward_selected(hidden, bias, tokens, mode)
     }
 
     /// Returns the hidden states of the last layer.
@@ -166,7 +195,9 @@ impl BertModel {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::TensorData;
+    use bert_kernels::{Compute, Kernels, Precision};
+    use burn::module::Param;
+    use burn::tensor::{TensorData, Tolerance};
 
     use super::*;
     use crate::config::Preset;
@@ -234,6 +265,48 @@ mod tests {
             assert_eq!(dropped, run(&model, train), "{name}: the same seed, the same masks");
             let other = run(&model, Mode::train(12));
             assert_ne!(dropped, other, "{name}: another seed, other masks");
+        }
+    }
+
+    /// Returns the hidden states and some gradients of a sum over selected tokens: of all states, or computed alone.
+    fn selected(model: &BertModel, selected: bool, mode: Mode, device: &Device) -> Vec<TensorData> {
+        let positions = Tensor::<1, Int>::from_data([3, 11, 14], device);
+        let tokens = SelectedTokens::first([2, 8], device).and(positions.clone());
+        let states = if selected {
+            model.selected_states(input(device), &tokens, mode)
+        } else {
+            let all = model.sequence_output(input(device), mode).reshape([16, -1]);
+            let first = all.clone().select(0, Tensor::from_data([0, 8], device));
+            Tensor::cat(vec![first, all.select(0, positions)], 0)
+        };
+        let gradients = states.clone().powi_scalar(2).sum().backward();
+        let [first, last] = [0, 1].map(|layer| &model.encoder.layer[layer]);
+        let weights = [
+            &first.attention.self_attention.query.weight,
+            &last.attention.output.dense.weight,
+            &last.output.dense.weight,
+        ];
+        let of = |weight: &Param<Tensor<2>>| weight.val().grad(&gradients).unwrap().into_data();
+        [states.into_data()].into_iter().chain(weights.map(of)).collect()
+    }
+
+    #[test]
+    fn selected_tokens_equal_all_tokens() {
+        let device = Device::flex().autodiff();
+        for (precision, kernels, tolerance) in [
+            (Precision::F32, Kernels::Fused, 1e-4),
+            (Precision::F32, Kernels::Plain, 1e-4),
+            (Precision::Bf16, Kernels::Fused, 5e-2),
+        ] {
+            let mut config = BertConfig::preset(Preset::Tiny, 50);
+            config.compute = Compute { kernels, precision };
+            let model = BertForPreTraining::new(&config, 1, &device).bert;
+            for mode in [Mode::Eval, Mode::Train { seed: 3, first_sequence: 5 }] {
+                let all = selected(&model, false, mode, &device);
+                for (alone, all) in selected(&model, true, mode, &device).iter().zip(&all) {
+                    alone.assert_approx_eq::<f32>(all, Tolerance::absolute(tolerance));
+                }
+            }
         }
     }
 

@@ -78,7 +78,7 @@ impl BertForSequenceClassification {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, labels]`
     pub fn forward(&self, input: BertInput, mode: Mode) -> Tensor<2> {
-        self.classify(self.bert.forward(input, mode).pooled_output, mode)
+        self.classify(self.bert.pooled_output(input, mode), mode)
     }
 
     /// Applies the head to pooled outputs and returns the logits.
@@ -106,7 +106,7 @@ impl BertForSequenceClassification {
     /// - input: `[batch, seq]` each
     /// - output: `[batch, hidden]`
     pub fn pooled(&self, input: BertInput) -> Tensor<2> {
-        self.bert.forward(input, Mode::Eval).pooled_output.detach()
+        self.bert.pooled_output(input, Mode::Eval).detach()
     }
 }
 
@@ -152,7 +152,7 @@ impl BertForMultipleChoice {
     /// - input: `[batch * choices, seq]` each
     /// - output: `[batch, choices]`, for [`crate::classification_loss`]
     pub fn forward(&self, input: BertInput, choices: usize, mode: Mode) -> Tensor<2> {
-        self.choose(self.bert.forward(input, mode).pooled_output, choices, mode)
+        self.choose(self.bert.pooled_output(input, mode), choices, mode)
     }
 
     /// Applies the head to pooled outputs and returns the logits.

@@ -156,13 +156,13 @@ impl BertWithFeatureHead {
     /// - output: `[batch, hidden]`, of two LSTMs `[batch, 2 * hidden]`
     pub fn features(&self, input: BertInput) -> Tensor<2> {
         let mask = input.input_mask.clone();
-        let output = self.bert.forward(input, Mode::Eval);
-        let tokens = output.sequence_output.detach();
+        let tokens = |input| self.bert.sequence_output(input, Mode::Eval).detach();
         match &self.head {
-            None => token_mean(tokens, &mask),
-            Some(FeatureHead::Mlp(_)) => output.pooled_output.detach(),
-            Some(FeatureHead::Gru(gru)) => last_states(gru.forward(tokens, None), &mask),
+            None => token_mean(tokens(input), &mask),
+            Some(FeatureHead::Mlp(_)) => self.bert.pooled_output(input, Mode::Eval).detach(),
+            Some(FeatureHead::Gru(gru)) => last_states(gru.forward(tokens(input), None), &mask),
             Some(FeatureHead::BiLstm([forward, backward])) => {
+                let tokens = tokens(input);
                 let ahead = forward.forward(tokens.clone(), None).0;
                 let behind = backward.forward(reverse_tokens(tokens, &mask), None).0;
                 Tensor::cat(vec![last_states(ahead, &mask), last_states(behind, &mask)], 1)

@@ -7,30 +7,37 @@
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
 
-use crate::layers::dropout::Mode;
-use crate::models::bert::{BertInput, BertModel, BertOutput};
+use crate::layers::dropout::{Mode, SelectedTokens};
+use crate::models::bert::{BertInput, BertModel};
 
 /// State of a forward pass that the backward pass needs.
 pub struct RecomputeState {
     /// The model of the pass; shares its parameters.
     model: BertModel,
     input: BertInput,
+    /// The tokens that the heads read.
+    tokens: SelectedTokens,
     mode: Mode,
     /// `[batch, 1, 1, seq]`.
     bias: Tensor<4>,
     /// `layers` times `[batch, seq, hidden]`: the input of each layer, without autodiff.
     inputs: Vec<Tensor<3>>,
-    /// The input of the heads, `[batch, seq, hidden]`: a leaf of the graph of the loss.
-    output: Tensor<3>,
+    /// The input of the heads, `[n, hidden]`: a leaf of the graph of the loss.
+    output: Tensor<2>,
 }
 
 impl BertModel {
-    /// Same as [`Self::forward`], but the graph of the output contains the pooler only. [`RecomputeState::backward`]
-    /// computes the gradients of layers and embeddings.
+    /// Same as [`Self::selected_states`], but the states are a leaf of the graph. [`RecomputeState::backward`] computes
+    /// the gradients of layers and embeddings.
     ///
     /// # Shapes
-    /// - same as [`Self::forward`]
-    pub fn forward_recomputing(&self, input: BertInput, mode: Mode) -> (BertOutput, RecomputeState) {
+    /// - same as [`Self::selected_states`]
+    pub fn forward_recomputing(
+        &self,
+        input: BertInput,
+        tokens: SelectedTokens,
+        mode: Mode,
+    ) -> (Tensor<2>, RecomputeState) {
         let inner = self.clone().valid();
         let BertInput { input_ids, input_mask, segment_ids } = input.clone();
         let without = BertInput {
@@ -39,12 +46,13 @@ impl BertModel {
             segment_ids: segment_ids.inner(),
         };
         let (hidden, inner_bias) = inner.embed(without, mode);
-        let mut inputs = inner.encoder.states(hidden, inner_bias, mode);
-        let output = inputs.pop().expect("the input at least").autodiff().require_grad();
-        let pooled_output = self.pooler.forward(output.clone());
+        let (inputs, output) =
+            inner.encoder.inputs_and_selected(hidden, inner_bias, &tokens.clone().inner(), mode);
+        let output = output.autodiff().require_grad();
         let bias = crate::layers::attention::attention_bias(input.input_mask.clone());
-        let state = RecomputeState { model: self.clone(), input, mode, bias, inputs, output: output.clone() };
-        (BertOutput { sequence_output: output, pooled_output }, state)
+        let model = self.clone();
+        let state = RecomputeState { model, input, tokens, mode, bias, inputs, output: output.clone() };
+        (output, state)
     }
 }
 
@@ -55,15 +63,19 @@ impl RecomputeState {
     ///
     /// Returns an empty list if the loss has no gradient for the hidden states.
     pub fn backward(self, loss_gradients: &mut Gradients) -> Vec<Gradients> {
-        let Self { model, input, mode, bias, inputs, output } = self;
-        let Some(mut gradient) = output.grad_remove(loss_gradients) else { return Vec::new() };
+        let Self { model, input, tokens, mode, bias, mut inputs, output } = self;
+        let Some(gradient) = output.grad_remove(loss_gradients) else { return Vec::new() };
         let mut all = Vec::with_capacity(inputs.len() + 1);
-        let layers = model.encoder.layer.iter().enumerate().rev();
-        for ((index, layer), hidden) in layers.zip(inputs.into_iter().rev()) {
-            let hidden = hidden.autodiff().require_grad();
-            let (recomputed, _) = layer.forward(hidden.clone(), bias.clone(), mode, index);
-            let mut gradients = weighted(recomputed, gradient).backward();
-            gradient = hidden.grad_remove(&mut gradients).expect("a layer's output depends on its input");
+        let (last, before) = model.encoder.layer.split_last().expect("at least one layer");
+        let hidden = inputs.pop().expect("an input for each layer");
+        let (gradients, mut gradient) = recomputed(hidden, gradient, |hidden| {
+            last.forward_selected(hidden, bias.clone(), &tokens, mode, before.len())
+        });
+        all.push(gradients);
+        for ((index, layer), hidden) in before.iter().enumerate().zip(inputs).rev() {
+            let gradients;
+            (gradients, gradient) =
+                recomputed(hidden, gradient, |hidden| layer.forward(hidden, bias.clone(), mode, index).0);
             all.push(gradients);
         }
         let mut embedding_loss = weighted(model.embed(input, mode).0, gradient);
@@ -76,6 +88,19 @@ impl RecomputeState {
         all.push(embedding_loss.backward());
         all
     }
+}
+
+/// Computes a layer again, and its backward pass. `gradient` belongs to the layer's output. Returns the gradients of the
+/// layer's parameters, and the gradient of its input.
+fn recomputed<const D: usize>(
+    hidden: Tensor<3>,
+    gradient: Tensor<D>,
+    layer: impl FnOnce(Tensor<3>) -> Tensor<D>,
+) -> (Gradients, Tensor<3>) {
+    let hidden = hidden.autodiff().require_grad();
+    let mut gradients = weighted(layer(hidden.clone()), gradient).backward();
+    let gradient = hidden.grad_remove(&mut gradients).expect("a layer's output depends on its input");
+    (gradients, gradient)
 }
 
 /// Returns a scalar whose gradient with respect to `x` is `gradient`.

@@ -4,7 +4,6 @@
 //! positions are gathered before the projection, and the projection is the word embedding table itself. The heads
 //! have no dropout.
 
-use bert_kernels::embeddings::gather;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::layer_norm as normalize;
 use bert_kernels::masked_lm_eval::masked_lm_scores;
@@ -16,11 +15,11 @@ use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 
 use crate::config::BertConfig;
-use crate::layers::dropout::Mode;
+use crate::layers::dropout::{Mode, SelectedTokens};
 use crate::layers::layer_norm::{affine, layer_norm};
 use crate::layers::linear::{linear, product};
 use crate::models::architecture::Architecture;
-use crate::models::bert::{BertInput, BertModel, BertOutput};
+use crate::models::bert::{BertInput, BertModel};
 use crate::models::gradient_checkpointing::RecomputeState;
 use crate::models::loss::{LossNormalizer, PretrainingLoss, PretrainingTargets, cross_entropy_sum};
 
@@ -31,6 +30,22 @@ pub struct PretrainingInput {
     pub bert: BertInput,
     /// `[n]`: `row * seq + position` of each masked token.
     pub masked_lm_positions: Tensor<1, Int>,
+}
+
+impl PretrainingInput {
+    /// Returns the tokens that the heads read: the first of each sequence, then the masked ones.
+    pub(crate) fn tokens(&self) -> SelectedTokens {
+        let ids = &self.bert.input_ids;
+        SelectedTokens::first(ids.dims(), &ids.device()).and(self.masked_lm_positions.clone())
+    }
+}
+
+/// The inputs of both heads.
+struct HeadInputs {
+    /// `[n, hidden]`: the hidden states of the masked tokens.
+    masked: Tensor<2>,
+    /// `[batch, hidden]`
+    pooled: Tensor<2>,
 }
 
 /// Logits of both heads.
@@ -77,18 +92,13 @@ pub struct BertPredictionHead {
 }
 
 impl BertPredictionHead {
-    /// Returns the transformed hidden states at the masked positions.
+    /// Returns the transformed hidden states of the masked tokens.
     ///
     /// # Shapes
-    /// - sequence_output: `[batch, seq, hidden]`
-    /// - positions: `[n]`
-    /// - output: `[n, hidden]`
-    pub fn transform(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
-        let [batch, seq, hidden] = sequence_output.dims();
+    /// - masked and output: `[n, hidden]`
+    pub fn transform(&self, masked: Tensor<2>) -> Tensor<2> {
         let BertPredictionHeadTransform { dense, layer_norm, hidden_act, layer_norm_eps, compute } =
             &self.transform;
-        let states = sequence_output.reshape([batch * seq, hidden]); // [batch * seq, hidden]
-        let masked = gather(*compute, states, positions); // [n, hidden]
         let (masked, bias) = product(*compute, dense, masked);
         let masked = bias_gelu(*compute, masked, bias, *hidden_act);
         let (gamma, beta) = affine(layer_norm);
@@ -148,29 +158,45 @@ impl BertForPreTraining {
     /// - input: `[batch, seq]` each, and `[n]`; `n` may be 0
     /// - output: `[n, vocab]` and `[batch, 2]`
     pub fn forward(&self, input: PretrainingInput, mode: Mode) -> PretrainingOutput {
-        let output = self.bert.forward(input.bert, mode);
+        let HeadInputs { masked, pooled } = self.head_inputs(input, mode);
         PretrainingOutput {
-            prediction_logits: self.prediction_logits(output.sequence_output, input.masked_lm_positions),
-            seq_relationship_logits: self.cls.seq_relationship.forward(output.pooled_output),
+            prediction_logits: self.prediction_logits(masked),
+            seq_relationship_logits: self.cls.seq_relationship.forward(pooled),
         }
     }
 
-    /// Returns the logits of all words at the masked positions.
+    /// Returns the logits of all words for the masked tokens.
     ///
     /// # Shapes
-    /// - sequence_output: `[batch, seq, hidden]`
-    /// - positions: `[n]`
+    /// - masked: `[n, hidden]`
     /// - output: `[n, vocab]`
-    pub fn prediction_logits(&self, sequence_output: Tensor<3>, positions: Tensor<1, Int>) -> Tensor<2> {
+    pub fn prediction_logits(&self, masked: Tensor<2>) -> Tensor<2> {
         let predictions = &self.cls.predictions;
         let bias = predictions.bias.val().unsqueeze::<2>(); // [1, vocab]
-        let [n] = positions.dims();
+        let [n, _] = masked.dims();
         if n == 0 {
-            return Tensor::zeros([0, bias.dims()[1]], &sequence_output.device());
+            return Tensor::zeros([0, bias.dims()[1]], &masked.device());
         }
-        let transformed = predictions.transform(sequence_output, positions);
+        let transformed = predictions.transform(masked);
         let table = self.word_embeddings().transpose(); // [hidden, vocab]
         dense::product(predictions.transform.compute, transformed, table) + bias
+    }
+
+    /// Returns the inputs of both heads. The last layer computes no other token after its attention.
+    fn head_inputs(&self, input: PretrainingInput, mode: Mode) -> HeadInputs {
+        let tokens = input.tokens();
+        let [batch, _] = input.bert.input_ids.dims();
+        self.split(self.bert.selected_states(input.bert, &tokens, mode), batch)
+    }
+
+    /// Splits the states of [`PretrainingInput::tokens`].
+    fn split(&self, states: Tensor<2>, batch: usize) -> HeadInputs {
+        let [rows, hidden] = states.dims();
+        let masked = match rows - batch {
+            0 => Tensor::zeros([0, hidden], &states.device()),
+            n => states.clone().narrow(0, batch, n),
+        };
+        HeadInputs { masked, pooled: self.bert.pooler.pool(states.narrow(0, 0, batch)) }
     }
 
     /// Returns both losses. The logits of the labels are computed directly, not gathered from `[n, vocab]` logits.
@@ -189,8 +215,7 @@ impl BertForPreTraining {
         normalizer: LossNormalizer,
         mode: Mode,
     ) -> PretrainingLoss {
-        let output = self.bert.forward(input.bert, mode);
-        self.loss_of(output, input.masked_lm_positions, targets, normalizer)
+        self.loss_of(self.head_inputs(input, mode), targets, normalizer)
     }
 
     /// Same as [`Self::loss`] with gradient checkpointing: the pass saves the input of each layer only, and
@@ -205,21 +230,22 @@ impl BertForPreTraining {
         normalizer: LossNormalizer,
         mode: Mode,
     ) -> (PretrainingLoss, RecomputeState) {
-        let (output, state) = self.bert.forward_recomputing(input.bert, mode);
-        (self.loss_of(output, input.masked_lm_positions, targets, normalizer), state)
+        let tokens = input.tokens();
+        let [batch, _] = input.bert.input_ids.dims();
+        let (states, recompute) = self.bert.forward_recomputing(input.bert, tokens, mode);
+        (self.loss_of(self.split(states, batch), targets, normalizer), recompute)
     }
 
     fn loss_of(
         &self,
-        output: BertOutput,
-        masked_lm_positions: Tensor<1, Int>,
+        HeadInputs { masked, pooled }: HeadInputs,
         targets: PretrainingTargets,
         normalizer: LossNormalizer,
     ) -> PretrainingLoss {
-        let [n] = masked_lm_positions.dims();
+        let [n, _] = masked.dims();
         assert_shape!(targets.masked_lm_ids, [n]);
         assert_shape!(targets.masked_lm_weights, [n]);
-        let logits = self.cls.seq_relationship.forward(output.pooled_output); // [batch, 2]
+        let logits = self.cls.seq_relationship.forward(pooled); // [batch, 2]
         let next_sentence = cross_entropy_sum(logits, targets.next_sentence_labels); // [1]
         let next_sentence = match normalizer.next_sentence {
             Some(rows) => next_sentence.div_scalar(rows),
@@ -232,7 +258,7 @@ impl BertForPreTraining {
         }
 
         let predictions = &self.cls.predictions;
-        let transformed = predictions.transform(output.sequence_output, masked_lm_positions);
+        let transformed = predictions.transform(masked);
         let table = self.word_embeddings();
         let nll = masked_lm_nll(
             predictions.transform.compute,
@@ -252,32 +278,26 @@ impl BertForPreTraining {
     /// - masked_lm_ids: `[n]`
     /// - output: `[n]`, `[n]` and `[batch, 2]`
     pub fn scores(&self, input: PretrainingInput, masked_lm_ids: Tensor<1, Int>) -> PretrainingScores {
-        let output = self.bert.forward(input.bert, Mode::Eval);
-        let [masked_lm_nll, masked_lm_correct] =
-            self.masked_lm_scores(output.sequence_output, input.masked_lm_positions, masked_lm_ids);
-        let seq_relationship_logits = self.cls.seq_relationship.forward(output.pooled_output);
+        let HeadInputs { masked, pooled } = self.head_inputs(input, Mode::Eval);
+        let [masked_lm_nll, masked_lm_correct] = self.masked_lm_scores(masked, masked_lm_ids);
+        let seq_relationship_logits = self.cls.seq_relationship.forward(pooled);
         PretrainingScores { masked_lm_nll, masked_lm_correct, seq_relationship_logits }
     }
 
     /// Returns the loss of each masked word, and 1 where that word has the maximum logit, else 0.
     ///
     /// # Shapes
-    /// - sequence_output: `[batch, seq, hidden]`
-    /// - positions, masked_lm_ids and both outputs: `[n]`
-    fn masked_lm_scores(
-        &self,
-        sequence_output: Tensor<3>,
-        positions: Tensor<1, Int>,
-        masked_lm_ids: Tensor<1, Int>,
-    ) -> [Tensor<1>; 2] {
-        let [n] = positions.dims();
+    /// - masked: `[n, hidden]`
+    /// - masked_lm_ids and both outputs: `[n]`
+    fn masked_lm_scores(&self, masked: Tensor<2>, masked_lm_ids: Tensor<1, Int>) -> [Tensor<1>; 2] {
+        let [n, _] = masked.dims();
         if n == 0 {
-            return [(); 2].map(|()| Tensor::zeros([0], &sequence_output.device()));
+            return [(); 2].map(|()| Tensor::zeros([0], &masked.device()));
         }
         let predictions = &self.cls.predictions;
         masked_lm_scores(
             predictions.transform.compute,
-            predictions.transform(sequence_output, positions),
+            predictions.transform(masked),
             self.word_embeddings(),
             predictions.bias.val(),
             masked_lm_ids,

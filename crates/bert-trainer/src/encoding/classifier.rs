@@ -52,7 +52,7 @@ impl ClassifierModel for BertWithFeatureHead {
 
 impl ClassifierModel for BertForSequenceClassification {
     fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
-        self.bert.forward(input, mode).pooled_output
+        self.bert.pooled_output(input, mode)
     }
 
     fn logits(&self, features: Tensor<2>, _per_example: usize, mode: Mode) -> Tensor<2> {
@@ -66,7 +66,7 @@ impl ClassifierModel for BertForSequenceClassification {
 
 impl ClassifierModel for BertForMultipleChoice {
     fn features(&self, input: BertInput, mode: Mode) -> Tensor<2> {
-        self.bert.forward(input, mode).pooled_output
+        self.bert.pooled_output(input, mode)
     }
 
     fn logits(&self, features: Tensor<2>, per_example: usize, mode: Mode) -> Tensor<2> {

@@ -129,21 +129,29 @@ impl StepMemory {
         Self { program: self.program + 6 * tokens, ..self }
     }
 
-    /// Returns the numbers per token that all layers keep, and those that only the current layer needs.
+    /// Returns the numbers per token that all layers keep, and those that only the current layer needs. The last layer
+    /// computes the masked tokens and the first of each sequence only after its attention.
     fn of_layers(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
                 .map(|size| size as f64);
         let fused = model.compute.kernels == Kernels::Fused;
-        let kept = match (fused, model.compute.precision) {
-            (true, Precision::Bf16) => 3.0 * hidden,
-            (true, Precision::F32) => 7.0 * hidden + 2.0 * intermediate,
-            (false, _) => 8.0 * hidden + 3.5 * intermediate + 3.0 * heads * shape.length as f64,
+        // Until the end of the attention, and after it.
+        let [attention, rest] = match (fused, model.compute.precision) {
+            (true, Precision::Bf16) => [1.5 * hidden, 1.5 * hidden],
+            (true, Precision::F32) => [5.0 * hidden, 2.0 * hidden + 2.0 * intermediate],
+            (false, _) => {
+                [5.0 * hidden + 3.0 * heads * shape.length as f64, 3.0 * hidden + 3.5 * intermediate]
+            }
+        };
+        let selected = match shape.targets {
+            0 => 1.0,
+            targets => (targets + shape.sequences) as f64 / (shape.sequences * shape.length) as f64,
         };
         let (embeddings, at_work) = (3.0 * hidden, 4.0 * hidden + 2.0 * intermediate);
         match shape.recompute {
-            true => (layers * hidden + embeddings, kept + at_work),
-            false => (layers * kept + embeddings, at_work),
+            true => (layers * hidden + embeddings, attention + rest + at_work),
+            false => (layers * attention + (layers - 1.0 + selected) * rest + embeddings, at_work),
         }
     }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::prober::{Head, Prober};
 use super::word_edits::{with_ids_at, word_ranges, word_text};
-use crate::compute::host_tensors::{int_vector, values};
+use crate::compute::host_tensors::values;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::inference::classifier::{Answer, Classifier};
@@ -197,8 +197,8 @@ fn word_gradients(filler: &MaskFiller, encoded: &EncodedPair, id: usize, positio
     let device = filler.device().clone().autodiff();
     let (hidden, bias) = model.bert.embed(PaddedBatch::of_one(encoded).input(&device), Mode::Eval);
     let hidden = hidden.detach().require_grad();
-    let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval);
-    let logits = model.prediction_logits(states, int_vector(&[position as i32], &device));
+    let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval); // [1, seq, hidden]
+    let logits = model.prediction_logits(states.narrow(1, position, 1).squeeze_dim(0));
     gradient_times_input(logits.narrow(1, id, 1).sum(), hidden)
 }
 

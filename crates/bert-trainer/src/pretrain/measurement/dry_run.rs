@@ -132,11 +132,8 @@ fn flops_per_step(inputs: &RunInputs<'_>) -> f64 {
     let length = rules.max_seq_length;
     let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
     let targets = targets.min(rules.max_predictions_per_seq).max(1);
-    let once = model.flops_per_sequence(length, targets);
-    // Forward and backward are three times forward; heads have no layers and are not recomputed.
-    let layers = once - model.flops_per_sequence(0, targets);
-    let again = if config.recompute { layers / 3.0 } else { 0.0 };
-    config.batch_size as f64 * (once + again)
+    let again = if config.recompute { model.layer_flops(length, targets) } else { 0.0 };
+    config.batch_size as f64 * (model.flops_per_sequence(length, targets) + again)
 }
 
 /// Returns the maximum bytes of the run's folder. A new checkpoint is written before an old one is deleted.
