@@ -82,8 +82,8 @@ pub enum Error {
         /// The problem with the value.
         reason: String,
     },
-    /// Data and model do not match; each difference in words.
-    #[error("data and model do not match: {}", .0.join("; "))]
+    /// Data sets, vocabularies or models do not match; each difference in words.
+    #[error("the inputs do not match: {}", .0.join("; "))]
     Mismatch(Vec<String>),
     /// A run was resumed with a different configuration.
     #[error(
@@ -359,7 +359,7 @@ impl Error {
     }
 
     /// Returns the error for a damaged file.
-    pub(crate) fn corrupt_file(path: &Path, reason: impl Display) -> Self {
+    pub fn corrupt_file(path: &Path, reason: impl Display) -> Self {
         FolderProblem::FileCorrupt(reason.to_string()).located(path).into()
     }
 

@@ -1,7 +1,9 @@
 //! Runs the plan of an experiment; finished trainings are checked and kept.
 
+use std::path::Path;
 use std::time::Instant;
 
+use bert_storage::write_json_atomic;
 use bert_trainer::StopFlag;
 use bert_trainer::finetune::{check_finished, multitask};
 
@@ -26,6 +28,14 @@ pub(super) struct Timing {
 struct DryRun {
     estimated_seconds: f64,
     folders: Vec<String>,
+}
+
+/// File that names the experiment of an output folder, written before the first training.
+const STARTED: &str = "started.json";
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Started {
+    experiment: String,
 }
 
 /// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
@@ -56,6 +66,10 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
             ));
         }
     }
+    if let Some(output) = &args.output {
+        std::fs::create_dir_all(output)?;
+        write_json_atomic(&output.join(STARTED), &Started { experiment: args.name.clone().unwrap_or_default() })?;
+    }
     let started = Instant::now();
     for (number, run) in plan.iter().enumerate() {
         if run.is_finished() {
@@ -85,15 +99,33 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Rejects an output folder with files, unless the experiment continues.
+/// Rejects an output folder with files, unless the same experiment continues in it.
 ///
 /// # Errors
-/// When it has files.
+/// When the folder has files without `--resume`, or the files of another experiment.
 pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
-    let Some(output) = args.output.as_deref().filter(|_| !args.run.resume) else { return Ok(()) };
+    let Some(output) = args.output.as_deref() else { return Ok(()) };
+    if args.run.resume {
+        return check_started(&output.join(STARTED), args.name.as_deref().unwrap_or_default());
+    }
     if output.exists() && std::fs::read_dir(output)?.next().is_some() {
         let (what, hint) = ("other files", "choose another --output, or continue with --resume");
         return Err(bert_trainer::Error::output_exists(output, what, hint).into());
     }
     Ok(())
+}
+
+/// Checks that the file, if it exists, names this experiment.
+fn check_started(file: &Path, name: &str) -> anyhow::Result<()> {
+    if !file.exists() {
+        return Ok(());
+    }
+    let started: Started = serde_json::from_slice(&std::fs::read(file)?)
+        .map_err(|error| bert_trainer::Error::corrupt_file(file, error))?;
+    if started.experiment == name {
+        return Ok(());
+    }
+    let difference = format!("the experiment was {}, now it is {name}", started.experiment);
+    let path = file.parent().unwrap_or(file).to_owned();
+    Err(bert_trainer::Error::RunDiffers { path, differences: vec![difference] }.into())
 }
