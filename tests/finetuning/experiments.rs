@@ -47,8 +47,8 @@ fn settings_are_trained_and_compared() {
     assert!(!again.stderr.contains("estimated"), "{}", again.stderr);
     assert_eq!(rows(&again.json()), rows(&results));
     folder.refused(&format!("{line} --resume -- --num-train-epochs 2"), 4, "num_train_epochs");
-    let other = line.replace("from-scratch", "probe");
-    folder.refused(&format!("{other} --resume {FLAGS}"), 4, "the experiment was from-scratch, now it is probe");
+    let other = format!("{} --resume {FLAGS}", line.replace("from-scratch", "probe"));
+    folder.refused(&other, 4, "the experiment was from-scratch, now it is probe");
 }
 
 #[test]

@@ -68,7 +68,8 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
     }
     if let Some(output) = &args.output {
         std::fs::create_dir_all(output)?;
-        write_json_atomic(&output.join(STARTED), &Started { experiment: args.name.clone().unwrap_or_default() })?;
+        let experiment = args.name.clone().unwrap_or_default();
+        write_json_atomic(&output.join(STARTED), &Started { experiment })?;
     }
     let started = Instant::now();
     for (number, run) in plan.iter().enumerate() {
