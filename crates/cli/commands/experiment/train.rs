@@ -126,7 +126,10 @@ fn check_started(file: &Path, name: &str) -> anyhow::Result<()> {
     if started.experiment == name {
         return Ok(());
     }
-    let difference = format!("the experiment was {}, now it is {name}", started.experiment);
-    let path = file.parent().unwrap_or(file).to_owned();
-    Err(bert_trainer::Error::RunDiffers { path, differences: vec![difference] }.into())
+    let folder = file.parent().unwrap_or(file).display();
+    Err(bert_trainer::Error::Mismatch(vec![format!(
+        "{folder}: the experiment was {}, now it is {name}; choose another --output",
+        started.experiment
+    )])
+    .into())
 }
