@@ -3,7 +3,8 @@
 //! A training step allocates tensors of nearly the same sizes every time (the number of masked positions in a batch
 //! varies a little). New memory from the allocator costs a page fault for each 4 KiB and a pass of zeros. So a buffer
 //! returns to the pool when its tensor is dropped, on any thread. It keeps its old contents and serves lengths down to
-//! four fifths of its own. Small tensors bypass the pool.
+//! three quarters of its own. So in BERT-base with 1,024 tokens, the intermediate features `[1024, 3072]` leave their
+//! buffers to the gradients of the weights `[768, 3072]`. Small tensors bypass the pool.
 //!
 //! There are two limits. The pool keeps no more buffers of a size than were once in use together, so that buffers of
 //! sizes that are freed but never requested do not accumulate. And free and used buffers together never exceed the peak
@@ -63,9 +64,9 @@ impl Pool {
         Self { sizes: BTreeMap::new(), free: 0, live: 0, peak: 0, slack, returns: 0 }
     }
 
-    /// Returns the smallest free buffer that holds `len` elements and at most a quarter more.
+    /// Returns the smallest free buffer that holds `len` elements and at most a third more.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
-        let mut sizes = self.sizes.range_mut(len..=len + len / 4);
+        let mut sizes = self.sizes.range_mut(len..=len + len / 3);
         let (_, mut buffer) = sizes.find_map(|(_, buffers)| buffers.free.pop())?;
         self.free -= buffer.capacity();
         buffer.resize(len, 0.0);
@@ -271,11 +272,11 @@ mod tests {
         let a = allocate(&mut pool, 10);
         assert_eq!((pool.free, pool.live), (20, 10));
         // A new size: when it returns, the buffer of 20 is freed.
-        let c = allocate(&mut pool, 15);
+        let c = allocate(&mut pool, 14);
         pool.put_back(c);
-        assert_eq!((pool.free, pool.live, pool.peak), (15, 10, 30));
+        assert_eq!((pool.free, pool.live, pool.peak), (14, 10, 30));
         pool.put_back(a);
-        assert_eq!((pool.free, pool.live, pool.peak), (25, 0, 30));
+        assert_eq!((pool.free, pool.live, pool.peak), (24, 0, 30));
     }
 
     #[test]
@@ -295,12 +296,12 @@ mod tests {
         let mut pool = Pool::new(0);
         let buffer = allocate(&mut pool, 100);
         pool.put_back(buffer);
-        for len in [80, 99, 100] {
+        for len in [75, 99, 100] {
             let buffer = allocate(&mut pool, len);
             assert_eq!((buffer.capacity(), pool.free, pool.live), (100, 0, 100));
             pool.put_back(buffer);
         }
-        assert!(pool.take(79).is_none() && pool.take(101).is_none());
+        assert!(pool.take(74).is_none() && pool.take(101).is_none());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::{PackedWeights, packed};
 use crate::matmul::{MatmulContext, multiply, run_both};
 use crate::ops::gelu::{forward_rows, value_and_gradient_rows};
+use crate::ops::saves_projections;
 
 /// Number of rows per task of the backward pass.
 const ROWS: usize = 128;
@@ -34,7 +35,7 @@ pub(crate) fn feed_forward<const D: usize>(
 ) -> Tensor<D> {
     let inputs = [x.into(), weight.into(), bias.into(), second.into()];
     apply_or(FeedForward(form), path, inputs, |operation, inputs| {
-        operation.output(inputs.map(contiguous).each_ref(), cache)
+        operation.output(inputs.map(contiguous).each_ref(), cache, false).0
     })
 }
 
@@ -79,13 +80,37 @@ impl<'a> Layer<'a> {
         Matrix::rows(&self.second[part.start * self.output..], self.output)
     }
 
-    /// Packs W1, W1' and W2' of a part.
-    fn backward_weights(&self, part: &Range<usize>) -> [Packed; 3] {
+    /// Packs W1 of a part as a right factor.
+    fn pack_first(&self, part: &Range<usize>) -> Packed {
+        right(self.first(part), (self.input, part.len()))
+    }
+
+    /// Packs W1' and W2' of a part as right factors.
+    fn pack_transposed(&self, part: &Range<usize>) -> [Packed; 2] {
         [
-            right(self.first(part), (self.input, part.len())),
             right(self.first(part).transposed(), (part.len(), self.input)),
             right(self.second(part).transposed(), (self.output, part.len())),
         ]
+    }
+}
+
+/// The products `x W1` of a forward pass: one task after another, and in a task one part after another, `[rows,
+/// features]`.
+#[derive(Clone, Debug)]
+struct SavedProducts {
+    values: FlexTensor,
+    /// Rows per task of the forward pass, a multiple of [`ROWS`].
+    task_rows: usize,
+}
+
+impl SavedProducts {
+    /// Returns the products of a part for some rows of one task, `[rows, features]`.
+    fn part(&self, rows: Range<usize>, part: &Range<usize>, wide: usize) -> &[f32] {
+        let values = slice(&self.values);
+        let task = rows.start / self.task_rows * self.task_rows;
+        let rows_of_task = self.task_rows.min(values.len() / wide - task);
+        let start = task * wide + rows_of_task * part.start + (rows.start - task) * part.len();
+        &values[start..start + rows.len() * part.len()]
     }
 }
 
@@ -106,53 +131,73 @@ fn sum_over_rows(threads: Threads, sizes: Gemm, c: &mut Option<Vec<f32>>, a: &Pa
 }
 
 impl FeedForward {
-    fn output(self, inputs: [&FlexTensor; 4], cache: Option<&PackedWeights>) -> FlexTensor {
+    /// Returns y, and the products `x W1` if they are to be saved.
+    fn output(
+        self,
+        inputs: [&FlexTensor; 4],
+        cache: Option<&PackedWeights>,
+        save: bool,
+    ) -> (FlexTensor, Option<SavedProducts>) {
         let layer = Layer::new(inputs);
-        let Layer { input, output, .. } = layer;
+        let Layer { input, wide, output, .. } = layer;
         let parts = layer.parts();
         // All parts of W1 and W2, packed as right factors.
-        let firsts = packed(cache, inputs[1], || {
-            parts.iter().map(|part| right(layer.first(part), (input, part.len()))).collect()
-        });
+        let firsts = packed(cache, inputs[1], || parts.iter().map(|part| layer.pack_first(part)).collect());
         let seconds = packed(cache, inputs[3], || {
             parts.iter().map(|part| right(layer.second(part), (part.len(), output))).collect()
         });
         let x = slice(inputs[0]);
         let all_rows = x.len() / input;
         let mut y = buffer(all_rows * output);
-        let rows =
+        let task_rows =
             (all_rows / (2 * rayon::current_num_threads())).clamp(ROWS, MAX_ROWS).next_multiple_of(ROWS);
-        y.par_chunks_mut(rows * output).zip(x.par_chunks(rows * input)).for_each(|(y, x)| {
-            let rows = x.len() / input;
-            let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, input), rows, input);
-            let mut z = scratch(rows * FEATURES);
-            for (i, ((part, first), second)) in parts.iter().zip(&*firsts).zip(&*seconds).enumerate() {
-                let features = part.len();
-                let z = &mut z[..rows * features];
-                product(Gemm { m: rows, n: features, k: input }, z, false, &x, first);
-                forward_rows(self.0, &layer.bias[part.clone()], z);
-                let sizes = Gemm { m: rows, n: output, k: features };
-                product(sizes, y, i > 0, Matrix::rows(z, features), second);
-            }
-        });
+        let mut saved = save.then(|| buffer(all_rows * wide));
+        let saved_of_tasks: Vec<Option<&mut [f32]>> = match &mut saved {
+            Some(saved) => saved.chunks_mut(task_rows * wide).map(Some).collect(),
+            None => (0..all_rows.div_ceil(task_rows)).map(|_| None).collect(),
+        };
+        y.par_chunks_mut(task_rows * output)
+            .zip(x.par_chunks(task_rows * input))
+            .zip(saved_of_tasks)
+            .for_each(|((y, x), mut saved)| {
+                let rows = x.len() / input;
+                let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, input), rows, input);
+                let mut z = scratch(rows * FEATURES);
+                for (i, ((part, first), second)) in parts.iter().zip(&*firsts).zip(&*seconds).enumerate() {
+                    let features = part.len();
+                    let z = &mut z[..rows * features];
+                    product(Gemm { m: rows, n: features, k: input }, z, false, &x, first);
+                    if let Some(saved) = &mut saved {
+                        saved[rows * part.start..rows * part.end].copy_from_slice(z);
+                    }
+                    forward_rows(self.0, &layer.bias[part.clone()], z);
+                    let sizes = Gemm { m: rows, n: output, k: features };
+                    product(sizes, y, i > 0, Matrix::rows(z, features), second);
+                }
+            });
         let mut shape = inputs[0].layout().shape().clone();
         let last = shape.num_dims() - 1;
         shape[last] = output;
-        tensor(y, shape)
+        let saved = saved.map(|values| SavedProducts { values: tensor(values, [all_rows, wide]), task_rows });
+        (tensor(y, shape), saved)
     }
 }
 
 impl Fused<4> for FeedForward {
-    type Saved = [FlexTensor; 4];
+    /// The inputs, and the products `x W1` unless the backward pass computes them again.
+    type Saved = ([FlexTensor; 4], Option<SavedProducts>);
 
     fn forward(&self, inputs: [FlexTensor; 4]) -> (FlexTensor, Self::Saved) {
         let inputs = inputs.map(contiguous);
-        (self.output(inputs.each_ref(), None), inputs)
+        let input = width(&inputs[0]);
+        let save = saves_projections(slice(&inputs[0]).len() / input, input);
+        let (y, products) = self.output(inputs.each_ref(), None, save);
+        (y, (inputs, products))
     }
 
     fn backward(
         self,
-        inputs: Self::Saved,
+        (inputs, saved): Self::Saved,
         gradient: FlexTensor,
         wanted: [bool; 4],
     ) -> [Option<FlexTensor>; 4] {
@@ -160,11 +205,16 @@ impl Fused<4> for FeedForward {
         let layer = Layer::new(inputs.each_ref());
         let Layer { input, wide, output, .. } = layer;
         let parts = layer.parts();
-        let weights = parts.iter().map(|part| layer.backward_weights(part)).collect();
+        let firsts = match &saved {
+            Some(_) => Vec::new(),
+            None => parts.iter().map(|part| layer.pack_first(part)).collect(),
+        };
         let pass = BackwardPass {
             form: self.0,
+            transposed: parts.iter().map(|part| layer.pack_transposed(part)).collect(),
             parts,
-            weights,
+            saved,
+            firsts,
             x_wanted: wanted[0],
             weights_wanted: wanted[1] || wanted[3],
             layer,
@@ -186,9 +236,10 @@ impl Fused<4> for FeedForward {
             .zip(sums.par_chunks_mut(wide))
             .zip(all_x.zip(all_activated))
             .zip(all_dz.zip(all_dy))
-            .for_each(|(((((dx, x), dy), sums), (packed_x, activated)), (dz, packed_dy))| {
+            .enumerate()
+            .for_each(|(index, (((((dx, x), dy), sums), (packed_x, activated)), (dz, packed_dy)))| {
                 let outputs = BlockOutputs { dx, sums, x: packed_x, activated, dz, dy: packed_dy };
-                pass.block(x, dy, outputs);
+                pass.block(index * ROWS, x, dy, outputs);
             });
         let mut d_first = wanted[1].then(|| buffer(input * wide));
         let mut d_second = wanted[3].then(|| buffer(wide * output));
@@ -212,8 +263,11 @@ struct BackwardPass<'a> {
     form: Gelu,
     layer: Layer<'a>,
     parts: Vec<Range<usize>>,
-    /// W1, W1' and W2' of each part.
-    weights: Vec<[Packed; 3]>,
+    saved: Option<SavedProducts>,
+    /// W1 of each part, if its products with x were not saved.
+    firsts: Vec<Packed>,
+    /// W1' and W2' of each part.
+    transposed: Vec<[Packed; 2]>,
     x_wanted: bool,
     weights_wanted: bool,
 }
@@ -231,23 +285,28 @@ struct BlockOutputs<'a> {
 }
 
 impl BackwardPass<'_> {
-    /// Computes a block of rows, from its x and dy.
-    fn block(&self, x: &[f32], dy: &[f32], mut outputs: BlockOutputs) {
-        let Layer { input, output, bias, .. } = self.layer;
+    /// Computes a block of rows from its first row, its x and its dy.
+    fn block(&self, first_row: usize, x: &[f32], dy: &[f32], mut outputs: BlockOutputs) {
+        let Layer { input, wide, output, bias, .. } = self.layer;
         let rows = x.len() / input;
         let (x, dy) = (Matrix::rows(x, input), Matrix::rows(dy, output));
         if self.weights_wanted {
             outputs.x.fill(x.transposed(), 0..input, rows);
             outputs.dy.fill(dy, 0..output, rows);
         }
-        let x = Packed::whole(Threads::One, Side::Left, x, rows, input);
+        let packed_x = self.saved.is_none().then(|| Packed::whole(Threads::One, Side::Left, x, rows, input));
         let dy = Packed::whole(Threads::One, Side::Left, dy, rows, output);
         let (mut z, mut dz) = (scratch(rows * FEATURES), scratch(rows * FEATURES));
-        for (i, (part, weights)) in self.parts.iter().zip(&self.weights).enumerate() {
-            let [first, first_transposed, second_transposed] = weights;
+        for (i, (part, transposed)) in self.parts.iter().zip(&self.transposed).enumerate() {
+            let [first_transposed, second_transposed] = transposed;
             let features = part.len();
             let (z, dz) = (&mut z[..rows * features], &mut dz[..rows * features]);
-            product(Gemm { m: rows, n: features, k: input }, z, false, &x, first);
+            if let Some(saved) = &self.saved {
+                z.copy_from_slice(saved.part(first_row..first_row + rows, part, wide));
+            }
+            if let Some(x) = &packed_x {
+                product(Gemm { m: rows, n: features, k: input }, z, false, x, &self.firsts[i]);
+            }
             product(Gemm { m: rows, n: features, k: output }, dz, false, &dy, second_transposed);
             value_and_gradient_rows(self.form, &bias[part.clone()], z, dz, &mut outputs.sums[part.clone()]);
             let (z, dz) = (Matrix::rows(z, features), Matrix::rows(dz, features));
@@ -279,7 +338,7 @@ mod tests {
         let compute = Compute { precision: Precision::Bf16, ..Compute::default() };
         let device = Device::flex().autodiff();
         for (rows, input, wide, output) in
-            [(1, 1, 1, 1), (3, 8, 40, 5), (130, 33, 70, 32), (300, 64, 1100, 48)]
+            [(1, 1, 1, 1), (3, 8, 40, 5), (130, 33, 70, 32), (300, 64, 1100, 48), (600, 400, 300, 16)]
         {
             for form in [Gelu::Erf, Gelu::Tanh] {
                 let normal = Distribution::Normal(0.0, 0.3);

@@ -4,7 +4,7 @@ use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
 use crate::cpu::buffer_pool::scratch;
-use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor};
+use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::{add_bias, add_blocks, add_rows};
 use crate::fused_op::Fused;
 use crate::matmul::bf16::{Operand, Packed, PackedBlock};
@@ -12,12 +12,27 @@ use crate::matmul::matrix_view::{Gemm, Matrix, MatrixMut, Side, Threads};
 use crate::matmul::packed_weights::{PackedWeights, packed};
 use crate::matmul::{MatmulContext, multiply};
 use crate::ops::attention::{Attention, BatchRow, RowScratch, Sizes, SoftmaxStatistics};
+use crate::ops::saves_projections;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SelfAttention(pub(crate) Attention);
 
 fn right(matrix: Matrix, hidden: usize) -> Packed {
     Packed::whole(Threads::All, Side::Right, matrix, hidden, hidden)
+}
+
+/// Computes a product of one row of the batch, `[seq, hidden]` times `[hidden, hidden]`.
+fn product<'a>(
+    threads: Threads,
+    sizes: Sizes,
+    c: &mut [f32],
+    add: bool,
+    a: impl Into<Operand<'a>>,
+    b: &'a Packed,
+) {
+    let Sizes { seq, hidden, .. } = sizes;
+    let sizes = Gemm { m: seq, n: hidden, k: hidden };
+    multiply(MatmulContext::bf16(threads), sizes, MatrixMut::new(c, hidden), add, a, b);
 }
 
 /// Projects one row of the batch after another.
@@ -29,20 +44,13 @@ struct Projector<'a> {
 }
 
 impl Projector<'_> {
-    /// Computes a product of one row of the batch, `[seq, hidden]` times `[hidden, hidden]`.
-    fn product<'a>(&self, c: &mut [f32], add: bool, a: impl Into<Operand<'a>>, b: &'a Packed) {
-        let Sizes { seq, hidden, .. } = self.sizes;
-        let sizes = Gemm { m: seq, n: hidden, k: hidden };
-        multiply(MatmulContext::bf16(self.threads), sizes, MatrixMut::new(c, hidden), add, a, b);
-    }
-
     /// Computes the queries, keys and values of a row of the batch, `[3, seq, hidden]`.
     fn project(&self, x: &[f32], projected: &mut [f32]) {
         let Sizes { seq, hidden, .. } = self.sizes;
         let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
         let rows = projected.chunks_exact_mut(seq * hidden);
         for ((y, weight), bias) in rows.zip(self.weights).zip(self.biases) {
-            self.product(y, false, &x, weight);
+            product(self.threads, self.sizes, y, false, &x, weight);
             add_bias(y, bias);
         }
     }
@@ -59,12 +67,18 @@ impl SelfAttention {
         if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One }
     }
 
-    /// Returns the contexts, and the statistics of each row of scores.
+    /// Returns the projections of one row of the batch after another.
+    fn projector<'a>(&self, sizes: Sizes, weights: [&'a Packed; 3], biases: [&'a [f32]; 3]) -> Projector<'a> {
+        Projector { threads: self.threads(sizes.seq), sizes, weights, biases }
+    }
+
+    /// Returns the contexts, and the values that the backward pass needs. It saves queries, keys and values if `save`.
     pub(crate) fn contexts(
         &self,
         inputs: &[FlexTensor; 7],
         cache: Option<&PackedWeights>,
-    ) -> (FlexTensor, Vec<SoftmaxStatistics>) {
+        save: bool,
+    ) -> (FlexTensor, SavedValues) {
         let [x, _, _, _, bq, bk, bv] = inputs.each_ref().map(slice);
         let shape = inputs[0].layout().shape().clone();
         let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
@@ -72,41 +86,57 @@ impl SelfAttention {
             let weight = &inputs[1 + i];
             packed(cache, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
         });
-        let weights = weights.each_ref().map(|parts| &parts[0]);
-        let projector = Projector { threads: self.threads(seq), sizes, weights, biases: [bq, bk, bv] };
+        let projector = self.projector(sizes, weights.each_ref().map(|parts| &parts[0]), [bq, bk, bv]);
         let mut context = buffer(x.len());
         let mut statistics = self.0.statistics(shape[0], seq);
         let chunk = seq * hidden;
+        let mut saved = save.then(|| buffer(3 * x.len()));
+        let saved_of_rows: Vec<Option<&mut [f32]>> = match &mut saved {
+            Some(saved) => saved.chunks_mut(3 * chunk).map(Some).collect(),
+            None => (0..shape[0]).map(|_| None).collect(),
+        };
         context
             .par_chunks_mut(chunk)
             .zip(x.par_chunks(chunk))
             .zip(statistics.par_chunks_mut(self.0.heads * seq))
+            .zip(saved_of_rows)
             .enumerate()
             .for_each_init(
-                || (RowScratch::new(seq), scratch(3 * chunk)),
-                |(scratch, projected), (batch, ((context, x), statistics))| {
+                || (RowScratch::new(seq), scratch(if save { 0 } else { 3 * chunk })),
+                |(scratch, unsaved), (batch, (((context, x), statistics), saved))| {
+                    let projected = saved.unwrap_or(unsaved);
                     projector.project(x, projected);
                     let row = BatchRow { batch, sizes, qkv: thirds(projected) };
                     self.0.row_forward(row, statistics, context, scratch);
                 },
             );
-        (tensor(context, shape), statistics)
+        let projected = saved.map(|saved| tensor(saved, [shape[0], 3, seq, hidden]));
+        (tensor(context, shape), SavedValues { statistics, projected })
     }
 }
 
+/// Values that the forward pass saves, next to its inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct SavedValues {
+    statistics: Vec<SoftmaxStatistics>,
+    /// Queries, keys and values, `[batch, 3, seq, hidden]`; without them the backward pass projects x again.
+    projected: Option<FlexTensor>,
+}
+
 impl Fused<7> for SelfAttention {
-    /// The inputs, and the statistics of each row of scores.
-    type Saved = ([FlexTensor; 7], Vec<SoftmaxStatistics>);
+    type Saved = ([FlexTensor; 7], SavedValues);
 
     fn forward(&self, inputs: [FlexTensor; 7]) -> (FlexTensor, Self::Saved) {
         let inputs = inputs.map(contiguous);
-        let (context, statistics) = self.contexts(&inputs, None);
-        (context, (inputs, statistics))
+        let hidden = width(&inputs[0]);
+        let save = saves_projections(slice(&inputs[0]).len() / hidden, hidden);
+        let (context, saved) = self.contexts(&inputs, None, save);
+        (context, (inputs, saved))
     }
 
     fn backward(
         self,
-        (inputs, statistics): Self::Saved,
+        (inputs, saved): Self::Saved,
         gradient: FlexTensor,
         wanted: [bool; 7],
     ) -> [Option<FlexTensor>; 7] {
@@ -116,11 +146,14 @@ impl Fused<7> for SelfAttention {
         let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
         let (tokens, chunk) = (shape[0] * seq, seq * hidden);
         let matrices = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
-        let weights = matrices.map(|weight| right(weight, hidden));
-        let weights = weights.each_ref();
+        let weights = saved.projected.is_none().then(|| matrices.map(|weight| right(weight, hidden)));
+        let weights = weights.as_ref().map(<[Packed; 3]>::each_ref);
+        let projected = saved.projected.as_ref().map(slice);
         let pass = BackwardPass {
             attention: &self.0,
-            projector: Projector { threads: self.threads(seq), sizes, weights, biases: [bq, bk, bv] },
+            threads: self.threads(seq),
+            sizes,
+            projector: weights.map(|weights| self.projector(sizes, weights, [bq, bk, bv])),
             transposed: matrices.map(|weight| right(weight.transposed(), hidden)),
             x_wanted: wanted[0],
             weights_wanted: wanted[1..4].contains(&true),
@@ -134,18 +167,26 @@ impl Fused<7> for SelfAttention {
         dx.par_chunks_mut(chunk)
             .zip(x.par_chunks(chunk))
             .zip(slice(&gradient).par_chunks(chunk))
-            .zip(statistics.par_chunks(self.0.heads * seq))
+            .zip(saved.statistics.par_chunks(self.0.heads * seq))
             .zip(sums.par_chunks_mut(3 * hidden))
             .zip(left.k_blocks_mut())
             .zip(all_q.zip(all_k).zip(all_v))
             .enumerate()
             .for_each_init(
-                || (RowScratch::new(seq), scratch(3 * chunk), scratch(3 * chunk)),
-                |(scratch, projected, gradients), (batch, row)| {
+                || {
+                    let again = if pass.projector.is_some() { 3 * chunk } else { 0 };
+                    (RowScratch::new(seq), scratch(again), scratch(3 * chunk))
+                },
+                |(scratch, again, gradients), (batch, row)| {
                     let ((((((dx, x), gradient), statistics), sums), left), ((q, k), v)) = row;
-                    let input = RowInput { batch, x, gradient, statistics };
+                    if let Some(projector) = &pass.projector {
+                        projector.project(x, again);
+                    }
+                    let projected = projected.map_or(&**again, |all| &all[3 * chunk * batch..][..3 * chunk]);
+                    let qkv = BatchRow { batch, sizes, qkv: thirds(projected) };
+                    let input = RowInput { qkv, x, gradient, statistics };
                     let output = RowOutput { dx, sums, left, rights: [q, k, v] };
-                    pass.row(input, output, projected, gradients, scratch);
+                    pass.row(input, output, gradients, scratch);
                 },
             );
         let [dq, dk, dv] = std::array::from_fn(|i| {
@@ -169,7 +210,10 @@ impl Fused<7> for SelfAttention {
 /// The inputs that all rows of the backward pass share.
 struct BackwardPass<'a> {
     attention: &'a Attention,
-    projector: Projector<'a>,
+    threads: Threads,
+    sizes: Sizes,
+    /// Projects x again, if its projections were not saved.
+    projector: Option<Projector<'a>>,
     /// The transposed weights.
     transposed: [Packed; 3],
     x_wanted: bool,
@@ -178,7 +222,7 @@ struct BackwardPass<'a> {
 
 /// One row of the batch in the backward pass.
 struct RowInput<'a> {
-    batch: usize,
+    qkv: BatchRow<'a>,
     x: &'a [f32],
     /// The gradient of the context.
     gradient: &'a [f32],
@@ -196,30 +240,21 @@ struct RowOutput<'a> {
 }
 
 impl BackwardPass<'_> {
-    /// Computes one row of the batch. `projected` and `gradients` are scratch buffers, `[3, seq, hidden]`.
-    fn row(
-        &self,
-        input: RowInput,
-        mut output: RowOutput,
-        projected: &mut [f32],
-        gradients: &mut [f32],
-        scratch: &mut RowScratch,
-    ) {
-        let sizes @ Sizes { seq, hidden, .. } = self.projector.sizes;
-        self.projector.project(input.x, projected);
-        let row = BatchRow { batch: input.batch, sizes, qkv: thirds(projected) };
+    /// Computes one row of the batch. `gradients` is a scratch buffer, `[3, seq, hidden]`.
+    fn row(&self, input: RowInput, mut output: RowOutput, gradients: &mut [f32], scratch: &mut RowScratch) {
+        let Sizes { seq, hidden, .. } = self.sizes;
         let chunk = seq * hidden;
         let outputs = gradients
             .get_disjoint_mut([0..chunk, chunk..2 * chunk, 2 * chunk..3 * chunk])
             .expect("three parts");
-        self.attention.row_backward(row, input.statistics, input.gradient, outputs, scratch);
+        self.attention.row_backward(input.qkv, input.statistics, input.gradient, outputs, scratch);
         for (gradient, sum) in thirds(gradients).into_iter().zip(output.sums.chunks_exact_mut(hidden)) {
             add_rows(gradient, sum);
         }
         let gradients = thirds(gradients).map(|gradient| Matrix::rows(gradient, hidden));
         if self.x_wanted {
             for (i, (gradient, weight)) in gradients.into_iter().zip(&self.transposed).enumerate() {
-                self.projector.product(output.dx, i > 0, gradient, weight);
+                product(self.threads, self.sizes, output.dx, i > 0, gradient, weight);
             }
         }
         if self.weights_wanted {

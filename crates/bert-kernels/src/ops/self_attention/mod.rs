@@ -4,8 +4,8 @@
 //! adds up the gradient of x in one buffer: `dx = dq Wq' + dk Wk' + dv Wv'`, `dWq = x' dq`, `dbq = sum(dq)`.
 //!
 //! In f32 queries, keys and values are products over the whole batch, saved for the backward pass. In bf16 one thread
-//! projects one row of the batch, which is packed once for all three and stays in the L2 cache; the backward pass
-//! projects it again.
+//! projects one row of the batch, which is packed once for all three and stays in the L2 cache. The projections are
+//! saved if the batch is small ([`super::saves_projections`]); otherwise the backward pass projects x again.
 
 mod bf16_rows;
 
@@ -83,7 +83,7 @@ pub fn self_attention<'a>(
     match precision {
         Precision::Bf16 => {
             apply_or(bf16_rows::SelfAttention(attention), path, inputs, |operation, inputs| {
-                operation.contexts(&inputs.map(contiguous), packed).0
+                operation.contexts(&inputs.map(contiguous), packed, false).0
             })
         }
         Precision::F32 => apply_or(SelfAttention(attention), path, inputs, |operation, inputs| {
