@@ -205,10 +205,8 @@ impl Fused<4> for FeedForward {
         let layer = Layer::new(inputs.each_ref());
         let Layer { input, wide, output, .. } = layer;
         let parts = layer.parts();
-        let firsts = match &saved {
-            Some(_) => Vec::new(),
-            None => parts.iter().map(|part| layer.pack_first(part)).collect(),
-        };
+        let unsaved = if saved.is_some() { &[] } else { &parts[..] };
+        let firsts = unsaved.iter().map(|part| layer.pack_first(part)).collect();
         let pass = BackwardPass {
             form: self.0,
             transposed: parts.iter().map(|part| layer.pack_transposed(part)).collect(),

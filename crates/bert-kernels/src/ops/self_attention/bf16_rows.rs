@@ -1,9 +1,11 @@
 //! The bf16 kernel of self-attention: one thread projects one row of the batch and computes its attention.
 
+use std::borrow::Borrow;
+
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
-use crate::cpu::buffer_pool::scratch;
+use crate::cpu::buffer_pool::{Scratch, scratch};
 use crate::cpu::flex_slices::{buffer, contiguous, slice, tensor, width};
 use crate::cpu::row_blocks::{add_bias, add_blocks, add_rows};
 use crate::fused_op::Fused;
@@ -36,21 +38,21 @@ fn product<'a>(
 }
 
 /// Projects one row of the batch after another.
-struct Projector<'a> {
+struct Projector<'a, W> {
     threads: Threads,
     sizes: Sizes,
-    weights: [&'a Packed; 3],
+    weights: [W; 3],
     biases: [&'a [f32]; 3],
 }
 
-impl Projector<'_> {
+impl<W: Borrow<Packed>> Projector<'_, W> {
     /// Computes the queries, keys and values of a row of the batch, `[3, seq, hidden]`.
     fn project(&self, x: &[f32], projected: &mut [f32]) {
         let Sizes { seq, hidden, .. } = self.sizes;
         let x = Packed::whole(Threads::One, Side::Left, Matrix::rows(x, hidden), seq, hidden);
         let rows = projected.chunks_exact_mut(seq * hidden);
-        for ((y, weight), bias) in rows.zip(self.weights).zip(self.biases) {
-            product(self.threads, self.sizes, y, false, &x, weight);
+        for ((y, weight), bias) in rows.zip(&self.weights).zip(self.biases) {
+            product(self.threads, self.sizes, y, false, &x, weight.borrow());
             add_bias(y, bias);
         }
     }
@@ -67,11 +69,6 @@ impl SelfAttention {
         if self.0.threads_to_spare(seq) { Threads::All } else { Threads::One }
     }
 
-    /// Returns the projections of one row of the batch after another.
-    fn projector<'a>(&self, sizes: Sizes, weights: [&'a Packed; 3], biases: [&'a [f32]; 3]) -> Projector<'a> {
-        Projector { threads: self.threads(sizes.seq), sizes, weights, biases }
-    }
-
     /// Returns the contexts, and the values that the backward pass needs. It saves queries, keys and values if `save`.
     pub(crate) fn contexts(
         &self,
@@ -86,7 +83,8 @@ impl SelfAttention {
             let weight = &inputs[1 + i];
             packed(cache, weight, || vec![right(Matrix::rows(slice(weight), hidden), hidden)])
         });
-        let projector = self.projector(sizes, weights.each_ref().map(|parts| &parts[0]), [bq, bk, bv]);
+        let weights = weights.each_ref().map(|parts| &parts[0]);
+        let projector = Projector { threads: self.threads(seq), sizes, weights, biases: [bq, bk, bv] };
         let mut context = buffer(x.len());
         let mut statistics = self.0.statistics(shape[0], seq);
         let chunk = seq * hidden;
@@ -102,9 +100,9 @@ impl SelfAttention {
             .zip(saved_of_rows)
             .enumerate()
             .for_each_init(
-                || (RowScratch::new(seq), scratch(if save { 0 } else { 3 * chunk })),
+                || (RowScratch::new(seq), (!save).then(|| scratch(3 * chunk))),
                 |(scratch, unsaved), (batch, (((context, x), statistics), saved))| {
-                    let projected = saved.unwrap_or(unsaved);
+                    let projected = saved.or(unsaved.as_deref_mut()).expect("one of both is there");
                     projector.project(x, projected);
                     let row = BatchRow { batch, sizes, qkv: thirds(projected) };
                     self.0.row_forward(row, statistics, context, scratch);
@@ -141,23 +139,10 @@ impl Fused<7> for SelfAttention {
         wanted: [bool; 7],
     ) -> [Option<FlexTensor>; 7] {
         let gradient = contiguous(gradient);
-        let [x, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
-        let shape = inputs[0].layout().shape().clone();
-        let sizes @ Sizes { seq, hidden, .. } = self.0.sizes(shape[1], shape[2]);
+        let pass = BackwardPass::new(&self, &inputs, saved.projected.as_ref(), wanted);
+        let (x, shape) = (slice(&inputs[0]), inputs[0].layout().shape().clone());
+        let Sizes { seq, hidden, .. } = pass.sizes;
         let (tokens, chunk) = (shape[0] * seq, seq * hidden);
-        let matrices = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
-        let weights = saved.projected.is_none().then(|| matrices.map(|weight| right(weight, hidden)));
-        let weights = weights.as_ref().map(<[Packed; 3]>::each_ref);
-        let projected = saved.projected.as_ref().map(slice);
-        let pass = BackwardPass {
-            attention: &self.0,
-            threads: self.threads(seq),
-            sizes,
-            projector: weights.map(|weights| self.projector(sizes, weights, [bq, bk, bv])),
-            transposed: matrices.map(|weight| right(weight.transposed(), hidden)),
-            x_wanted: wanted[0],
-            weights_wanted: wanted[1..4].contains(&true),
-        };
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; shape[0] * 3 * hidden];
         // Packed factors of the weight gradients, which sum over all tokens.
@@ -173,17 +158,12 @@ impl Fused<7> for SelfAttention {
             .zip(all_q.zip(all_k).zip(all_v))
             .enumerate()
             .for_each_init(
-                || {
-                    let again = if pass.projector.is_some() { 3 * chunk } else { 0 };
-                    (RowScratch::new(seq), scratch(again), scratch(3 * chunk))
-                },
-                |(scratch, again, gradients), (batch, row)| {
+                || (RowScratch::new(seq), pass.projections.scratch(3 * chunk), scratch(3 * chunk)),
+                |(scratch, projected, gradients), (batch, row)| {
                     let ((((((dx, x), gradient), statistics), sums), left), ((q, k), v)) = row;
-                    if let Some(projector) = &pass.projector {
-                        projector.project(x, again);
-                    }
-                    let projected = projected.map_or(&**again, |all| &all[3 * chunk * batch..][..3 * chunk]);
-                    let qkv = BatchRow { batch, sizes, qkv: thirds(projected) };
+                    let projected =
+                        pass.projections.row(batch, x, projected.as_deref_mut().unwrap_or_default());
+                    let qkv = BatchRow { batch, sizes: pass.sizes, qkv: thirds(projected) };
                     let input = RowInput { qkv, x, gradient, statistics };
                     let output = RowOutput { dx, sums, left, rights: [q, k, v] };
                     pass.row(input, output, gradients, scratch);
@@ -207,13 +187,38 @@ impl Fused<7> for SelfAttention {
     }
 }
 
+/// The source of queries, keys and values in the backward pass.
+enum Projections<'a> {
+    /// Saved by the forward pass for the whole batch, `[batch, 3, seq, hidden]`.
+    Saved(&'a [f32]),
+    /// Computed again.
+    Computed(Projector<'a, Packed>),
+}
+
+impl Projections<'_> {
+    /// Returns a scratch buffer of `len` numbers if [`Self::row`] needs it.
+    fn scratch(&self, len: usize) -> Option<Scratch> {
+        matches!(self, Self::Computed(_)).then(|| scratch(len))
+    }
+
+    /// Returns the projections of one row of the batch from its x, `[3, seq, hidden]`.
+    fn row<'a>(&'a self, batch: usize, x: &[f32], scratch: &'a mut [f32]) -> &'a [f32] {
+        match self {
+            Self::Saved(projected) => &projected[3 * x.len() * batch..][..3 * x.len()],
+            Self::Computed(projector) => {
+                projector.project(x, scratch);
+                scratch
+            }
+        }
+    }
+}
+
 /// The inputs that all rows of the backward pass share.
 struct BackwardPass<'a> {
     attention: &'a Attention,
     threads: Threads,
     sizes: Sizes,
-    /// Projects x again, if its projections were not saved.
-    projector: Option<Projector<'a>>,
+    projections: Projections<'a>,
     /// The transposed weights.
     transposed: [Packed; 3],
     x_wanted: bool,
@@ -239,7 +244,36 @@ struct RowOutput<'a> {
     rights: [PackedBlock<'a>; 3],
 }
 
-impl BackwardPass<'_> {
+impl<'a> BackwardPass<'a> {
+    fn new(
+        operation: &'a SelfAttention,
+        inputs: &'a [FlexTensor; 7],
+        projected: Option<&'a FlexTensor>,
+        wanted: [bool; 7],
+    ) -> Self {
+        let [_, wq, wk, wv, bq, bk, bv] = inputs.each_ref().map(slice);
+        let shape = inputs[0].layout().shape();
+        let sizes @ Sizes { seq, hidden, .. } = operation.0.sizes(shape[1], shape[2]);
+        let threads = operation.threads(seq);
+        let weights = [wq, wk, wv].map(|weight| Matrix::rows(weight, hidden));
+        let projections = match projected {
+            Some(projected) => Projections::Saved(slice(projected)),
+            None => {
+                let weights = weights.map(|weight| right(weight, hidden));
+                Projections::Computed(Projector { threads, sizes, weights, biases: [bq, bk, bv] })
+            }
+        };
+        Self {
+            attention: &operation.0,
+            threads,
+            sizes,
+            projections,
+            transposed: weights.map(|weight| right(weight.transposed(), hidden)),
+            x_wanted: wanted[0],
+            weights_wanted: wanted[1..4].contains(&true),
+        }
+    }
+
     /// Computes one row of the batch. `gradients` is a scratch buffer, `[3, seq, hidden]`.
     fn row(&self, input: RowInput, mut output: RowOutput, gradients: &mut [f32], scratch: &mut RowScratch) {
         let Sizes { seq, hidden, .. } = self.sizes;
