@@ -192,7 +192,7 @@ enum Projections<'a> {
     /// Saved by the forward pass for the whole batch, `[batch, 3, seq, hidden]`.
     Saved(&'a [f32]),
     /// Computed again.
-    Computed(Projector<'a, Packed>),
+    Computed(Box<Projector<'a, Packed>>),
 }
 
 impl Projections<'_> {
@@ -260,7 +260,7 @@ impl<'a> BackwardPass<'a> {
             Some(projected) => Projections::Saved(slice(projected)),
             None => {
                 let weights = weights.map(|weight| right(weight, hidden));
-                Projections::Computed(Projector { threads, sizes, weights, biases: [bq, bk, bv] })
+                Projections::Computed(Box::new(Projector { threads, sizes, weights, biases: [bq, bk, bv] }))
             }
         };
         Self {
