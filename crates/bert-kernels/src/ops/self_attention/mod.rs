@@ -5,7 +5,7 @@
 //!
 //! In f32 queries, keys and values are products over the whole batch, saved for the backward pass. In bf16 one thread
 //! projects one row of the batch, which is packed once for all three and stays in the L2 cache. The projections are
-//! saved if the batch is small ([`super::saves_projections`]); otherwise the backward pass projects x again.
+//! saved if the batch is small (`ops::saves_projections`); otherwise the backward pass projects x again.
 
 mod bf16_rows;
 
