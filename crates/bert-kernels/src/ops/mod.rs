@@ -21,7 +21,7 @@ pub mod self_attention;
 /// Returns whether a layer saves the results of its first products (queries, keys, values and intermediate features) for
 /// the backward pass, instead of computing them again. For a layer of BERT they take `28 tokens hidden` bytes, and the
 /// gradients of its weights, which replace them during the backward pass, `48 hidden^2`. So the peak of the memory grows
-/// only if gradients are added up over several batches.
+/// only if there are other gradients in memory (of earlier micro-batches) or none to come (frozen weights).
 pub(crate) fn saves_projections(tokens: usize, hidden: usize) -> bool {
     2 * tokens <= 3 * hidden
 }

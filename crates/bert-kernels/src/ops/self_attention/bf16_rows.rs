@@ -102,7 +102,7 @@ impl SelfAttention {
             .for_each_init(
                 || (RowScratch::new(seq), (!save).then(|| scratch(3 * chunk))),
                 |(scratch, unsaved), (batch, (((context, x), statistics), saved))| {
-                    let projected = saved.or(unsaved.as_deref_mut()).expect("one of both is there");
+                    let projected = saved.or(unsaved.as_deref_mut()).expect("a saved or a scratch buffer");
                     projector.project(x, projected);
                     let row = BatchRow { batch, sizes, qkv: thirds(projected) };
                     self.0.row_forward(row, statistics, context, scratch);
