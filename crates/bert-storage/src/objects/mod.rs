@@ -12,6 +12,6 @@ pub(crate) mod url;
 mod store;
 
 #[cfg(feature = "object-stores")]
-pub use store::mount;
+pub use store::{RetryingConnector, mount};
 pub use store::{is_rejection, is_transient, list, put, put_new, remove, upload};
 pub(crate) use store::{open, size};

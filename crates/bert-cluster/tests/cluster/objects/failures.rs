@@ -1,13 +1,14 @@
 //! Network failures cost only time. A network that stays down is reported as an error, and no data is lost.
 
 use std::fs;
+use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bert_data::{DataSet, build, verify};
-use bert_storage::{ObjectCache, objects};
+use bert_storage::{ObjectCache, objects, open_stream};
 
 use super::builds::{all, assert_same, in_bucket};
 use super::server::{Fate, Network, SECRET, Server};
@@ -47,6 +48,34 @@ fn network_failures_do_not_change_the_output() {
         bad_connections += network.bad.load(Ordering::Relaxed);
     }
     assert!(bad_connections > 20, "{bad_connections}");
+}
+
+#[test]
+fn requests_without_a_response_are_repeated() {
+    let server = Server::start(true);
+    let network = Network::before(server.address, || Fate::Good);
+    let bucket = server.bucket(network.address);
+    let url = bucket.join("object");
+    let requests: [&dyn Fn(); 4] = [
+        &|| objects::put(&url, vec![7; 100]).unwrap(),
+        &|| assert_eq!(objects::list(&bucket).unwrap(), [(url.clone(), 100)]),
+        &|| {
+            let mut bytes = Vec::new();
+            open_stream(&url).unwrap().read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes, [7; 100]);
+        },
+        &|| assert!(objects::remove(&url).unwrap()),
+    ];
+    let fates = (0..1000).step_by(25).map(Fate::Cut).chain([Fate::Silent]);
+    for fate in fates {
+        for request in requests {
+            // The first connection of the request fails, the others work.
+            let mut first = Some(fate);
+            network.set(move || first.take().unwrap_or(Fate::Good));
+            network.cut();
+            request();
+        }
+    }
 }
 
 #[test]

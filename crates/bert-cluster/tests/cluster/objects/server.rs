@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use bert_storage::objects::RetryingConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use object_store::aws::AmazonS3Builder;
@@ -75,6 +76,7 @@ impl Server {
             .with_bucket_name(&name)
             .with_access_key_id(KEY)
             .with_secret_access_key(SECRET)
+            .with_http_connector(RetryingConnector::default())
             .with_client_options(
                 ClientOptions::new()
                     .with_allow_http(true)

@@ -1,5 +1,6 @@
 //! Requests to a store: size, list, read, write and remove objects.
 
+mod connection;
 mod error;
 mod object;
 mod reader;
@@ -7,21 +8,17 @@ mod reader;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, WriteMultipart};
 
 use crate::objects::store::error::{failed, invalid};
-use crate::objects::store::object::{Object, retry_timeout, wait};
+use crate::objects::store::object::{Object, wait};
 use crate::objects::store::reader::ObjectReader;
 
+pub use crate::objects::store::connection::RetryingConnector;
 pub use crate::objects::store::error::{is_rejection, is_transient};
 pub use crate::objects::store::object::mount;
-
-/// Pause between two list requests.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Minimum size of an upload part in bytes.
 const PART: u64 = 16 << 20;
@@ -49,17 +46,8 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     if object.is_web() {
         return Err(invalid("a web server cannot list its files: name each file"));
     }
-    let timeout = retry_timeout().map_err(failed)?;
-    let start = Instant::now();
-    let found = loop {
-        let Object { store, key, .. } = object.clone();
-        let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await })?;
-        match found.map_err(failed) {
-            // The crate retries requests, but not one whose answer is cut off.
-            Err(error) if is_transient(&error) && start.elapsed() < timeout => thread::sleep(PAUSE),
-            found => break found?,
-        }
-    };
+    let Object { store, key, .. } = object.clone();
+    let found = wait(async move { store.list(Some(&key)).try_collect::<Vec<_>>().await })?.map_err(failed)?;
     let mut found: Vec<_> =
         found.into_iter().map(|meta| (object.url_of(&meta.location), meta.size)).collect();
     // Sort by bytes, like the files of a folder: paths compare by component.

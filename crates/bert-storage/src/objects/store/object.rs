@@ -14,6 +14,7 @@ use object_store::http::HttpBuilder;
 use object_store::path::Path as Key;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 
+use crate::objects::store::connection::RetryingConnector;
 use crate::objects::store::error::{failed, invalid};
 use crate::objects::url::{has_secrets, with_lower_scheme, without_secrets};
 
@@ -127,7 +128,7 @@ impl Object {
 }
 
 /// Returns how long a request is retried.
-pub(super) fn retry_timeout() -> Result<Duration, object_store::Error> {
+fn retry_timeout() -> Result<Duration, object_store::Error> {
     let Ok(value) = std::env::var(RETRY_SECONDS) else { return Ok(Duration::from_secs(180)) };
     value.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
         source: format!("{RETRY_SECONDS} is {value:?}, but must be a whole number of seconds").into(),
@@ -161,16 +162,19 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
     Ok(match scheme {
         "s3" | "s3a" => {
             let mut builder = AmazonS3Builder::from_env().with_bucket_name(host).with_retry(retry);
+            builder = builder.with_http_connector(RetryingConnector::default());
             if is_plain(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])? {
                 builder = builder.with_allow_http(true);
             }
             Arc::new(builder.build()?)
         }
         "gs" => {
-            Arc::new(GoogleCloudStorageBuilder::from_env().with_bucket_name(host).with_retry(retry).build()?)
+            let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(host).with_retry(retry);
+            Arc::new(builder.with_http_connector(RetryingConnector::default()).build()?)
         }
         "az" | "azure" | "abfs" | "abfss" => {
             let mut builder = MicrosoftAzureBuilder::from_env().with_url(root).with_retry(retry);
+            builder = builder.with_http_connector(RetryingConnector::default());
             if is_plain(&["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"])? {
                 builder = builder.with_allow_http(true);
             }
@@ -179,6 +183,7 @@ fn store_of(scheme: &str, host: &str, root: &str) -> Result<Arc<dyn ObjectStore>
         "http" | "https" => {
             let options = ClientOptions::new().with_allow_http(true);
             let builder = HttpBuilder::new().with_url(root).with_client_options(options);
+            let builder = builder.with_http_connector(RetryingConnector::default());
             Arc::new(builder.with_retry(retry).build()?)
         }
         _ => {
