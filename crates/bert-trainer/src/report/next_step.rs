@@ -48,7 +48,7 @@ pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     let curve = if is_tiny { TINY } else { MINI };
     Some(format!(
         "{begun} Suggestion: use more steps. On Wikipedia, twice as many lowered the loss by {:.2} nats per character \
-         from here (docs/pretraining.md).",
+         from here (docs/guide/pretraining.md).",
         at(curve, seen) - at(curve, 2.0 * seen)
     ))
 }

@@ -59,7 +59,7 @@ pub struct Args {
     tokenize_only: bool,
 
     /// Engine that runs the build: this process (local), a cluster (ballista://HOST:PORT) or the cluster's plan in one
-    /// process (datafusion); see docs/cluster.md.
+    /// process (datafusion); see docs/guide/cluster.md.
     #[arg(long, default_value = engine::LOCAL, value_name = "ENGINE", conflicts_with_all = ["part", "dry_run", "preview"])]
     engine: String,
 

@@ -56,7 +56,7 @@ pub enum HeadKind {
     BiLstm,
 }
 
-/// The configuration of `finetune`. Defaults marked "by task" are in the table of `docs/finetuning.md`. Unknown JSON keys
+/// The configuration of `finetune`. Defaults marked "by task" are in the table of `docs/guide/finetuning.md`. Unknown JSON keys
 /// are ignored; the program `finetune` rejects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(

@@ -3,7 +3,7 @@
 //! Small models need higher learning rates than BERT-base. A hyper-parameter is given for a few released sizes, where it
 //! was measured or published, and is interpolated between them: its logarithm is linear in the logarithm of the number
 //! of encoder parameters. It is constant below the smallest and above the largest of these sizes.
-//! `docs/finetuning.md` and `docs/pretraining.md` name the measurements.
+//! `docs/guide/finetuning.md` and `docs/guide/pretraining.md` name the measurements.
 
 use std::fmt;
 
