@@ -13,12 +13,13 @@
 use std::hint::black_box;
 
 use clap::{Parser, ValueEnum};
+
 use peer::Work;
 use synthetic::{synthetic_classification, synthetic_evaluation};
 
 #[path = "peers/peer.rs"]
 mod peer;
-#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+#[path = "../crates/bert-training/tests/synthetic/mod.rs"]
 mod synthetic;
 
 #[global_allocator]

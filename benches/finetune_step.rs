@@ -10,12 +10,13 @@
 //! positions.
 
 use clap::Parser;
+
 use peer::Work;
 use synthetic::SyntheticClassifier;
 
 #[path = "peers/peer.rs"]
 mod peer;
-#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+#[path = "../crates/bert-training/tests/synthetic/mod.rs"]
 mod synthetic;
 
 #[global_allocator]

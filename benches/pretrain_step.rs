@@ -11,13 +11,14 @@
 //! `BertConfig::flops_per_sequence` (only matrix products, never 6 N tokens).
 
 use clap::Parser;
+
 use peer::Work;
 use synthetic::SyntheticRun;
 use yardstick::Yardstick;
 
 #[path = "peers/peer.rs"]
 mod peer;
-#[path = "../crates/bert-trainer/tests/synthetic/mod.rs"]
+#[path = "../crates/bert-training/tests/synthetic/mod.rs"]
 mod synthetic;
 #[path = "peers/yardstick.rs"]
 mod yardstick;

@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use bert::process::huge_pages::allow_huge_pages;
+use bert_inference::DeviceName;
+use bert_inference::compute::device::KernelChoice;
+use bert_inference::compute::precision::PrecisionChoice;
 use bert_model::{BertConfig, Preset};
-use bert_trainer::DeviceName;
-use bert_trainer::compute::device::KernelChoice;
-use bert_trainer::compute::precision::PrecisionChoice;
 
 /// Common flags of the benchmarks.
 #[derive(clap::Args)]

@@ -11,10 +11,10 @@
 //! for line in extractor.encode(&["a warm day", "the rain is cold"]) {
 //!     println!("{} tokens, {} values", line.tokens.len(), line.layers[0].len());
 //! }
-//! # Ok::<(), bert::trainer::Error>(())
+//! # Ok::<(), bert::inference::Error>(())
 //! ```
 //!
-//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`trainer`] and [`tasks`] have the whole
+//! The libraries print nothing and do not exit the process. [`data`], [`model`], [`tasks`], [`training`], [`finetuning`], [`inference`] and [`reports`] have the whole
 //! interface and a tour each; the examples in `examples/` are complete programs.
 //!
 //! The other modules are the programs `make-pretrain-data`, `pretrain`, `finetune` and `bert`.
@@ -42,9 +42,12 @@ pub const fn building_allocator() -> ExitOnOom<System> {
 }
 
 pub use bert_data as data;
+pub use bert_finetuning as finetuning;
+pub use bert_inference as inference;
 pub use bert_model as model;
+pub use bert_reports as reports;
 pub use bert_tasks as tasks;
-pub use bert_trainer as trainer;
+pub use bert_training as training;
 #[cfg(feature = "translation")]
 pub use bert_translation as translation;
 
@@ -52,27 +55,28 @@ pub use bert_translation as translation;
 pub mod prelude {
     pub use bert_data::make_vocab::{VocabConfig, train_vocabulary};
     pub use bert_data::{BuildConfig, DataSet, Layout, PartialSettings, StoredRows, build, write_documents};
-    pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
-    pub use bert_storage::write_atomic;
-    pub use bert_tasks::{Example, TextRow};
-    pub use bert_trainer::data_loader::{DataLoader, PretrainingBatch};
-    pub use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-    pub use bert_trainer::evaluation::{Evaluation, evaluate};
-    pub use bert_trainer::export::{Export, export, export_fresh};
-    pub use bert_trainer::finetune::{
+    pub use bert_finetuning::{
         Choices, FinetuneConfig, FinetuneReport, Seeds, TableArgs, TrainingRows, finetune, finetune_rows,
     };
-    pub use bert_trainer::inference::fill_mask::MaskFiller;
-    pub use bert_trainer::inference::{
+    pub use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+    pub use bert_inference::fill_mask::MaskFiller;
+    pub use bert_inference::model_dir::model_folder::resolve_model_folder;
+    pub use bert_inference::{
         Answer, Attention, Classifier, Extractor, LineFeatures, ModelOptions, Predictor,
     };
-    pub use bert_trainer::initialization::{FreshWeights, InitializationChoice};
-    pub use bert_trainer::pretrain::{PretrainEvent, pretrain};
-    pub use bert_trainer::run_dir::model_folder::resolve_model_folder;
-    pub use bert_trainer::training::optimizer::adamw::{AdamW, AdamWConfig};
-    pub use bert_trainer::training::optimizer::lr_schedule::{Schedule, ScheduleKind};
-    pub use bert_trainer::training::step::{MicroBatchLoss, StepId, train_step};
-    pub use bert_trainer::{DeviceName, PretrainConfig, StopFlag};
+    pub use bert_inference::{DeviceName, StopFlag};
+    pub use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset};
+    pub use bert_reports::export::{Export, export, export_fresh};
+    pub use bert_storage::write_atomic;
+    pub use bert_tasks::{Example, TextRow};
+    pub use bert_training::PretrainConfig;
+    pub use bert_training::data_loader::{DataLoader, PretrainingBatch};
+    pub use bert_training::evaluation::{Evaluation, evaluate};
+    pub use bert_training::initialization::{FreshWeights, InitializationChoice};
+    pub use bert_training::optimizer::adamw::{AdamW, AdamWConfig};
+    pub use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
+    pub use bert_training::pretrain::{PretrainEvent, pretrain};
+    pub use bert_training::step::{MicroBatchLoss, StepId, train_step};
 }
 
 pub mod commands;

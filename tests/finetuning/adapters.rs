@@ -1,12 +1,12 @@
 //! `finetune --adapter`: the trained weights, the files written, and that these files reproduce the scored model.
 
+use bert_inference::DeviceName;
+use bert_inference::encoding::classifier::predict;
+use bert_inference::encoding::examples::Features;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::model_folder::resolve_model_folder;
 use bert_model::{LoadPolicy, load_pretrained, named_tensors_to_bytes, read_adapter, read_safetensors};
 use bert_tasks::{Task, read_file};
-use bert_trainer::DeviceName;
-use bert_trainer::encoding::classifier::predict;
-use bert_trainer::encoding::examples::Features;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::run_dir::model_folder::resolve_model_folder;
 use serde_json::{Value, json};
 
 use crate::common::{Folder, assert_self_contained, entailment, number};

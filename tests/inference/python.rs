@@ -8,12 +8,12 @@
 
 use std::process::Command;
 
+use bert_inference::DeviceName;
+use bert_inference::encoding::classifier::predict;
+use bert_inference::encoding::examples::Features;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_model::{LoadPolicy, load_pretrained, read_adapter};
 use bert_tasks::{Task, read_file};
-use bert_trainer::DeviceName;
-use bert_trainer::encoding::classifier::predict;
-use bert_trainer::encoding::examples::Features;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use serde_json::Value;
 
 use crate::common::{Folder, entailment};

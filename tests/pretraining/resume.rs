@@ -292,14 +292,14 @@ fn resume_elsewhere_prints_a_warning() {
     folder.ok(&line);
     let settings = folder.checksummed("run/run.json");
     let environment = &settings["environment"];
-    assert!(environment["program"].as_str().expect("a name").starts_with("bert-trainer "));
+    assert!(environment["program"].as_str().expect("a name").starts_with("bert "));
     assert!(environment["kernels"].as_u64().expect("a version") >= 1);
     assert!(environment["instruction_set"].as_str().expect("a list").starts_with(std::env::consts::ARCH));
     let message = "its result may differ in the last bits";
     let ended = folder.ok(&format!("{line} --resume"));
     assert!(!ended.stderr.contains(message), "{}", ended.stderr);
     let cases = [
-        ("/environment/program", json!("bert-trainer 0.0.1"), "program was \"bert-trainer 0.0.1\", now "),
+        ("/environment/program", json!("bert 0.0.1"), "program was \"bert 0.0.1\", now "),
         ("/environment/kernels", json!(0), "kernels was 0, now "),
         ("/environment/instruction_set", json!("riscv64 v"), "instruction_set was \"riscv64 v\", now "),
         ("/environment/l1_cache/bytes", json!(1), "l1_cache.bytes was 1, now "),

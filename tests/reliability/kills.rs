@@ -10,8 +10,8 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_random::{Domain, Random, Stream};
-use bert_trainer::run_dir::checkpoint::CheckpointFolder;
 
 use crate::common::{Folder, articles, entailment};
 use crate::pretraining::resume::{RUN, assert_ends_like_the_whole, with_whole_run};

@@ -1,7 +1,7 @@
 //! BERT in [burn]: encoder, pre-training heads, task heads, adapters, and Hugging Face's folder format.
 //!
 //! A model takes batches of token ids as tensors and computes hidden states, logits and losses. Its parameters have
-//! the names and the layout of Hugging Face's checkpoints. Text is read by `bert-data`; `bert-trainer` has the
+//! the names and the layout of Hugging Face's checkpoints. Text is read by `bert-data`; `bert-training` has the
 //! optimizer, the training loop and the choice of a device.
 //!
 //! ```

@@ -8,7 +8,7 @@ use std::fmt;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
-use crate::grouped;
+use crate::document::grouped;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 306.0;

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::document;
+use crate::document::document;
 
 /// The script of a page, its styles, and the JSON document that it reads from the element `data`.
 #[derive(Clone, Copy, Debug)]

@@ -26,21 +26,17 @@
 //! ```
 
 mod chart;
+mod document;
 mod interactive;
 pub mod markdown;
 mod table;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 pub use chart::{Curve, Line, StepScale, chart, chart_data, downsample, smooth};
+pub use document::{grouped, page};
 pub use interactive::{CHART_SCRIPT, Script, chart_page, heat_map, interactive_page, packed};
 pub use table::{Cell, bars, figures, shade, table};
-
-/// Renders a whole page without a script; the title is plain text.
-#[must_use]
-pub fn page(title: &str, body: &Markup) -> String {
-    document(title, "default-src 'none'; style-src 'unsafe-inline'", "", body)
-}
 
 /// Renders a page with one table, warnings above it and notes below; the title is plain text.
 #[must_use]
@@ -59,23 +55,6 @@ pub fn table_page(
     page(title, &body)
 }
 
-/// Renders a page with a Content-Security-Policy, and with `style` added to the styles of every page.
-fn document(title: &str, policy: &str, style: &str, body: &Markup) -> String {
-    let page = html! {
-        (PreEscaped("<!doctype html>"))
-        html lang="en" {
-            meta charset="utf-8";
-            meta name="viewport" content="width=device-width, initial-scale=1";
-            meta http-equiv="Content-Security-Policy" content=(policy);
-            title { (title) }
-            style { (PreEscaped(include_str!("style.css"))) (PreEscaped(style)) }
-            h1 { (title) }
-            (body)
-        }
-    };
-    page.into_string()
-}
-
 /// Renders the key figures at the top of a page: name, value and remark of each.
 #[must_use]
 pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
@@ -86,23 +65,9 @@ pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
     }
 }
 
-/// Formats an integer with commas between the thousands: 1234567 is `1,234,567`.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        let shown = [0, 999, 1000, 12_345, 1_234_567].map(grouped);
-        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
-    }
 
     #[test]
     fn a_page_escapes_its_title_and_loads_nothing() {

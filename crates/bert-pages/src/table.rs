@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use crate::grouped;
+use crate::document::grouped;
 
 /// A column with a text longer than this many characters gets a minimum width.
 const LONG_TEXT: usize = 60;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bert_trainer::DeviceName;
+use bert_inference::DeviceName;
 use burn::tensor::Device;
 
 use crate::error::Error;

@@ -1,13 +1,14 @@
 //! `bert devices` lists the devices of this machine, measures them and checks them against the CPU.
 
+use bert_inference::compute::device::KernelChoice;
+use bert_inference::compute::device_survey::DeviceInfo;
+use bert_inference::compute::memory::bytes_in_words;
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{DEVICE_HELP, DeviceName};
 use bert_kernels::Compute;
 use bert_model::{BertConfig, Preset};
-use bert_trainer::compute::device::KernelChoice;
-use bert_trainer::compute::device_survey::DeviceInfo;
-use bert_trainer::compute::memory::bytes_in_words;
-use bert_trainer::compute::precision::PrecisionChoice;
-use bert_trainer::training::device_check::{CheckShape, check_device};
-use bert_trainer::{DEVICE_HELP, DeviceName};
+use bert_training::step::device_check::{CheckShape, check_device};
+use bert_training::step::device_selection::select_device;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -82,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let all = match args.device {
         Some(DeviceName::Auto) => {
-            DeviceName::Auto.resolve()?.map(|selected| selected.device).into_iter().collect()
+            select_device(DeviceName::Auto)?.map(|selected| selected.device).into_iter().collect()
         }
         Some(device) => vec![device],
         None => DeviceName::available(),
@@ -112,7 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn checked(
     args: &Args,
     device: DeviceName,
-    wrong: &mut Option<bert_trainer::Error>,
+    wrong: &mut Option<bert_inference::Error>,
 ) -> anyhow::Result<String> {
     if matches!(device, DeviceName::Flex) {
         return Ok("the reference".to_string());
@@ -125,7 +126,7 @@ fn checked(
     let shape = CheckShape { rows: args.batch_size, length: args.max_seq_length, predictions };
     Ok(match check_device(device, &device.open()?, &model, shape) {
         Ok(check) => check.to_string(),
-        Err(error @ bert_trainer::Error::DeviceWrong { .. }) => {
+        Err(error @ bert_inference::Error::DeviceWrong { .. }) => {
             let text = error.to_string();
             wrong.get_or_insert(error);
             text

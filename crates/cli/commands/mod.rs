@@ -16,8 +16,9 @@ pub mod translation;
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::DeviceName;
-use bert_trainer::run_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
+use bert_inference::DeviceName;
+use bert_inference::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
+use bert_training::step::device_selection::select_device;
 use clap::builder::RangedU64ValueParser;
 
 use crate::output::progress::{print_note, print_warning};
@@ -39,7 +40,7 @@ fn tuned_folder(path: &Path) -> anyhow::Result<PathBuf> {
 
 /// Returns the device itself, or for `auto` the fastest one, whose name and reason are printed to stderr.
 fn selected_device(device: DeviceName) -> anyhow::Result<DeviceName> {
-    Ok(device.resolve()?.map_or(device, |selected| {
+    Ok(select_device(device)?.map_or(device, |selected| {
         print_note(format!("--device {} ({})", selected.device, selected.reason));
         selected.device
     }))

@@ -213,8 +213,8 @@ fn flags(command: &Command, key: &str, value: &Value) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use bert_data::BuildConfig;
-    use bert_trainer::PretrainConfig;
-    use bert_trainer::finetune::FinetuneConfig;
+    use bert_finetuning::FinetuneConfig;
+    use bert_training::PretrainConfig;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Prints the diagnostics of a run.
 
-use bert_trainer::report::{Finding, Severity};
+use bert_reports::{Finding, Severity};
 
 use crate::output::progress::print_message;
 use crate::output::terminal::Word;

@@ -4,8 +4,8 @@
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
 use std::path::Path;
 
+use bert_inference::Error;
 use bert_storage::{AtomicFile, Disk};
-use bert_trainer::Error;
 
 use crate::output::files::make_parents;
 use crate::output::terminal::VisibleWriter;

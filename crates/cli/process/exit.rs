@@ -77,7 +77,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<bert_translation::Error>() {
         return error.exit_code();
     }
-    let trainer = error.downcast_ref::<bert_trainer::Error>().map(|error| error.exit_code());
+    let trainer = error.downcast_ref::<bert_inference::Error>().map(|error| error.exit_code());
     trainer
         .or_else(|| error.downcast_ref::<bert_data::Error>().map(|error| error.exit_code()))
         .or_else(|| error.downcast_ref::<bert_storage::Error>().map(|error| error.exit_code()))

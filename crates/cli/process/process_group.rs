@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use bert_collectives::{Deadline, Engine, Environment, Plan, Waiting, host_name};
-use bert_trainer::pretrain::time_budget::Budget;
-use bert_trainer::training::group::Group;
+use bert_training::group::Group;
+use bert_training::pretrain::time_budget::Budget;
 use clap::ValueEnum;
 
 use crate::output::progress::{print_note, print_warning};

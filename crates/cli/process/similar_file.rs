@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_inference::model_dir::builtin_model;
 use bert_storage::most_similar;
-use bert_trainer::run_dir::builtin_model;
 
 /// Maximum number of files of a folder that are compared.
 const MAX_NAMES: usize = 10_000;

@@ -1,7 +1,7 @@
 //! Loads and saves a model as a Hugging Face folder: configuration, weights and tokenizer files.
 //!
 //! [`save_pretrained`] passes the files one by one to a [`Sink`], which stores them. The optimizer state and counters
-//! of a training checkpoint are files of `bert-trainer`.
+//! of a training checkpoint are files of `bert-inference`.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! Tokenized sentences and batches of them.
 
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::encoding::padded_batch::PaddedBatch;
 use bert_model::BertInput;
 use bert_random::{Domain, Permutation, Stream};
 use bert_tasks::EncodedPair;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::encoding::padded_batch::PaddedBatch;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::model::transformer::{SourceBatch, TargetBatch};

@@ -83,7 +83,7 @@ impl ParallelArgs {
 }
 
 fn flag(flag: &'static str, reason: &str) -> Error {
-    bert_trainer::Error::Configuration { flag, reason: reason.to_string() }.into()
+    bert_inference::Error::Configuration { flag, reason: reason.to_string() }.into()
 }
 
 fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {

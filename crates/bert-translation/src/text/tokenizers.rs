@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use bert_data::{Tokenizer, TokenizerSettings, Vocabulary};
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use serde::{Deserialize, Serialize};
 use tokenizers::Decoder;
 use tokenizers::decoders::wordpiece::WordPiece;

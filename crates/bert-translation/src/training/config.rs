@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::training::optimizer::adamw::AdamWConfig;
-use bert_trainer::training::optimizer::lr_schedule::{Schedule, ScheduleKind};
-use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::{DEVICE_HELP, DeviceName, Error};
+use bert_training::optimizer::adamw::AdamWConfig;
+use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
 use serde::Serialize;
 
 use crate::config::{Fusion, TranslationConfig};

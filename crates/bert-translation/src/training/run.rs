@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{Error as TrainerError, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::digest_bytes;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::training::optimizer::adamw::AdamW;
-use bert_trainer::training::step::{MicroBatchLoss, NotFinite, StepId, train_step};
-use bert_trainer::training::training_run::TrainingRun;
-use bert_trainer::{Error as TrainerError, StopFlag};
+use bert_training::optimizer::adamw::AdamW;
+use bert_training::run_dir::training_run::TrainingRun;
+use bert_training::step::{MicroBatchLoss, NotFinite, StepId, train_step};
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;

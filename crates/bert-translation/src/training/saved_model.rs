@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_named_tensors, load_pretrained_weights,
     read_pretrained_config, read_pretrained_tensors,
 };
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};

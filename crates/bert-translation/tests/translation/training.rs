@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_inference::{DeviceName, StopFlag};
 use bert_model::{Architecture, BertConfig, BertModel, Preset, Vocabulary, folder_sink, save_pretrained};
-use bert_trainer::run_dir::model_folder::resolve_model_folder;
-use bert_trainer::{DeviceName, StopFlag};
 use bert_translation::Error;
 use bert_translation::config::Fusion;
 use bert_translation::model::beam_search::SearchConfig;

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use bert_data::Nsp;
+use bert_inference::compute::device::KernelChoice;
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::builtin_model;
+use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
+use bert_inference::{DEVICE_HELP, DeviceName};
 use bert_model::read_pretrained_config;
-use bert_trainer::compute::device::KernelChoice;
-use bert_trainer::compute::precision::PrecisionChoice;
-use bert_trainer::data_loader::DataLoader;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::evaluation::top_k::top_k_accuracy;
-use bert_trainer::evaluation::{Evaluation, evaluate};
-use bert_trainer::initialization::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use bert_trainer::run_dir::builtin_model;
-use bert_trainer::{DEVICE_HELP, DeviceName};
+use bert_training::data_loader::DataLoader;
+use bert_training::evaluation::top_k::top_k_accuracy;
+use bert_training::evaluation::{Evaluation, evaluate};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::compute::precision::PrecisionChoice;
-use bert_trainer::inference::{ModelOptions, NewTexts, Predictor, TextColumns, TextFormat, predict_file};
-use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::{ModelOptions, NewTexts, Predictor, TextColumns, TextFormat, predict_file};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, selected_device, tuned_folder};

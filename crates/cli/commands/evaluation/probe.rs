@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::inference::{
+use bert_inference::model_dir::builtin_model;
+use bert_inference::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::{
     NewTexts, Prediction, Probe, Prober, Replacement, Saliency, TextColumns, TextFormat, WordSaliency,
 };
-use bert_trainer::run_dir::builtin_model;
-use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use bert_training::evaluation::probed_instances::probe_instances;
 use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 
@@ -92,7 +93,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return show_saliency(args, &prober);
     }
     let probes = match (&args.text, &args.input, &args.data) {
-        (_, _, Some(data)) => prober.data(&folder, data, args.instances.unwrap_or(100), &args.replace)?,
+        (_, _, Some(data)) => {
+            probe_instances(&prober, &folder, data, args.instances.unwrap_or(100), &args.replace)?
+        }
         (_, Some(source), _) => {
             let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
             prober.file(&texts, &args.replace)?

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::report::comparison::comparison_page;
-use bert_trainer::report::{Finding, report};
+use bert_reports::comparison::comparison_page;
+use bert_reports::{Finding, report};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

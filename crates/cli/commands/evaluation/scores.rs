@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bert_trainer::report::compare::{collect, pairwise};
+use bert_reports::compare::{collect, pairwise};
 use clap::Args as ClapArgs;
 
 use crate::output::table::{FormatArgs, print_table};

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use bert_finetuning::Seeds;
+use bert_finetuning::task_parser;
+use bert_inference::Error;
+use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
-use bert_trainer::Error;
-use bert_trainer::finetune::Seeds;
-use bert_trainer::finetune::task_parser;
-use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use super::definition::parse_name;

@@ -1,9 +1,9 @@
 //! The experiments as data: the files in `experiments/`, which are compiled into the programs.
 
 use anyhow::Context;
+use bert_finetuning::Sampling;
 use bert_storage::did_you_mean;
 use bert_tasks::Task;
-use bert_trainer::finetune::Sampling;
 use serde::Deserialize;
 
 /// The experiments by name, in the order of the list.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use bert_trainer::StopFlag;
-use bert_trainer::finetune::{Choices, FinetuneConfig, FinetuneEvent, Seeds, Selection, finetune};
+use bert_finetuning::{Choices, FinetuneConfig, FinetuneEvent, Seeds, Selection, finetune};
+use bert_inference::StopFlag;
 
 use super::plan::{PlannedRun, Work, train_examples};
 

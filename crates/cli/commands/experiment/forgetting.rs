@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bert_finetuning::{FinetuneConfig, FinetuneReport};
+use bert_inference::{Answer, Classifier, ModelOptions};
+use bert_inference::{DeviceName, StopFlag};
 use bert_model::read_pretrained_config;
 use bert_pages::{Curve, Line, chart};
+use bert_reports::export::transplant_encoder;
 use bert_tasks::{Label, Scores, Split, Statistics, Task, find_split, labels_of, read_file, score};
-use bert_trainer::evaluation::forgetting::{ForgettingTest, MaskedLmScores};
-use bert_trainer::export::transplant_encoder;
-use bert_trainer::finetune::{FinetuneConfig, FinetuneReport};
-use bert_trainer::inference::{Answer, Classifier, ModelOptions};
-use bert_trainer::{DeviceName, StopFlag};
+use bert_training::evaluation::forgetting::{ForgettingTest, MaskedLmScores};
 use maud::html;
 
 use super::args::Args;
@@ -271,8 +271,8 @@ fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
         ModelOptions { max_length: Some(length), device: config.compute.device, ..ModelOptions::default() };
     let classifier = Classifier::open(model, options)?;
     let data = config.data.as_deref().context("a data folder")?;
-    let dev = find_split(task, data, Split::Dev).map_err(bert_trainer::Error::from)?;
-    let examples = read_file(task, &dev.path, true).map_err(bert_trainer::Error::from)?;
+    let dev = find_split(task, data, Split::Dev).map_err(bert_inference::Error::from)?;
+    let examples = read_file(task, &dev.path, true).map_err(bert_inference::Error::from)?;
     let labels = labels_of(&examples).context("dev has labels")?;
     let names: Vec<&str> = task.class_names().collect();
     let answer = |answer: &Answer| match answer {

@@ -5,7 +5,7 @@ use bert_data::config::predictions::default_max_predictions;
 use bert_data::inspect::stages::{InstanceStage, SegmentStage, StageRules, Stages};
 use bert_data::instance::masking::MaskRules;
 use bert_data::instance::pairs::PairRules;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use maud::{Markup, html};
 
 use super::args::Args;

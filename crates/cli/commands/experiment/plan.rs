@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
+use bert_inference::DeviceName;
 use bert_model::read_pretrained_config;
 use bert_tasks::{Split, Task, find_split};
-use bert_trainer::DeviceName;
-use bert_trainer::finetune::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
 
 use super::args::Args;
 use super::definition::{Experiment, Setting};
@@ -93,7 +93,7 @@ impl<'a> Planner<'a> {
     pub(super) fn new(args: &'a Args, experiment: &'a Experiment) -> anyhow::Result<Self> {
         let missing = |flag| {
             let reason = format!("is required for the experiment {}", experiment.name);
-            bert_trainer::Error::Configuration { flag, reason }
+            bert_inference::Error::Configuration { flag, reason }
         };
         let data = args.data.as_deref().ok_or_else(|| missing("data"))?;
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
@@ -125,7 +125,7 @@ impl<'a> Planner<'a> {
             let known: Vec<String> = tasks.iter().map(ToString::to_string).collect();
             let reason =
                 format!("{other} is not a task of this experiment; its tasks are {}", known.join(", "));
-            return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
+            return Err(bert_inference::Error::Configuration { flag: "tasks", reason }.into());
         }
         let mut plan = Vec::new();
         for model in 0..self.models.len() {
@@ -261,8 +261,8 @@ impl<'a> Planner<'a> {
         if let Some(found) = folders.iter().find(has) {
             return Ok(found.clone());
         }
-        find_split(task, self.data, Split::Train).map_err(bert_trainer::Error::from)?;
-        find_split(task, self.data, Split::Dev).map_err(bert_trainer::Error::from)?;
+        find_split(task, self.data, Split::Train).map_err(bert_inference::Error::from)?;
+        find_split(task, self.data, Split::Dev).map_err(bert_inference::Error::from)?;
         Ok(self.data.to_owned())
     }
 }
@@ -280,7 +280,7 @@ pub(super) fn folders_of(plan: &[PlannedRun], model: usize, setting: &str, task:
 /// When the training file cannot be read.
 pub(super) fn train_examples(config: &FinetuneConfig) -> anyhow::Result<usize> {
     let data = config.data.as_deref().context("a data folder")?;
-    let file = find_split(&config.task, data, Split::Train).map_err(bert_trainer::Error::from)?;
-    let read = bert_tasks::read_file(&config.task, &file.path, true).map_err(bert_trainer::Error::from)?;
+    let file = find_split(&config.task, data, Split::Train).map_err(bert_inference::Error::from)?;
+    let read = bert_tasks::read_file(&config.task, &file.path, true).map_err(bert_inference::Error::from)?;
     Ok(config.max_train_examples.map_or(read.len(), |most| most.min(read.len())))
 }

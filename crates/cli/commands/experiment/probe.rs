@@ -1,11 +1,11 @@
 //! The experiment probe: fine-tunes with several seeds and replaces the pronouns of the dev set.
 
 use anyhow::Context;
+use bert_finetuning::{FinetuneConfig, FinetuneReport};
+use bert_inference::encoding::model_tokenizer::PAIR_SEPARATOR;
+use bert_inference::{Error, StopFlag};
+use bert_inference::{Prober, Replacement};
 use bert_tasks::{Example, Metric, Split, Statistics, find_split, read_file};
-use bert_trainer::encoding::model_tokenizer::PAIR_SEPARATOR;
-use bert_trainer::finetune::{FinetuneConfig, FinetuneReport};
-use bert_trainer::inference::{Prober, Replacement};
-use bert_trainer::{Error, StopFlag};
 use maud::html;
 
 use super::args::Args;
@@ -130,8 +130,8 @@ fn pairs(experiment: &Experiment) -> Vec<(String, String)> {
 fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Result<Effect> {
     let prober = Prober::open(&config.output.join("model"), None, config.compute.device)?;
     let data = config.data.as_deref().context("a data folder")?;
-    let dev = find_split(&config.task, data, Split::Dev).map_err(bert_trainer::Error::from)?;
-    let examples = read_file(&config.task, &dev.path, true).map_err(bert_trainer::Error::from)?;
+    let dev = find_split(&config.task, data, Split::Dev).map_err(bert_inference::Error::from)?;
+    let examples = read_file(&config.task, &dev.path, true).map_err(bert_inference::Error::from)?;
     let replacement: Replacement = format!("{word}={replaced_by}").parse().map_err(anyhow::Error::msg)?;
     let mut effect = Effect::default();
     for Example { text_a, text_b, .. } in &examples {

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
+use bert_finetuning::FinetuneReport;
+use bert_inference::StopFlag;
+use bert_reports::compare::{Comparison, collect, compare_sides};
 use bert_tasks::Task;
-use bert_trainer::StopFlag;
-use bert_trainer::finetune::FinetuneReport;
-use bert_trainer::report::compare::{Comparison, collect, compare_sides};
 use maud::html;
 
 use super::args::Args;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
+use bert_finetuning::{check_finished, multitask};
+use bert_inference::StopFlag;
 use bert_storage::write_json_atomic;
-use bert_trainer::StopFlag;
-use bert_trainer::finetune::{check_finished, multitask};
 
 use super::args::Args;
 use super::estimate::Estimator;
@@ -41,7 +41,7 @@ struct Started {
 /// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
 ///
 /// # Errors
-/// When the output folder has other files, and as [`bert_trainer::finetune::finetune`].
+/// When the output folder has other files, and as [`bert_finetuning::finetune`].
 pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow::Result<Option<Timing>> {
     let quiet = args.run.print.quiet;
     let left: Vec<&PlannedRun> = plan.iter().filter(|run| !run.is_finished()).collect();
@@ -111,7 +111,7 @@ pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     }
     if output.exists() && std::fs::read_dir(output)?.next().is_some() {
         let (what, hint) = ("other files", "choose another --output, or continue with --resume");
-        return Err(bert_trainer::Error::output_exists(output, what, hint).into());
+        return Err(bert_inference::Error::output_exists(output, what, hint).into());
     }
     Ok(())
 }
@@ -122,12 +122,12 @@ fn check_started(file: &Path, name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let started: Started = serde_json::from_slice(&std::fs::read(file)?)
-        .map_err(|error| bert_trainer::Error::corrupt_file(file, error))?;
+        .map_err(|error| bert_inference::Error::corrupt_file(file, error))?;
     if started.experiment == name {
         return Ok(());
     }
     let folder = file.parent().unwrap_or(file).display();
-    Err(bert_trainer::Error::Mismatch(vec![format!(
+    Err(bert_inference::Error::Mismatch(vec![format!(
         "{folder}: the experiment was {}, now it is {name}; choose another --output",
         started.experiment
     )])

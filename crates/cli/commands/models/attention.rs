@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::inference::{Attention, AttentionOptions, NamedAttention, write_attention_parquet};
-use bert_trainer::report::attention_page::attention_page;
-use bert_trainer::run_dir::builtin_model;
-use bert_trainer::{DeviceName, Error};
+use bert_inference::model_dir::builtin_model;
+use bert_inference::{Attention, AttentionOptions, NamedAttention};
+use bert_inference::{DeviceName, Error};
+use bert_reports::attention_page::attention_page;
+use bert_reports::tables::write_attention_parquet;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::Error;
-use bert_trainer::export::onnx::{OnnxModel, export_onnx};
-use bert_trainer::export::{CardOptions, Export, WeightType, export};
-use bert_trainer::inference::Pooling;
+use bert_inference::Error;
+use bert_inference::Pooling;
+use bert_reports::export::onnx::{OnnxModel, export_onnx};
+use bert_reports::export::{CardOptions, Export, WeightType, export};
 use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 

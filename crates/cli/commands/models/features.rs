@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bert_trainer::inference::{Extractor, Pooling, all_layers, write_json_lines, write_parquet};
-use bert_trainer::run_dir::builtin_model;
-use bert_trainer::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::model_dir::builtin_model;
+use bert_inference::{DEVICE_HELP, DeviceName, Error};
+use bert_inference::{Extractor, Pooling, all_layers, write_json_lines};
+use bert_reports::tables::write_features_parquet;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder, selected_device};
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let count = write_results(args.output.as_deref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
-        Format::Parquet => write_parquet(&extractor, &args.input, out),
+        Format::Parquet => write_features_parquet(&extractor, &args.input, out),
     })?;
     if let (Some(count), Some(output)) = (count, &args.output) {
         print_stderr(&format!("wrote the features of {count} lines to {}", output.display()));

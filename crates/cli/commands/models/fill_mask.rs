@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use bert_trainer::inference::fill_mask::{FilledMask, MaskFiller};
-use bert_trainer::run_dir::builtin_model;
-use bert_trainer::{DEVICE_HELP, DeviceName};
+use bert_inference::fill_mask::{FilledMask, MaskFiller};
+use bert_inference::model_dir::builtin_model;
+use bert_inference::{DEVICE_HELP, DeviceName};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_trainer::export::WeightType;
-use bert_trainer::export::import::{Import, Imported, import};
+use bert_reports::export::WeightType;
+use bert_reports::export::import::{Import, Imported, import};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, PartialSettings};
-use bert_trainer::StopFlag;
-use bert_trainer::encoding::model_tokenizer::ModelTokenizer;
-use bert_trainer::export::{check_export_folder, export_fresh};
-use bert_trainer::initialization::{FreshWeights, InitializationChoice, named_model};
+use bert_inference::StopFlag;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_reports::export::{check_export_folder, export_fresh};
+use bert_training::initialization::{FreshWeights, InitializationChoice, named_model};
 use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bert_inference::model_dir::builtin_model;
 use bert_model::{WeightsFiles, find_config};
+use bert_reports::export::uses::{FolderUses, folder_uses};
 use bert_storage::is_url;
-use bert_trainer::export::uses::{FolderUses, folder_uses};
-use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use crate::commands::model_folder;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_trainer::inference::Embeddings;
-use bert_trainer::report::projector_page::projector_page;
-use bert_trainer::run_dir::builtin_model;
+use bert_inference::Embeddings;
+use bert_inference::model_dir::builtin_model;
+use bert_reports::projector_page::projector_page;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 

@@ -16,16 +16,17 @@ use std::time::Instant;
 use anyhow::Context;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
 use bert_data::{BuildConfig, Layout, build};
+use bert_finetuning::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
+use bert_inference::StopFlag;
+use bert_inference::compute::compute_args::ComputeArgs;
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_reports::report;
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_atomic};
-use bert_trainer::compute::compute_args::ComputeArgs;
-use bert_trainer::compute::precision::PrecisionChoice;
-use bert_trainer::data_loader::DataLoader;
-use bert_trainer::evaluation::Evaluation;
-use bert_trainer::evaluation::ngram_baselines::baselines;
-use bert_trainer::finetune::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
-use bert_trainer::pretrain::{PretrainEvent, pretrain};
-use bert_trainer::report::report;
-use bert_trainer::{InitializationChoice, PretrainConfig, StopFlag};
+use bert_training::data_loader::DataLoader;
+use bert_training::evaluation::Evaluation;
+use bert_training::evaluation::ngram_baselines::baselines;
+use bert_training::pretrain::{PretrainEvent, pretrain};
+use bert_training::{InitializationChoice, PretrainConfig};
 use clap::Args as ClapArgs;
 
 use crate::commands::quickstart::progress::{Stage, StageProgress};
@@ -105,7 +106,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     run_stages(args).map_err(|error| match error.downcast_ref() {
-        Some(&bert_trainer::Error::Stopped { signal, .. }) => {
+        Some(&bert_inference::Error::Stopped { signal, .. }) => {
             Stopped { signal, remedy: "repeat it with --overwrite" }.into()
         }
         _ => error,
@@ -158,7 +159,7 @@ fn open_output(args: &Args) -> anyhow::Result<OutputLock> {
     in_use.into_iter().try_for_each(|name| folder.inside(name).check_not_in_use())?;
     let names = folder.names()?;
     let visible = || names.iter().filter(|name| !name.starts_with('.'));
-    let exists = |what, hint| bert_trainer::Error::output_exists(&args.output, what, hint);
+    let exists = |what, hint| bert_inference::Error::output_exists(&args.output, what, hint);
     if visible().any(|name| !WRITTEN.contains(&name.as_str())) {
         return Err(exists("other files", "choose another --output").into());
     }

@@ -1,9 +1,9 @@
 //! Shows the progress of a quickstart as one percentage and one estimate of the remaining time for all stages.
 
 use bert_data::BuildProgress;
-use bert_trainer::finetune::FinetuneEvent;
-use bert_trainer::initialization::log_bilinear::CountingEvent;
-use bert_trainer::pretrain::PretrainEvent;
+use bert_finetuning::FinetuneEvent;
+use bert_training::initialization::log_bilinear::CountingEvent;
+use bert_training::pretrain::PretrainEvent;
 
 use crate::output::progress::Progress;
 

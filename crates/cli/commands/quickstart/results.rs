@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bert_finetuning::FinetuneReport;
 use bert_tasks::Metric;
 use bert_tasks::statistics::SeedSummary;
-use bert_trainer::evaluation::Evaluation;
-use bert_trainer::evaluation::ngram_baselines::Baselines;
-use bert_trainer::finetune::FinetuneReport;
+use bert_training::evaluation::Evaluation;
+use bert_training::evaluation::ngram_baselines::Baselines;
 use serde::Serialize;
 
 use crate::output::table::{Column, Table, Tabular};

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use bert_finetuning::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
+use bert_inference::StopFlag;
 use bert_tasks::Metric;
-use bert_trainer::StopFlag;
-use bert_trainer::evaluation::forgetting::MaskedLmScores;
-use bert_trainer::finetune::{FinetuneConfig, FinetuneEvent, FinetuneReport, TaskEpoch, finetune};
+use bert_training::evaluation::forgetting::MaskedLmScores;
 use clap::Parser;
 
 use crate::options::help::examples_and_exit_codes;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use bert_finetuning::FinetuneConfig;
 use bert_tasks::Task;
-use bert_trainer::finetune::FinetuneConfig;
 use clap::error::ErrorKind;
 use clap::{Args as _, FromArgMatches as _};
 

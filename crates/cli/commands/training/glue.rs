@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use bert_finetuning::task_parser;
+use bert_finetuning::{FinetuneConfig, check_finished};
+use bert_inference::DeviceName;
+use bert_inference::model_dir::builtin_model;
 use bert_model::read_pretrained_config;
+use bert_reports::compare::glue_submission::{Submission, write_submission};
+use bert_reports::compare::glue_table::{GlueTable, TASKS};
 use bert_storage::write_json_atomic;
 use bert_tasks::{Split, Task, find_split};
-use bert_trainer::DeviceName;
-use bert_trainer::finetune::task_parser;
-use bert_trainer::finetune::{FinetuneConfig, check_finished};
-use bert_trainer::report::compare::glue_submission::{Submission, write_submission};
-use bert_trainer::report::compare::glue_table::{GlueTable, TASKS};
-use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
@@ -91,11 +91,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(other) = tasks.iter().find(|task| !TASKS.contains(task)) {
         let names: Vec<&str> = TASKS.iter().map(|task| task.spec().name).collect();
         let reason = format!("{other} is not a GLUE task; the tasks are {}", names.join(", "));
-        return Err(bert_trainer::Error::Configuration { flag: "tasks", reason }.into());
+        return Err(bert_inference::Error::Configuration { flag: "tasks", reason }.into());
     }
     if args.from_mnli && !tasks.contains(&Task::Mnli) {
         let reason = "needs mnli in --tasks".to_string();
-        return Err(bert_trainer::Error::Configuration { flag: "from-mnli", reason }.into());
+        return Err(bert_inference::Error::Configuration { flag: "from-mnli", reason }.into());
     }
     let mut flags = FinetuneFlags::parse(&[("--seeds", &args.seeds)], &args.flags)?;
     flags.config.compute.device = selected_device(flags.config.compute.device)?;
@@ -103,14 +103,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let model = read_pretrained_config(&folder)?;
     // Validate every configuration before the first of many hours is spent.
     let configs = tasks.iter().map(|task| {
-        find_split(task, &args.data, Split::Train).map_err(bert_trainer::Error::from)?;
-        find_split(task, &args.data, Split::Dev).map_err(bert_trainer::Error::from)?;
+        find_split(task, &args.data, Split::Train).map_err(bert_inference::Error::from)?;
+        find_split(task, &args.data, Split::Dev).map_err(bert_inference::Error::from)?;
         config(args, &flags, task)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
     if !args.run.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
         let (what, hint) = ("other files", "choose another --output, or continue with --resume");
-        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
+        return Err(bert_inference::Error::output_exists(&args.output, what, hint).into());
     }
     let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
     // MNLI runs first, because other tasks may start from its model.
@@ -164,6 +164,6 @@ fn config(args: &Args, flags: &FinetuneFlags, task: &Task) -> anyhow::Result<Fin
     let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
     let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
     let config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
-    bert_trainer::finetune::check(&config)?;
+    bert_finetuning::check(&config)?;
     Ok(config)
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use bert_finetuning::task_parser;
+use bert_finetuning::{MultitaskConfig, Sampling, multitask};
+use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
-use bert_trainer::finetune::task_parser;
-use bert_trainer::finetune::{MultitaskConfig, Sampling, multitask};
-use bert_trainer::run_dir::builtin_model;
 use clap::Args as ClapArgs;
 
 use crate::commands::training::finetune::View;
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     config.check()?;
     if args.output.join("multitask.json").exists() {
         let (what, hint) = ("a finished multitask run", "choose another --output");
-        return Err(bert_trainer::Error::output_exists(&args.output, what, hint).into());
+        return Err(bert_inference::Error::output_exists(&args.output, what, hint).into());
     }
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);
     let report = multitask(&config, args.run.resume, &stop, &mut |event| view.show(&event));

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use bert_inference::compute::memory::bytes_in_words;
+use bert_reports::run_findings;
 use bert_storage::Disk;
-use bert_trainer::PretrainConfig;
-use bert_trainer::compute::memory::bytes_in_words;
-use bert_trainer::evaluation::Evaluation;
-use bert_trainer::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_run, pretrain_in};
-use bert_trainer::report::run_findings;
+use bert_training::PretrainConfig;
+use bert_training::evaluation::Evaluation;
+use bert_training::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_run, pretrain_in};
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
 

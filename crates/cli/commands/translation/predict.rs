@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_tasks::read_lines;
-use bert_trainer::{DEVICE_HELP, DeviceName, Error};
 use bert_translation::model::beam_search::SearchConfig;
 use bert_translation::translator::Translator;
 use clap::Args as ClapArgs;

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bert_trainer::run_dir::histograms::Histogram;
+use bert_training::run_dir::histograms::Histogram;
 
 /// Types of fields in the protobuf encoding.
 const VARINT: u64 = 0;

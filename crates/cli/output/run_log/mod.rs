@@ -8,10 +8,10 @@ mod log_command;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bert_trainer::evaluation::Evaluation;
-use bert_trainer::finetune::FinetuneEvent;
-use bert_trainer::pretrain::PretrainEvent;
-use bert_trainer::run_dir::histograms::checkpoint_histograms;
+use bert_finetuning::FinetuneEvent;
+use bert_training::evaluation::Evaluation;
+use bert_training::pretrain::PretrainEvent;
+use bert_training::run_dir::histograms::checkpoint_histograms;
 use clap::Args as ClapArgs;
 use serde_json::{Map, Value, json};
 

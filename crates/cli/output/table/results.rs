@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use bert_data::dataset::report::LengthRange;
 use bert_data::inspect::Inspection;
 use bert_data::{DataReport, Estimate, Manifest};
+use bert_finetuning::{FinetuneReport, MultitaskReport, TaskEpoch};
+use bert_reports::compare::glue_table::GlueTable;
+use bert_reports::compare::{Collection, Comparison, Group, Side};
 use bert_tasks::Statistics;
 use bert_tasks::statistics::{SeedSummary, SummaryRow};
-use bert_trainer::evaluation::Evaluation;
-use bert_trainer::finetune::{FinetuneReport, MultitaskReport, TaskEpoch};
-use bert_trainer::pretrain::{PretrainEstimate, PretrainOutcome};
-use bert_trainer::report::compare::glue_table::GlueTable;
-use bert_trainer::report::compare::{Collection, Comparison, Group, Side};
+use bert_training::evaluation::Evaluation;
+use bert_training::pretrain::{PretrainEstimate, PretrainOutcome};
 
 use super::{Column, Table, Tabular};
 

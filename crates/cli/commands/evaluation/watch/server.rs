@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use bert_trainer::report::live::page::live_page;
-use bert_trainer::report::report;
+use bert_reports::live::page::live_page;
+use bert_reports::report;
 
 use super::watched::Watched;
 

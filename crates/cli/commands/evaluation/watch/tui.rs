@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write, stdout};
 use std::time::Duration;
 
+use bert_reports::live::{LiveState, LiveStatus};
 use bert_storage::visible;
-use bert_trainer::report::live::{LiveState, LiveStatus};
 
 use super::watched::{Shown, Watched, end_on_signals};
 use crate::output::stdout::print;
@@ -111,7 +111,7 @@ fn wrapped(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use bert_trainer::report::live::LiveFigure;
+    use bert_reports::live::LiveFigure;
 
     use super::*;
 

@@ -1,0 +1,59 @@
+//! Locates the files of a task. For `--task table`, also reads them to infer the task's description.
+
+use bert_inference::Error;
+use bert_storage::{Locate, Located};
+use bert_tasks::{
+    DescribedTable, Split, SplitFile, TableLabels, TaskError, TaskProblem, describe_table, find_split,
+};
+
+use crate::config::FinetuneConfig;
+
+impl FinetuneConfig {
+    /// Returns the file of a split: the named one, or the one in `--data`.
+    ///
+    /// # Errors
+    /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
+    pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
+        let named = match split {
+            Split::Train => &self.train_file,
+            Split::Dev => &self.dev_file,
+            Split::Test => &self.test_file,
+            Split::DevMismatched | Split::TestMismatched => &None,
+        };
+        match (named, &self.data) {
+            (Some(path), _) => match path.metadata() {
+                Ok(_) => Ok(SplitFile { path: path.clone(), is_sample: false }),
+                Err(source) => Err(TaskProblem::Io(source).located(path).into()),
+            },
+            (None, Some(data)) => find_split(&self.task, data, split),
+            (None, None) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
+        }
+    }
+
+    /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
+    /// unchanged.
+    ///
+    /// # Errors
+    /// When a file of the table is invalid; the error names the line.
+    pub(crate) fn described(&self) -> Result<(Self, Vec<String>), Error> {
+        if !self.is_table() {
+            return Ok((self.clone(), Vec::new()));
+        }
+        let path = |split| self.find_split(split).map(|file| file.path);
+        let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
+        let test = match path(Split::Test) {
+            Ok(test) => Some(test),
+            // A test file is optional, unless it is named.
+            Err(TaskError::NoSuchSplit { .. })
+            | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let labels = match self.table.regression {
+            true => TableLabels::Scores,
+            false => TableLabels::Classes(&self.table.labels),
+        };
+        let DescribedTable { task, notes } =
+            describe_table(&self.table.columns, labels, &train, &dev, test.as_deref())?;
+        Ok((Self { task, ..self.clone() }, notes))
+    }
+}

@@ -1,0 +1,211 @@
+//! Checks and settings of the parts of a configuration: adapters, question answering, tables.
+
+use std::collections::BTreeSet;
+
+use bert_inference::encoding::squad_args::SquadArgs;
+use bert_inference::error::{Error, check};
+use bert_model::{AdapterConfig, BottleneckForm};
+use bert_tasks::decode::answer_spans::AnswerSettings;
+use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::{Kind, Split};
+
+use crate::config::FinetuneConfig;
+use crate::config::adapter_args::AdapterKind;
+use crate::config::resolve::{NEEDS_LABELS, positive, reject_first};
+
+impl FinetuneConfig {
+    /// Returns the adapter with its defaults filled in, or `None` if the whole model or only the head is trained.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming a flag that conflicts with the others.
+    pub(crate) fn adapter_config(&self) -> Result<Option<AdapterConfig>, Error> {
+        let adapters = &self.adapters;
+        let lora = adapters.adapter == Some(AdapterKind::Lora);
+        let lora_flags = [
+            ("lora-rank", !lora && adapters.lora_rank.is_some()),
+            ("lora-alpha", !lora && adapters.lora_alpha.is_some()),
+            ("merge-lora", !lora && adapters.merge_lora),
+        ];
+        reject_first(&lora_flags, "works with --adapter lora only")?;
+        check(
+            adapters.adapter_reduction.is_none() || (adapters.adapter.is_some() && !lora),
+            "adapter-reduction",
+            "works with --adapter pfeiffer, houlsby or parallel only",
+        )?;
+        let Some(kind) = adapters.adapter else { return Ok(None) };
+        check(
+            !self.freeze_encoder,
+            "freeze-encoder",
+            "cannot be used with --adapter, which trains weights inside the encoder",
+        )?;
+        check(self.gives_labels(), "adapter", NEEDS_LABELS)?;
+        check(
+            !self.random_init,
+            "random-init",
+            "cannot be used with --adapter: the frozen encoder must be pre-trained",
+        )?;
+        let form = match kind {
+            AdapterKind::Pfeiffer => BottleneckForm::Pfeiffer,
+            AdapterKind::Houlsby => BottleneckForm::Houlsby,
+            AdapterKind::Parallel => BottleneckForm::Parallel,
+            AdapterKind::Lora => {
+                let (rank, alpha) = (adapters.lora_rank.unwrap_or(8), adapters.lora_alpha.unwrap_or(8.0));
+                check(rank > 0, "lora-rank", "must be at least 1")?;
+                check(positive(alpha), "lora-alpha", "must be positive")?;
+                return Ok(Some(AdapterConfig::Lora { rank, alpha }));
+            }
+        };
+        let reduction_factor = adapters.adapter_reduction.unwrap_or(form.default_reduction_factor());
+        let narrows = reduction_factor.is_finite() && reduction_factor >= 1.0;
+        check(narrows, "adapter-reduction", "must be at least 1")?;
+        Ok(Some(AdapterConfig::Bottleneck { form, reduction_factor }))
+    }
+
+    /// Checks `--fusion` against the other flags.
+    pub(super) fn check_fusion(&self) -> Result<(), Error> {
+        if self.adapters.fusion.is_empty() {
+            return Ok(());
+        }
+        check(self.gives_labels(), "fusion", NEEDS_LABELS)?;
+        check(self.adapters.fusion.len() > 1, "fusion", "needs two adapters or more")?;
+        let foreign = "cannot be used with --random-init: its adapters belong to the checkpoint";
+        check(!self.random_init, "fusion", foreign)
+    }
+}
+
+impl FinetuneConfig {
+    /// Returns the settings for windows and answers of question answering, with the defaults of `run_squad.py`; `None`
+    /// for other tasks.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] naming a flag that is wrong or belongs to another task.
+    pub(crate) fn question_settings(&self) -> Result<Option<(WindowSettings, AnswerSettings)>, Error> {
+        let spec = self.task.spec();
+        let SquadArgs { doc_stride, max_query_length, n_best_size, max_answer_length, .. } = self.squad;
+        let threshold = self.squad.null_score_diff_threshold;
+        let Kind::Spans { version_2 } = spec.kind else {
+            let given = [
+                ("doc-stride", doc_stride.is_some()),
+                ("max-query-length", max_query_length.is_some()),
+                ("n-best-size", n_best_size.is_some()),
+                ("max-answer-length", max_answer_length.is_some()),
+                ("null-score-diff-threshold", threshold.is_some()),
+            ];
+            return reject_first(&given, "works with --task squad and squad2 only").map(|()| None);
+        };
+        check(
+            version_2 || threshold.is_none(),
+            "null-score-diff-threshold",
+            "works with --task squad2 only: in squad every question has an answer",
+        )?;
+        let windows = self.squad.windows(self.max_seq_length.unwrap_or(spec.defaults.max_seq_length));
+        let answers = self.squad.answers(version_2);
+        let zeros = [
+            ("doc-stride", windows.doc_stride == 0),
+            ("max-query-length", windows.max_query_length == 0),
+            ("n-best-size", answers.n_best_size == 0),
+            ("max-answer-length", answers.max_answer_length == 0),
+        ];
+        reject_first(&zeros, "must be at least 1")?;
+        let WindowSettings { max_seq_length, max_query_length, .. } = windows;
+        let no_room = format!(
+            "{max_seq_length} is too short: a question of {max_query_length} tokens (--max-query-length) and three \
+             special tokens leave no room for the text"
+        );
+        check(max_seq_length > max_query_length + 3, "max-seq-length", &no_room)?;
+        check(threshold.is_none_or(f64::is_finite), "null-score-diff-threshold", "must be a number")?;
+        Ok(Some((windows, answers)))
+    }
+}
+
+impl FinetuneConfig {
+    /// Checks the flags for files and tables against the task and each other.
+    pub(super) fn check_files(&self) -> Result<(), Error> {
+        let (table, is_table) = (&self.table, self.is_table());
+        let table_flags = [
+            ("columns", !is_table && !table.columns.is_empty()),
+            ("labels", !is_table && !table.labels.is_empty()),
+            ("regression", !is_table && table.regression),
+        ];
+        reject_first(&table_flags, "works with --task table only")?;
+        let has_official_files = self.gives_labels() && !is_table;
+        let files = [
+            ("train-file", has_official_files && self.train_file.is_some()),
+            ("dev-file", has_official_files && self.dev_file.is_some()),
+            ("test-file", has_official_files && self.test_file.is_some()),
+        ];
+        reject_first(&files, "works with --task table, squad, squad2, conll and swag only")?;
+        check(
+            self.test_file.is_none() || is_table || self.task.spec().has_labels(Split::Test),
+            "test-file",
+            "the task has no labelled test set; predict an unlabelled file with --predict",
+        )?;
+        let needed = "is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL";
+        check(!is_table || !table.columns.is_empty(), "columns", needed)?;
+        let has_dev = self.data.is_some() || self.dev_file.is_some();
+        check(has_dev, "dev-file", "is required without --data")?;
+        let distinct: BTreeSet<&String> = table.labels.iter().collect();
+        let are_valid = distinct.len() == table.labels.len() && table.labels.len() != 1;
+        check(are_valid, "labels", "must be two or more that differ from each other")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn config(flags: &str) -> FinetuneConfig {
+        let command = FinetuneConfig::augment_args(Command::new("finetune").no_binary_name(true));
+        let line = format!("--task rte --data d --checkpoint c --output o {flags}");
+        let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+        FinetuneConfig::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn adapter_defaults_match_the_adapters_library() {
+        let adapter = |flags| config(flags).adapter_config().unwrap();
+        let bottleneck = |form, reduction_factor| Some(AdapterConfig::Bottleneck { form, reduction_factor });
+        assert_eq!(adapter(""), None);
+        assert_eq!(adapter("--adapter pfeiffer"), bottleneck(BottleneckForm::Pfeiffer, 16.0));
+        assert_eq!(adapter("--adapter houlsby"), bottleneck(BottleneckForm::Houlsby, 16.0));
+        assert_eq!(adapter("--adapter parallel"), bottleneck(BottleneckForm::Parallel, 2.0));
+        assert_eq!(adapter("--adapter lora"), Some(AdapterConfig::Lora { rank: 8, alpha: 8.0 }));
+        assert_eq!(
+            adapter("--adapter pfeiffer --adapter-reduction 4"),
+            bottleneck(BottleneckForm::Pfeiffer, 4.0)
+        );
+        assert_eq!(
+            adapter("--adapter lora --lora-rank 4 --lora-alpha 16"),
+            Some(AdapterConfig::Lora { rank: 4, alpha: 16.0 })
+        );
+        let rate = |flags| config(flags).resolve().unwrap().learning_rate;
+        assert_eq!(rate("--adapter houlsby"), 1e-4);
+        assert_eq!(rate("--adapter lora"), 5e-4);
+        assert_eq!(rate("--adapter lora --learning-rate 1e-3"), 1e-3);
+    }
+
+    #[test]
+    fn conflicting_flags_are_rejected_by_name() {
+        let cases = [
+            ("--adapter pfeiffer --freeze-encoder", "freeze-encoder"),
+            ("--adapter lora --random-init", "random-init"),
+            ("--adapter lora --adapter-reduction 4", "adapter-reduction"),
+            ("--adapter-reduction 4", "adapter-reduction"),
+            ("--adapter houlsby --lora-rank 4", "lora-rank"),
+            ("--lora-alpha 4", "lora-alpha"),
+            ("--adapter parallel --merge-lora", "merge-lora"),
+            ("--adapter lora --lora-rank 0", "lora-rank"),
+            ("--adapter lora --lora-alpha 0", "lora-alpha"),
+            ("--adapter pfeiffer --adapter-reduction 0.5", "adapter-reduction"),
+            ("--adapter pfeiffer --adapter-reduction nan", "adapter-reduction"),
+        ];
+        for (flags, expected) in cases {
+            match config(flags).resolve() {
+                Err(Error::Configuration { flag, .. }) => assert_eq!(flag, expected, "{flags}"),
+                other => panic!("{flags}: {other:?}"),
+            }
+        }
+    }
+}

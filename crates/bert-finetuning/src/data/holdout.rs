@@ -1,0 +1,153 @@
+//! Splits the training file into the examples to train on (all, or `--max-train-examples`) and those held out to choose
+//! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`.
+
+use bert_inference::error::{Error, check};
+use bert_random::{Domain, Random, Stream};
+use serde::{Deserialize, Serialize};
+
+use crate::config::FinetuneConfig;
+
+/// The split of the training file, for the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrainingParts {
+    /// Examples in the file.
+    pub in_file: usize,
+    /// Examples trained on.
+    pub trained_on: usize,
+    /// Examples held out.
+    pub held_out: usize,
+    /// Random seed of the split.
+    pub subset_seed: u64,
+}
+
+impl TrainingParts {
+    /// Returns a warning if the runs trained on a subset.
+    pub fn warning(&self) -> Option<String> {
+        let Self { in_file, trained_on, held_out, subset_seed } = *self;
+        let held = if held_out > 0 { format!(", {held_out} held out for selection") } else { String::new() };
+        (trained_on < in_file).then(|| {
+            format!(
+                "Trained on {trained_on} of the {in_file} training examples{held} (--subset-seed {subset_seed}): not \
+                 comparable with results on all examples."
+            )
+        })
+    }
+}
+
+/// The examples of the training file, divided in two; each half keeps the order of the file.
+#[derive(Debug)]
+pub(crate) struct DividedExamples<T> {
+    pub(crate) train: Vec<T>,
+    pub(crate) held_out: Vec<T>,
+    pub(crate) parts: TrainingParts,
+}
+
+/// Divides the examples of the training file into examples to train on and held-out examples.
+///
+/// # Errors
+/// [`Error::Configuration`] when a part would be empty.
+pub(crate) fn divide<T>(config: &FinetuneConfig, examples: Vec<T>) -> Result<DividedExamples<T>, Error> {
+    let in_file = examples.len();
+    let limit = config.max_train_examples.unwrap_or(in_file).min(in_file);
+    let stream = |domain| Stream::new(config.subset_seed, domain, &[]);
+    let (mut train, _) = draw(examples, limit, stream(Domain::FinetuneSubset));
+    let mut held_out = Vec::new();
+    if let Some(share) = config.held_out_share() {
+        let count = (share * train.len() as f64).round() as usize;
+        let reason = format!(
+            "{share} of {} training examples leaves one part empty; choose another fraction",
+            train.len()
+        );
+        check(count > 0 && count < train.len(), "holdout", &reason)?;
+        (held_out, train) = draw(train, count, stream(Domain::FinetuneHoldout));
+    }
+    let parts = TrainingParts {
+        in_file,
+        trained_on: train.len(),
+        held_out: held_out.len(),
+        subset_seed: config.subset_seed,
+    };
+    Ok(DividedExamples { train, held_out, parts })
+}
+
+/// Returns the first `count` of a permutation of the examples, and the rest. With the same stream, larger subsets
+/// contain the smaller ones.
+fn draw<T>(examples: Vec<T>, count: usize, mut stream: Stream) -> (Vec<T>, Vec<T>) {
+    let mut order: Vec<usize> = (0..examples.len()).collect();
+    stream.shuffle(&mut order);
+    let mut chosen = vec![false; examples.len()];
+    order[..count].iter().for_each(|&at| chosen[at] = true);
+    let mut chosen = chosen.into_iter();
+    examples.into_iter().partition(|_| chosen.next() == Some(true))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use bert_tasks::{Example, Label};
+
+    pub(crate) fn config(flags: &[&str]) -> FinetuneConfig {
+        use clap::{Args, FromArgMatches};
+        let always = ["--task", "rte", "--data", "d", "--checkpoint", "c", "--output", "o"];
+        let command = FinetuneConfig::augment_args(clap::Command::new("t").no_binary_name(true));
+        let command = command.args_override_self(true);
+        let matches = command.try_get_matches_from([&always[..], flags].concat()).unwrap();
+        FinetuneConfig::from_arg_matches(&matches).unwrap()
+    }
+
+    fn examples(count: usize) -> Vec<Example> {
+        let label = |at| Some(Label::Class(at % 2));
+        let one = |at: usize| Example {
+            index: at.to_string(),
+            text_a: String::new(),
+            text_b: None,
+            choices: vec![],
+            label: label(at),
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn parts(flags: &[&str]) -> (Vec<usize>, Vec<usize>) {
+        let divided = divide(&config(flags), examples(100)).unwrap();
+        let numbers = |of: Vec<Example>| of.iter().map(|example| example.index.parse().unwrap()).collect();
+        (numbers(divided.train), numbers(divided.held_out))
+    }
+
+    #[test]
+    fn larger_subsets_contain_smaller_ones() {
+        let (small, _) = parts(&["--max-train-examples", "10"]);
+        let (large, _) = parts(&["--max-train-examples", "40"]);
+        assert!(small.len() == 10 && large.len() == 40 && small.is_sorted());
+        assert!(small.iter().all(|example| large.contains(example)));
+        assert_ne!(small, (0..10).collect::<Vec<_>>());
+        assert_ne!(small, parts(&["--max-train-examples", "10", "--subset-seed", "2"]).0);
+        // The seeds of the runs do not affect the split.
+        assert_eq!(small, parts(&["--max-train-examples", "10", "--seeds", "8,9"]).0);
+        assert_eq!(parts(&["--max-train-examples", "1000"]).0, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn held_out_examples_are_not_trained_on() {
+        let (train, held) = parts(&["--holdout", "0.2", "--max-train-examples", "50"]);
+        assert_eq!((train.len(), held.len()), (40, 10));
+        let mut both = [train, held].concat();
+        both.sort_unstable();
+        assert_eq!(both, parts(&["--max-train-examples", "50"]).0);
+        let none = divide(&config(&["--holdout", "0.001"]), examples(100)).unwrap_err();
+        assert_eq!(
+            none.to_string(),
+            "--holdout: 0.001 of 100 training examples leaves one part empty; choose another fraction"
+        );
+    }
+
+    #[test]
+    fn training_on_a_subset_gives_a_warning() {
+        let warning = |flags: &[&str]| divide(&config(flags), examples(100)).unwrap().parts.warning();
+        assert_eq!(warning(&[]), None);
+        let text = warning(&["--holdout", "0.1"]).unwrap();
+        assert!(
+            text.starts_with("Trained on 90 of the 100 training examples, 10 held out for selection"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! Fine-tunes a checkpoint on a task and scores the resulting model.
+//!
+//! Ports `run_classifier.py` and `run_squad.py`: heads, truncation, schedule and number of steps. The input is a
+//! [`FinetuneConfig`]; the results are written to its output folder:
+//!
+//! ```text
+//! report.json          configuration, every run with its history, mean, SD, median, baseline
+//! model/               the best run's model as a Hugging Face folder; with --adapter, the adapter only
+//! adapter/             the adapter's folder, when model/ has the merged model
+//! dev_labels.tsv       the labels of dev, for classes and scores
+//! seed-1/dev_*         each run's predictions on dev, in the task's usual format
+//! predictions.*        the predictions of --predict
+//! ```
+//!
+//! The folders follow an example through a run:
+//!
+//! | folder | content |
+//! |---|---|
+//! | `config/` | flags, defaults, the configurations of a grid |
+//! | `data/` | reads the files of a task, holds examples out and tokenizes them (`TaskData`) |
+//! | `run/` | loops over configurations, seeds, epochs and steps; selects the examples of each batch |
+//! | `model/` | the initial model, the micro-batches and the loss of a step (`TaskModel`) |
+//! | `scoring/` | answers and scores of a trained model (`TaskScoring`) |
+//! | `output/` | files of predictions, the best model and `report.json` (`TaskOutput`) |
+//!
+//! Each task implements the four traits. A step (`run/step.rs`) needs only the data and the model of a task, and uses
+//! [`bert_training::step`] as pre-training does. A configuration has one run per seed; flags with several values make
+//! a loop over configurations.
+
+pub mod config;
+pub(crate) mod data;
+mod events;
+mod finetune;
+pub(crate) mod model;
+mod multitask;
+pub mod output;
+mod rows;
+pub mod run;
+pub(crate) mod scoring;
+pub(crate) mod setup;
+
+pub use crate::config::adapter_args::AdapterKind;
+pub use crate::config::flag_values::{Choices, Seeds};
+pub use crate::config::grid::{CellReport, GridReport};
+pub use crate::config::table_args::TableArgs;
+#[cfg(feature = "cli")]
+pub use crate::config::task_parser;
+pub use crate::config::{FinetuneConfig, HeadKind, Selection};
+pub use crate::data::holdout::TrainingParts;
+pub use crate::data::training_rows::TrainingRows;
+pub use crate::events::{FinetuneEvent, TaskEpoch};
+pub use crate::finetune::{check, check_finished, finetune};
+pub use crate::model::adapters::TrainedParameters;
+pub use crate::multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
+pub use crate::output::adapters::FusionReport;
+pub use crate::output::card::card_of_finetuning;
+pub use crate::output::folder::DEV_LABELS;
+pub use crate::output::report::FinetuneReport;
+pub use crate::rows::finetune_rows;
+pub use crate::run::run_report::{EpochReport, RunReport};
+pub use bert_inference::model_dir::resolved::Resolved;
+pub use bert_inference::{Error, FolderProblem};

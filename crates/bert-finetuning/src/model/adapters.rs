@@ -1,0 +1,113 @@
+//! Implements `finetune --adapter`, which adds an adapter to the model, and `--fusion`, which trains an attention over
+//! several trained adapters: builds the models and counts the trained parameters.
+//!
+//! Only the adapters in the encoder are trained. The encoder stays in training mode, so it applies dropout as in a full
+//! fine-tuning; the `adapters` library does the same.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use bert_inference::error::{Error, check};
+use bert_inference::model_dir::json_file::exists;
+use bert_model::{
+    AdapterFolder, Architecture, BertForSequenceClassification, is_adapter_parameter, is_fusion_parameter,
+    named_parameters, read_adapter,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::config::FinetuneConfig;
+use crate::setup::Setup;
+
+/// The number of trained parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrainedParameters {
+    /// Trained parameters.
+    pub trained: usize,
+    /// All parameters of the model, including adapter and head.
+    pub all: usize,
+    /// `trained / all`
+    pub share: f64,
+}
+
+impl TrainedParameters {
+    pub(crate) fn new<M: Architecture>(config: &FinetuneConfig, model: &M, layers: usize) -> Self {
+        let is_trained = |name: &str| match (config.freeze_encoder, config.adapters.adapter) {
+            (false, None) if !config.adapters.fusion.is_empty() => {
+                !name.starts_with("bert.") || is_fusion_parameter(name)
+            }
+            (false, None) => config.is_layer_trained(name, layers),
+            (true, _) => !name.starts_with("bert."),
+            (false, Some(_)) => !name.starts_with("bert.") || is_adapter_parameter(name),
+        };
+        let (mut trained, mut all) = (0, 0);
+        for (name, _, shape) in named_parameters(model) {
+            let size = shape.iter().product::<usize>();
+            all += size;
+            trained += if is_trained(&name) { size } else { 0 };
+        }
+        Self { trained, all, share: trained as f64 / all as f64 }
+    }
+}
+
+impl fmt::Display for TrainedParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trained, all, share } = self;
+        write!(f, "{trained} of {all} ({:.2} %)", 100.0 * share)
+    }
+}
+
+/// Weight of the fusion regularizer (the distance between each layer's value matrix and the identity) in the loss; same
+/// value as the `adapters` library.
+pub(crate) const FUSION_REGULARIZATION: f64 = 0.01;
+
+/// A trained adapter on disk.
+pub(crate) struct SavedAdapter {
+    pub(crate) folder: PathBuf,
+    pub(crate) adapter: AdapterFolder,
+}
+
+impl SavedAdapter {
+    /// Returns the adapter's name; empty if its folder records none.
+    pub(crate) fn name(&self) -> String {
+        self.adapter.name.clone().unwrap_or_default()
+    }
+}
+
+/// Reads the adapters of `--fusion`. For an output folder of a fine-tuning, reads the adapter of its best run.
+pub(crate) fn read_adapters(folders: &[PathBuf]) -> Result<Vec<SavedAdapter>, Error> {
+    let mut adapters: Vec<SavedAdapter> = Vec::new();
+    for folder in folders {
+        let inside = folder.join("model");
+        let folder = if exists(&inside.join("adapter_config.json"))? { inside } else { folder.clone() };
+        let adapter = read_adapter(&folder)?;
+        let name = adapter.name.as_deref().unwrap_or("lora");
+        let reason = format!("{}: two adapters have the name {name}; rename one folder", folder.display());
+        let is_new = adapters.iter().all(|other| other.adapter.name != adapter.name);
+        check(is_new, "fusion", &reason)?;
+        adapters.push(SavedAdapter { folder, adapter });
+    }
+    Ok(adapters)
+}
+
+/// Returns the model with a new adapter, or with the adapters of `--fusion` and a new attention over them, if
+/// requested. `fresh` names the tensors that the checkpoint lacks.
+pub(crate) fn with_adapters(
+    Setup { config, checkpoint, .. }: Setup<'_>,
+    model: BertForSequenceClassification,
+    fresh: &[&String],
+    seed: u64,
+) -> Result<BertForSequenceClassification, Error> {
+    let adapter = config.adapter_config()?;
+    if adapter.is_none() && config.adapters.fusion.is_empty() {
+        return Ok(model);
+    }
+    let flag = if config.adapters.fusion.is_empty() { "adapter" } else { "fusion" };
+    let reason = format!("the checkpoint has no {fresh:?}, and an adapter folder cannot store them");
+    check(fresh.is_empty(), flag, &reason)?;
+    if let Some(adapter) = adapter {
+        return Ok(model.with_adapter(adapter, seed)?);
+    }
+    let folders = read_adapters(&config.adapters.fusion)?.into_iter().map(|saved| saved.adapter);
+    let folders: Vec<AdapterFolder> = folders.collect();
+    Ok(model.with_fusion(&folders, checkpoint.model_config.attention_probs_dropout_prob, seed)?)
+}

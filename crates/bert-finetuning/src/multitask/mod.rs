@@ -1,0 +1,207 @@
+//! Trains one encoder on several tasks at once, with a classifier for each task.
+//!
+//! Every step is a batch of one task, drawn with a probability that depends on the sizes of the tasks. The task of a
+//! step is a function of seed and step only. The number of steps in an epoch is the number of batches in the combined
+//! examples of all tasks.
+
+mod config;
+mod sampling;
+mod training;
+
+use std::fmt;
+use std::path::Path;
+
+pub use crate::multitask::config::MultitaskConfig;
+pub use crate::multitask::sampling::Sampling;
+use bert_model::{BertConfig, BertForSeveralTasks};
+use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
+use burn::module::Module;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::config::FinetuneConfig;
+use crate::config::grid;
+use crate::config::grid::Cell;
+use crate::data::TaskData;
+use crate::data::classification::Classification;
+use crate::events::{FinetuneEvent, TaskEpoch};
+use crate::finetune::{check_device, with_selected_device};
+use crate::model::initial_model::{InitialModel, initial_model};
+use crate::multitask::training::{ClassificationTask, MultitaskRun};
+use crate::output::folder::OutputFolder;
+use crate::output::write_output;
+use crate::run::fingerprint::identity;
+use crate::run::grid_search::{CellRuns, GridResult};
+use crate::run::resume::{RestoredState, SavedRuns, saved_identity};
+use crate::setup::{BaseCheckpoint, Setup};
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::model_dir::resolved::Resolved;
+use bert_inference::{Error, FolderProblem};
+
+/// The report `multitask.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct MultitaskReport {
+    /// The sampling of tasks.
+    pub sampling: Sampling,
+    /// The temperature of `--sampling temperature`.
+    pub temperature: f64,
+    /// The seed.
+    pub seed: u64,
+    /// Results of all tasks after each epoch.
+    pub epochs: Vec<Vec<TaskEpoch>>,
+}
+
+impl fmt::Display for MultitaskReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<7}{:<8}{:>7}{:>12}  on dev", "epoch", "task", "steps", "train loss")?;
+        for (epoch, tasks) in self.epochs.iter().enumerate() {
+            for (at, TaskEpoch { task, steps, train_loss, dev }) in tasks.iter().enumerate() {
+                let epoch = if at == 0 { (epoch + 1).to_string() } else { String::new() };
+                let loss = train_loss.map_or("-".to_string(), |loss| format!("{loss:.4}"));
+                write!(f, "\n{epoch:<7}{task:<8}{steps:>7}{loss:>12}  {dev}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Trains one encoder on all tasks; each task gets a folder in `output` like the output folder of `finetune`. With
+/// `resume`, continues a stopped or killed training there.
+///
+/// # Errors
+/// See [`Error`].
+pub fn multitask(
+    config: &MultitaskConfig,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<MultitaskReport, Error> {
+    config.check()?;
+    let MultitaskConfig { tasks, sampling, temperature, output } = config;
+    let configs = on_one_device(tasks, on_event)?;
+    let seed = configs[0].seeds[0];
+    let lengths = configs.iter().map(|config| config.resolve().map(|resolved| resolved.max_seq_length));
+    let max_length = lengths.collect::<Result<Vec<usize>, Error>>()?.into_iter().max().unwrap_or(0);
+    let saved = if resume { saved_identity(output)? } else { None };
+    let first = saved.as_ref().map(|identity| &identity["tasks"][0]);
+    let checkpoint = BaseCheckpoint::open(&configs[0], max_length, first, on_event)?;
+    let cells = configs.iter().map(|config| Ok(grid::cells(config, &checkpoint.defaults, None)?.remove(0)));
+    let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
+    let resolved = &cells[0].resolved;
+    on_event(FinetuneEvent::Defaults(checkpoint.chosen_defaults(&configs[0], None)));
+    let tasks = read_tasks(&cells, &checkpoint)?;
+    let InitialModels { model, configs: model_configs } = initial_models(&tasks, resolved, seed, on_event)?;
+    let (folder, _lock) = locked_folder(output, resume)?;
+    let identities = tasks.iter().map(identity).collect::<Result<Vec<_>, Error>>()?;
+    let identity =
+        json!({ "tasks": identities, "sampling": sampling, "temperature": temperature, "seed": seed });
+    let outputs = open_outputs(config, &folder, resume, &identity)?;
+    let saved = SavedRuns::open(folder.clone(), resume, &identity, false, on_event)?;
+    let mut saved_run = saved.run(0, seed);
+
+    for (task, cell) in tasks.iter().zip(&cells) {
+        check_device(task, std::slice::from_ref(cell), on_event)?;
+    }
+    let mut run = MultitaskRun::new(config, &tasks, resolved);
+    let state = run.settings.state(model, &checkpoint);
+    let RestoredState { state, progress, .. } =
+        saved_run.restore_state(state, &checkpoint.device, on_event)?;
+    run.progress = progress.unwrap_or(run.progress);
+    let state = run.train(state, &mut saved_run, stop, on_event)?;
+
+    let model = state.model.clone().valid();
+    for (number, (task, model_config)) in tasks.iter().zip(model_configs).enumerate() {
+        let (of_task, history) = (model.of_task(number), run.history(number));
+        let runs = CellRuns::single(task, seed, of_task, model_config, history, stop);
+        let runs = runs.or_else(|stopped| run.pause_between_steps(stopped, &state, &mut saved_run, stop))?;
+        let result = GridResult { cell: &cells[number], runs, grid: None };
+        write_output(task, &outputs[number], result, identities[number].clone())?;
+    }
+    let report = MultitaskReport {
+        sampling: config.sampling,
+        temperature: config.temperature,
+        seed,
+        epochs: run.progress.epochs,
+    };
+    folder.write_json("multitask.json", &report)?;
+    saved.remove()?;
+    outputs.into_iter().try_for_each(OutputFolder::finish)?;
+    Ok(report)
+}
+
+/// Reads the examples of all tasks.
+fn read_tasks<'a>(
+    cells: &'a [Cell],
+    checkpoint: &'a BaseCheckpoint,
+) -> Result<Vec<ClassificationTask<'a>>, Error> {
+    let read = |Cell { config, resolved }: &'a Cell| {
+        Classification::read(Setup { config, checkpoint, max_seq_length: resolved.max_seq_length })
+    };
+    cells.iter().map(read).collect()
+}
+
+/// Creates and locks the output folder. With `resume` it must exist.
+fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, OutputLock), Error> {
+    if resume && !exists(output)? {
+        return Err(FolderProblem::NothingToResume.located(output).into());
+    }
+    let folder = StagedFolder::new(&Disk, output);
+    folder.check_not_in_use()?;
+    folder.create()?;
+    let lock = folder.lock(LOCK)?;
+    Ok((folder, lock))
+}
+
+/// Returns the configurations with the fastest device in place of `--device auto`; all tasks use one device.
+fn on_one_device(
+    tasks: &[FinetuneConfig],
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<Vec<FinetuneConfig>, Error> {
+    let compute = with_selected_device(&tasks[0], on_event)?.compute;
+    Ok(tasks.iter().map(|task| FinetuneConfig { compute, ..task.clone() }).collect())
+}
+
+/// The initial model of all tasks, and the configuration of each task's model.
+struct InitialModels {
+    model: BertForSeveralTasks,
+    configs: Vec<BertConfig>,
+}
+
+/// Returns the initial models, and reports notes on the data.
+fn initial_models(
+    tasks: &[ClassificationTask<'_>],
+    resolved: &Resolved,
+    seed: u64,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<InitialModels, Error> {
+    let mut models: Option<InitialModels> = None;
+    for task in tasks {
+        let notes = task.sets().notes.iter().cloned();
+        let batch = resolved.batch_warning(task.items());
+        notes.chain(batch).for_each(|text| on_event(FinetuneEvent::Warning(text)));
+        let InitialModel { model: of_task, config } = initial_model(task, seed, on_event)?;
+        models = Some(match models {
+            None => InitialModels { model: BertForSeveralTasks::new(of_task), configs: vec![config] },
+            Some(InitialModels { model, mut configs }) => {
+                configs.push(config);
+                InitialModels { model: model.with_task(of_task), configs }
+            }
+        });
+    }
+    Ok(models.expect("there are two tasks or more"))
+}
+
+/// Opens the output folder of each task.
+fn open_outputs(
+    config: &MultitaskConfig,
+    folder: &StagedFolder<'_>,
+    resume: bool,
+    identity: &Value,
+) -> Result<Vec<OutputFolder>, Error> {
+    // If the process was killed between the first task's report and the table, rewrite everything, provided that the
+    // files belong to this run.
+    let is_same_run = resume && SavedRuns::are_of(folder, identity, &mut |_| {})?;
+    let open = if is_same_run { OutputFolder::reopen } else { OutputFolder::open };
+    config.tasks.iter().map(|config| open(&config.output)).collect()
+}

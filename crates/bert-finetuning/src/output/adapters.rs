@@ -1,0 +1,120 @@
+//! Writes adapters, and reports the attention over the adapters of `--fusion`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bert_inference::Error;
+use bert_inference::compute::host_tensors::values;
+use bert_inference::encoding::examples::Features;
+use bert_inference::model_dir::encoder_record::{ENCODER, encoder_record};
+use bert_model::{
+    AdapterMetadata, BertConfig, BertForSequenceClassification, BertModel, save_adapter, save_fusion,
+};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::model::adapters::{FUSION_REGULARIZATION, SavedAdapter, read_adapters};
+use crate::output::folder::{MODEL, OutputFolder};
+use crate::setup::{BaseCheckpoint, Setup};
+
+/// The attention over fused adapters, for the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FusionReport {
+    /// Names of the adapters.
+    pub adapters: Vec<String>,
+    /// Mean attention to each adapter over the tokens of dev, for each layer, with the best run's model.
+    pub shares: Vec<Vec<f64>>,
+    /// Regularization term in the loss of the best run's model.
+    pub regularization: f64,
+}
+
+/// Writes the fine-tuned model. A full model or an adapter goes into `model/`; a merged adapter also into `adapter/`.
+/// For a fusion, `model/` contains the attention, the head and copies of the adapters' files.
+pub(crate) fn save_with_adapters(
+    output: &OutputFolder,
+    setup: Setup<'_>,
+    model: &BertForSequenceClassification,
+    model_config: &BertConfig,
+) -> Result<(), Error> {
+    let Setup { config, checkpoint, .. } = setup;
+    let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
+    if !config.adapters.fusion.is_empty() {
+        return save_fused(output, setup, model, model_config);
+    }
+    let Some(adapter) = config.adapter_config()? else {
+        return output.save_model(model, model_config, tokenizer);
+    };
+    let folder = if config.adapters.merge_lora { "adapter" } else { MODEL };
+    let origin = AdapterMetadata { name: config.task.spec().name, base: &name.display().to_string() };
+    let vocabulary = tokenizer.files(model_config.max_position_embeddings);
+    write_encoder_record(output, folder, encoder)?;
+    save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
+    if config.adapters.merge_lora {
+        output.save_model(&model.clone().with_lora_merged(), model_config, tokenizer)?;
+    }
+    Ok(())
+}
+
+/// Writes the attention over the adapters of `--fusion`, the head and copies of the adapters.
+fn save_fused(
+    output: &OutputFolder,
+    Setup { config, checkpoint, .. }: Setup<'_>,
+    model: &BertForSequenceClassification,
+    model_config: &BertConfig,
+) -> Result<(), Error> {
+    let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
+    write_encoder_record(output, MODEL, encoder)?;
+    let adapters = read_adapters(&config.adapters.fusion)?;
+    let names: Vec<String> = adapters.iter().map(SavedAdapter::name).collect();
+    let vocabulary = tokenizer.files(model_config.max_position_embeddings);
+    let base = name.display().to_string();
+    save_fusion(&mut output.sink(MODEL), model, model_config, &names, &base, vocabulary)?;
+    for (adapter, name) in adapters.iter().zip(&names) {
+        let folder = output.folder().inside("model/adapters").inside(name);
+        folder.create()?;
+        for file in ["adapter.safetensors", "adapter_config.json"] {
+            let from = adapter.folder.join(file);
+            let bytes = fs::read(&from).map_err(|e| Error::io(&from, e))?;
+            folder.write_bytes(file, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records in an adapter's folder which encoder it was trained on.
+fn write_encoder_record(output: &OutputFolder, folder: &str, encoder: &Path) -> Result<(), Error> {
+    let written = output.sink(folder)(ENCODER, &encoder_record(encoder)?);
+    written.map_err(|source| Error::io(Path::new(ENCODER), source))
+}
+
+/// Measures the attention over the adapters on the examples; `model` must be without autodiff.
+pub(crate) fn fusion_report(
+    folders: &[PathBuf],
+    model: &BertModel,
+    features: &Features,
+    device: &Device,
+) -> Result<FusionReport, Error> {
+    let adapters = read_adapters(folders)?.iter().map(SavedAdapter::name).collect::<Vec<_>>();
+    let mut sums: Vec<Vec<f64>> = Vec::new();
+    let mut tokens = 0.0;
+    for examples in features.by_length(64) {
+        let batch = features.batch(examples);
+        let input = batch.input(device);
+        let mask = values(input.input_mask.clone().float());
+        tokens += mask.iter().map(|&x| f64::from(x)).sum::<f64>();
+        for (layer, shares) in model.fusion_shares(input).into_iter().enumerate() {
+            if sums.len() == layer {
+                sums.push(vec![0.0; adapters.len()]);
+            }
+            let shares = values(shares);
+            for (row, &real) in shares.chunks(adapters.len()).zip(&mask) {
+                for (sum, &share) in sums[layer].iter_mut().zip(row) {
+                    *sum += f64::from(share * real);
+                }
+            }
+        }
+    }
+    sums.iter_mut().flatten().for_each(|sum| *sum /= tokens);
+    let distance = model.fusion_distance().map_or(0.0, |distance| f64::from(values(distance)[0]));
+    Ok(FusionReport { adapters, shares: sums, regularization: FUSION_REGULARIZATION * distance })
+}

@@ -1,0 +1,115 @@
+//! Makes the model card of a fine-tuned model from its report.
+
+use bert_inference::model_dir::model_folder::resolve_tuned_folder;
+use bert_tasks::{Kind, Metric, Task};
+
+use crate::config::HeadKind;
+use crate::output::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
+use crate::output::report::FinetuneReport;
+
+/// Returns the card of the fine-tuned model of a report.
+pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
+    let task = report.dev.task.spec();
+    let (pipeline, class) = match task.kind {
+        Kind::Classification if task.name == "swag" => ("multiple-choice", "BertForMultipleChoice"),
+        Kind::Classification | Kind::Regression { .. } => {
+            ("text-classification", "BertForSequenceClassification")
+        }
+        Kind::Spans { .. } => ("question-answering", "BertForQuestionAnswering"),
+        Kind::Tags => ("token-classification", "BertForTokenClassification"),
+    };
+    let adapters = &report.config.adapters;
+    let is_adapter = (adapters.adapter.is_some() && !adapters.merge_lora) || !adapters.fusion.is_empty();
+    let usage = if is_adapter {
+        "# an adapter without its encoder: load it with the library `adapters` or PEFT\n".to_string()
+    } else if report.config.head.is_some_and(|head| head != HeadKind::Linear) {
+        "# transformers has no class for this head: use `bert predict --checkpoint`\n".to_string()
+    } else {
+        format!(
+            "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\n\
+             model = {class}.from_pretrained(\"{MODEL_PATH}\")\n"
+        )
+    };
+    let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
+    let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
+    let folder = resolve_tuned_folder(&report.start, &mut |_| {});
+    let base = folder.map(|folder| stated_in(&folder)).unwrap_or_default();
+    let start = report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut limits = limits(report);
+    if let Some(license) = &base.license {
+        limits.push(format!("The licence of the model that it started from, {start}, is {license}."));
+    }
+    Card {
+        name: format!("bert-{}", task.name),
+        model: format!("a BERT fine-tuned on {}", task.name),
+        task: Some(pipeline),
+        language: base.language,
+        dataset: dataset(report),
+        scores: scores(report),
+        text: Vec::new(),
+        usage,
+        limits,
+        settings: vec![
+            ("start", start),
+            ("training examples", report.train_examples.to_string()),
+            ("seeds", seeds.join(", ")),
+            ("learning_rate", number(&report.resolved.learning_rate)),
+            ("train_batch_size", number(&report.resolved.train_batch_size)),
+            ("num_train_epochs", number(&report.resolved.num_train_epochs)),
+            ("max_seq_length", number(&report.resolved.max_seq_length)),
+        ],
+    }
+}
+
+/// Returns the data of the scores. Data sets of the Hub have their identifiers there.
+fn dataset(report: &FinetuneReport) -> CardDataset {
+    let name = report.dev.task.spec().name;
+    let config = match report.dev.task {
+        Task::Sst2 => Some("sst2"),
+        Task::Stsb => Some("stsb"),
+        Task::Mnli => Some("mnli_matched"),
+        Task::Rte | Task::Mrpc | Task::Cola | Task::Qnli | Task::Qqp | Task::Wnli => Some(name),
+        _ => None,
+    };
+    CardDataset {
+        name: format!("dev of {name}, {} examples", report.dev.examples),
+        id: config.map_or(name, |_| "glue").to_string(),
+        config: config.map(String::from),
+        split: Some("validation"),
+    }
+}
+
+/// Returns the scores of the saved model, each with the mean of all seeds.
+fn scores(report: &FinetuneReport) -> Vec<CardScore> {
+    let Some(best) = report.best_run() else { return Vec::new() };
+    let score = |metric: Metric| {
+        let summary = report.dev.metrics.iter().find(|summary| summary.metric == metric)?;
+        let mean = summary.statistics.mean;
+        let mut name = format!("{metric} of this model (seed {})", best.seed);
+        if report.runs.len() > 1 {
+            name += &format!("; mean of {} seeds {mean:.4}", report.runs.len());
+        }
+        if let Some(interval) = report.dev.interval.filter(|interval| interval.metric == metric) {
+            name += &format!(", 95 % interval of the mean {:.4} to {:.4}", interval.low, interval.high);
+        }
+        if let Some(majority) = report.dev.majority_baseline.get(metric) {
+            name += &format!("; majority class {majority:.4}");
+        }
+        let metric_name = metric.to_string().to_lowercase().replace([' ', '-'], "_");
+        Some(CardScore { metric: metric_name, value: best.dev.get(metric)?, name })
+    };
+    report.dev.metrics.iter().filter_map(|summary| score(summary.metric)).collect()
+}
+
+fn limits(report: &FinetuneReport) -> Vec<String> {
+    let mut limits = vec![format!("Texts are truncated to {} word pieces.", report.resolved.max_seq_length)];
+    if report.runs.len() > 1 {
+        limits.push(
+            "The folder has the model of the best seed, so its own score is higher than the mean."
+                .to_string(),
+        );
+    }
+    limits.push("The examples may contain biases, which were not examined.".to_string());
+    limits.extend(report.warnings.iter().cloned());
+    limits
+}

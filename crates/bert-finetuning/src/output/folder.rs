@@ -1,0 +1,112 @@
+//! Opens the output folder of a fine-tuning and writes files into it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_model::{Architecture, BertConfig, save_pretrained};
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
+use bert_training::run_dir::incomplete_output::{Contents, OutputGuard, is_marked};
+
+/// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
+pub const DEV_LABELS: &str = "dev_labels.tsv";
+
+/// Folder of the fine-tuned model.
+pub(crate) const MODEL: &str = "model";
+
+const HINT: &str = "choose another --output";
+
+/// `report.json` is written last.
+const CONTENTS: Contents = Contents {
+    last: "report.json",
+    is_ours: |name| {
+        let seed = name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
+        let predictions = ["predictions.", "probabilities.", "nbest_predictions.", "null_odds."];
+        seed || ["adapter", "model", DEV_LABELS].contains(&name)
+            || predictions.iter().any(|start| name.starts_with(start))
+    },
+};
+
+/// The locked output folder of a fine-tuning.
+pub(crate) struct OutputFolder {
+    unfinished: OutputGuard<'static>,
+    _lock: OutputLock,
+}
+
+impl OutputFolder {
+    /// Checks that the folder can be created, or is not finished and not in use. It writes nothing, so it can be called
+    /// before long work.
+    pub(crate) fn check_free(output: &Path) -> Result<(), Error> {
+        let folder = StagedFolder::new(&Disk, output);
+        folder.check_not_in_use()?;
+        if folder.has(CONTENTS.last)? {
+            return Err(Error::output_exists(output, "a finished fine-tuning", HINT));
+        }
+        OutputGuard::check_free(&folder, CONTENTS, HINT)?;
+        Ok(check_writable(&Disk, output)?)
+    }
+
+    /// Creates and locks the folder.
+    pub(crate) fn open(output: &Path) -> Result<Self, Error> {
+        Self::check_free(output)?;
+        let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, output), CONTENTS, HINT)?;
+        let lock = unfinished.folder.lock(LOCK)?;
+        Ok(Self { unfinished, _lock: lock })
+    }
+
+    /// Opens a folder as [`Self::open`] does, but also accepts a report that was written before the enclosing
+    /// multi-task output was finished: such a folder still has its marker, and the report is removed. A finished
+    /// fine-tuning is rejected and keeps its report.
+    pub(crate) fn reopen(output: &Path) -> Result<Self, Error> {
+        let folder = StagedFolder::new(&Disk, output);
+        folder.check_not_in_use()?;
+        if is_marked(&folder)? && folder.has(CONTENTS.last)? {
+            folder.remove(CONTENTS.last)?;
+        }
+        Self::open(output)
+    }
+
+    /// Returns the folder.
+    pub(crate) fn folder(&self) -> &StagedFolder<'static> {
+        &self.unfinished.folder
+    }
+
+    /// Marks the output as complete, after the report is written.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        self.unfinished.finish()
+    }
+
+    /// Writes a file and creates its parent folder.
+    pub(crate) fn write(
+        &self,
+        name: &str,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            self.folder().inside(folder).create()?;
+        }
+        self.folder().write(name, content)?;
+        Ok(())
+    }
+
+    /// Returns a function that writes a model's files into the named folder.
+    pub(crate) fn sink(&self, name: &str) -> impl FnMut(&str, &[u8]) -> io::Result<()> {
+        let folder = self.folder().inside(name);
+        move |name, bytes| {
+            let written = folder.create().and_then(|()| folder.write_bytes(name, bytes));
+            written.map(drop).map_err(io::Error::other)
+        }
+    }
+
+    /// Writes a full model into `model/`.
+    pub(crate) fn save_model<M: Architecture>(
+        &self,
+        model: &M,
+        config: &BertConfig,
+        tokenizer: &ModelTokenizer,
+    ) -> Result<(), Error> {
+        let vocabulary = tokenizer.files(config.max_position_embeddings);
+        Ok(save_pretrained(&mut self.sink(MODEL), model, config, Some(vocabulary))?)
+    }
+}

@@ -1,0 +1,145 @@
+//! The output of a fine-tuning: predictions, the best model and the report.
+
+pub(crate) mod adapters;
+pub(crate) mod card;
+pub(crate) mod classification;
+pub(crate) mod folder;
+pub mod model_card;
+pub(crate) mod question_answering;
+pub(crate) mod report;
+pub(crate) mod token_classification;
+
+use bert_inference::Error;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_model::BertConfig;
+use bert_tasks::statistics::{SeedRun, SeedSummary};
+use serde_json::Value;
+
+use crate::data::datasets::Part;
+use crate::model::adapters::TrainedParameters;
+use crate::output::adapters::FusionReport;
+use crate::output::card::card_of_finetuning;
+use crate::output::folder::{MODEL, OutputFolder};
+use crate::output::model_card::CardOptions;
+use crate::output::report::FinetuneReport;
+use crate::run::grid_search::{CellRuns, GridResult};
+use crate::scoring::TaskScoring;
+use crate::setup::Setup;
+
+/// The output files of a task. Together with its supertraits, this is everything that a fine-tuning needs of a task.
+pub(crate) trait TaskOutput: TaskScoring {
+    /// Writes answers to files whose names begin with `prefix`.
+    fn write_answers(
+        &self,
+        output: &OutputFolder,
+        prefix: &str,
+        set: &Self::Set,
+        answers: &Self::Answers,
+    ) -> Result<(), Error>;
+
+    /// Writes the labels of dev, for tasks that publish them next to the predictions.
+    fn write_dev_labels(&self, _output: &OutputFolder) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Writes the fine-tuned model.
+    fn save_model(
+        &self,
+        output: &OutputFolder,
+        model: &Self::Model,
+        model_config: &BertConfig,
+    ) -> Result<(), Error> {
+        output.save_model(model, model_config, &self.setup().checkpoint.tokenizer)
+    }
+
+    /// Returns the attention over the adapters of `--fusion`.
+    fn fusion(&self, _model: &Self::Model) -> Result<Option<FusionReport>, Error> {
+        Ok(None)
+    }
+}
+
+/// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, and the
+/// report.
+pub(crate) fn write_output<T: TaskOutput>(
+    task: &T,
+    output: &OutputFolder,
+    GridResult { cell, runs, grid }: GridResult<'_, T>,
+    identity: Value,
+) -> Result<FinetuneReport, Error> {
+    let (sets, Setup { config, checkpoint, .. }) = (task.sets(), task.setup());
+    let model = runs.model(output.folder().path())?;
+    write_files(task, output, &runs, model)?;
+    let (dev, training) = (summary(task, &runs, Part::Dev), sets.training);
+    let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
+    let report = FinetuneReport {
+        resolved: cell.resolved.clone(),
+        defaults: checkpoint.chosen_defaults(config, Some(task.items())),
+        grid,
+        fusion: task.fusion(model)?,
+        start: checkpoint.name.clone(),
+        parameters: TrainedParameters::new(config, model, checkpoint.model_config.num_hidden_layers),
+        train_examples: training.trained_on,
+        training,
+        identity,
+        dev_digest: T::digest(task.part(Part::Dev)),
+        is_sample: sets.is_sample,
+        warnings: warnings(task, &runs, &dev),
+        dev,
+        dev_mismatched: summary_of(Part::DevMismatched),
+        test: summary_of(Part::Test),
+        runs: runs.finished.iter().map(|run| run.report.clone()).collect(),
+        model: config.output.join(MODEL),
+        config: config.clone(),
+    };
+    let card = card_of_finetuning(&report).render(&CardOptions::default());
+    output.write(&format!("{MODEL}/README.md"), |out| out.write_all(card.as_bytes()))?;
+    output.folder().write_json("report.json", &report)?;
+    Ok(report)
+}
+
+/// Writes the answers of all runs and the best run's model.
+fn write_files<T: TaskOutput>(
+    task: &T,
+    output: &OutputFolder,
+    runs: &CellRuns<T>,
+    model: &T::Model,
+) -> Result<(), Error> {
+    task.write_dev_labels(output)?;
+    for run in &runs.finished {
+        let prefix = format!("seed-{}/dev_", run.report.seed);
+        task.write_answers(output, &prefix, task.part(Part::Dev), &run.answers[&Part::Dev])?;
+    }
+    if let Some(set) = &task.sets().to_predict {
+        // The runs are finished: a stop waits until their results are written.
+        let answers = task.answer(model, set, &StopFlag::new()).expect("no signal sets this flag");
+        task.write_answers(output, "", set, &answers)?;
+    }
+    task.save_model(output, model, &runs.model_config)
+}
+
+/// Returns the summary of the runs on a part.
+fn summary<T: TaskScoring>(task: &T, runs: &CellRuns<T>, part: Part) -> SeedSummary {
+    let answers: Vec<&T::Answers> = runs.finished.iter().map(|run| &run.answers[&part]).collect();
+    let seed_runs = runs.finished.iter().map(|run| SeedRun {
+        seed: run.report.seed,
+        scores: run.report.scores(part).expect("scored with the part").clone(),
+        degenerate: task.is_degenerate(&run.answers[&part]),
+    });
+    task.summary(task.part(part), seed_runs.collect(), &answers)
+}
+
+/// Returns the warnings for the report.
+fn warnings<T: TaskScoring>(task: &T, runs: &CellRuns<T>, dev: &SeedSummary) -> Vec<String> {
+    let of_runs = runs.finished.iter().flat_map(|run| {
+        let diverged = run.report.diverged.then(|| {
+            "the run has diverged: its training loss ended far above the loss of random guessing; use a lower \
+             --learning-rate or more warm-up"
+                .to_string()
+        });
+        let remark = task.remark(&run.answers[&Part::Dev]);
+        diverged.into_iter().chain(remark).map(|text| format!("seed {}: {text}", run.report.seed))
+    });
+    let sets = task.sets();
+    let notes = task.setup().checkpoint.notes.iter().chain(&sets.notes).cloned();
+    of_runs.chain(dev.warnings()).chain(sets.training.warning()).chain(notes).collect()
+}

@@ -1,0 +1,48 @@
+//! Fine-tunes on rows in memory: texts or pairs of texts with a class or a score.
+
+use std::path::PathBuf;
+
+use crate::config::FinetuneConfig;
+use crate::data::training_rows::TrainingRows;
+use crate::events::FinetuneEvent;
+use crate::finetune::{Action, Source, with_task};
+use crate::output::report::FinetuneReport;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::error::{Error, check};
+
+/// The value of `data` in the report of a fine-tuning on rows.
+const IN_MEMORY: &str = "(rows in memory)";
+
+/// Fine-tunes a checkpoint on rows in memory, once per seed, like [`finetune`](crate::finetune::finetune) on the files of
+/// `--task table`. Either all rows have a second text, or none. The classes are `config.table.labels`, or the labels of
+/// the training rows if there are none; with `config.table.regression` the labels are scores. With `resume`, continues a
+/// stopped fine-tuning on the same rows.
+///
+/// # Errors
+/// [`Error::Configuration`] when the configuration names another task than a table, or files; the errors of
+/// [`table_examples`](bert_tasks::table_examples); otherwise as [`finetune`](crate::finetune::finetune).
+pub fn finetune_rows(
+    config: &FinetuneConfig,
+    rows: TrainingRows<'_>,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinetuneReport, Error> {
+    let reason = format!("is {}, but rows in memory are a table", config.task);
+    check(config.is_table(), "task", &reason)?;
+    let files = [
+        ("data", &config.data),
+        ("train-file", &config.train_file),
+        ("dev-file", &config.dev_file),
+        ("test-file", &config.test_file),
+        ("predict", &config.predict),
+    ];
+    for (flag, path) in files {
+        check(path.is_none(), flag, "names files, but the rows are in memory")?;
+    }
+    let mut config = FinetuneConfig { data: Some(PathBuf::from(IN_MEMORY)), ..config.clone() };
+    let is_pair = rows.train.first().is_some_and(|row| row.second.is_some());
+    let columns: &[&str] = if is_pair { &["text", "second", "label"] } else { &["text", "label"] };
+    config.table.columns = columns.iter().map(|&name| name.to_string()).collect();
+    with_task(&config, Source::Rows(rows), Action::Train { resume, stop }, on_event)
+}

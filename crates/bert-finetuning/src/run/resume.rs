@@ -1,0 +1,353 @@
+//! Saves an unfinished fine-tuning on disk, so that `--resume` reproduces an uninterrupted run bit for bit.
+//!
+//! ```text
+//! OUTPUT/.runs/run.json                      settings and digests (fingerprint.rs), with a checksum
+//! OUTPUT/.runs/cell-1-seed-2/checkpoints/    the current run: weights, moments, the best state so far
+//! OUTPUT/.runs/cell-1-seed-1/finished.json   a finished run: its report and answers, with a checksum
+//! OUTPUT/.runs/cell-1-seed-1/best.safetensors  its model, for the best run only
+//! ```
+//!
+//! Sample order and dropout are functions of seed and step and need no saving. The folder is removed when the report is
+//! written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bert_inference::compute::environment::environment;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::model_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::model_dir::retention::RetentionPolicy;
+use bert_inference::{Error, FolderProblem};
+use bert_model::{
+    Architecture, LoadPolicy, Snapshot, WEIGHTS, load_named_tensors, load_pretrained_weights,
+    named_tensors_from_bytes, read_safetensors, to_safetensors_bytes,
+};
+use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
+use bert_storage::{Locate, StagedFolder, digest_bytes};
+use bert_training::run_dir::identity::{RUN, compare, saved};
+use bert_training::run_dir::training_run::trainer_state;
+use burn::module::Module;
+use burn::tensor::Device;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::events::FinetuneEvent;
+use crate::run::live_log::LiveLog;
+use crate::run::lossless_json::{decode, encode};
+use crate::run::run_report::{EpochReport, FinishedRun, RunReport};
+use crate::run::step::TrainState;
+use crate::scoring::{PartAnswers, TaskScoring};
+
+/// Folder of the saved runs in the output folder.
+pub const FOLDER: &str = ".runs";
+const REMOVED: &str = ".runs-removed";
+const FINISHED: &str = "finished.json";
+const BEST: &str = "best.safetensors";
+
+/// Minimum time between checkpoints at the ends of epochs; small runs finish before the first.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The saved runs of an unfinished fine-tuning.
+pub(crate) struct SavedRuns<'a> {
+    output: StagedFolder<'a>,
+    keeps_finished: bool,
+}
+
+/// The progress of a run, without weights and moments.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    /// Finished steps.
+    pub(crate) step: u64,
+    /// Losses of the steps since the last epoch.
+    pub(crate) losses: Vec<f64>,
+    /// Finished epochs.
+    pub(crate) history: Vec<EpochReport>,
+    /// Scored epochs since the best one.
+    #[serde(alias = "waited")]
+    pub(crate) epochs_without_improvement: u64,
+    /// Epochs trained at the best state, if there is one.
+    pub(crate) best_epoch: Option<f64>,
+    /// Whether the loss of the last epoch was far above the loss of a uniform prediction.
+    #[serde(default)]
+    pub(crate) diverged: bool,
+}
+
+/// A finished run on disk.
+#[derive(Serialize, Deserialize)]
+struct FinishedRunFile<A> {
+    report: RunReport,
+    answers: A,
+    /// Digest of the run's model.
+    model: String,
+}
+
+/// Returns the identity of the unfinished fine-tuning in an output folder; `None` if there is none.
+///
+/// # Errors
+/// When its file is damaged.
+pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
+    let folder = output.join(FOLDER);
+    Ok(if exists(&folder.join(RUN))? { Some(saved(&folder, RUN)?["identity"].take()) } else { None })
+}
+
+impl<'a> SavedRuns<'a> {
+    /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept; without it, they are
+    /// removed if they have the same identity.
+    ///
+    /// # Errors
+    /// [`FolderProblem::TuningDiffers`] when the existing runs have another identity.
+    pub(crate) fn open(
+        output: StagedFolder<'a>,
+        resume: bool,
+        identity: &Value,
+        keeps_finished: bool,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Self, Error> {
+        let folder = output.inside(FOLDER);
+        let saved = Self { output, keeps_finished };
+        let mut warnings = Vec::new();
+        if Self::are_of(&saved.output, identity, &mut |event| warnings.push(event))? && resume {
+            warnings.into_iter().for_each(on_event);
+            return Ok(saved);
+        }
+        saved.remove()?;
+        folder.create()?;
+        folder.write_checksummed(RUN, &json!({ "identity": identity, "environment": environment() }))?;
+        Ok(saved)
+    }
+
+    /// Returns whether an output folder has saved runs with this identity.
+    ///
+    /// # Errors
+    /// [`FolderProblem::TuningDiffers`] when the saved runs have another identity.
+    pub(crate) fn are_of(
+        output: &StagedFolder<'_>,
+        identity: &Value,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<bool, Error> {
+        let folder = output.inside(FOLDER);
+        if !folder.has(RUN)? {
+            return Ok(false);
+        }
+        let environment_changes = compare(folder.path(), identity).map_err(|error| match error {
+            Error::RunDiffers { differences, .. } => {
+                FolderProblem::TuningDiffers(differences).located(output.path()).into()
+            }
+            other => other,
+        })?;
+        if !environment_changes.is_empty() {
+            on_event(FinetuneEvent::Warning(format!(
+                "this fine-tuning began on another machine or with another program: {}. It continues, but its result \
+                 may differ in the last bits",
+                environment_changes.join("; ")
+            )));
+        }
+        Ok(true)
+    }
+
+    /// Removes the saved runs, when the output is complete or training restarts.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        Ok(self.output.discard(FOLDER, REMOVED)?)
+    }
+
+    /// Opens the log for `bert watch`.
+    pub(crate) fn live_log(&self) -> LiveLog {
+        LiveLog::open(&self.output.inside(FOLDER))
+    }
+
+    /// Returns the location of a run.
+    pub(crate) fn run(&self, cell: usize, seed: u64) -> SavedRun<'a> {
+        let folder = self.output.inside(FOLDER).inside(&format!("cell-{}-seed-{seed}", cell + 1));
+        SavedRun { folder, seed, keeps_finished: self.keeps_finished, last_checkpoint: Instant::now() }
+    }
+}
+
+/// The location of one run.
+pub(crate) struct SavedRun<'a> {
+    folder: StagedFolder<'a>,
+    seed: u64,
+    keeps_finished: bool,
+    last_checkpoint: Instant,
+}
+
+/// A run as its newest checkpoint has it.
+pub(crate) struct RestoredRun<M> {
+    pub(crate) state: TrainState<M>,
+    pub(crate) progress: Progress,
+    pub(crate) best: Option<BestModel<M>>,
+}
+
+/// The best model so far, without autodiff.
+pub(crate) struct BestModel<M> {
+    pub(crate) model: M,
+    /// Epochs trained.
+    pub(crate) epoch: f64,
+}
+
+/// A training state and the progress `P` from a checkpoint, if there is one.
+pub(crate) struct RestoredState<M, P> {
+    pub(crate) state: TrainState<M>,
+    pub(crate) progress: Option<P>,
+    /// The checkpoint's folder.
+    folder: Option<PathBuf>,
+}
+
+/// The contents of a checkpoint.
+pub(crate) struct RunSnapshot<'a, M, P> {
+    /// Finished steps.
+    pub(crate) step: u64,
+    pub(crate) progress: &'a P,
+    pub(crate) state: &'a TrainState<M>,
+    /// The best model so far.
+    pub(crate) best: Option<&'a M>,
+}
+
+impl SavedRun<'_> {
+    /// Returns the run's newest checkpoint, or its start with the given state.
+    pub(crate) fn restore<M: Architecture>(
+        &self,
+        state: TrainState<M>,
+        device: &Device,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<RestoredRun<M>, Error> {
+        let RestoredState { state, progress, folder } =
+            self.restore_state::<M, Progress>(state, device, on_event)?;
+        let progress = progress.unwrap_or_default();
+        let best = match (folder, progress.best_epoch) {
+            (Some(folder), Some(epoch)) => {
+                let tensors = read_safetensors(&folder.join(BEST))?;
+                let (model, _) = load_named_tensors(state.model.clone(), tensors, LoadPolicy::Exact)?;
+                Some(BestModel { model: model.valid(), epoch })
+            }
+            _ => None,
+        };
+        Ok(RestoredRun { state, progress, best })
+    }
+
+    /// Returns the weights, moments and progress of the newest checkpoint, if there is one, else the given state.
+    pub(crate) fn restore_state<M: Module, P: DeserializeOwned>(
+        &self,
+        TrainState { model, mut optimizer }: TrainState<M>,
+        device: &Device,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<RestoredState<M, P>, Error> {
+        let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
+            on_event(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+        })?;
+        let Some(ValidCheckpoint { path, state }) = found else {
+            return Ok(RestoredState {
+                state: TrainState { model, optimizer },
+                progress: None,
+                folder: None,
+            });
+        };
+        let progress = serde_json::from_value(decode(state.run)).map_err(|e| Error::corrupt(&path, e))?;
+        optimizer.restore(
+            state.updates,
+            &state.fewer_updates,
+            read_optimizer(&path)?,
+            &device.clone().inner(),
+        )?;
+        let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
+        on_event(FinetuneEvent::Resumed { seed: self.seed, step: Some(state.step) });
+        let state = TrainState { model, optimizer };
+        Ok(RestoredState { state, progress: Some(progress), folder: Some(path) })
+    }
+
+    /// Writes a checkpoint if one is due at the end of an epoch or was requested, and stops if that was requested.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]; otherwise as [`CheckpointFolder::write`].
+    pub(crate) fn pause<M: Module, P: Serialize>(
+        &mut self,
+        stop: &StopFlag,
+        epoch_ends: bool,
+        snapshot: RunSnapshot<'_, M, P>,
+    ) -> Result<(), Error> {
+        let RunSnapshot { step, progress, state: TrainState { model, optimizer }, best } = snapshot;
+        let signal = stop.requested();
+        let is_due = epoch_ends && self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL;
+        if is_due || signal.is_some() || stop.take_checkpoint_request() {
+            let run = encode(serde_json::to_value(progress).expect("plain data"));
+            let state = trainer_state(step, optimizer, run);
+            let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
+            weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
+            let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
+            CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?;
+            self.last_checkpoint = Instant::now();
+        }
+        match signal {
+            Some(signal) => Err(Error::Stopped { signal, step }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the run if it had finished before, with its model if that was saved; `shape` is a model with the same
+    /// shapes.
+    pub(crate) fn finished<T: TaskScoring>(
+        &self,
+        shape: &T::Model,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<Option<FinishedRun<T>>, Error> {
+        let path = self.folder.path_of(FINISHED);
+        if !exists(&path)? {
+            return Ok(None);
+        }
+        let json = read_checksummed(&path).map_err(|error| match error {
+            ChecksumError::Io(source) => Error::io(&path, source),
+            other => Error::corrupt_file(&path, other),
+        })?;
+        let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt_file(&path, e))?;
+        let saved: FinishedRunFile<PartAnswers<T>> =
+            serde_json::from_value(decode(json)).map_err(|e| Error::corrupt_file(&path, e))?;
+        let best = self.folder.path_of(BEST);
+        let mut model = None;
+        if exists(&best)? {
+            let bytes = fs::read(&best).map_err(|e| Error::io(&best, e))?;
+            if digest_bytes(&bytes) != saved.model {
+                return Err(Error::corrupt_file(&best, format!("not the file that {FINISHED} describes")));
+            }
+            let tensors = named_tensors_from_bytes(&bytes, &best)?;
+            model = Some(load_named_tensors(shape.clone(), tensors, LoadPolicy::Exact)?.0.valid());
+        }
+        on_event(FinetuneEvent::Resumed { seed: self.seed, step: None });
+        Ok(Some(FinishedRun { report: saved.report, answers: saved.answers, model }))
+    }
+
+    /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `is_best` selects
+    /// whether the model itself is saved, or its digest only.
+    pub(crate) fn finish<T: TaskScoring>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
+        let (true, Some(model)) = (self.keeps_finished, &run.model) else { return Ok(()) };
+        self.folder.create()?;
+        let bytes = to_safetensors_bytes(model);
+        if is_best {
+            self.folder.write_bytes(BEST, &bytes)?;
+        }
+        let (report, answers) = (run.report.clone(), run.answers.clone());
+        let file = FinishedRunFile { report, answers, model: digest_bytes(&bytes) };
+        self.folder.write_checksummed(FINISHED, &encode(serde_json::to_value(file).expect("plain data")))?;
+        self.folder.remove("checkpoints")?;
+        Ok(())
+    }
+
+    /// Removes the model of a finished run when another run is better.
+    pub(crate) fn remove_model(&self) -> Result<(), Error> {
+        self.folder.remove(BEST)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_of_earlier_versions_is_read() {
+        let saved = json!({ "step": 7, "losses": [], "history": [], "waited": 2, "best_epoch": 1.0 });
+        let progress: Progress = serde_json::from_value(saved).unwrap();
+        assert_eq!((progress.step, progress.epochs_without_improvement), (7, 2));
+    }
+}

@@ -1,0 +1,84 @@
+//! Defines the result of one run: its report, its answers and its model.
+
+use bert_tasks::statistics::Calibration;
+use bert_tasks::{Metric, Scores};
+use bert_training::evaluation::forgetting::MaskedLmScores;
+use serde::{Deserialize, Serialize};
+
+use crate::data::datasets::Part;
+use crate::scoring::{PartAnswers, TaskScoring};
+
+/// One epoch of a run; the last may be partial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Finished steps.
+    pub step: u64,
+    /// Epochs trained, `step * batch / examples`.
+    pub epoch: f64,
+    /// Mean training loss of the epoch's steps; `None` if it had no step, as can happen with several tasks.
+    pub train_loss: Option<f64>,
+    /// Scores on dev after the epoch, if evaluated (`--select last`: at the end only; `--holdout`: never).
+    pub dev: Option<Scores>,
+    /// Scores on the held-out part of train, if evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<Scores>,
+    /// Figures of the masked LM after the epoch, with `--forgetting-data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked_lm: Option<MaskedLmScores>,
+}
+
+/// One run in the report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Its seed.
+    pub seed: u64,
+    /// Epochs trained at the selected state.
+    pub epoch: f64,
+    /// Whether `--patience` ended the run before its last epoch.
+    #[serde(default)]
+    pub stopped_early: bool,
+    /// Whether its training loss ended far above the loss of a uniform prediction.
+    #[serde(default)]
+    pub diverged: bool,
+    /// Scores on the held-out part of train, which selected the state.
+    pub held_out: Option<Scores>,
+    /// Scores on dev.
+    pub dev: Scores,
+    /// Scores on the second dev set, if the task has one.
+    pub dev_mismatched: Option<Scores>,
+    /// Scores on test, if its labels are published.
+    pub test: Option<Scores>,
+    /// Confusion matrix on dev: rows are true classes, columns are predictions; `None` for a regression.
+    pub confusion: Option<Vec<Vec<u64>>>,
+    /// Calibration on dev; `None` for a regression.
+    pub calibration: Option<Calibration>,
+    /// Training loss and scores on dev for each epoch.
+    #[serde(default)]
+    pub history: Vec<EpochReport>,
+}
+
+impl RunReport {
+    /// Returns the metric that selects states, runs and cells: on the held-out part of train if there is one, else on
+    /// dev.
+    pub(crate) fn selection_score(&self, metric: Metric) -> f64 {
+        self.held_out.as_ref().unwrap_or(&self.dev).get(metric).unwrap_or(f64::NAN)
+    }
+
+    /// Returns the scores on a part, if it was scored.
+    pub(crate) fn scores(&self, part: Part) -> Option<&Scores> {
+        match part {
+            Part::HeldOut => self.held_out.as_ref(),
+            Part::Dev => Some(&self.dev),
+            Part::DevMismatched => self.dev_mismatched.as_ref(),
+            Part::Test => self.test.as_ref(),
+        }
+    }
+}
+
+/// A finished run.
+pub(crate) struct FinishedRun<T: TaskScoring> {
+    pub(crate) report: RunReport,
+    pub(crate) answers: PartAnswers<T>,
+    /// The model without autodiff; `None` if another run is better and its model was dropped.
+    pub(crate) model: Option<T::Model>,
+}

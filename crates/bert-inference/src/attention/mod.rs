@@ -1,0 +1,330 @@
+//! Computes the attention weights of every layer and head for one text, and the queries and keys that they come from.
+
+mod words;
+
+use std::path::Path;
+
+use bert_data::Vocabulary;
+use bert_kernels::Compute;
+use bert_model::{BertConfig, BertModel, is_adapter_folder};
+use bert_tasks::EncodedPair;
+use burn::tensor::Device;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use crate::compute::device::DeviceName;
+use crate::compute::host_tensors::values;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::padded_batch::PaddedBatch;
+use crate::error::Error;
+use crate::model_dir::loaded_model::load_encoder;
+use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted};
+
+/// The text for which attention is computed, and the layers and heads to keep.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionOptions<'a> {
+    /// The encoder of an adapter; by default the one that the adapter's folder names.
+    pub encoder: Option<&'a Path>,
+    /// Maximum number of word pieces; by default the model's number of positions.
+    pub max_length: Option<usize>,
+    /// Layers, counted from 0, or from the end with negative numbers; by default all.
+    pub layers: Vec<i32>,
+    /// Heads, counted from 0; by default all.
+    pub heads: Vec<usize>,
+    /// The compute device.
+    pub device: DeviceName,
+}
+
+/// The attention weights of a model for one text: probabilities, before dropout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// Word pieces, including `[CLS]` and `[SEP]`.
+    pub tokens: Vec<String>,
+    /// For each token, 0 for the first text and 1 for the second.
+    pub segments: Vec<u32>,
+    /// For each token, the number of its word. The pieces of a word and the characters of a Chinese word (found by
+    /// jieba) have one number; `[CLS]` and `[SEP]` are words of one token.
+    pub words: Vec<usize>,
+    /// Number of word pieces of the whole text; more than `tokens` if the text was truncated.
+    pub untruncated_length: usize,
+    /// Number of `[UNK]` tokens.
+    pub unknown: usize,
+    /// The model's numbers of the layers below, counted from 0.
+    pub layer_numbers: Vec<usize>,
+    /// The model's numbers of the heads below, counted from 0.
+    pub head_numbers: Vec<usize>,
+    /// For each layer and each head, the weights of all pairs of tokens.
+    pub layers: Vec<Vec<Vec<f32>>>,
+    /// For each layer and each head, the query and the key of every token.
+    pub vectors: Vec<Vec<QueriesAndKeys>>,
+}
+
+/// The attention of one model, with its name in pages and files.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedAttention<'a> {
+    /// The name of the model.
+    pub name: &'a str,
+    /// Its attention.
+    pub attention: &'a Attention,
+}
+
+/// The queries and keys of one head.
+///
+/// The attention weights of a query are the softmax over the keys of `query * key / sqrt(dimensions)`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueriesAndKeys {
+    /// `[tokens, dimensions]`, row by row.
+    pub queries: Vec<f32>,
+    /// `[tokens, dimensions]`, row by row.
+    pub keys: Vec<f32>,
+}
+
+impl Attention {
+    /// Computes the attention of a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for a text
+    /// (`A ||| B` is a pair), truncated to `max_length` word pieces.
+    ///
+    /// # Errors
+    /// The errors of [`Self::of_model`].
+    pub fn of_text(folder: &Path, text: &str, max_length: usize, device: DeviceName) -> Result<Self, Error> {
+        let options =
+            AttentionOptions { max_length: Some(max_length), device, ..AttentionOptions::default() };
+        Self::of_model(folder, text, &options)
+    }
+
+    /// Computes the attention of a model folder or an adapter's folder (see
+    /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text; `A ||| B` is a pair.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the model lacks a layer or a head, or an encoder is given for a model that has one;
+    /// when the folder cannot be read, or its vocabulary and its model do not fit.
+    pub fn of_model(folder: &Path, text: &str, options: &AttentionOptions<'_>) -> Result<Self, Error> {
+        let device = options.device.open()?;
+        let (model, config, tokenizer) = load(folder, options.encoder, &device)?;
+        tokenizer.check_fits(&config, 0)?;
+        let layer_numbers = chosen_layers(&options.layers, config.num_hidden_layers)?;
+        let head_numbers = chosen_heads(&options.heads, config.num_attention_heads)?;
+        let positions = config.max_position_embeddings;
+        let length = options.max_length.map_or(positions, |length| length.min(positions));
+        let encoded = tokenizer.encode_with_masks(text, length);
+        let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));
+        let pairs = encoded.input_ids.len().pow(2);
+        let layers = layer_numbers.iter().map(|&layer| {
+            let weights = values(states.attentions[layer].clone());
+            head_numbers.iter().map(|head| weights[head * pairs..(head + 1) * pairs].to_vec()).collect()
+        });
+        let layers = layers.collect();
+        let vectors = layer_numbers.iter().map(|&layer| {
+            let attention = &model.encoder.layer[layer].attention.self_attention;
+            let of_all_heads = attention.queries_and_keys(states.hidden_states[layer].clone()).map(values);
+            let of_head = |&head: &usize| QueriesAndKeys::of_head(&of_all_heads, head, &config);
+            head_numbers.iter().map(of_head).collect()
+        });
+        let vectors = vectors.collect();
+        let untruncated_length = tokenizer.encode_with_masks(text, usize::MAX).input_ids.len();
+        let about = About { untruncated_length, layer_numbers, head_numbers, layers, vectors };
+        Ok(about.of_tokens(&encoded, &tokenizer.vocabulary))
+    }
+
+    /// Returns the number of layers.
+    pub fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Returns the weights of each head of a layer: row by row, the weight of every key token for a query token.
+    ///
+    /// # Shapes
+    /// Each head has `[tokens * tokens]` weights.
+    ///
+    /// # Panics
+    /// When there are fewer layers.
+    pub fn heads(&self, layer: usize) -> &[Vec<f32>] {
+        &self.layers[layer]
+    }
+
+    /// Returns the queries and keys of each head of a layer.
+    ///
+    /// # Panics
+    /// When there are fewer layers.
+    pub fn queries_and_keys(&self, layer: usize) -> &[QueriesAndKeys] {
+        &self.vectors[layer]
+    }
+
+    /// Returns the weight with which a query token attends to a key token. All numbers count from 0.
+    ///
+    /// # Panics
+    /// When the layer, the head or the token is out of range.
+    pub fn weight(&self, layer: usize, head: usize, query: usize, key: usize) -> f32 {
+        let tokens = self.tokens.len();
+        assert!(key < tokens, "token {key} of {tokens}");
+        self.layers[layer][head][query * tokens + key]
+    }
+
+    /// Returns a warning if more than half of the tokens are `[UNK]`; `[CLS]` and `[SEP]` do not count.
+    pub fn warning(&self) -> Option<String> {
+        let special = |token: &&String| ["[CLS]", "[SEP]"].contains(&token.as_str());
+        let count = self.tokens.len() - self.tokens.iter().filter(special).count();
+        (2 * self.unknown > count).then(|| {
+            format!(
+                "{} of the {count} tokens are [UNK]: the vocabulary of this model does not have the words of this \
+                 text, so the attention says little about it",
+                self.unknown
+            )
+        })
+    }
+}
+
+impl QueriesAndKeys {
+    /// Returns the part of a head from the vectors of all heads side by side.
+    fn of_head([queries, keys]: &[Vec<f32>; 2], head: usize, config: &BertConfig) -> Self {
+        let (hidden, dimensions) = (config.hidden_size, config.hidden_size / config.num_attention_heads);
+        let part = |all: &Vec<f32>| {
+            let rows = all.chunks(hidden);
+            rows.flat_map(|row| &row[head * dimensions..(head + 1) * dimensions]).copied().collect()
+        };
+        Self { queries: part(queries), keys: part(keys) }
+    }
+}
+
+/// The parts of an [`Attention`] that do not come from its tokens.
+struct About {
+    untruncated_length: usize,
+    layer_numbers: Vec<usize>,
+    head_numbers: Vec<usize>,
+    layers: Vec<Vec<Vec<f32>>>,
+    vectors: Vec<Vec<QueriesAndKeys>>,
+}
+
+impl About {
+    fn of_tokens(self, encoded: &EncodedPair, vocabulary: &Vocabulary) -> Attention {
+        let Self { untruncated_length, layer_numbers, head_numbers, layers, vectors } = self;
+        let unknown = encoded.input_ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
+        Attention {
+            tokens: encoded.input_ids.iter().map(|&id| vocabulary.token(id).to_string()).collect(),
+            segments: encoded.segment_ids.clone(),
+            words: words::word_numbers(encoded, vocabulary),
+            untruncated_length,
+            unknown,
+            layer_numbers,
+            head_numbers,
+            layers,
+            vectors,
+        }
+    }
+}
+
+/// Loads the encoder of a model, or an adapter with its encoder.
+fn load(
+    folder: &Path,
+    encoder: Option<&Path>,
+    device: &Device,
+) -> Result<(BertModel, BertConfig, ModelTokenizer), Error> {
+    if is_adapter_folder(folder) {
+        let LoadedModel { model, config, tokenizer } =
+            load_adapted(folder, encoder, Compute::default(), device)?;
+        return Ok((model.bert, config, tokenizer));
+    }
+    check_encoder(folder, encoder)?;
+    let (model, config) = load_encoder(folder, device)?;
+    Ok((model, config, ModelTokenizer::open(folder)?))
+}
+
+/// Returns layer numbers counted from 0; an empty list means all layers.
+fn chosen_layers(layers: &[i32], count: usize) -> Result<Vec<usize>, Error> {
+    if layers.is_empty() {
+        return Ok((0..count).collect());
+    }
+    let number = |&layer: &i32| {
+        let from_start = if layer < 0 { layer + count as i32 } else { layer };
+        let found = usize::try_from(from_start).ok().filter(|layer| *layer < count);
+        found.ok_or_else(|| Error::Configuration {
+            flag: "layers",
+            reason: format!(
+                "the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1",
+                count - 1
+            ),
+        })
+    };
+    layers.iter().map(number).collect()
+}
+
+/// Returns head numbers; an empty list means all heads.
+fn chosen_heads(heads: &[usize], count: usize) -> Result<Vec<usize>, Error> {
+    if let Some(head) = heads.iter().find(|head| **head >= count) {
+        let reason = format!("the model has no head {head}; the heads of a layer are 0 to {}", count - 1);
+        return Err(Error::Configuration { flag: "heads", reason });
+    }
+    Ok(if heads.is_empty() { (0..count).collect() } else { heads.to_vec() })
+}
+
+/// Serializes as `{"tokens", "segments", "words", "layers", "heads", "weights"}`; the weights are indexed by layer,
+/// head, query and key.
+impl Serialize for Attention {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tokens = self.tokens.len();
+        let rows = |head: &'_ Vec<f32>| head.chunks(tokens).map(<[f32]>::to_vec).collect::<Vec<_>>();
+        let weights: Vec<Vec<_>> = self.layers.iter().map(|heads| heads.iter().map(rows).collect()).collect();
+        let mut out = serializer.serialize_struct("Attention", 6)?;
+        out.serialize_field("tokens", &self.tokens)?;
+        out.serialize_field("segments", &self.segments)?;
+        out.serialize_field("words", &self.words)?;
+        out.serialize_field("layers", &self.layer_numbers)?;
+        out.serialize_field("heads", &self.head_numbers)?;
+        out.serialize_field("weights", &weights)?;
+        out.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_and_heads_are_chosen_by_number() {
+        assert_eq!(chosen_layers(&[], 3).unwrap(), [0, 1, 2]);
+        assert_eq!(chosen_layers(&[-1, 0], 3).unwrap(), [2, 0]);
+        assert_eq!(chosen_heads(&[1], 2).unwrap(), [1]);
+        for layer in [3, -4] {
+            let error = chosen_layers(&[layer], 3).unwrap_err().to_string();
+            assert!(error.contains(&format!("no layer {layer}; its layers are 0 to 2")), "{error}");
+        }
+        assert!(chosen_heads(&[2], 2).unwrap_err().to_string().contains("heads of a layer are 0 to 1"));
+    }
+
+    #[test]
+    fn unknown_tokens_are_warned_about() {
+        let words = ["[CLS]", "a", "b", "c", "d", "[SEP]"];
+        let mut attention = Attention {
+            tokens: words.map(String::from).to_vec(),
+            segments: vec![0; 6],
+            words: (0..6).collect(),
+            untruncated_length: 6,
+            unknown: 2,
+            layer_numbers: vec![0],
+            head_numbers: vec![0],
+            layers: vec![vec![vec![1.0 / 6.0; 36]]],
+            vectors: Vec::new(),
+        };
+        assert_eq!(attention.warning(), None, "half of the tokens");
+        attention.unknown = 3;
+        assert!(attention.warning().unwrap().starts_with("3 of the 4 tokens are [UNK]"));
+    }
+
+    #[test]
+    fn json_is_indexed_by_layer_head_and_query() {
+        let head = |first: u8| (0..9).map(|at| f32::from(first + at)).collect::<Vec<f32>>();
+        let attention = Attention {
+            tokens: ["a", "##b", "c"].map(String::from).to_vec(),
+            segments: vec![0; 3],
+            words: vec![0, 0, 1],
+            untruncated_length: 3,
+            unknown: 0,
+            layer_numbers: vec![0, 1],
+            head_numbers: vec![0, 1],
+            layers: vec![vec![head(0), head(10)], vec![head(20), head(30)]],
+            vectors: Vec::new(),
+        };
+        let json = serde_json::to_value(&attention).unwrap();
+        let weight = json["weights"][1][0][2][1].as_f64().unwrap();
+        assert!((weight - f64::from(attention.weight(1, 0, 2, 1))).abs() < 1e-9);
+        assert_eq!(json["words"], serde_json::json!([0, 0, 1]));
+    }
+}

@@ -1,0 +1,52 @@
+//! The flags for the device, the kernels and the precision.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "cli")]
+use crate::compute::device::{DEVICE_HELP, DeviceName, KernelChoice};
+use crate::compute::precision::PrecisionChoice;
+use crate::error::Error;
+
+/// Device, kernels and precision of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Compute"))]
+#[setters(prefix = "with_", strip_option)]
+#[serde(default)]
+pub struct ComputeArgs {
+    /// Compute device; see `DEVICE_HELP`.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "DEVICE", default_value_t = Self::default().device, help = DEVICE_HELP)
+    )]
+    pub device: DeviceName,
+
+    /// Use the fused kernels, or plain burn operations (slower; for debugging and teaching).
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().kernels)
+    )]
+    pub kernels: KernelChoice,
+
+    /// Precision of products [default: by model and device]. The default also depends on the processor.
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
+    pub precision: Option<PrecisionChoice>,
+}
+
+impl Default for ComputeArgs {
+    fn default() -> Self {
+        Self { device: DeviceName::Flex, kernels: KernelChoice::Fused, precision: None }
+    }
+}
+
+impl ComputeArgs {
+    /// Returns the precision of matrix products, or the device's default.
+    pub fn precision(&self) -> PrecisionChoice {
+        PrecisionChoice::or_default(self.precision, self.device)
+    }
+
+    /// Returns the precision of matrix products, if the device and the kernels have it.
+    pub fn checked_precision(&self, default: PrecisionChoice) -> Result<PrecisionChoice, Error> {
+        let precision = self.precision.unwrap_or(default);
+        precision.check(self.device, self.kernels).map(|()| precision)
+    }
+}

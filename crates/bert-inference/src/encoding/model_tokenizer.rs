@@ -1,0 +1,127 @@
+//! Opens the tokenizer and the vocabulary of a model folder, a data set or a file.
+//!
+//! The tokenizer converts texts to ids, and its files are saved with a model. `bert-data` tokenizes corpora with the
+//! same settings.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::{DataSet, PartialSettings, Tokenizer, TokenizerFiles, TokenizerSettings, Vocabulary};
+use bert_model::BertConfig;
+use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
+
+use crate::error::Error;
+
+/// Separator between the two texts of a pair in one string.
+pub const PAIR_SEPARATOR: &str = " ||| ";
+
+/// A tokenizer with its vocabulary.
+pub struct ModelTokenizer {
+    /// The vocabulary.
+    pub vocabulary: Vocabulary,
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+    /// How text is normalized.
+    pub settings: TokenizerSettings,
+    /// The file or the data folder that the vocabulary was read from.
+    pub source: PathBuf,
+}
+
+impl ModelTokenizer {
+    fn new(vocabulary: Vocabulary, settings: TokenizerSettings, source: PathBuf) -> Self {
+        let tokenizer = Tokenizer::new(&vocabulary, settings);
+        Self { vocabulary, tokenizer, settings, source }
+    }
+
+    /// Opens the tokenizer of a model folder: `vocab.txt` or `tokenizer.json`, with the settings in the folder's files.
+    /// If they do not specify the casing, text is lower-cased unless the vocabulary has words with upper-case letters.
+    ///
+    /// # Errors
+    /// When the files cannot be read, or describe a tokenizer other than BERT's.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        Ok(Self::of_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
+    }
+
+    /// Opens a tokenizer like [`ModelTokenizer::open`]; returns `None` for a folder without a tokenizer.
+    ///
+    /// # Errors
+    /// Same as [`ModelTokenizer::open`].
+    pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
+        let files = TokenizerFiles::find(folder)?;
+        Ok(files.map(|files| Self::of_files(files, PartialSettings::default())))
+    }
+
+    /// Returns the tokenizer that a data set was made with.
+    pub fn of_data(data: &DataSet) -> Self {
+        let settings = data.manifest().config.tokenizer_settings();
+        Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
+    }
+
+    /// Opens the tokenizer of a vocabulary: `vocab.txt`, `tokenizer.json` or a folder. Settings that `stated` leaves
+    /// unspecified are determined as in [`ModelTokenizer::open`].
+    ///
+    /// # Errors
+    /// Same as [`ModelTokenizer::open`].
+    pub fn of_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
+        Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
+    }
+
+    fn of_files(files: TokenizerFiles, stated: PartialSettings) -> Self {
+        let mut stated = stated.or(files.stated);
+        stated.do_lower_case.get_or_insert_with(|| !files.vocabulary.is_cased());
+        Self::new(files.vocabulary, stated.resolved(), files.source)
+    }
+
+    /// Returns the tokenizer files of a saved model with at most `max_length` positions.
+    pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
+        bert_model::Vocabulary {
+            words: self.vocabulary.tokens(),
+            do_lower_case: self.settings.do_lower_case,
+            strip_accents: self.settings.strip_accents,
+            tokenize_chinese_chars: self.settings.tokenize_chinese_chars,
+            max_length,
+        }
+    }
+
+    /// Checks that a model accepts sequences of `max_length` tokens of this vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`].
+    pub fn check_fits(&self, model: &BertConfig, max_length: usize) -> Result<(), Error> {
+        let mut differences = Vec::new();
+        if max_length > model.max_position_embeddings {
+            let most = model.max_position_embeddings;
+            differences.push(format!("--max-seq-length is {max_length}, but the model has {most} positions"));
+        }
+        if self.vocabulary.len() > model.vocab_size {
+            let (known, size, file) = (model.vocab_size, self.vocabulary.len(), self.source.display());
+            differences
+                .push(format!("the model has embeddings of {known} tokens, but {file} has {size} tokens"));
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch(differences)),
+        }
+    }
+
+    /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`]; `[MASK]` in it becomes the mask
+    /// token.
+    pub fn encode_with_masks(&self, text: &str, max_length: usize) -> EncodedPair {
+        let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
+        match text.split_once(PAIR_SEPARATOR) {
+            Some((a, b)) => encode_pair(&self.ids(a), Some(&self.ids(b)), special, max_length),
+            None => encode_pair(&self.ids(text), None, special, max_length),
+        }
+    }
+
+    /// Returns the ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it becomes the mask token.
+    pub fn ids(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        for (i, part) in text.split("[MASK]").enumerate() {
+            if i > 0 {
+                ids.push(self.vocabulary.mask_id());
+            }
+            self.tokenizer.encode(part, &mut ids);
+        }
+        ids
+    }
+}

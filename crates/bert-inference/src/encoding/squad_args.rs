@@ -1,0 +1,59 @@
+//! The flags of question answering, with the defaults of `run_squad.py`.
+
+use bert_tasks::decode::answer_spans::AnswerSettings;
+use bert_tasks::encode::windows::WindowSettings;
+use serde::{Deserialize, Serialize};
+
+/// Flags of `--task squad` and `squad2`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
+#[cfg_attr(
+    feature = "cli",
+    derive(clap::Args),
+    command(next_help_heading = "Question answering (squad, squad2)")
+)]
+#[setters(prefix = "with_", strip_option)]
+#[serde(default)]
+pub struct SquadArgs {
+    /// Stride between windows of a long text, in tokens [default: 128].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
+    pub doc_stride: Option<usize>,
+
+    /// Maximum question length in tokens; longer questions are truncated [default: 64].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
+    pub max_query_length: Option<usize>,
+
+    /// Number of start and end candidates per window, and of answers kept per question [default: 20].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
+    pub n_best_size: Option<usize>,
+
+    /// Maximum answer length in tokens [default: 30].
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
+    pub max_answer_length: Option<usize>,
+
+    /// For squad2: predict "no answer" if its score exceeds the best answer's by more than X [default: 0].
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, hide_short_help = true, value_name = "X", allow_negative_numbers = true)
+    )]
+    pub null_score_diff_threshold: Option<f64>,
+}
+
+impl SquadArgs {
+    /// Returns the settings of the windows that a text is cut into.
+    pub fn windows(&self, max_seq_length: usize) -> WindowSettings {
+        WindowSettings {
+            max_seq_length,
+            doc_stride: self.doc_stride.unwrap_or(128),
+            max_query_length: self.max_query_length.unwrap_or(64),
+        }
+    }
+
+    /// Returns the settings of the answers; `version_2` for questions that may have none.
+    pub fn answers(&self, version_2: bool) -> AnswerSettings {
+        AnswerSettings {
+            n_best_size: self.n_best_size.unwrap_or(20),
+            max_answer_length: self.max_answer_length.unwrap_or(30),
+            null_threshold: version_2.then_some(self.null_score_diff_threshold.unwrap_or(0.0)),
+        }
+    }
+}

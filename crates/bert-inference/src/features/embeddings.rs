@@ -1,0 +1,307 @@
+//! Projects the embeddings of words or sentences to three dimensions, by a principal component analysis (PCA).
+
+use std::io::Write;
+use std::path::Path;
+
+use bert_data::tokenization::is_ideograph;
+use bert_data::tokenization::vocabulary::is_special_token;
+use serde::Serialize;
+
+use crate::compute::device::DeviceName;
+use crate::compute::host_tensors::values;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::Error;
+use crate::features::hidden_states::Extractor;
+use crate::model_dir::loaded_model::load_encoder;
+
+/// Number of principal components.
+const COMPONENTS: usize = 3;
+/// Maximum number of steps of the orthogonal iteration; it ends earlier when the components no longer change.
+const ITERATIONS: usize = 500;
+
+/// Vectors with labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Embeddings {
+    /// The label of each vector.
+    pub labels: Vec<String>,
+    /// `[labels, dimensions]`, row by row.
+    pub vectors: Vec<f32>,
+    /// Length of a vector.
+    pub dimensions: usize,
+}
+
+/// A vector projected to the principal components, and the vectors nearest to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProjectedPoint {
+    /// The label.
+    pub label: String,
+    /// Coordinates along the first three components.
+    pub coordinates: [f64; COMPONENTS],
+    /// Indices of the nearest vectors by cosine, the nearest first, and the cosines.
+    pub neighbours: Vec<(usize, f32)>,
+}
+
+/// A projection of vectors to their principal components.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Projection {
+    /// The points, in the order of the vectors.
+    pub points: Vec<ProjectedPoint>,
+    /// Share of the variance along each component.
+    pub explained: [f64; COMPONENTS],
+}
+
+impl Embeddings {
+    /// Returns the word embeddings of the first `count` words of the vocabulary with two or more letters, without
+    /// continuation pieces; single ideographs follow if there are fewer. Vocabularies are sorted by frequency, so these
+    /// words are frequent.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn of_words(folder: &Path, count: usize) -> Result<Self, Error> {
+        let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
+        let vocabulary = ModelTokenizer::open(folder)?.vocabulary;
+        let is_word = |token: &str| {
+            !is_special_token(token) && token.chars().all(char::is_alphabetic) && token.chars().count() > 1
+        };
+        let is_character = |token: &str| token.chars().all(is_ideograph) && token.chars().count() == 1;
+        let tokens = || vocabulary.tokens().iter().enumerate().take(config.vocab_size);
+        let words = tokens().filter(|(_, token)| is_word(token));
+        let characters = tokens().filter(|(_, token)| is_character(token));
+        let chosen: Vec<(usize, &String)> = words.chain(characters).take(count).collect();
+        let table = values(model.embeddings.word_embeddings.weight.val());
+        let dimensions = config.hidden_size;
+        let row = |&(id, _): &(usize, &String)| table[id * dimensions..(id + 1) * dimensions].to_vec();
+        Ok(Self {
+            labels: chosen.iter().map(|(_, token)| (*token).clone()).collect(),
+            vectors: chosen.iter().flat_map(row).collect(),
+            dimensions,
+        })
+    }
+
+    /// Returns the mean hidden state of the last layer over the tokens of each text.
+    ///
+    /// # Errors
+    /// When the folder or the input cannot be read.
+    pub fn of_texts(folder: &Path, input: &Path) -> Result<Self, Error> {
+        let extractor = Extractor::open(folder, &[-1], None, DeviceName::default())?;
+        let dimensions = extractor.hidden_size();
+        let mut embeddings = Self { dimensions, ..Self::default() };
+        extractor.each_line(input, &mut |lines| {
+            for line in lines.iter().filter(|line| line.tokens.len() > 2) {
+                let states = &line.layers[0];
+                let count = line.tokens.len() as f32;
+                let mean = |at: usize| states.iter().skip(at).step_by(dimensions).sum::<f32>() / count;
+                embeddings.vectors.extend((0..dimensions).map(mean));
+                embeddings.labels.push(text_of(&line.tokens));
+            }
+            Ok(())
+        })?;
+        Ok(embeddings)
+    }
+
+    /// Projects the vectors, and finds the `neighbours` nearest vectors of each.
+    ///
+    /// # Panics
+    /// Without a vector.
+    pub fn project(&self, neighbours: usize) -> Projection {
+        let (count, d) = (self.labels.len(), self.dimensions);
+        assert!(count > 0, "no vector");
+        let mean: Vec<f64> = (0..d)
+            .map(|at| {
+                self.vectors.iter().skip(at).step_by(d).map(|&x| f64::from(x)).sum::<f64>() / count as f64
+            })
+            .collect();
+        let centered: Vec<f64> =
+            self.vectors.iter().enumerate().map(|(at, &x)| f64::from(x) - mean[at % d]).collect();
+        let covariance = covariance(&centered, d);
+        let (components, variances) = principal_components(&covariance, d);
+        let total = (0..d).map(|at| covariance[at * d + at]).sum::<f64>().max(f64::MIN_POSITIVE);
+        let coordinates = |row: &[f64]| components.each_ref().map(|component| dot(row, component));
+        let nearest = self.nearest(neighbours);
+        let points = self.labels.iter().zip(centered.chunks(d)).zip(nearest);
+        let points = points.map(|((label, row), neighbours)| ProjectedPoint {
+            label: label.clone(),
+            coordinates: coordinates(row),
+            neighbours,
+        });
+        Projection { points: points.collect(), explained: variances.map(|variance| variance / total) }
+    }
+
+    /// Returns the nearest other vectors of each vector by cosine.
+    fn nearest(&self, count: usize) -> Vec<Vec<(usize, f32)>> {
+        let unit = |row: &[f32]| -> Vec<f32> {
+            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+            row.iter().map(|x| x / norm).collect()
+        };
+        let units: Vec<Vec<f32>> = self.vectors.chunks(self.dimensions).map(unit).collect();
+        let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
+        let of_one = |(at, row): (usize, &Vec<f32>)| {
+            let others = units.iter().enumerate().filter(|(other, _)| *other != at);
+            let mut all: Vec<(usize, f32)> = others.map(|(other, unit)| (other, cosine(row, unit))).collect();
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            all.truncate(count);
+            all
+        };
+        units.iter().enumerate().map(of_one).collect()
+    }
+
+    /// Writes the vectors in the format of TensorBoard's projector: one line of tab-separated numbers for each.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_vectors(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        self.vectors.chunks(self.dimensions).try_for_each(|row| {
+            let numbers: Vec<String> = row.iter().map(f32::to_string).collect();
+            writeln!(out, "{}", numbers.join("\t"))
+        })
+    }
+
+    /// Writes the labels, one in a line, for TensorBoard's projector.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_labels(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        self.labels.iter().try_for_each(|label| writeln!(out, "{}", label.replace(['\t', '\n'], " ")))
+    }
+}
+
+/// Returns the words of a text from its pieces, without `[CLS]` and `[SEP]`.
+fn text_of(tokens: &[String]) -> String {
+    let mut text = String::new();
+    for token in tokens.iter().filter(|token| !["[CLS]", "[SEP]"].contains(&token.as_str())) {
+        match token.strip_prefix("##") {
+            Some(rest) => text.push_str(rest),
+            None if text.is_empty() => text.push_str(token),
+            None => {
+                text.push(' ');
+                text.push_str(token);
+            }
+        }
+    }
+    text
+}
+
+/// Returns the covariance matrix of centered rows, `[d, d]`.
+fn covariance(rows: &[f64], d: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; d * d];
+    for row in rows.chunks(d) {
+        for (i, &x) in row.iter().enumerate() {
+            for (sum, &y) in sums[i * d..(i + 1) * d].iter_mut().zip(row) {
+                *sum += x * y;
+            }
+        }
+    }
+    let count = (rows.len() / d) as f64;
+    sums.iter_mut().for_each(|sum| *sum /= count);
+    sums
+}
+
+/// Returns the eigenvectors of the largest eigenvalues of a symmetric matrix, and these eigenvalues, by orthogonal
+/// iteration. The largest entry of each vector is positive.
+fn principal_components(matrix: &[f64], d: usize) -> ([Vec<f64>; COMPONENTS], [f64; COMPONENTS]) {
+    // Start vectors without symmetry, the same in every run.
+    let start = |seed: usize| {
+        (0..d).map(move |at| ((at * (2 * seed + 3) + seed) as f64 * 0.618_033_988_75).fract() - 0.5)
+    };
+    let mut vectors: [Vec<f64>; COMPONENTS] = std::array::from_fn(|seed| start(seed).collect());
+    orthonormalize(&mut vectors);
+    for _ in 0..ITERATIONS {
+        let before = vectors.clone();
+        vectors = vectors.each_ref().map(|vector| product(matrix, vector));
+        orthonormalize(&mut vectors);
+        let change = |(a, b): (&Vec<f64>, &Vec<f64>)| 1.0 - dot(a, b).abs();
+        if vectors.iter().zip(&before).map(change).fold(0.0, f64::max) < 1e-12 {
+            break;
+        }
+    }
+    for vector in &mut vectors {
+        let largest = vector.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+        if largest < 0.0 {
+            vector.iter_mut().for_each(|x| *x = -*x);
+        }
+    }
+    let variances = vectors.each_ref().map(|vector| dot(vector, &product(matrix, vector)).max(0.0));
+    (vectors, variances)
+}
+
+/// Makes vectors orthogonal to the ones before them and of length 1 (Gram-Schmidt). A vector without a remainder becomes
+/// zero.
+fn orthonormalize(vectors: &mut [Vec<f64>; COMPONENTS]) {
+    for at in 0..COMPONENTS {
+        for before in 0..at {
+            let (done, rest) = vectors.split_at_mut(at);
+            let share = dot(&done[before], &rest[0]);
+            rest[0].iter_mut().zip(&done[before]).for_each(|(x, y)| *x -= share * y);
+        }
+        let norm = dot(&vectors[at], &vectors[at]).sqrt();
+        let factor = if norm > 1e-150 { 1.0 / norm } else { 0.0 };
+        vectors[at].iter_mut().for_each(|x| *x *= factor);
+    }
+}
+
+fn product(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
+    matrix.chunks(vector.len()).map(|row| dot(row, vector)).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns points in four dimensions that spread by 3, 2, 1 and 0 along rotated axes.
+    fn points() -> Embeddings {
+        let (mut vectors, mut labels) = (Vec::new(), Vec::new());
+        for at in 0..60 {
+            let wave = |k: f64| (f64::from(at) * k).sin();
+            let (a, b, c) = (3.0 * wave(0.7), 2.0 * wave(1.3), wave(2.1));
+            let rotated = [(a + b) / 2f64.sqrt(), (a - b) / 2f64.sqrt(), c, 0.0];
+            vectors.extend(rotated.map(|x| x as f32 + 5.0));
+            labels.push(format!("p{at}"));
+        }
+        Embeddings { labels, vectors, dimensions: 4 }
+    }
+
+    #[test]
+    fn components_explain_the_variance_in_order() {
+        let projection = points().project(3);
+        let [first, second, third] = projection.explained;
+        assert!(first > second && second > third && (first + second + third - 1.0).abs() < 1e-6);
+        assert!((first / second - 2.25).abs() < 0.2, "{first} {second}");
+        let mean: f64 = projection.points.iter().map(|point| point.coordinates[0]).sum();
+        assert!(mean.abs() < 1e-4, "centered");
+    }
+
+    #[test]
+    fn distances_are_kept_where_three_components_suffice() {
+        let embeddings = points();
+        let projection = embeddings.project(2);
+        let row = |at: usize| &embeddings.vectors[at * 4..at * 4 + 4];
+        let exact: f32 = row(3).iter().zip(row(9)).map(|(x, y)| (x - y).powi(2)).sum();
+        let [a, b] = [3, 9].map(|at: usize| projection.points[at].coordinates);
+        let projected: f64 = a.iter().zip(&b).map(|(x, y)| (x - y).powi(2)).sum();
+        assert!((f64::from(exact) - projected).abs() < 1e-4, "{exact} {projected}");
+    }
+
+    #[test]
+    fn nearest_vectors_are_sorted_by_cosine() {
+        let vectors = vec![1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
+        let labels = ["a", "b", "c"].map(String::from).to_vec();
+        let projection = Embeddings { labels, vectors, dimensions: 2 }.project(2);
+        let neighbours: Vec<usize> = projection.points[0].neighbours.iter().map(|(at, _)| *at).collect();
+        assert_eq!(neighbours, [1, 2]);
+        assert!((projection.points[0].neighbours[0].1 - 0.9939).abs() < 1e-3);
+    }
+
+    #[test]
+    fn files_for_tensorboard_have_a_line_per_vector() {
+        let labels = vec!["a\tb".to_string(), "c".to_string()];
+        let embeddings = Embeddings { labels, vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2 };
+        let (mut vectors, mut names) = (Vec::new(), Vec::new());
+        embeddings.write_vectors(&mut vectors).unwrap();
+        embeddings.write_labels(&mut names).unwrap();
+        assert_eq!((vectors, names), (b"1\t2.5\n-1\t0\n".to_vec(), b"a b\nc\n".to_vec()));
+    }
+}

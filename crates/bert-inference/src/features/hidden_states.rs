@@ -1,0 +1,312 @@
+//! Extracts the hidden states of every token, layer by layer, and writes them as JSON Lines in the format of the
+//! reference's `extract_features.py`.
+//!
+//! As in the reference, one line is one text, `A ||| B` is a pair, layer 0 is the first layer, -1 the last, and the
+//! embeddings do not count as a layer.
+
+use std::io::Write;
+use std::path::Path;
+
+use bert_data::tokenization::python_str::python_strip;
+use bert_model::{BertModel, read_pretrained_config};
+use bert_tasks::Example;
+use burn::tensor::Device;
+use serde::Serialize;
+
+use crate::compute::device::DeviceName;
+use crate::compute::host_tensors::values;
+use crate::encoding::examples::Features;
+use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
+use crate::error::Error;
+use crate::model_dir::json_file::write_line;
+use crate::model_dir::loaded_model::line_of;
+use crate::model_dir::loaded_model::load_encoder;
+use crate::text_input::for_each_line_window;
+
+/// Number of lines in memory at a time; every token has a vector per layer.
+const WINDOW: usize = 32;
+const BATCH: usize = 8;
+/// Default number of layers (the last four), as in the reference's example.
+const DEFAULT_LAYERS: i32 = 4;
+/// The reference's `max_seq_length`.
+const DEFAULT_LENGTH: usize = 128;
+
+/// The hidden states of one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineFeatures {
+    /// Line number from 0, blank lines included: `linex_index`.
+    pub line: u64,
+    /// Word pieces, including `[CLS]` and `[SEP]`.
+    pub tokens: Vec<String>,
+    /// For each selected layer, the concatenated vectors of all tokens; with pooling, one vector.
+    pub layers: Vec<Vec<f32>>,
+}
+
+/// The way in which the vectors of all tokens of a text become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Pooling {
+    /// The mean over all tokens, `[CLS]` and `[SEP]` included, as in sentence-transformers.
+    Mean,
+    /// The vector of `[CLS]`.
+    Cls,
+}
+
+impl Pooling {
+    /// Returns one vector for vectors of this width, one after the other.
+    fn of(self, vectors: &[f32], width: usize) -> Vec<f32> {
+        let mut pooled = vectors[..width].to_vec();
+        if self == Self::Mean {
+            for row in vectors[width..].chunks_exact(width) {
+                pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            let count = (vectors.len() / width) as f32;
+            pooled.iter_mut().for_each(|sum| *sum /= count);
+        }
+        pooled
+    }
+}
+
+/// Returns the numbers of all layers of the model in a folder.
+///
+/// # Errors
+/// When the folder's configuration cannot be read.
+pub fn all_layers(folder: &Path) -> Result<Vec<i32>, Error> {
+    Ok((0..read_pretrained_config(folder)?.num_hidden_layers as i32).collect())
+}
+
+/// A model that returns its hidden states.
+pub struct Extractor {
+    model: BertModel,
+    text: ModelTokenizer,
+    layers: Vec<i32>,
+    hidden_size: usize,
+    max_length: usize,
+    pooling: Option<Pooling>,
+    device: Device,
+}
+
+impl Extractor {
+    /// Returns the numbers of the extracted layers.
+    pub fn layers(&self) -> &[i32] {
+        &self.layers
+    }
+
+    /// Returns the way in which the vectors of a text become one, if they do.
+    pub fn pooling(&self) -> Option<Pooling> {
+        self.pooling
+    }
+
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract some of its layers.
+    /// Layers are counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller
+    /// model. Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
+    /// positions if that is smaller.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the model lacks a layer, [`Error::Mismatch`] when it has too few positions; when
+    /// the folder cannot be read.
+    pub fn open(
+        folder: &Path,
+        layers: &[i32],
+        max_length: Option<usize>,
+        device: DeviceName,
+    ) -> Result<Self, Error> {
+        let device = device.open()?;
+        let (model, config) = load_encoder(folder, &device)?;
+        let count = config.num_hidden_layers as i32;
+        let last: Vec<i32> = (1..=count.min(DEFAULT_LAYERS)).map(|layer| -layer).collect();
+        let layers = if layers.is_empty() { &last[..] } else { layers };
+        if let Some(layer) = layers.iter().find(|layer| !(-count..count).contains(*layer)) {
+            let reason = format!(
+                "the model has no layer {layer}; its layers are 0 to {}, or -{count} to -1",
+                count - 1
+            );
+            return Err(Error::Configuration { flag: "layers", reason });
+        }
+        let text = ModelTokenizer::open(folder)?;
+        let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
+        text.check_fits(&config, max_length)?;
+        let hidden_size = config.hidden_size;
+        let layers = layers.to_vec();
+        Ok(Self { model, text, layers, hidden_size, max_length, pooling: None, device })
+    }
+
+    /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
+    /// [`Self::hidden_size`].
+    #[must_use]
+    pub fn with_pooling(self, pooling: Pooling) -> Self {
+        Self { pooling: Some(pooling), ..self }
+    }
+
+    /// Returns the width of a hidden state.
+    pub fn hidden_size(&self) -> usize {
+        self.hidden_size
+    }
+
+    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows.
+    ///
+    /// # Errors
+    /// Invalid input, with its line; the errors of `each`.
+    pub fn each_line(
+        &self,
+        input: &Path,
+        each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for_each_line_window(input, WINDOW, split_texts, &mut |window| {
+            each(&self.hidden_states(&window.examples))
+        })
+    }
+
+    /// Returns the features of texts in memory, in their order; `A ||| B` is a pair. A call returns all vectors at once:
+    /// pass a few hundred texts at a time.
+    pub fn encode(&self, texts: &[&str]) -> Vec<LineFeatures> {
+        let example = |(index, text): (usize, &&str)| {
+            let (text_a, text_b) = split_texts(text);
+            Example { index: (index + 1).to_string(), text_a, text_b, choices: Vec::new(), label: None }
+        };
+        self.hidden_states(&texts.iter().enumerate().map(example).collect::<Vec<Example>>())
+    }
+
+    fn hidden_states(&self, examples: &[Example]) -> Vec<LineFeatures> {
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
+        let features = Features::new(examples, tokenizer, vocabulary, self.max_length);
+        let token = |&id: &u32| vocabulary.token(id).to_string();
+        let mut lines: Vec<LineFeatures> = (0..examples.len())
+            .map(|at| LineFeatures {
+                line: line_of(&examples[at]) - 1,
+                tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
+                layers: Vec::with_capacity(self.layers.len()),
+            })
+            .collect();
+        for batch in features.by_length(BATCH) {
+            let batch = features.batch(batch);
+            let states = self.model.hidden_states(batch.input(&self.device));
+            for &layer in &self.layers {
+                // State 0 is the output of the embeddings.
+                let at = if layer < 0 { states.len() as i32 + layer } else { layer + 1 };
+                let state = states[at as usize].clone();
+                let [_, seq, width] = state.dims();
+                for (&line, row) in batch.examples.iter().zip(values(state).chunks(seq * width)) {
+                    let line = &mut lines[line];
+                    let vectors = &row[..line.tokens.len() * width];
+                    line.layers.push(match self.pooling {
+                        Some(pooling) => pooling.of(vectors, width),
+                        None => vectors.to_vec(),
+                    });
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// Splits a line into texts as the reference does: at the last separator if there are several.
+fn split_texts(line: &str) -> (String, Option<String>) {
+    let line = python_strip(line);
+    match line.rsplit_once(PAIR_SEPARATOR) {
+        Some((a, b)) => (a.to_string(), Some(b.to_string())),
+        None => (line.to_string(), None),
+    }
+}
+
+/// One line of the reference's output.
+#[derive(Serialize)]
+struct Line<'a> {
+    linex_index: u64,
+    features: Vec<Token<'a>>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    token: &'a str,
+    layers: Vec<Layer>,
+}
+
+#[derive(Serialize)]
+struct Layer {
+    index: i32,
+    values: Vec<f64>,
+}
+
+/// One line of the output with pooling.
+#[derive(Serialize)]
+struct PooledLine {
+    linex_index: u64,
+    layers: Vec<Layer>,
+}
+
+/// Writes the features of `input` as JSON Lines: `{"linex_index": 0, "features": [{"token": "[CLS]", "layers":
+/// [{"index": -1, "values": [...]}, ...]}, ...]}`, the values rounded to six decimals as in the reference. With pooling
+/// a line is `{"linex_index": 0, "layers": [{"index": -1, "values": [...]}, ...]}`.
+///
+/// # Errors
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write) -> Result<u64, Error> {
+    let mut count = 0;
+    extractor.each_line(input, &mut |lines| {
+        for line in lines {
+            match extractor.pooling {
+                Some(_) => write_line(out, &pooled_json(extractor, line))?,
+                None => write_line(out, &json(extractor, line))?,
+            }
+        }
+        count += lines.len() as u64;
+        out.flush().map_err(Error::Results)
+    })?;
+    Ok(count)
+}
+
+fn json<'a>(extractor: &Extractor, line: &'a LineFeatures) -> Line<'a> {
+    let token = |(at, token)| Token { token, layers: layers_at(extractor, line, at) };
+    let features = line.tokens.iter().map(String::as_str).enumerate().map(token).collect();
+    Line { linex_index: line.line, features }
+}
+
+fn pooled_json(extractor: &Extractor, line: &LineFeatures) -> PooledLine {
+    PooledLine { linex_index: line.line, layers: layers_at(extractor, line, 0) }
+}
+
+/// Returns the vectors at a place of a line, one for each layer.
+fn layers_at(extractor: &Extractor, line: &LineFeatures, at: usize) -> Vec<Layer> {
+    let width = extractor.hidden_size;
+    let layer = |(&index, vectors): (&i32, &Vec<f32>)| Layer {
+        index,
+        values: vectors[at * width..(at + 1) * width].iter().copied().map(rounded).collect(),
+    };
+    extractor.layers.iter().zip(&line.layers).map(layer).collect()
+}
+
+/// Matches Python's `round(float(x), 6)`: the product of a float's 24 bits and the 14 bits of 5^6 is exact.
+fn rounded(x: f32) -> f64 {
+    (f64::from(x) * 1e6).round_ties_even() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_split_as_in_the_reference() {
+        // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
+        assert_eq!(split_texts(" a b \r"), ("a b".into(), None));
+        assert_eq!(split_texts("a ||| b"), ("a".into(), Some("b".into())));
+        assert_eq!(split_texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
+        assert_eq!(split_texts("a|||b"), ("a|||b".into(), None));
+        assert_eq!(split_texts("||| b"), ("||| b".into(), None));
+        assert_eq!(split_texts(""), (String::new(), None));
+    }
+
+    #[test]
+    fn pooling_takes_the_mean_or_the_first() {
+        let vectors = [1.0, 2.0, 3.0, 6.0, 5.0, 1.0];
+        assert_eq!(Pooling::Mean.of(&vectors, 2), [3.0, 3.0]);
+        assert_eq!(Pooling::Cls.of(&vectors, 2), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn values_are_rounded_as_in_python() {
+        // [round(float(numpy.float32(x)), 6) for x in (0.1234565, -1.5, 1e-7, 2.0000005, 123.4567891)], Python 3.12
+        let rounded = [0.1234565, -1.5, 1e-7, 2.0000005, 123.456_79].map(rounded);
+        assert_eq!(rounded, [0.123457, -1.5, 0.0, 2.0, 123.456787]);
+    }
+}

@@ -1,0 +1,4 @@
+//! Hidden states of texts, and their principal components.
+
+pub(crate) mod embeddings;
+pub(crate) mod hidden_states;

@@ -1,0 +1,117 @@
+//! Predicts the most probable words at each `[MASK]` of a text, with a checkpoint that has a masked-LM head.
+
+use std::path::Path;
+
+use bert_model::{BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
+use bert_tasks::EncodedPair;
+use burn::tensor::{Device, activation};
+use serde::Serialize;
+
+use crate::compute::device::DeviceName;
+use crate::compute::host_tensors::{int_vector, values};
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::padded_batch::PaddedBatch;
+use crate::error::Error;
+use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
+
+/// The predictions for one `[MASK]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FilledMask {
+    /// Its position in the sequence, `[CLS]` being 0.
+    pub position: usize,
+    /// Words with their probabilities, the most probable first.
+    pub words: Vec<(String, f32)>,
+}
+
+/// The probabilities of all words at one `[MASK]`.
+pub(crate) struct MaskProbabilities {
+    /// Its position in the sequence.
+    pub(crate) position: usize,
+    /// One probability for each id of the vocabulary.
+    pub(crate) probabilities: Vec<f32>,
+}
+
+/// A model that fills masks.
+pub struct MaskFiller {
+    model: BertForPreTraining,
+    text: ModelTokenizer,
+    max_length: usize,
+    device: Device,
+}
+
+impl MaskFiller {
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]).
+    ///
+    /// # Errors
+    /// When the folder has no masked-LM head or cannot be read.
+    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
+        let device = device.open()?;
+        let config = read_pretrained_config(folder)?;
+        let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
+                    model use `bert predict`";
+        let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
+        let (text, max_length) = (ModelTokenizer::open(folder)?, config.max_position_embeddings);
+        text.check_fits(&config, max_length)?;
+        Ok(Self { model, text, max_length, device })
+    }
+
+    /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
+    /// no mask within the model's maximum length.
+    pub fn fill(&self, text: &str, top_k: usize) -> Vec<FilledMask> {
+        let masks = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
+        let fill = |MaskProbabilities { position, probabilities }| FilledMask {
+            position,
+            words: self.top(&probabilities, top_k),
+        };
+        masks.map(fill).collect()
+    }
+
+    /// Returns the probabilities at each `[MASK]`.
+    pub(crate) fn probabilities(&self, encoded: &EncodedPair) -> Vec<MaskProbabilities> {
+        let mask = self.text.vocabulary.mask_id();
+        let at_masks = (0..).zip(&encoded.input_ids).filter(|(_, id)| **id == mask);
+        let positions: Vec<i32> = at_masks.map(|(position, _)| position).collect();
+        if positions.is_empty() {
+            return Vec::new();
+        }
+        let input = PretrainingInput {
+            bert: PaddedBatch::of_one(encoded).input(&self.device),
+            masked_lm_positions: int_vector(&positions, &self.device),
+        };
+        let logits = self.model.forward(input, Mode::Eval).prediction_logits;
+        let [_, vocab] = logits.dims();
+        let probabilities = values(activation::softmax(logits, 1));
+        let rows = positions.iter().zip(probabilities.chunks(vocab));
+        let mask = |(&position, row): (&i32, &[f32])| MaskProbabilities {
+            position: position as usize,
+            probabilities: row.to_vec(),
+        };
+        rows.map(mask).collect()
+    }
+
+    /// Returns the model.
+    pub fn model(&self) -> &BertForPreTraining {
+        &self.model
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the tokenizer.
+    pub fn text(&self) -> &ModelTokenizer {
+        &self.text
+    }
+
+    pub(crate) fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    fn top(&self, row: &[f32], k: usize) -> Vec<(String, f32)> {
+        let words = &self.text.vocabulary;
+        let mut order: Vec<usize> = (0..row.len().min(words.len())).collect();
+        order.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
+        order.into_iter().take(k).map(|id| (words.token(id as u32).to_string(), row[id])).collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! Applies trained BERT models to texts.
+//!
+//! | task | type or function | folder or file |
+//! |---|---|---|
+//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`] | `prediction/` |
+//! | labels with probabilities, or scores | [`Classifier`] | `prediction/classifier.rs` |
+//! | answers to questions, quoted from a text | [`Answerer`] | `prediction/question_answerer.rs` |
+//! | a tag for every word | [`Tagger`] | `prediction/token_tagger.rs` |
+//! | hidden states of every token | [`Extractor`] | `features/hidden_states.rs` |
+//! | word and sentence embeddings by principal components | [`Embeddings`] | `features/embeddings.rs` |
+//! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
+//! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
+//! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
+//!
+//! Texts come from files or standard input in windows ([`NewTexts`], `text_input/`), so memory stays bounded. Batches
+//! are sorted by length within a window, and results keep the order of the input.
+//!
+//! `compute/` opens the device ([`DeviceName`]), `encoding/` tokenizes and pads texts, and `model_dir/` finds and opens
+//! the folders of models: [`resolve_model_folder`](model_dir::model_folder::resolve_model_folder) accepts a Hugging
+//! Face folder, a checkpoint, a run or a fine-tuning. The training crates use these folders too.
+//!
+//! The library prints nothing and never exits the process: it returns an [`Error`], which provides the exit code for a
+//! program.
+//!
+//! # Features
+//!
+//! | feature | content |
+//! |---|---|
+//! | `flex` (default) | burn's pure-Rust CPU backend |
+//! | `cli` (default) | the options of models and devices as clap flags |
+//! | `ndarray` | burn's older CPU backend |
+//! | `cuda` | the CUDA backend |
+//! | `wgpu` | GPUs of all vendors; `vulkan` and `metal` compile kernels to SPIR-V and MSL |
+
+pub mod attention;
+pub mod compute;
+pub mod encoding;
+pub mod error;
+pub(crate) mod features;
+pub mod fill_mask;
+pub mod model_dir;
+mod prediction;
+pub mod pretrained_heads;
+pub(crate) mod probe;
+mod text_input;
+
+pub use crate::attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys};
+pub use crate::compute::device::{DEVICE_HELP, DeviceName};
+pub use crate::compute::stop_flag::StopFlag;
+pub use crate::error::{Error, FolderProblem};
+pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
+pub use crate::features::hidden_states::{Extractor, LineFeatures, Pooling, all_layers, write_json_lines};
+pub use crate::model_dir::training_record::ModelOptions;
+pub use crate::prediction::classifier::{Answer, Classifier};
+pub use crate::prediction::question_answerer::{Answerer, TextAnswer};
+pub use crate::prediction::token_tagger::{NamedEntity, TaggedText, Tagger};
+pub use crate::prediction::{Predictor, predict_file};
+pub use crate::probe::{
+    Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
+};
+pub use crate::text_input::columns::TextColumns;
+pub use crate::text_input::{NewTexts, STANDARD_INPUT, TextFormat};

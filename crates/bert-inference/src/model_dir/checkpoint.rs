@@ -1,0 +1,395 @@
+//! Writes, verifies and reads checkpoints: the complete state that a run needs to continue, committed atomically.
+//!
+//! A checkpoint is a folder:
+//!
+//! ```text
+//! checkpoints/step-00001000/
+//!   config.json  model.safetensors  vocab.txt  tokenizer files   what transformers loads
+//!   optimizer.safetensors     first.<name> and second.<name> of every parameter
+//!   trainer_state.json        step, updates, digests of data and vocabulary
+//!   COMMITTED.json            written last: blake3 digest and size of every file above, under a seal
+//! ```
+//!
+//! The folder is filled under a temporary name and renamed when it is complete. A checkpoint without its marker, or
+//! with a file that does not match its digest, is never used. No random state is saved: dropout and sample order are
+//! pure functions of seed and step.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bert_model::Snapshot;
+use bert_storage::checksummed_json::read_checksummed;
+use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
+use safetensors::tensor::SafeTensors;
+use serde::{Deserialize, Serialize};
+
+use crate::compute::host_tensors::MomentValues;
+use crate::error::{Error, FolderProblem};
+use crate::model_dir::retention::RetentionPolicy;
+
+/// File that commits a checkpoint.
+pub const MARKER: &str = "COMMITTED.json";
+/// File of the run's state.
+pub const STATE: &str = "trainer_state.json";
+/// File of the optimizer's moments.
+pub const OPTIMIZER: &str = "optimizer.safetensors";
+
+/// The state of a run at a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainerState {
+    /// Number of finished steps.
+    pub step: u64,
+    /// Number of updates of the optimizer.
+    pub updates: u64,
+    /// Number of updates of each parameter that had fewer than `updates`, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fewer_updates: BTreeMap<String, u64>,
+    /// Steps whose update was skipped because of a non-finite loss or gradient.
+    #[serde(default)]
+    pub skipped: SkippedSteps,
+    /// Position of the data loader, if the number of samples alone does not determine it.
+    #[serde(rename = "place", default, skip_serializing_if = "Option::is_none")]
+    pub loader_position: Option<LoaderPosition>,
+    /// The configuration that determines the results, compared when the run is resumed.
+    pub run: serde_json::Value,
+}
+
+/// Position of a sample, for layouts in which its number alone does not determine it: with documents on disk, the
+/// number of samples in a block is known only after its pairs are generated. A checkpoint stores the position that its
+/// run had reached, so a resumed run generates one block instead of counting through all previous blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoaderPosition {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// The block of documents in the epoch, from 0.
+    pub block: u64,
+    /// The number of the block's first sample in the run.
+    pub first_sample: u64,
+}
+
+/// A committed checkpoint whose files all match their digests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidCheckpoint {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Its state.
+    pub state: TrainerState,
+}
+
+/// Steps whose update was skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkippedSteps {
+    /// Number of skipped steps in the whole run.
+    pub all: u64,
+    /// Number of skipped steps since the last update.
+    pub in_a_row: u64,
+}
+
+impl SkippedSteps {
+    /// Returns the counts after a step, given whether its update was made.
+    #[must_use]
+    pub fn after(self, updated: bool) -> Self {
+        match updated {
+            true => Self { in_a_row: 0, ..self },
+            false => Self { all: self.all + 1, in_a_row: self.in_a_row + 1 },
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Committed {
+    step: u64,
+    files: BTreeMap<String, FileEntry>,
+}
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct FileEntry {
+    bytes: u64,
+    blake3: String,
+}
+
+/// Prefixes of folders that are incomplete or being deleted, which a killed process may leave.
+const PARTIAL: &str = ".partial-";
+const REMOVED: &str = ".removed-";
+
+/// The checkpoints of one run.
+#[derive(Clone, Debug)]
+pub struct CheckpointFolder<'a>(StagedFolder<'a>);
+
+/// A complete checkpoint in memory, taken at one moment. Training may continue while it is written.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// State of the run.
+    pub state: TrainerState,
+    /// Weights by file name.
+    pub weights: Vec<(&'static str, Snapshot)>,
+    /// Both optimizer moments: `AdamW::snapshot`.
+    pub moments: Snapshot,
+    /// Other files.
+    pub files: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Checkpoint {
+    /// Returns the size of the weights and moments in bytes; the small files are not counted.
+    fn bytes(&self) -> u64 {
+        let weights = self.weights.iter().map(|(_, snapshot)| snapshot.file_bytes());
+        let files = self.files.iter().map(|(_, bytes)| bytes.len() as u64);
+        weights.sum::<u64>() + files.sum::<u64>() + self.moments.file_bytes()
+    }
+}
+
+impl CheckpointFolder<'static> {
+    /// Returns the checkpoints of a run's folder.
+    pub fn of_run(run: &Path) -> Self {
+        Self::on(&StagedFolder::new(&Disk, run))
+    }
+}
+
+impl<'a> CheckpointFolder<'a> {
+    /// Returns the checkpoints of a run's folder that is being written; see [`CheckpointFolder::of_run`].
+    pub fn on(run: &StagedFolder<'a>) -> Self {
+        Self(run.inside("checkpoints"))
+    }
+
+    /// Returns the steps of all committed checkpoints, oldest first, corrupt ones included; empty if the folder is
+    /// missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn steps(&self) -> Result<Vec<u64>, Error> {
+        let step = |name: &str| name.strip_prefix("step-")?.parse().ok();
+        let mut steps = Vec::new();
+        for name in self.0.names()? {
+            if let Some(step) = step(&name)
+                && self.0.inside(&name).has(MARKER)?
+            {
+                steps.push(step);
+            }
+        }
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Returns the folder of the checkpoint after `step` steps.
+    pub fn path(&self, step: u64) -> PathBuf {
+        self.0.path_of(&name(step))
+    }
+
+    /// Writes and commits a checkpoint, then deletes those that `retention` does not keep.
+    ///
+    /// # Errors
+    /// When a file cannot be written ([`FolderProblem::CheckpointDiskFull`] if the disk is full). Committed checkpoints
+    /// are then untouched, and the partial files are deleted.
+    pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
+        let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
+        let target = self.path(step);
+        let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
+        self.remove_leftovers()?;
+        partial.create()?;
+        if let Err(error) = fill(&partial, checkpoint) {
+            // This may fail for the same reason; the next checkpoint deletes the leftovers then.
+            let _ = partial.remove_all();
+            return Err(with_needed_bytes(error, &target, needed));
+        }
+        // A corrupt checkpoint of the same step is replaced.
+        self.discard(step)?;
+        self.0.move_into(partial.path(), &name(step))?;
+        self.0.sync()?;
+        self.prune(step, retention)?;
+        // A newer, corrupt checkpoint was skipped when the run was opened; delete it now, or it would count as the
+        // newest.
+        let later = self.steps()?.into_iter().filter(|&other| other > step);
+        later.into_iter().try_for_each(|step| self.discard(step))?;
+        Ok(target)
+    }
+
+    /// Deletes what a killed process has left: partly written or partly deleted checkpoints. Call this only with the
+    /// run's lock held.
+    pub fn remove_leftovers(&self) -> Result<(), Error> {
+        for name in self.0.names()? {
+            let is_hidden = name.starts_with(PARTIAL) || name.starts_with(REMOVED);
+            if is_hidden || (name.starts_with("step-") && !self.0.inside(&name).has(MARKER)?) {
+                self.0.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the checkpoints up to `newest`, a valid one, that `retention` does not keep. Later ones are corrupt and
+    /// not counted, or they would displace valid ones.
+    pub fn prune(&self, newest: u64, retention: RetentionPolicy) -> Result<(), Error> {
+        let steps = self.steps()?;
+        let counted = steps.partition_point(|&step| step <= newest);
+        retention.expired(&steps[..counted]).into_iter().try_for_each(|step| self.discard(step))
+    }
+
+    /// Deletes a checkpoint, if it exists.
+    fn discard(&self, step: u64) -> Result<(), Error> {
+        Ok(self.0.discard(&name(step), &format!("{REMOVED}{}", name(step)))?)
+    }
+
+    /// Returns the newest checkpoint whose files all match their digests; calls `warn` for every newer one that does
+    /// not.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoGoodCheckpoint`] when all checkpoints are corrupt; or when the folder cannot be read.
+    pub fn newest_good(&self, warn: &mut dyn FnMut(&Error)) -> Result<Option<ValidCheckpoint>, Error> {
+        let steps = self.steps()?;
+        let mut newest = None;
+        for &step in steps.iter().rev() {
+            let path = self.path(step);
+            match verify(&path) {
+                Ok(state) => return Ok(Some(ValidCheckpoint { path, state })),
+                Err(error) => {
+                    warn(&error);
+                    newest.get_or_insert(error.to_string());
+                }
+            }
+        }
+        match newest {
+            None => Ok(None),
+            Some(newest) => {
+                let count = steps.len();
+                Err(FolderProblem::NoGoodCheckpoint { count, newest }.located(self.0.path()).into())
+            }
+        }
+    }
+}
+
+/// Returns the folder name of the checkpoint after `step` steps.
+pub(crate) fn name(step: u64) -> String {
+    format!("step-{step:08}")
+}
+
+/// Writes all files, the marker last.
+fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> {
+    let Checkpoint { state, weights, moments, mut files } = checkpoint;
+    let mut committed = Committed { step: state.step, files: BTreeMap::new() };
+    let mut add = |name: &str, written: FileDigest| {
+        let entry = FileEntry { bytes: written.bytes, blake3: written.blake3 };
+        committed.files.insert(name.to_string(), entry);
+    };
+    // Write all files before the first sync, so that snapshots can be freed before the disk has finished.
+    let mut large = Vec::new();
+    for (name, snapshot) in weights.into_iter().chain([(OPTIMIZER, moments)]) {
+        let mut file = folder.begin(name)?;
+        file.add(|out| snapshot.write(out))?;
+        large.push((name, file));
+    }
+    for (name, file) in large {
+        add(name, file.commit()?);
+    }
+    files.push((STATE, serde_json::to_vec_pretty(&state).expect("plain data")));
+    for (name, bytes) in files {
+        add(name, folder.write_bytes(name, &bytes)?);
+    }
+    folder.write_checksummed(MARKER, &committed)?;
+    Ok(())
+}
+
+/// Adds the size of the whole checkpoint to a disk-full error; returns other errors unchanged.
+fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
+    if !bert_data::is_disk_full(&error) {
+        return error;
+    }
+    let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
+    FolderProblem::CheckpointDiskFull { needed, free, source: Box::new(error) }.located(target).into()
+}
+
+/// Checks every file of a checkpoint against its marker.
+///
+/// # Errors
+/// [`FolderProblem::CheckpointCorrupt`] naming the first file that does not match its digest.
+pub fn verify(path: &Path) -> Result<TrainerState, Error> {
+    let corrupt = |reason: String| Error::corrupt(path, reason);
+    let marker = read_checksummed(&path.join(MARKER)).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    let committed: Committed =
+        serde_json::from_slice(&marker).map_err(|e| corrupt(format!("{MARKER}: {e}")))?;
+    for (name, entry) in &committed.files {
+        if Path::new(name).components().count() != 1 || name.contains("..") {
+            return Err(corrupt(format!("{MARKER} names a file outside the folder: {name:?}")));
+        }
+        let file = path.join(name);
+        let bytes = fs::metadata(&file).map_err(|e| corrupt(format!("{name}: {e}")))?.len();
+        if bytes != entry.bytes {
+            return Err(corrupt(format!("{name} has {bytes} bytes, but {} were committed", entry.bytes)));
+        }
+        let blake3 = digest_file(&file)?;
+        if blake3 != entry.blake3 {
+            return Err(corrupt(format!(
+                "{name} has BLAKE3 digest {blake3}, but {} was committed",
+                entry.blake3
+            )));
+        }
+    }
+    let state = fs::read(path.join(STATE)).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
+    let state: TrainerState = serde_json::from_slice(&state).map_err(|e| corrupt(format!("{STATE}: {e}")))?;
+    if state.step != committed.step {
+        return Err(corrupt(format!(
+            "{STATE} says step {}, but {MARKER} says {}",
+            state.step, committed.step
+        )));
+    }
+    Ok(state)
+}
+
+/// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.
+///
+/// # Errors
+/// [`FolderProblem::CheckpointCorrupt`] when the file does not have the format that [`CheckpointFolder::write`] writes.
+pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
+    let corrupt = |reason: String| Error::corrupt(path, reason);
+    let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
+    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
+    let mut state = MomentValues::new();
+    for (key, view) in tensors.iter() {
+        let values = || -> Vec<f32> {
+            let chunks = view.data().chunks_exact(4);
+            chunks.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        };
+        match key.split_once('.') {
+            Some(("first", name)) => state.entry(name.to_string()).or_default().0 = values(),
+            Some(("second", name)) => state.entry(name.to_string()).or_default().1 = values(),
+            _ => return Err(corrupt(format!("{OPTIMIZER}: unexpected tensor {key:?}"))),
+        }
+    }
+    match state.iter().find(|(_, (first, second))| first.len() != second.len()) {
+        Some((name, _)) => Err(corrupt(format!("{OPTIMIZER}: the moments of {name} differ in size"))),
+        None => Ok(state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn update_resets_consecutive_skipped_steps() {
+        let skipped = |all, in_a_row| SkippedSteps { all, in_a_row };
+        let steps =
+            [(false, skipped(1, 1)), (false, skipped(2, 2)), (true, skipped(2, 0)), (false, skipped(3, 1))];
+        let mut now = SkippedSteps::default();
+        for (updated, after) in steps {
+            now = now.after(updated);
+            assert_eq!(now, after);
+        }
+    }
+
+    #[test]
+    fn marker_with_a_foreign_path_is_corrupt() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["../x", "..", "a/b", "/x", "a/../b"] {
+            let marker = serde_json::json!({ "step": 1, "files": { name: { "bytes": 0, "blake3": "" } } });
+            fs::write(folder.path().join(MARKER), bert_storage::checksummed_json::checksummed_json(&marker))
+                .unwrap();
+            let message = verify(folder.path()).unwrap_err().to_string();
+            assert!(message.contains("names a file outside the folder"), "{name}: {message}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Reads the JSON files of runs and of fine-tunings, tells absent files from unreadable ones, and writes JSON Lines.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// Reads a JSON file.
+pub fn read_json(path: &Path) -> Result<Value, Error> {
+    let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+    let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt_file(path, e))?;
+    use_current_names(&mut value);
+    Ok(value)
+}
+
+/// Reads a record from a JSON file.
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be read; an error with its path and the field when it is corrupt.
+pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt_file(path, error))
+}
+
+/// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key
+/// `initialization`, and the keys `first_cache` and `computed_by`.
+///
+/// So a run of an earlier version has the same identity as the run with the current names.
+pub fn use_current_names(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (old, current) in [("first_cache", "l1_cache"), ("computed_by", "environment")] {
+                if let Some(member) = members.remove(old) {
+                    members.insert(current.into(), member);
+                }
+            }
+            for (key, member) in members {
+                match (key.as_str(), member.as_str()) {
+                    ("initialization", Some("counts")) => *member = "bigram".into(),
+                    ("initialization", Some("neighbours")) => *member = "previous-next".into(),
+                    _ => use_current_names(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(use_current_names),
+        _ => {}
+    }
+}
+
+/// Writes a line of JSON Lines.
+pub(crate) fn write_line(out: &mut dyn Write, line: &impl Serialize) -> Result<(), Error> {
+    serde_json::to_writer(&mut *out, line).map_err(|error| Error::Results(error.into()))?;
+    out.write_all(b"\n").map_err(Error::Results)
+}
+
+/// Returns whether a path exists. Links are followed.
+///
+/// # Errors
+/// [`Error::Io`] when the system returns another error than "not found", such as a missing permission or a loop of
+/// links.
+pub fn exists(path: &Path) -> Result<bool, Error> {
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absent_files_do_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "{}").unwrap();
+        std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+        assert!(exists(&at("file")).unwrap());
+        assert!(!exists(&at("missing")).unwrap());
+        assert!(!exists(&at("file/inside")).unwrap());
+        let error = exists(&at("loop")).unwrap_err();
+        assert!(error.to_string().contains(&*at("loop").to_string_lossy()), "{error}");
+    }
+}
+
+#[cfg(test)]
+mod name_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn old_names_become_current_names() {
+        let mut value = json!({
+            "identity": { "initialization": "counts", "tasks": [{ "initialization": "neighbours" }] },
+            "computed_by": { "first_cache": { "bytes": 1 } },
+            "counts": "counts",
+        });
+        use_current_names(&mut value);
+        let expected = json!({
+            "identity": { "initialization": "bigram", "tasks": [{ "initialization": "previous-next" }] },
+            "environment": { "l1_cache": { "bytes": 1 } },
+            "counts": "counts",
+        });
+        assert_eq!(value, expected);
+    }
+}

@@ -1,0 +1,11 @@
+//! Folders of models: resolves and opens them, and reads and writes their checkpoints and records.
+
+pub mod builtin_model;
+pub mod checkpoint;
+pub mod encoder_record;
+pub mod json_file;
+pub mod loaded_model;
+pub mod model_folder;
+pub mod resolved;
+pub mod retention;
+pub mod training_record;

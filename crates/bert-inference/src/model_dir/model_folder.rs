@@ -1,0 +1,116 @@
+//! Resolves a checkpoint argument to the folder of a model.
+
+use std::path::{Path, PathBuf};
+
+use bert_storage::Locate;
+
+use crate::error::{Error, FolderProblem};
+use crate::model_dir::builtin_model;
+use crate::model_dir::checkpoint::{CheckpointFolder, MARKER, verify};
+
+/// Resolves a path to a model folder: a Hugging Face folder, an archive of google-research/bert or a checkpoint itself, the
+/// newest valid checkpoint of a run, the tuned model of a fine-tuning, or a [built-in](builtin_model) model.
+///
+/// # Errors
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these;
+/// [`bert_model::Error::AdapterWithoutEncoder`] for an adapter, whether from a fine-tuning or from another library.
+pub fn resolve_model_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    let folder = resolve_tuned_folder(path, warn)?;
+    bert_model::reject_adapter(&folder)?;
+    Ok(folder)
+}
+
+/// Resolves a path like [`resolve_model_folder`], but also accepts an adapter's folder.
+///
+/// # Errors
+/// [`FolderProblem::NoCheckpoint`] when the path is none of these.
+pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result<PathBuf, Error> {
+    if let Some(name) = builtin_model::meant(path) {
+        return builtin_model::folder(name);
+    }
+    if path.join(MARKER).exists() {
+        return verify(path).map(|_| path.to_path_buf());
+    }
+    bert_model::reject_weights_file(path)?;
+    if bert_model::is_adapter_folder(path) {
+        return Ok(path.to_path_buf());
+    }
+    if path.join("checkpoints").is_dir()
+        && let Some(newest) = CheckpointFolder::of_run(path).newest_good(warn)?
+    {
+        return Ok(newest.path);
+    }
+    if path.join("report.json").exists() && path.join("model/config.json").exists() {
+        return Ok(path.join("model"));
+    }
+    // The model loader reports missing or invalid files of a Hugging Face folder.
+    if bert_model::find_config(path).is_some() {
+        return Ok(path.to_path_buf());
+    }
+    bert_model::reject_other_weights(path)?;
+    if path.exists() {
+        return Err(FolderProblem::NoCheckpoint.located(path).into());
+    }
+    Err(no_such_folder(path))
+}
+
+/// Returns the error of a folder that does not exist, with a remedy if the path has the form of a Hub name.
+pub fn no_such_folder(path: &Path) -> Error {
+    let problem = match path.to_str().filter(|name| is_hub_name(name)) {
+        Some(name) => FolderProblem::HubName(name.to_string()),
+        None => FolderProblem::NoSuchFolder,
+    };
+    problem.located(path).into()
+}
+
+/// Returns whether a path has the form of a Hugging Face Hub name: OWNER/MODEL, or a legacy name without an owner.
+pub(crate) fn is_hub_name(path: &str) -> bool {
+    let is_part = |part: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(allowed)
+    };
+    match path.split_once('/') {
+        Some((owner, model)) => is_part(owner) && is_part(model) && !Path::new(owner).exists(),
+        None => is_part(path) && ["bert-", "distilbert-", "roberta-"].iter().any(|old| path.starts_with(old)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn hub_names_are_distinguished_from_paths() {
+        let hub = ["google-bert/bert-base-uncased", "bert-base-german-cased", "prajjwal1/bert-tiny"];
+        let paths = ["runs", "./runs/one", "/a/b", "runs/one/two", "src/none", "a b/c", "", "~/bert"];
+        assert!(hub.iter().all(|name| is_hub_name(name)) && !paths.iter().any(|path| is_hub_name(path)));
+        let message = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
+        assert!(message.to_string().contains("hf download google-bert/bert-base-uncased"), "{message}");
+        assert_eq!(message.exit_code(), 4);
+    }
+
+    #[test]
+    fn tuned_model_needs_its_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolve = || resolve_model_folder(folder.path(), &mut |_| {});
+        let none = |found| {
+            assert!(
+                matches!(
+                    found,
+                    Err(Error::Folder(bert_storage::Located { problem: FolderProblem::NoCheckpoint, .. }))
+                ),
+                "{found:?}"
+            )
+        };
+        none(resolve());
+        fs::create_dir(folder.path().join("model")).unwrap();
+        fs::write(folder.path().join("model/config.json"), "{}").unwrap();
+        none(resolve());
+        fs::write(folder.path().join("report.json"), "{}").unwrap();
+        assert_eq!(resolve().unwrap(), folder.path().join("model"));
+        fs::remove_file(folder.path().join("model/config.json")).unwrap();
+        none(resolve());
+    }
+}

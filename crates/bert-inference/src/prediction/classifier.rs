@@ -1,0 +1,244 @@
+//! Classifies texts with a fine-tuned model: predicts a label, or the score of a regression.
+//!
+//! The folder contains a `BertForSequenceClassification` written by this program or by `transformers`, a head on a
+//! frozen encoder, or an adapter, which needs the encoder that it was trained on. A label comes with the probability of
+//! every class, named as in `id2label`.
+
+use std::path::Path;
+
+use bert_kernels::Compute;
+use bert_model::{
+    Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
+    LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
+    read_pretrained_tensors,
+};
+use bert_storage::Locate;
+use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
+use burn::tensor::Device;
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::encoding::classifier::{decide, predict};
+use crate::encoding::examples::Features;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::{Error, FolderProblem};
+use crate::model_dir::loaded_model::{
+    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, max_sequence_length,
+};
+use crate::model_dir::training_record::{ModelOptions, TrainingRecord};
+
+/// A classifier's answer for one text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// The most probable class.
+    Class {
+        /// The name of the class.
+        label: String,
+        /// The probability of every class by name, in the order of the class numbers.
+        probabilities: IndexMap<String, f32>,
+    },
+    /// The output of a regression.
+    Score {
+        /// The model's output, which may lie outside the range of the training scores.
+        score: f32,
+    },
+}
+
+impl Answer {
+    /// Returns the answer as one word or number.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Class { label, .. } => label.clone(),
+            Self::Score { score } => score.to_string(),
+        }
+    }
+}
+
+/// The model of a classifier.
+enum Model {
+    /// A linear classifier on the pooled output.
+    Linear(Box<BertForSequenceClassification>),
+    /// A head on frozen features.
+    FeatureHead(Box<BertWithFeatureHead>),
+}
+
+fn load<M: Architecture>(config: &BertConfig, tensors: NamedTensors, device: &Device) -> Result<M, Error> {
+    Ok(load_named_tensors(M::new(config, 0, device), tensors, LoadPolicy::Exact)?.0)
+}
+
+/// Loads a full model from a folder.
+fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<LoadedModel<Model>, Error> {
+    let config = BertConfig { compute, ..read_pretrained_config(folder)? };
+    outputs(&config)?;
+    let tensors = read_pretrained_tensors(folder)?;
+    // Heads of other tasks also have tensors of this name.
+    let is_other_head = architecture(folder)?
+        .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
+    if is_other_head || !tensors.contains_key("classifier.weight") {
+        let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
+        return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
+    }
+    let model = match config.feature_head()? {
+        Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
+        None => Model::Linear(Box::new(load(&config, tensors, device)?)),
+    };
+    Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(folder)? })
+}
+
+/// A text classifier.
+pub struct Classifier {
+    model: Model,
+    pub(crate) tokenizer: ModelTokenizer,
+    names: Vec<String>,
+    kind: Kind,
+    pub(crate) max_length: usize,
+    pub(crate) record: TrainingRecord,
+    device: Device,
+}
+
+impl Classifier {
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the
+    /// encoder of `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
+    /// the fine-tuning's length, else to the model's number of positions.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
+    /// when the model has too few positions; when the folder cannot be read.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let (device, encoder) = (options.device.open()?, options.encoder);
+        let record = TrainingRecord::read(folder)?;
+        let compute = record.compute(options)?;
+        let LoadedModel { model, config, tokenizer } = if is_adapter_folder(folder) {
+            let LoadedModel { model, config, tokenizer } = load_adapted(folder, encoder, compute, &device)?;
+            LoadedModel { model: Model::Linear(Box::new(model)), config, tokenizer }
+        } else {
+            check_encoder(folder, encoder)?;
+            load_full_model(folder, compute, &device)?
+        };
+        let (names, kind) = outputs(&config)?;
+        let max_length = max_sequence_length(&record, options.max_length, usize::MAX, &config);
+        tokenizer.check_fits(&config, max_length)?;
+        Ok(Self { model, tokenizer, names, kind, max_length, record, device })
+    }
+
+    /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts.
+    ///
+    /// # Errors
+    /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line.
+    pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), TaskError> {
+        let check = |example: &Example| {
+            let checked = self.record.check_form(example);
+            checked.map_err(|problem| problem.at_line(path, line_of(example)).into())
+        };
+        examples.iter().try_for_each(check)
+    }
+
+    /// Returns the answers to texts, in order.
+    pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
+        self.answer_features(&Features::new(
+            examples,
+            &self.tokenizer.tokenizer,
+            &self.tokenizer.vocabulary,
+            self.max_length,
+        ))
+    }
+
+    /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
+    pub(crate) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
+        self.answer_features(&Features::of_encoded(
+            vec![encoded],
+            &self.tokenizer.vocabulary,
+            self.max_length,
+        ))
+        .remove(0)
+    }
+
+    /// Returns the index of the output that an answer names; a score is the only output.
+    pub(crate) fn output_of(&self, answer: &Answer) -> usize {
+        match answer {
+            Answer::Class { label, .. } => self.names.iter().position(|name| name == label).unwrap_or(0),
+            Answer::Score { .. } => 0,
+        }
+    }
+
+    /// Returns the model with a linear classifier, if it is one.
+    pub(crate) fn linear_model(&self) -> Option<&BertForSequenceClassification> {
+        match &self.model {
+            Model::Linear(model) => Some(model),
+            Model::FeatureHead(_) => None,
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn answer_features(&self, features: &Features) -> Vec<Answer> {
+        let rows = match &self.model {
+            Model::Linear(model) => predict(model.as_ref(), features, self.kind, &self.device),
+            Model::FeatureHead(model) => predict(model.as_ref(), features, self.kind, &self.device),
+        };
+        let decided = decide(&rows, self.kind);
+        rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
+    }
+
+    fn named(&self, row: Vec<f32>, label: Label) -> Answer {
+        match label {
+            Label::Score(score) => Answer::Score { score },
+            Label::Class(class) => Answer::Class {
+                label: self.names[class].clone(),
+                probabilities: self.names.iter().cloned().zip(row).collect(),
+            },
+        }
+    }
+}
+
+/// Returns the names of the outputs, and whether they are classes; follows the rules of `transformers`.
+fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
+    let names = class_names(config);
+    let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
+    let classes = Kind::Classification;
+    let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
+    match (config.problem_type.as_deref(), config.num_labels) {
+        (None | Some("regression"), 1) => Ok((names, scores)),
+        (Some("regression"), labels) => {
+            refuse(format!("is regression with {labels} outputs; one is supported"))
+        }
+        (None | Some("single_label_classification"), _) => Ok((names, classes)),
+        (Some(other), _) => {
+            refuse(format!("is {other}; single_label_classification and regression are supported"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_model::Preset;
+
+    use super::*;
+
+    #[test]
+    fn the_kind_of_output_is_the_configuration_s() {
+        let config = BertConfig::preset(Preset::Tiny, 50);
+        let kind = |config: &BertConfig| outputs(config).map(|(names, kind)| (names.join(","), kind));
+        let classes = Kind::Classification;
+        assert_eq!(kind(&config).unwrap(), ("LABEL_0,LABEL_1".into(), classes));
+        assert_eq!(kind(&config.clone().with_labels(&["no", "yes"])).unwrap(), ("no,yes".into(), classes));
+        assert!(matches!(kind(&config.clone().with_regression()).unwrap().1, Kind::Regression { .. }));
+        let many = BertConfig { problem_type: Some("multi_label_classification".into()), ..config.clone() };
+        let error = kind(&many).unwrap_err();
+        assert!(error.to_string().contains("`problem_type` is multi_label_classification"), "{error}");
+        assert_eq!(error.exit_code(), 4);
+        assert!(kind(&BertConfig { problem_type: Some("regression".into()), ..config }).is_err());
+    }
+
+    #[test]
+    fn json_keeps_the_order_of_the_classes() {
+        let probabilities = IndexMap::from([("yes".into(), 0.25), ("no".into(), 0.75)]);
+        let answer = Answer::Class { label: "no".into(), probabilities };
+        let json = r#"{"label":"no","probabilities":{"yes":0.25,"no":0.75}}"#;
+        assert_eq!(serde_json::to_string(&answer).unwrap(), json);
+        assert_eq!(serde_json::to_string(&Answer::Score { score: 2.5 }).unwrap(), r#"{"score":2.5}"#);
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes a fine-tuned model's predictions for new texts as JSON Lines, in the order of the input and with bounded
+//! memory.
+//!
+//! The head is read from the folder's `config.json`: classification or regression, question answering, or token
+//! classification.
+
+pub(crate) mod classifier;
+pub(crate) mod question_answerer;
+pub(crate) mod token_tagger;
+
+use std::io::Write;
+use std::path::Path;
+
+use bert_storage::Locate;
+use bert_tasks::{Example, Task, TaskError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{Error, FolderProblem};
+use crate::model_dir::json_file::write_line;
+use crate::model_dir::loaded_model::{architecture, check_encoder, line_of};
+use crate::model_dir::training_record::ModelOptions;
+use crate::prediction::classifier::{Answer, Classifier};
+use crate::prediction::question_answerer::{Answerer, TextAnswer};
+use crate::prediction::token_tagger::{TaggedText, Tagger};
+use crate::text_input::{NewTexts, Window};
+
+/// Number of texts in memory, which are sorted by length.
+const WINDOW: usize = 1024;
+
+/// A model for predictions, with any head.
+pub enum Predictor {
+    /// Predicts a class or a score for a text or a pair.
+    Labels(Box<Classifier>),
+    /// Answers a question from a text.
+    Answers(Box<Answerer>),
+    /// Predicts a tag for every word.
+    Tags(Box<Tagger>),
+}
+
+impl Predictor {
+    /// Opens a model folder; see [`Classifier::open`] for an adapter's encoder and for the length.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoHead`] when the folder has no head for texts; when it cannot be read.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        check_encoder(folder, options.encoder)?;
+        match architecture(folder)?.as_deref() {
+            Some("BertForQuestionAnswering") => Ok(Self::Answers(Box::new(Answerer::open(folder, options)?))),
+            Some("BertForTokenClassification") => Ok(Self::Tags(Box::new(Tagger::open(folder, options)?))),
+            Some("BertForMultipleChoice") => {
+                let head = "head that answers single texts";
+                let hint = "use finetune --predict for the files of a multiple-choice task";
+                Err(FolderProblem::NoHead { head, hint }.located(folder).into())
+            }
+            _ => Ok(Self::Labels(Box::new(Classifier::open(folder, options)?))),
+        }
+    }
+
+    /// Returns the task that the model was trained on, if known.
+    fn task(&self) -> Option<Task> {
+        match self {
+            Self::Labels(classifier) => classifier.record.task(),
+            Self::Answers(_) | Self::Tags(_) => None,
+        }
+    }
+
+    /// Returns the answers to examples, in order.
+    ///
+    /// # Errors
+    /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
+    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Output>, TaskError> {
+        Ok(match self {
+            Self::Labels(classifier) => {
+                classifier.check_forms(path, examples)?;
+                classifier.answer(examples).into_iter().map(Output::Label).collect()
+            }
+            Self::Answers(answerer) => {
+                answerer.answer(path, examples)?.into_iter().map(Output::Answer).collect()
+            }
+            Self::Tags(tagger) => tagger.answer(path, examples)?.into_iter().map(Output::Tags).collect(),
+        })
+    }
+}
+
+/// A model's answer to an example, written next to its text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output {
+    Label(Answer),
+    Answer(TextAnswer),
+    Tags(TaggedText),
+}
+
+/// One line of the output.
+#[derive(Serialize)]
+struct Row<'a> {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_b: Option<&'a str>,
+    #[serde(flatten)]
+    answer: &'a Output,
+}
+
+/// Writes the answer to every text to `out`, one JSON object per line; returns their number.
+///
+/// # Errors
+/// Invalid input, with its line, after the answers to earlier windows were written; [`Error::Results`].
+pub fn predict_file(predictor: &Predictor, texts: &NewTexts<'_>, out: &mut dyn Write) -> Result<u64, Error> {
+    let mut count = 0;
+    texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {
+        let answers = predictor.answer(texts.path(), examples)?;
+        for ((example, answer), id) in examples.iter().zip(&answers).zip(ids) {
+            let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
+            let row = Row { line: line_of(example), id: id.as_ref(), text, text_b, answer };
+            write_line(out, &row)?;
+        }
+        count += examples.len() as u64;
+        out.flush().map_err(Error::Results)
+    })?;
+    Ok(count)
+}

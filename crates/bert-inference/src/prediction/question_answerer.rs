@@ -1,0 +1,87 @@
+//! Answers questions on texts with the model of a question-answering folder.
+
+use std::path::Path;
+
+use bert_model::{BertForQuestionAnswering, LoadPolicy};
+use bert_storage::Locate;
+use bert_tasks::decode::answer_spans::AnswerSettings;
+use bert_tasks::encode::windows::WindowSettings;
+use bert_tasks::read::squad::Question;
+use bert_tasks::{Example, Kind, TaskError, TaskProblem};
+use serde::Serialize;
+
+use crate::compute::stop_flag::StopFlag;
+use crate::encoding::questions::EncodedQuestions;
+use crate::error::Error;
+use crate::model_dir::loaded_model::{FinetunedModel, line_of};
+use crate::model_dir::training_record::ModelOptions;
+
+/// An answer quoted from a text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TextAnswer {
+    /// The answer; empty if the text does not contain one.
+    pub answer: String,
+    /// Its probability among the best candidates, including "no answer" if the model was trained for it.
+    pub probability: f64,
+}
+
+/// A question-answering model.
+pub struct Answerer {
+    finetuned: FinetunedModel<BertForQuestionAnswering>,
+    windows: WindowSettings,
+    answers: AnswerSettings,
+}
+
+impl Answerer {
+    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the fine-tuning's report, else
+    /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, a question
+    /// takes at most half of it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let finetuned: FinetunedModel<BertForQuestionAnswering> =
+            FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
+        let (record, length) = (&finetuned.record, finetuned.max_length);
+        let mut windows = record.squad().windows(length);
+        if record.max_seq_length() != Some(length) {
+            let half = (length / 2).saturating_sub(2).max(1);
+            windows.max_query_length = windows.max_query_length.min(half);
+        }
+        let version_2 = record.task().is_some_and(|task| task.spec().kind == Kind::Spans { version_2: true });
+        let answers = record.squad().answers(version_2);
+        Ok(Self { finetuned, windows, answers })
+    }
+
+    /// Answers questions (`text_a`) on texts (`text_b`).
+    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TextAnswer>, TaskError> {
+        let question = |example: &Example| match &example.text_b {
+            Some(context) => Ok(Question {
+                id: example.index.clone(),
+                question: example.text_a.clone(),
+                context: context.as_str().into(),
+                answers: Vec::new(),
+                is_impossible: false,
+            }),
+            None => {
+                let expected = "the text that contains the answer to the question";
+                let problem =
+                    TaskProblem::WrongValue { column: "text_b".to_string(), found: "missing", expected };
+                Err(problem.at_line(path, line_of(example)))
+            }
+        };
+        let questions = examples.iter().map(question).collect::<Result<Vec<Question>, _>>()?;
+        let FinetunedModel { model, text, device, .. } = &self.finetuned;
+        let encoded = EncodedQuestions::new(&questions, text, self.windows);
+        let answered = encoded.answers(&questions, model, self.answers, device, &StopFlag::new());
+        let answered = answered.expect("no signal sets this flag");
+        let one = |answer: bert_tasks::decode::answer_spans::PredictedAnswer| {
+            let found = answer.n_best.iter().find(|candidate| candidate.text == answer.text);
+            TextAnswer {
+                probability: found.map_or(0.0, |candidate| candidate.probability),
+                answer: answer.text,
+            }
+        };
+        Ok(answered.into_iter().map(one).collect())
+    }
+}

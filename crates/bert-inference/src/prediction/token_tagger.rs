@@ -1,0 +1,93 @@
+//! Tags every word of a text with a token-classification model.
+
+use std::path::Path;
+
+use bert_model::{BertForTokenClassification, LoadPolicy};
+use bert_storage::Locate;
+use bert_tasks::decode::entities::{Entity, entities};
+use bert_tasks::read::conll::Sentence;
+use bert_tasks::read::conll::is_entity_tag;
+use bert_tasks::{Example, TaskError, TaskProblem};
+use serde::Serialize;
+
+use crate::compute::stop_flag::StopFlag;
+use crate::encoding::sentences::EncodedSentences;
+use crate::error::Error;
+use crate::model_dir::loaded_model::{FinetunedModel, class_names, line_of};
+use crate::model_dir::training_record::ModelOptions;
+
+/// The tags of a text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaggedText {
+    /// One tag per word; blanks separate words.
+    pub tags: Vec<String>,
+    /// The entities in the tags; `None` if the tags follow no known scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entities: Option<Vec<NamedEntity>>,
+    /// Number of words at the end that were cut off because the text is too long; their tag is `O`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub words_not_read: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A named entity.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamedEntity {
+    /// The entity type, such as `PER`.
+    pub kind: String,
+    /// The words.
+    pub words: String,
+}
+
+/// A token-classification model.
+pub struct Tagger {
+    finetuned: FinetunedModel<BertForTokenClassification>,
+    names: Vec<String>,
+}
+
+impl Tagger {
+    /// Opens a model folder; the length is taken from the fine-tuning's report, else it is the model's number of
+    /// positions.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
+    pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
+        let finetuned: FinetunedModel<BertForTokenClassification> =
+            FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
+        let names = class_names(&finetuned.config);
+        Ok(Self { finetuned, names })
+    }
+
+    /// Returns the tags of texts.
+    pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, TaskError> {
+        if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
+            let (column, found) = ("text_b".to_string(), "a second text");
+            let problem =
+                TaskProblem::WrongValue { column, found, expected: "one text, whose words are tagged" };
+            return Err(problem.at_line(path, line_of(pair)).into());
+        }
+        let sentence = |example: &Example| Sentence {
+            words: example.text_a.split_whitespace().map(String::from).collect(),
+            tags: Vec::new(),
+            line: line_of(example),
+        };
+        let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
+        let FinetunedModel { model, text, device, max_length, .. } = &self.finetuned;
+        let encoded = EncodedSentences::new(&sentences, text, *max_length);
+        let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new());
+        let tags = tags.expect("no signal sets this flag");
+        let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));
+        let tagged = sentences.into_iter().zip(tags).enumerate().map(|(at, (sentence, tags))| {
+            let named = |entity: Entity| NamedEntity {
+                words: sentence.words[entity.first..=entity.last].join(" "),
+                kind: entity.kind,
+            };
+            let entities = has_scheme.then(|| entities(&tags).into_iter().map(named).collect());
+            TaggedText { entities, words_not_read: encoded.beyond(at, sentence.words.len()), tags }
+        });
+        Ok(tagged.collect())
+    }
+}

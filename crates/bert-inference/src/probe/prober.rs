@@ -1,0 +1,346 @@
+//! Replaces one word of a text and reports which predictions change, and by how much.
+//!
+//! The texts are single texts, the lines of a file or the instances of a data folder. Each replacement is reported with
+//! the predictions before and after it: a classifier predicts the text, a pre-trained model every `[MASK]`. Words are
+//! the tokenizer's words: a punctuation mark is a word, and a word of several pieces is replaced as a whole.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use bert_storage::Located;
+use bert_tasks::{EncodedPair, Example};
+use serde::Serialize;
+
+use crate::compute::device::DeviceName;
+use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
+use crate::error::{Error, FolderProblem};
+use crate::fill_mask::{MaskFiller, MaskProbabilities};
+use crate::model_dir::training_record::ModelOptions;
+use crate::prediction::classifier::{Answer, Classifier};
+use crate::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
+use crate::text_input::NewTexts;
+
+/// A prediction with its probability.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Guess {
+    /// A label, a word, or a score.
+    pub answer: String,
+    /// Its probability; `None` for a score.
+    pub probability: Option<f32>,
+}
+
+/// One prediction before and after a change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The predicted item: `class`, `score`, or `[MASK]` with its word number.
+    pub of: String,
+    /// The masked word, if the data records it.
+    pub truth: Option<String>,
+    /// Before the change.
+    pub before: Guess,
+    /// After it.
+    pub after: Guess,
+    /// The probability of the earlier answer after the change; `None` for a score.
+    pub before_now: Option<f32>,
+    /// Whether the answer changed; always false for a score.
+    pub flips: bool,
+}
+
+/// One replaced word and its effect.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Origin of the text: `text`, `line 3`, `instance 3`.
+    pub source: String,
+    /// The text before the change.
+    pub text: String,
+    /// Position of the replaced word, from 1.
+    pub position: usize,
+    /// The original word.
+    pub word: String,
+    /// The replacement.
+    pub replaced_by: String,
+    /// All predictions.
+    pub predictions: Vec<Prediction>,
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.source, self.text)?;
+        write!(f, "  word {}: {} -> {}", self.position, self.word, self.replaced_by)?;
+        let shown = |guess: &Guess| match guess.probability {
+            Some(probability) => format!("{} {probability:.4}", guess.answer),
+            None => guess.answer.clone(),
+        };
+        for prediction in &self.predictions {
+            let Prediction { of, truth, before, after, before_now, flips } = prediction;
+            write!(f, "\n  {of}: {} -> {}", shown(before), shown(after))?;
+            if let (true, Some(now)) = (flips, before_now) {
+                write!(f, " ({} now {now:.4}), flips", before.answer)?;
+            }
+            if let Some(truth) = truth {
+                write!(f, "; was {truth}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An encoded text and the words masked in it.
+pub struct Subject {
+    /// The source of the text in words, such as `line 3`.
+    pub source: String,
+    /// The tokens.
+    pub encoded: EncodedPair,
+    /// The masked words.
+    pub masked: Vec<MaskedWord>,
+}
+
+/// A word that the data masks.
+pub struct MaskedWord {
+    /// Position in the sequence.
+    pub position: usize,
+    /// Id of the token that was masked.
+    pub id: u32,
+}
+
+pub(super) enum Head {
+    Masks(Box<MaskFiller>),
+    Class(Box<Classifier>),
+}
+
+/// A model that predicts texts before and after a replacement.
+pub struct Prober {
+    pub(super) head: Head,
+}
+
+impl Prober {
+    /// Opens a model folder. Uses its classifier if it has one (for an adapter, see [`Classifier::open`]), else its
+    /// masked-LM head.
+    ///
+    /// # Errors
+    /// When the folder has neither or cannot be read.
+    pub fn open(folder: &Path, encoder: Option<&Path>, device: DeviceName) -> Result<Self, Error> {
+        let head = match Classifier::open(folder, ModelOptions { encoder, device, ..ModelOptions::default() })
+        {
+            Ok(classifier) => Head::Class(Box::new(classifier)),
+            Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
+                Head::Masks(Box::new(MaskFiller::open(folder, device)?))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { head })
+    }
+
+    /// Applies all replacements to one text; `A ||| B` is a pair.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
+    pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
+        self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
+    }
+
+    /// Applies all replacements to the texts of a file, or of standard input.
+    ///
+    /// # Errors
+    /// As [`Self::text`], and invalid input with its line.
+    pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let trained = match &self.head {
+            Head::Class(classifier) => classifier.record.task(),
+            Head::Masks(_) => None,
+        };
+        let mut probes = Vec::new();
+        texts.for_each_window(trained, 1, &mut |window| {
+            if let Head::Class(classifier) = &self.head {
+                classifier.check_forms(texts.path(), &window.examples)?;
+            }
+            for Example { index, text_a, text_b, .. } in &window.examples {
+                let encoded = match text_b {
+                    Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
+                    None => text_a.clone(),
+                };
+                let encoded = self.tokenizer().encode_with_masks(&encoded, self.max_length());
+                let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
+                probes.extend(self.probe(&subject, replacements)?);
+            }
+            Ok(())
+        })?;
+        Ok(probes)
+    }
+
+    /// Returns the words of a text, as `--replace` names them.
+    pub fn words_of(&self, text: &str) -> Vec<String> {
+        let (words, encoded) =
+            (self.tokenizer(), self.tokenizer().encode_with_masks(text, self.max_length()));
+        let ranges = word_ranges(&encoded, &words.vocabulary);
+        ranges.into_iter().map(|range| word_text(&encoded.input_ids[range], &words.vocabulary)).collect()
+    }
+
+    /// Checks that the model has a masked-LM head, which instances of a data folder need.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] for a classifier.
+    pub fn require_masks(&self) -> Result<(), Error> {
+        if let Head::Class(_) = self.head {
+            let reason = "the instances of a data folder have masks, but this model is a classifier; give texts with \
+                 --input";
+            return Err(Error::Configuration { flag: "data", reason: reason.to_string() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn tokenizer(&self) -> &ModelTokenizer {
+        match &self.head {
+            Head::Masks(filler) => filler.text(),
+            Head::Class(classifier) => &classifier.tokenizer,
+        }
+    }
+
+    pub(super) fn max_length(&self) -> usize {
+        match &self.head {
+            Head::Masks(filler) => filler.max_length(),
+            Head::Class(classifier) => classifier.max_length,
+        }
+    }
+
+    /// Applies all replacements to a text.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn probe(&self, subject: &Subject, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
+        let text = self.tokenizer();
+        let words = word_ranges(&subject.encoded, &text.vocabulary);
+        let word_at =
+            |range: &Range<usize>| word_text(&subject.encoded.input_ids[range.clone()], &text.vocabulary);
+        let mut probes = Vec::new();
+        let mut before = None;
+        for Replacement { target, replacements } in replacements {
+            for at in positions(target, &words, subject, text)? {
+                for word in replacements {
+                    let ids = text.ids(word);
+                    let changed = with_ids_at(&subject.encoded, words[at].clone(), &ids);
+                    if ids.is_empty() || changed.input_ids.len() > self.max_length() {
+                        let (length, max) = (changed.input_ids.len(), self.max_length());
+                        let reason = format!(
+                            "with {word:?} the text has {length} tokens, but the model has {max} positions"
+                        );
+                        return Err(Error::Configuration { flag: "replace", reason });
+                    }
+                    let before = before.get_or_insert_with(|| self.predict(&subject.encoded));
+                    let after = self.predict(&changed);
+                    let growth = ids.len() as isize - words[at].len() as isize;
+                    let edit = Edit { start: words[at].start, growth };
+                    probes.push(Probe {
+                        source: subject.source.clone(),
+                        text: words.iter().map(word_at).collect::<Vec<_>>().join(" "),
+                        position: at + 1,
+                        word: word_at(&words[at]),
+                        replaced_by: word.clone(),
+                        predictions: self.compare(subject, &words, &edit, before, &after),
+                    });
+                }
+            }
+        }
+        Ok(probes)
+    }
+
+    fn predict(&self, encoded: &EncodedPair) -> ModelOutput {
+        match &self.head {
+            Head::Masks(filler) => ModelOutput::Masks(filler.probabilities(encoded)),
+            Head::Class(classifier) => ModelOutput::Text(classifier.answer_encoded(encoded.clone())),
+        }
+    }
+
+    /// Returns the predictions that exist before and after an edit.
+    fn compare(
+        &self,
+        subject: &Subject,
+        words: &[Range<usize>],
+        edit: &Edit,
+        before: &ModelOutput,
+        after: &ModelOutput,
+    ) -> Vec<Prediction> {
+        let (before, after) = match (before, after) {
+            (ModelOutput::Text(before), ModelOutput::Text(after)) => {
+                return vec![text_prediction(before, after)];
+            }
+            (ModelOutput::Masks(before), ModelOutput::Masks(after)) => (before, after),
+            _ => unreachable!("one head"),
+        };
+        let vocabulary = &self.tokenizer().vocabulary;
+        let token = |id: usize| vocabulary.token(id as u32).to_string();
+        let prediction = |mask: &MaskProbabilities| {
+            let MaskProbabilities { position, probabilities: row } = mask;
+            let moved = edit.moved(*position);
+            // The mask itself may have been replaced.
+            let now = &after.iter().find(|mask| mask.position == moved)?.probabilities;
+            let (best, best_now) = (largest(row), largest(now));
+            let number = words.iter().position(|word| word.contains(position)).map_or(0, |word| word + 1);
+            let truth = subject.masked.iter().find(|masked| masked.position == *position);
+            Some(Prediction {
+                of: format!("[MASK] {number}"),
+                truth: truth.map(|masked| token(masked.id as usize)),
+                before: Guess { answer: token(best), probability: Some(row[best]) },
+                after: Guess { answer: token(best_now), probability: Some(now[best_now]) },
+                before_now: Some(now[best]),
+                flips: best != best_now,
+            })
+        };
+        before.iter().filter_map(prediction).collect()
+    }
+}
+
+/// A model's prediction for a text, or for each of its masks.
+enum ModelOutput {
+    Text(Answer),
+    Masks(Vec<MaskProbabilities>),
+}
+
+/// Returns the prediction for a text before and after a change.
+fn text_prediction(before: &Answer, after: &Answer) -> Prediction {
+    let probability = |answer: &Answer, label: &str| match answer {
+        Answer::Class { probabilities, .. } => probabilities.get(label).copied(),
+        Answer::Score { .. } => None,
+    };
+    let guess = |answer: &Answer| {
+        let short = answer.short();
+        Guess { probability: probability(answer, &short), answer: short }
+    };
+    let (was, now) = (guess(before), guess(after));
+    let is_class = matches!(before, Answer::Class { .. });
+    Prediction {
+        of: if is_class { "class" } else { "score" }.to_string(),
+        truth: None,
+        before_now: probability(after, &was.answer),
+        flips: is_class && was.answer != now.answer,
+        before: was,
+        after: now,
+    }
+}
+
+/// Returns the indices of the words that a replacement matches.
+fn positions(
+    target: &Target,
+    words: &[Range<usize>],
+    subject: &Subject,
+    text: &ModelTokenizer,
+) -> Result<Vec<usize>, Error> {
+    match target {
+        Target::Word(word) => {
+            let ids = text.ids(word);
+            let same = |range: &Range<usize>| subject.encoded.input_ids[range.clone()] == ids[..];
+            Ok((0..words.len()).filter(|&at| same(&words[at])).collect())
+        }
+        Target::Position(position) if *position <= words.len() => Ok(vec![position - 1]),
+        Target::Position(position) => {
+            let reason = format!("{} has {} words, so no word {position}", subject.source, words.len());
+            Err(Error::Configuration { flag: "replace", reason })
+        }
+    }
+}
+
+/// Returns the index of the largest value; ties go to the first.
+pub(super) fn largest(row: &[f32]) -> usize {
+    (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
+}

@@ -1,0 +1,171 @@
+//! Renders the attention weights of a text as a self-contained page with the views of bertviz: lines between tokens,
+//! all heads at a glance, and queries and keys by dimension.
+//!
+//! The page has the weights in 8 bits, and a script that draws them. Without JavaScript it shows one layer. The weights
+//! are the attention probabilities before dropout. A large weight does not show that the prediction depends on that
+//! token.
+
+mod codes;
+mod fallback;
+#[cfg(test)]
+pub(crate) mod sample;
+
+use bert_inference::NamedAttention;
+use bert_pages::{Script, interactive_page, packed};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use crate::attention_page::codes::{PackedWeights, packed_vectors, weight_codes};
+use crate::attention_page::fallback::fallback;
+
+/// Maximum size of a page for one model, in bytes: the larger of a constant and a size for each token.
+const PAGE_BYTES: usize = 400_000;
+const PAGE_BYTES_PER_TOKEN: usize = 5_850;
+
+const SCRIPT: &str = concat!(
+    "'use strict';(() => {\n",
+    include_str!("data.js"),
+    include_str!("heads.js"),
+    include_str!("model.js"),
+    include_str!("neurons.js"),
+    include_str!("controls.js"),
+    "})();"
+);
+const STYLE: &str = include_str!("page.css");
+
+/// Returns the page for `text`, with the attention of one model, or of several next to each other.
+///
+/// `neurons` is the layer, as a number of the model, whose queries and keys are on the page. By default it has all
+/// layers, or the first layer if all would cost some of the weights. The size of a page is at most 400 kB per model up to
+/// 68 tokens, and 5,850 bytes per token and model for more tokens: small weights are stored as 0 until the page is small
+/// enough. The page states the limit.
+///
+/// # Panics
+/// Without a model.
+pub fn attention_page(text: &str, models: &[NamedAttention<'_>], neurons: Option<usize>) -> String {
+    assert!(!models.is_empty(), "no model");
+    let body = body(models);
+    let shell = SCRIPT.len() + STYLE.len() + body.clone().into_string().len() + 8_192;
+    let data: Vec<Value> =
+        models.iter().map(|model| model_data(model, neurons, shell / models.len())).collect();
+    let data = json!({ "models": data }).to_string();
+    let script = Script { code: SCRIPT, style: STYLE, data: &data, connects: false };
+    interactive_page(&format!("Attention: {}", shortened(text)), &body, script)
+}
+
+/// Returns the start of a long text.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+/// Returns the data of a model for the script; the page has `shell` other bytes.
+fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) -> Value {
+    let NamedAttention { name, attention } = model;
+    let limit = PAGE_BYTES.max(PAGE_BYTES_PER_TOKEN * attention.tokens.len());
+    let about = json!({
+        "name": name,
+        "tokens": attention.tokens,
+        "segments": attention.segments,
+        "words": attention.words,
+        "layers": attention.layer_numbers,
+        "heads": attention.head_numbers,
+    });
+    let size =
+        |vectors: &Value| vectors["data"].as_str().map_or(0, str::len) + vectors["scales"].to_string().len();
+    let asked = neurons.and_then(|layer| attention.layer_numbers.iter().position(|at| *at == layer));
+    let rest = shell + about.to_string().len();
+    let vectors = match asked {
+        Some(layer) => packed_vectors(attention, &[layer]),
+        None => {
+            let all = packed_vectors(attention, &(0..attention.layers()).collect::<Vec<usize>>());
+            // Not at the cost of the weights.
+            let fits = size(&all) < limit / 2
+                && rest + size(&all) + packed(&weight_codes(attention, 1)).len() <= limit;
+            if fits { all } else { packed_vectors(attention, &[0]) }
+        }
+    };
+    let used = rest + size(&vectors);
+    let PackedWeights { text, least } = PackedWeights::within(attention, limit.saturating_sub(used));
+    let mut data = about;
+    data["weights"] = text.into();
+    data["least"] = json!(least);
+    data["vectors"] = vectors;
+    data
+}
+
+/// Returns the part of the page that the script fills, and the part for browsers without JavaScript.
+fn body(models: &[NamedAttention<'_>]) -> Markup {
+    html! {
+        @for NamedAttention { name, attention } in models {
+            @let (shown, whole) = (attention.tokens.len(), attention.untruncated_length);
+            @if shown < whole {
+                p.note {
+                    (name) ": the text was truncated from " (whole) " to " (shown) " word pieces (--max-seq-length)."
+                }
+            }
+            @if let Some(warning) = attention.warning() { p.warning { (name) ": " (warning) "." } }
+        }
+        div #app {}
+        noscript { @for model in models { (fallback(model)) } }
+        details {
+            summary { "How to read this" }
+            p {
+                "A weight is the share of a key token in the new vector of a query token, before dropout. The weights \
+                 of one query and one head sum to 1. The page has them in 8 bits, so a value may be wrong by 0.002; \
+                 exact values: bert attention --json, or --parquet FILE."
+            }
+            p {
+                "Words: the weight to a word is the sum over its pieces, the weight from a word the mean over its \
+                 pieces (Clark et al. 2019)."
+            }
+            p { "A high weight does not mean that the prediction depends on that token." }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention_page::sample::sample;
+
+    fn page(layers: usize, heads: usize, tokens: usize, dimensions: usize) -> String {
+        let attention = sample(layers, heads, tokens, dimensions);
+        attention_page("a text", &[NamedAttention { name: "run", attention: &attention }], None)
+    }
+
+    #[test]
+    fn page_of_bert_base_with_64_tokens_is_within_400_kb() {
+        let page = page(12, 12, 64, 64);
+        assert!((200_000..=400_000).contains(&page.len()), "{} bytes", page.len());
+    }
+
+    #[test]
+    #[ignore = "needs 20 s"]
+    fn page_of_bert_base_with_512_tokens_is_within_3_mb() {
+        let page = page(12, 12, 512, 64);
+        assert!((1_500_000..=3_000_000).contains(&page.len()), "{} bytes", page.len());
+    }
+
+    #[test]
+    fn page_escapes_tokens_and_states_the_truncation() {
+        let mut attention = sample(1, 2, 4, 2);
+        attention.tokens[1] = "</script><b>".into();
+        attention.untruncated_length = 9;
+        let page = attention_page("<i>", &[NamedAttention { name: "<run>", attention: &attention }], None);
+        assert!(!page.contains("<b>") && !page.contains("<i>") && !page.contains("<run>"), "{page}");
+        assert!(page.contains("truncated from 9 to 4 word pieces"));
+        assert_eq!(page.matches("</script>").count(), 2, "the data and the code");
+    }
+
+    #[test]
+    fn small_models_have_vectors_of_all_layers() {
+        let attention = sample(3, 2, 8, 4);
+        let model = NamedAttention { name: "run", attention: &attention };
+        assert_eq!(model_data(&model, None, 0)["vectors"]["layers"], json!([0, 1, 2]));
+        assert_eq!(model_data(&model, Some(2), 0)["vectors"]["layers"], json!([2]));
+    }
+}

@@ -1,0 +1,328 @@
+//! Combines separate fine-tunings of one task, such as the seeds of a job array or the cells of a grid.
+//!
+//! It reads the `report.json` of each folder and builds one [`Group`] per configuration. The seeds of a group are
+//! summarized like a single fine-tuning, and the settings that differ between groups are listed. The user chooses
+//! between groups by their scores on dev.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bert_finetuning::run::fingerprint::UNCOMPARED_FLAGS;
+use bert_finetuning::{DEV_LABELS, FinetuneReport};
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::{Error, FolderProblem};
+use bert_storage::{Locate, digest_bytes};
+use bert_tasks::statistics::{SeedRun, SeedSummary};
+use bert_tasks::{Label, Statistics};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::compare::saved_answers::{DevSet, check_sets, read_side};
+
+/// Settings that change a run, but hardly its scores.
+const WITHOUT_EFFECT_ON_SCORES: [&str; 2] = ["device", "merge_lora"];
+
+/// Fine-tunings of one configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// The settings that differ from the other groups.
+    pub settings: BTreeMap<String, Value>,
+    /// The folders.
+    pub folders: Vec<PathBuf>,
+    /// Summary over all seeds, on dev.
+    pub dev: SeedSummary,
+}
+
+/// The groups, sorted by the mean of the task's main metric, best first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Collection {
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// Reads the reports of `folders` and groups them by configuration.
+///
+/// # Errors
+/// When a folder has no report, a report is from another program, the tasks or dev sets differ, a seed occurs twice, or
+/// the predictions of a single configuration cannot be read.
+pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
+    let mut results: Vec<SavedResult> = Vec::new();
+    for folder in folders {
+        let result = read(folder)?;
+        if let Some(first) = results.first() {
+            result.check_same_dev(first)?;
+        }
+        match results.iter_mut().find(|group| group.settings == result.settings) {
+            Some(group) => {
+                add_runs(&mut group.dev, result.dev, folder)?;
+                group.folders.push(folder.clone());
+            }
+            None => results.push(result),
+        }
+    }
+    let all: Vec<Map<String, Value>> = results.iter().map(|group| group.settings.clone()).collect();
+    // A setting that a group lacks also counts as a difference.
+    let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
+    let mut groups: Vec<Group> = results.into_iter().map(|group| group.with_settings(varies)).collect();
+    groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
+    if let [only] = groups.as_mut_slice() {
+        add_interval(only)?;
+    }
+    Ok(Collection { groups })
+}
+
+/// Adds the confidence interval over all seeds, unless a folder is from an earlier version.
+fn add_interval(group: &mut Group) -> Result<(), Error> {
+    for folder in &group.folders {
+        if !exists(&folder.join(DEV_LABELS))? {
+            return Ok(());
+        }
+    }
+    let answers = read_side(&group.folders)?;
+    let runs: Vec<&[Label]> = answers.runs.iter().map(|run| run.answers.as_slice()).collect();
+    group.dev = group.dev.clone().with_interval(&answers.labels, &runs);
+    Ok(())
+}
+
+/// The settings and scores of saved fine-tunings of one configuration.
+struct SavedResult {
+    /// The settings that affect the scores; weights and data by digest.
+    settings: Map<String, Value>,
+    /// The model folder that training started from, for display.
+    start: String,
+    /// Digest of the dev set; empty in earlier reports.
+    dev_digest: String,
+    folders: Vec<PathBuf>,
+    dev: SeedSummary,
+}
+
+impl SavedResult {
+    fn dev_set(&self) -> DevSet<'_> {
+        DevSet { task: &self.dev.task, examples: self.dev.examples }
+    }
+
+    /// Rejects a fine-tuning that was scored on another dev set.
+    fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
+        let folder = &self.folders[0];
+        check_sets(&first.dev_set(), &self.dev_set(), folder)?;
+        let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
+        match known && first.dev_digest != self.dev_digest {
+            true => {
+                let (first, difference) = (first.folders[0].clone(), "labels or texts differ".to_string());
+                Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Converts to a group with the selected settings; shows the name of the starting model if it is one of them.
+    fn with_settings(self, is_chosen: impl Fn(&String, &Value) -> bool) -> Group {
+        let chosen = self.settings.into_iter().filter(|(name, value)| is_chosen(name, value));
+        let mut settings: BTreeMap<String, Value> = chosen.collect();
+        if let Some(start) = settings.get_mut("start")
+            && *start != self.start
+        {
+            *start = format!("{} ({})", self.start, plain(start)).into();
+        }
+        Group { settings, folders: self.folders, dev: self.dev }
+    }
+}
+
+/// Number of digest digits to display.
+const SHOWN: usize = 12;
+
+fn short(digest: &str) -> Value {
+    digest.get(..SHOWN).unwrap_or(digest).into()
+}
+
+/// Reads the report of a folder.
+fn read(folder: &Path) -> Result<SavedResult, Error> {
+    let report = FinetuneReport::read(folder)?;
+    let mut settings = members(&report.config);
+    let identity = &report.identity;
+    // Reports of earlier versions have paths instead of digests.
+    let mut by_digest: Map<String, Value> = ["fusion", "initialization_data"]
+        .map(|name| (name.to_string(), settings[name].clone()))
+        .into_iter()
+        .collect();
+    let start = report.start.display().to_string();
+    by_digest.insert("start".to_string(), start.clone().into());
+    if identity.is_object() {
+        by_digest.iter_mut().for_each(|(name, value)| *value = identity[name].clone());
+        by_digest.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
+        by_digest.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
+    }
+    settings.retain(|name, _| {
+        !UNCOMPARED_FLAGS.iter().chain(&WITHOUT_EFFECT_ON_SCORES).any(|uncompared| uncompared == name)
+    });
+    // Compare defaults by their resolved values.
+    settings.extend(members(&report.resolved));
+    settings.insert("train_examples".to_string(), report.train_examples.into());
+    settings.extend(by_digest);
+    settings.retain(|_, value| !value.is_null());
+    let (dev, dev_digest) = (report.dev, report.dev_digest);
+    Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
+}
+
+/// Returns the members of a struct as in JSON.
+fn members(options: &impl Serialize) -> Map<String, Value> {
+    let options = serde_json::to_value(options).expect("plain data");
+    options.as_object().expect("a struct").clone()
+}
+
+fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
+    let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
+    if let Some(twice) = more.runs.iter().find(|run| known(run)) {
+        return Err(FolderProblem::SeedTwice(twice.seed).located(folder).into());
+    }
+    let mut runs = [std::mem::take(&mut group.runs), more.runs].concat();
+    runs.sort_by_key(|run| run.seed);
+    *group = SeedSummary::new(&group.task, group.examples, runs, group.majority_baseline.clone());
+    Ok(())
+}
+
+fn main_statistics(summary: &SeedSummary) -> Option<&Statistics> {
+    let primary = summary.task.spec().primary;
+    summary.metrics.iter().find(|m| m.metric == primary).map(|m| &m.statistics)
+}
+
+fn mean(summary: &SeedSummary) -> f64 {
+    main_statistics(summary).map_or(f64::NEG_INFINITY, |s| s.mean)
+}
+
+impl fmt::Display for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [only] = self.groups.as_slice() else { return self.table(f) };
+        write!(f, "dev\n{}", only.dev)
+    }
+}
+
+impl Collection {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.groups.first() else { return Ok(()) };
+        let primary = first.dev.task.spec().primary;
+        writeln!(f, "{} on dev, {} examples: {}", first.dev.task, first.dev.examples, primary.heading())?;
+        writeln!(f, "    mean      sd  median     max  seeds  degenerate  settings")?;
+        for group in &self.groups {
+            let Some(s) = main_statistics(&group.dev) else { continue };
+            let [mean, sd, median, max] =
+                [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(|value| primary.cell(value));
+            let settings: Vec<String> =
+                group.settings.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
+            writeln!(
+                f,
+                "  {mean:>6}  {sd:>6}  {median:>6}  {max:>6}  {:>5}  {:>10}  {}",
+                group.dev.runs.len(),
+                group.dev.degenerate_runs,
+                settings.join(", ")
+            )?;
+        }
+        if let Some(error) = first.dev.binomial_standard_error {
+            write!(f, "sampling error of one accuracy: {:.1} % (binomial); ", 100.0 * error)?;
+        }
+        write!(f, "the best of many configurations is optimistic")
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use bert_tasks::{Metric, Task};
+
+    fn write(folder: &Path, name: &str, task: Task, rate: f64, seeds: &[(u64, f64)]) -> PathBuf {
+        let runs = seeds.iter().map(|&(seed, accuracy)| SeedRun {
+            seed,
+            scores: [(Metric::Accuracy, accuracy)].into_iter().collect(),
+            degenerate: accuracy == 0.5,
+        });
+        let baseline = [(Metric::Accuracy, 0.5)].into_iter().collect();
+        let dev = SeedSummary::new(&task, 100, runs.collect(), baseline);
+        let config = json!({ "task": task, "seeds": seeds.iter().map(|s| s.0).collect::<Vec<_>>(), "output": name,
+            "learning_rate": null, "schedule": "bert" });
+        let resolved = json!({ "num_train_epochs": 3.0, "train_batch_size": 32, "learning_rate": rate,
+            "max_seq_length": 128 });
+        let report = json!({ "config": config, "resolved": resolved, "start": "run", "dev": dev, "runs": [],
+            "train_examples": 7 });
+        let path = folder.join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("report.json"), report.to_string()).unwrap();
+        path
+    }
+
+    #[test]
+    fn seeds_of_an_array_are_one_summary() {
+        let folder = tempfile::tempdir().unwrap();
+        let a = write(folder.path(), "a", Task::Rte, 5e-5, &[(2, 0.7)]);
+        let b = write(folder.path(), "b", Task::Rte, 5e-5, &[(1, 0.5), (3, 0.6)]);
+        let all = collect(&[a.clone(), b]).unwrap();
+        let [group] = all.groups.as_slice() else { panic!("one group: {all:?}") };
+        assert_eq!(group.dev.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!((group.dev.metrics[0].statistics.mean - 0.6).abs() < 1e-12 && group.dev.degenerate_runs == 1);
+        assert!(group.settings.is_empty() && all.to_string().contains("rte: 100 examples, 3 seeds"));
+        let again = write(folder.path(), "again", Task::Rte, 5e-5, &[(2, 0.7)]);
+        assert!(collect(&[a, again]).unwrap_err().to_string().contains("seed 2 of this configuration"));
+    }
+
+    /// Changes a value in a report.
+    fn change(folder: &Path, pointer: &str, value: Value) {
+        let path = folder.join("report.json");
+        let mut report: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        report[pointer] = value;
+        std::fs::write(path, report.to_string()).unwrap();
+    }
+
+    #[test]
+    fn other_weights_or_data_are_other_configurations() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str, seed: u64, weights: &str, train: &str| {
+            let path = write(folder.path(), name, Task::Rte, 5e-5, &[(seed, 0.6)]);
+            change(&path, "identity", json!({ "start": { "model.safetensors": weights }, "train": train }));
+            path
+        };
+        let (a, same) = (of("a", 1, "w", "t"), of("same", 2, "w", "t"));
+        // The same weights at another path.
+        change(&same, "start", json!("elsewhere"));
+        assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);
+        let weights = collect(&[a.clone(), of("weights", 2, "v", "t")]).unwrap();
+        assert!(weights.groups.len() == 2 && weights.to_string().contains("start run ("), "{weights}");
+        let train = collect(&[a.clone(), of("train", 2, "w", "u")]).unwrap();
+        assert_eq!(train.groups[1].settings.keys().collect::<Vec<_>>(), ["train"]);
+        let dev = of("dev", 2, "w", "t");
+        change(&a, "dev_digest", json!("d"));
+        change(&dev, "dev_digest", json!("e"));
+        assert!(collect(&[a, dev]).unwrap_err().to_string().contains("labels or texts differ"));
+    }
+
+    #[test]
+    fn a_grid_is_a_row_for_each_configuration_the_best_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let low = write(folder.path(), "low", Task::Rte, 5e-5, &[(1, 0.5), (2, 0.6)]);
+        let high = write(folder.path(), "high", Task::Rte, 3e-4, &[(1, 0.7)]);
+        let all = collect(&[low.clone(), high]).unwrap();
+        assert_eq!(all.groups[0].settings, [("learning_rate".to_string(), json!(3e-4))].into());
+        let text = all.to_string();
+        assert!(
+            text.contains("    70.0       -    70.0    70.0      1           0  learning_rate 0.0003\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("    55.0     7.1    55.0    60.0      2           1  learning_rate 0.00005\n"),
+            "{text}"
+        );
+        assert!(
+            collect(&[folder.path().to_path_buf()])
+                .unwrap_err()
+                .to_string()
+                .contains("no finished fine-tuning")
+        );
+        let other = write(folder.path(), "other", Task::Wnli, 5e-5, &[(1, 0.5)]);
+        assert!(collect(&[low, other]).unwrap_err().to_string().contains("wnli on 100 examples"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Writes the archive for GLUE's server: the predictions for every test set under its official name.
+
+use std::io::Write;
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::compute::device::DeviceName;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::{Answer, Classifier, ModelOptions};
+use bert_storage::write_atomic;
+use bert_tasks::{
+    Example, Label, Split, Task, TaskError, TaskProblem, find_split, read_file, write_predictions,
+};
+use serde::Serialize;
+use zip::write::{FileOptions, ZipWriter};
+
+/// The diagnostic set, predicted by the MNLI model: its name in the archive and the file names to search for.
+const DIAGNOSTIC: (&str, [&str; 3]) =
+    ("AX.tsv", ["AX/diagnostic.tsv", "diagnostic/diagnostic.tsv", "diagnostic.tsv"]);
+
+/// The contents of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Submission {
+    /// Files in the archive.
+    pub files: Vec<&'static str>,
+    /// Files that the server expects but whose test sets were not found.
+    pub missing: Vec<&'static str>,
+}
+
+/// Predicts the test sets in `data` with the models in `folder/TASK/model`, and writes `folder/submission.zip`.
+///
+/// # Errors
+/// When a test file is invalid, a model cannot be read, or the archive cannot be written.
+pub fn write_submission(
+    folder: &Path,
+    data: &Path,
+    tasks: &[Task],
+    device: DeviceName,
+) -> Result<Submission, Error> {
+    let mut submission = Submission::default();
+    let mut answered = Vec::new();
+    for task in &crate::compare::glue_table::TASKS {
+        let mut model = None;
+        for (name, examples) in test_sets(task, data)? {
+            let Some(examples) = examples.filter(|_| tasks.contains(task)) else {
+                submission.missing.push(name);
+                continue;
+            };
+            let classifier = match &model {
+                Some(classifier) => classifier,
+                None => {
+                    let tuned = folder.join(task.spec().name).join("model");
+                    &*model
+                        .insert(Classifier::open(&tuned, ModelOptions { device, ..ModelOptions::default() })?)
+                }
+            };
+            let mut bytes = Vec::new();
+            let labels = labels(task, classifier.answer(&examples));
+            write_predictions(&mut bytes, task, &examples, &labels)
+                .map_err(|e| Error::io(&folder.join(name), e))?;
+            submission.files.push(name);
+            answered.push((name, bytes));
+        }
+    }
+    write_atomic(&folder.join("submission.zip"), |out| {
+        let mut archive = std::io::Cursor::new(Vec::new());
+        let mut zip = ZipWriter::new(&mut archive);
+        for (name, bytes) in &answered {
+            // Omit the date, so that equal predictions give equal bytes.
+            let options = FileOptions::default().last_modified_time(zip::DateTime::default());
+            zip.start_file(*name, options).map_err(std::io::Error::other)?;
+            zip.write_all(bytes)?;
+        }
+        zip.finish().map_err(std::io::Error::other)?;
+        drop(zip);
+        out.write_all(archive.get_ref())
+    })?;
+    Ok(submission)
+}
+
+type TestSet = (&'static str, Option<Vec<Example>>);
+
+/// Returns the test sets for a task's model, with their names in the archive; `None` if the file does not exist.
+fn test_sets(task: &Task, data: &Path) -> Result<Vec<TestSet>, Error> {
+    let read = |path: &Path| read_file(task, path, false);
+    let mut sets = Vec::new();
+    for split in [Split::Test, Split::TestMismatched] {
+        let Some(name) = task.spec().submission_file_name(split) else { continue };
+        let file = match find_split(task, data, split) {
+            Ok(file) => Some(file),
+            Err(TaskError::NoSuchSplit { .. }) => None,
+            Err(TaskError::File(error)) if matches!(error.problem, TaskProblem::MissingSplit { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let examples = file.map(|file| read(&file.path)).transpose()?;
+        sets.push((name, examples));
+    }
+    if *task == Task::Mnli {
+        let (name, places) = DIAGNOSTIC;
+        let mut examples = None;
+        for path in places.iter().map(|place| data.join(place)) {
+            if exists(&path)? {
+                examples = Some(read(&path)?);
+                break;
+            }
+        }
+        sets.push((name, examples));
+    }
+    Ok(sets)
+}
+
+/// Converts answers with output names into the task's labels.
+fn labels(task: &Task, answers: Vec<Answer>) -> Vec<Label> {
+    let one = |answer| match answer {
+        Answer::Score { score } => Label::Score(score),
+        Answer::Class { label, .. } => {
+            let class = task.class_names().position(|name| name == label);
+            Label::Class(class.expect("a model that was tuned for this task"))
+        }
+    };
+    answers.into_iter().map(one).collect()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_test_set_is_not_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let sets = |task: &str| test_sets(&task.parse().unwrap(), folder.path());
+        assert!(sets("mnli").unwrap().iter().all(|(_, examples)| examples.is_none()));
+        for (task, name) in [("rte", "RTE/test.tsv"), ("mnli", "AX/diagnostic.tsv")] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&path, &path).unwrap();
+            let error = sets(task).map(drop).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+            assert_eq!(error.exit_code(), 1);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Compares two fine-tunings on one dev set: `bert scores A B --paired`.
+//!
+//! It reads two output folders of `finetune`, or the folders of two configurations. The [`Comparison`] contains the
+//! difference of the mean scores with a paired bootstrap over examples and seeds and, for accuracy, McNemar's test for
+//! each pair of seeds.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use bert_inference::Error;
+use bert_tasks::statistics::{McNemar, PairedTest, paired_test};
+use bert_tasks::{Label, Metric, Statistics, Task, score};
+use serde::Serialize;
+
+use crate::compare::collect::collect;
+use crate::compare::saved_answers::{DevAnswers, SeedAnswers, check_same, read_side};
+
+/// One side of a comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// Output folders.
+    pub folders: Vec<PathBuf>,
+    /// Its seeds.
+    pub seeds: Vec<u64>,
+    /// Statistics of the main metric over the seeds.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// McNemar's test for one run of each side.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SeedPair {
+    /// Seed of the first side's run.
+    pub first_seed: u64,
+    /// Seed of the second side's run.
+    pub second_seed: u64,
+    /// The test.
+    #[serde(flatten)]
+    pub test: McNemar,
+}
+
+/// A comparison of two fine-tunings on one dev set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The task.
+    pub task: Task,
+    /// Number of dev examples.
+    pub examples: usize,
+    /// The first side.
+    pub first: Side,
+    /// The second side.
+    pub second: Side,
+    /// Test of the main metric, first minus second.
+    pub test: PairedTest,
+    /// Run against run, if the main metric is accuracy: pairs with equal seeds, else in order.
+    pub mcnemar: Vec<SeedPair>,
+}
+
+/// Compares two output folders, or the folders of two configurations.
+///
+/// # Errors
+/// [`Error::Configuration`] when there are not exactly two sides, [`OtherDevSet`](bert_inference::FolderProblem::OtherDevSet)
+/// and [`DifferentDevSets`](bert_inference::FolderProblem::DifferentDevSets) when they were not scored on the same examples, and
+/// errors of reading.
+pub fn compare(folders: &[PathBuf]) -> Result<Comparison, Error> {
+    let sides: Vec<Vec<PathBuf>> = match folders {
+        [first, second] => vec![vec![first.clone()], vec![second.clone()]],
+        _ => {
+            let groups = collect(folders)?.groups.into_iter().map(|group| group.folders).collect::<Vec<_>>();
+            if groups.len() != 2 {
+                let reason = format!(
+                    "needs two folders, or the folders of two configurations; given are {} of {} configurations",
+                    folders.len(),
+                    groups.len()
+                );
+                return Err(Error::Configuration { flag: "paired", reason });
+            }
+            groups
+        }
+    };
+    compare_sides(&sides[0], &sides[1])
+}
+
+/// Compares the folders of two configurations; the folders of a side have different seeds.
+///
+/// # Errors
+/// As [`compare`]; [`Error::Configuration`] when a side has no folder.
+pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> Result<Comparison, Error> {
+    let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
+        return Err(Error::Configuration { flag: "paired", reason: "a side has no folder".to_string() });
+    };
+    let (first, second) = (read_side(first_folders)?, read_side(second_folders)?);
+    check_same(&first, a, &second, b)?;
+    let metric = first.task.spec().primary;
+    let test = paired(metric, &first, &second)?;
+    let side = |answers: &DevAnswers, folders: &[PathBuf]| {
+        let value = |run: &SeedAnswers| score(&answers.task, &run.answers, &answers.labels).get(metric);
+        let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
+        let seeds = answers.runs.iter().map(|run| run.seed).collect();
+        Side { folders: folders.to_vec(), seeds, statistics: Statistics::of(&values) }
+    };
+    Ok(Comparison {
+        task: first.task.clone(),
+        examples: first.labels.len(),
+        mcnemar: if metric == Metric::Accuracy { seed_pairs(&first, &second) } else { Vec::new() },
+        first: side(&first, first_folders),
+        second: side(&second, second_folders),
+        test,
+    })
+}
+
+fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<PairedTest, Error> {
+    fn runs(side: &DevAnswers) -> Vec<&[Label]> {
+        side.runs.iter().map(|run| run.answers.as_slice()).collect()
+    }
+    let (a, b) = (runs(first), runs(second));
+    let same_seeds = first.runs.iter().map(|run| run.seed).eq(second.runs.iter().map(|run| run.seed));
+    paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
+        flag: "paired",
+        reason: format!("the {metric} of task {} is not computed from single answers", first.task),
+    })
+}
+
+fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
+    let with_seed = |seed: u64| second.runs.iter().find(|run| run.seed == seed);
+    let mut pairs: Vec<_> = first.runs.iter().filter_map(|run| Some((run, with_seed(run.seed)?))).collect();
+    if pairs.is_empty() {
+        pairs = first.runs.iter().zip(&second.runs).collect();
+    }
+    let pairs = pairs.into_iter().map(|(a, b)| SeedPair {
+        first_seed: a.seed,
+        second_seed: b.seed,
+        test: McNemar::new(&first.labels, &a.answers, &b.answers),
+    });
+    pairs.collect()
+}
+
+impl Side {
+    /// Formats the row of a table.
+    fn row(&self, metric: Metric) -> String {
+        let Statistics { mean, sd, .. } = self.statistics;
+        let (mean, sd) = (metric.cell(Some(mean)), metric.cell(sd));
+        let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
+        format!("{mean:>6}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PairedTest { metric, difference, low, high, level, p, resamples, seeds_paired } = self.test;
+        writeln!(f, "{} on dev, {} examples: {}", self.task, self.examples, metric.heading())?;
+        writeln!(
+            f,
+            "            mean      sd  seeds  folders\n  first   {}\n  second  {}",
+            self.first.row(metric),
+            self.second.row(metric)
+        )?;
+        writeln!(
+            f,
+            "difference, first minus second: {}, {:.0} % interval {} to {}",
+            metric.difference(difference),
+            100.0 * level,
+            metric.difference(low),
+            metric.difference(high)
+        )?;
+        let seeds = if seeds_paired { "seeds in pairs" } else { "seeds of each" };
+        write!(f, "paired bootstrap over examples and {seeds}: p = {p:.4} ({resamples} resamples)")?;
+        if self.mcnemar.is_empty() {
+            return Ok(());
+        }
+        write!(
+            f,
+            "\nMcNemar's exact test for each pair of runs: examples that only one of them predicts correctly\n  \
+             {:<13}  {:>5}  {:>6}  {:>6}",
+            "seeds", "first", "second", "p"
+        )?;
+        for SeedPair { first_seed, second_seed, test } in &self.mcnemar {
+            let seeds = format!("{first_seed} and {second_seed}");
+            write!(f, "\n  {seeds:<13}  {:>5}  {:>6}  {:.4}", test.only_first, test.only_second, test.p)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Reads the predictions of a finished fine-tuning on dev from its output folder.
+//!
+//! `dev_labels.tsv` has the names and labels of the examples, and each seed's `dev_predictions.tsv` has the predictions
+//! in the same order. The predictions of a regression are read from `dev_probabilities.tsv`, which has all digits.
+
+use std::path::{Path, PathBuf};
+
+use bert_finetuning::{DEV_LABELS, FinetuneReport};
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::{Error, FolderProblem};
+use bert_storage::{Locate, read_limited};
+use bert_tasks::{Kind, Label, Task};
+
+/// Maximum file size.
+const LARGEST: u64 = 1 << 30;
+
+/// The predictions of a fine-tuning's runs on dev.
+pub(crate) struct DevAnswers {
+    /// The task.
+    pub(crate) task: Task,
+    /// The name of each example in the task's file: its index or row.
+    names: Vec<String>,
+    /// The labels.
+    pub(crate) labels: Vec<Label>,
+    pub(crate) runs: Vec<SeedAnswers>,
+    /// Digest of texts and labels.
+    digest: String,
+}
+
+/// The predictions of one run, in the order of the labels.
+pub(crate) struct SeedAnswers {
+    pub(crate) seed: u64,
+    pub(crate) answers: Vec<Label>,
+}
+
+/// The task of a dev set, and the number of its examples.
+#[derive(PartialEq)]
+pub(crate) struct DevSet<'a> {
+    pub(crate) task: &'a Task,
+    pub(crate) examples: usize,
+}
+
+impl DevAnswers {
+    fn set(&self) -> DevSet<'_> {
+        DevSet { task: &self.task, examples: self.labels.len() }
+    }
+}
+
+/// Reads the predictions in an output folder of `finetune`.
+///
+/// # Errors
+/// [`FolderProblem::NoFinetuning`], [`FolderProblem::AnswersCorrupt`] naming file and line, or an error of reading.
+fn read_answers(folder: &Path) -> Result<DevAnswers, Error> {
+    let FinetuneReport { dev, dev_digest, .. } = FinetuneReport::read(folder)?;
+    if matches!(dev.task.spec().kind, Kind::Spans { .. } | Kind::Tags) {
+        let reason = format!("{}: task {} has no labels to compare", folder.display(), dev.task);
+        return Err(Error::Configuration { flag: "paired", reason });
+    }
+    let files = Files { task: dev.task.clone(), folder: folder.to_path_buf(), examples: dev.examples };
+    let (names, labels) = files.labels()?;
+    let runs =
+        dev.runs.iter().map(|run| Ok(SeedAnswers { seed: run.seed, answers: files.answers(run.seed)? }));
+    let runs = runs.collect::<Result<Vec<_>, Error>>()?;
+    if runs.is_empty() {
+        return Err(Error::corrupt_file(&folder.join("report.json"), "the report has no runs"));
+    }
+    Ok(DevAnswers { task: dev.task, names, labels, runs, digest: dev_digest })
+}
+
+/// The files in the output folder of a fine-tuning.
+struct Files {
+    task: Task,
+    folder: PathBuf,
+    examples: usize,
+}
+
+impl Files {
+    /// Returns the names and labels of the dev examples.
+    fn labels(&self) -> Result<(Vec<String>, Vec<Label>), Error> {
+        let (mut names, mut labels) = (Vec::new(), Vec::new());
+        for (line, text) in self.lines(DEV_LABELS, 1)? {
+            let (name, label) = text.split_once('\t').unwrap_or((&text, ""));
+            names.push(name.to_string());
+            labels.push(self.label(DEV_LABELS, line, label)?);
+        }
+        self.check_count(DEV_LABELS, labels.len())?;
+        Ok((names, labels))
+    }
+
+    /// Returns the predictions of a seed.
+    fn answers(&self, seed: u64) -> Result<Vec<Label>, Error> {
+        let spec = self.task.spec();
+        let (kind, header, answer): (&str, usize, fn(&str) -> &str) =
+            match (spec.kind, spec.predicts_in_rows()) {
+                (Kind::Regression { .. }, _) => ("probabilities", 0, |line| line),
+                (_, true) => ("predictions", 1, |line| line.split('\t').nth(1).unwrap_or_default()),
+                // minBERT's format: the prediction, then the text.
+                (_, false) => ("predictions", 0, |line| line.split(" ||| ").next().unwrap_or_default()),
+            };
+        let file = format!("seed-{seed}/dev_{kind}.tsv");
+        let lines = self.lines(&file, header)?.into_iter();
+        let answers = lines.map(|(line, text)| self.label(&file, line, answer(&text)));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        self.check_count(&file, answers.len())?;
+        Ok(answers)
+    }
+
+    fn check_count(&self, file: &str, found: usize) -> Result<(), Error> {
+        let expected = self.examples;
+        match found == expected {
+            true => Ok(()),
+            false => Err(self.wrong(
+                file,
+                found as u64,
+                format!("{found} examples, but report.json has {expected}"),
+            )),
+        }
+    }
+
+    fn label(&self, file: &str, line: u64, text: &str) -> Result<Label, Error> {
+        let label = match self.task.spec().kind {
+            Kind::Classification => self.task.labels().position(|label| label == text).map(Label::Class),
+            Kind::Regression { .. } => text.parse().ok().map(Label::Score),
+            Kind::Spans { .. } | Kind::Tags => None,
+        };
+        label.ok_or_else(|| self.wrong(file, line, format!("{text:?} is not a label of task {}", self.task)))
+    }
+
+    /// Returns the lines of a file with their numbers from 1, without the first `header` lines.
+    fn lines(&self, file: &str, header: usize) -> Result<Vec<(u64, String)>, Error> {
+        let path = self.folder.join(file);
+        if !exists(&path)? {
+            let reason =
+                "this file is missing: the fine-tuning is of an earlier version, or the file was removed";
+            return Err(self.wrong(file, 0, reason.to_string()));
+        }
+        let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;
+        let text = String::from_utf8(bytes).map_err(|_| self.wrong(file, 1, "invalid UTF-8".to_string()))?;
+        let lines = (1..).zip(text.split_terminator('\n')).skip(header);
+        Ok(lines.map(|(number, line)| (number, line.to_string())).collect())
+    }
+
+    fn wrong(&self, file: &str, line: u64, reason: String) -> Error {
+        FolderProblem::AnswersCorrupt(reason).at_line(self.folder.join(file), line).into()
+    }
+}
+
+/// Reads the predictions in the folders of one configuration and combines them by seed.
+pub(crate) fn read_side(folders: &[PathBuf]) -> Result<DevAnswers, Error> {
+    let mut all = read_answers(&folders[0])?;
+    for folder in &folders[1..] {
+        let more = read_answers(folder)?;
+        check_same(&all, &folders[0], &more, folder)?;
+        all.runs.extend(more.runs);
+    }
+    all.runs.sort_by_key(|run| run.seed);
+    Ok(all)
+}
+
+/// Rejects scores on different tasks or on sets of different sizes.
+pub(crate) fn check_sets(first: &DevSet<'_>, other: &DevSet<'_>, path: &Path) -> Result<(), Error> {
+    if first == other {
+        return Ok(());
+    }
+    let problem = FolderProblem::DifferentDevSets {
+        task: other.task.clone(),
+        examples: other.examples,
+        first_task: first.task.clone(),
+        first_examples: first.examples,
+    };
+    Err(problem.located(path).into())
+}
+
+/// Rejects predictions for different examples.
+pub(crate) fn check_same(
+    first: &DevAnswers,
+    first_path: &Path,
+    second: &DevAnswers,
+    path: &Path,
+) -> Result<(), Error> {
+    check_sets(&first.set(), &second.set(), path)?;
+    let other = |difference: String| {
+        Err(FolderProblem::OtherDevSet { first: first_path.to_path_buf(), difference }.located(path).into())
+    };
+    let rows = first.names.iter().zip(&first.labels).zip(second.names.iter().zip(&second.labels));
+    if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
+        return other(format!("row {row} has another example or another label"));
+    }
+    match first.digest == second.digest {
+        true => Ok(()),
+        false => other("the texts differ".to_string()),
+    }
+}

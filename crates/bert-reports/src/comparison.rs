@@ -1,0 +1,298 @@
+//! Renders a page that compares runs, or fine-tunings: results, the settings that differ, and curves over each other.
+//!
+//! Losses per token of models with different vocabularies are not drawn over each other, because their tokens differ.
+//! Nats per character of the same held-out text are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use bert_finetuning::FinetuneReport;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::{Error, FolderProblem};
+use bert_pages::{Cell, Curve, Line, chart, chart_page, downsample, figures, grouped, smooth, table};
+use bert_storage::Locate;
+use bert_training::run_dir::identity::RUN;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::findings::{Finding, Severity, findings};
+use crate::page::{Report, findings_list};
+use crate::run_record::RunRecord;
+
+/// Maximum number of points of a curve.
+const POINTS: usize = 400;
+/// Colours of the runs, used cyclically.
+const COLORS: [&str; 6] = ["var(--a)", "var(--b)", "var(--good)", "var(--warn)", "var(--soft)", "var(--ink)"];
+
+/// Returns the page that compares the runs and fine-tunings in `folders`.
+///
+/// # Errors
+/// [`FolderProblem::NothingToReport`] when a folder is neither; errors of reading the files.
+pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
+    let (mut runs, mut tunings) = (Vec::new(), Vec::new());
+    for folder in folders {
+        if exists(&folder.join(RUN))? {
+            runs.push(RunRecord::read(folder)?);
+        } else if exists(&folder.join("report.json"))? {
+            tunings.push((folder.display().to_string(), FinetuneReport::read(folder)?));
+        } else {
+            return Err(FolderProblem::NothingToReport.located(folder).into());
+        }
+    }
+    let mut notes = warnings(&runs);
+    let body = html! {
+        @if !runs.is_empty() {
+            h2 { "Pre-training runs" }
+            (results_table(&runs))
+            (findings_list(&notes))
+            @if runs.len() > 1 { (settings_table(&runs.iter().map(run_settings).collect::<Vec<_>>())) }
+            (loss_charts(&runs, &mut notes))
+        }
+        @if !tunings.is_empty() { (finetunings(&tunings)) }
+    };
+    Ok(Report { html: chart_page(&format!("Comparison of {} runs", folders.len()), &body), findings: notes })
+}
+
+/// Returns the warnings about each run.
+fn warnings(runs: &[RunRecord]) -> Vec<Finding> {
+    let of_run = |run: &RunRecord| {
+        let name = run.folder.display().to_string();
+        let warnings = findings(run).into_iter().filter(|finding| finding.severity == Severity::Warning);
+        warnings.map(|finding| Finding::new(Severity::Warning, format!("{name}: {}", finding.text))).collect()
+    };
+    runs.iter().flat_map(|run| -> Vec<Finding> { of_run(run) }).collect()
+}
+
+fn results_table(runs: &[RunRecord]) -> Markup {
+    let header = [
+        "run",
+        "steps",
+        "sequences",
+        "held-out masked LM loss (nats)",
+        "nats per character",
+        "masked LM accuracy (%)",
+        "next-sentence accuracy (%)",
+        "parameters (M)",
+        "hours",
+    ];
+    let row = |run: &RunRecord| {
+        let figure = |value: Option<f64>, digits: usize| {
+            value
+                .filter(|value| value.is_finite())
+                .map_or("–".to_string(), |value| format!("{value:.digits$}"))
+        };
+        let last = run.last_evaluation().map(|record| &record.evaluation);
+        let steps = run.metrics.last().map_or(0, |m| m.step);
+        let next_sentence =
+            last.filter(|_| run.has_next_sentence()).map(|e| 100.0 * e.next_sentence_accuracy);
+        figures(
+            &run.folder.display().to_string(),
+            [
+                format!("{} of {}", grouped(steps), grouped(run.identity.steps)),
+                grouped(steps * run.identity.batch_size),
+                figure(last.map(|e| e.masked_lm_loss), 4),
+                figure(last.map(|e| e.masked_lm_nats_per_character), 4),
+                figure(last.map(|e| 100.0 * e.masked_lm_accuracy), 1),
+                figure(next_sentence, 1),
+                figure(Some(run.identity.model.pretraining_parameter_count() as f64 / 1e6), 2),
+                figure(Some(run.seconds(1).0 / 3600.0), 2),
+            ],
+        )
+    };
+    table(&header, runs.iter().map(row))
+}
+
+/// The name of a run, and its settings by name.
+type Settings = (String, BTreeMap<String, String>);
+
+fn run_settings(run: &RunRecord) -> Settings {
+    let mut settings = BTreeMap::new();
+    flatten("", &run.settings["identity"], &mut settings);
+    (run.folder.display().to_string(), settings)
+}
+
+/// Adds the values of a JSON document, each with the path to it.
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            flatten(&path, value, out);
+        }),
+        Value::Null => {}
+        Value::String(text) => {
+            out.insert(prefix.to_string(), short(text));
+        }
+        other => {
+            out.insert(prefix.to_string(), other.to_string());
+        }
+    }
+}
+
+/// Shortens a digest.
+fn short(text: &str) -> String {
+    let is_digest = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_digest { format!("{}...", &text[..10]) } else { text.to_string() }
+}
+
+/// Renders the settings whose values are not the same everywhere.
+fn settings_table(runs: &[Settings]) -> Markup {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|(_, settings)| settings.keys()).collect();
+    let value = |settings: &BTreeMap<String, String>, name: &str| settings.get(name).cloned();
+    let differs =
+        |name: &&&String| runs.iter().any(|(_, other)| value(other, name) != value(&runs[0].1, name));
+    let differing: Vec<&&String> = names.iter().filter(differs).collect();
+    let header: Vec<&str> =
+        ["setting"].into_iter().chain(runs.iter().map(|(name, _)| name.as_str())).collect();
+    let row = |name: &&&String| -> Vec<Cell> {
+        let values = runs.iter().map(|(_, settings)| value(settings, name).unwrap_or_else(|| "–".into()));
+        [(**name).clone()].into_iter().chain(values).map(Cell::Text).collect()
+    };
+    html! {
+        h3 { "Settings that differ" }
+        @if differing.is_empty() {
+            p.note { "None: all settings that affect the results are equal." }
+        } @else {
+            (table(&header, differing.iter().map(row)))
+        }
+    }
+}
+
+/// Renders the curves of all runs over each other, as far as they can be compared.
+fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
+    let vocabularies: BTreeSet<(&str, usize)> = runs.iter().map(vocabulary).collect();
+    let comparable = vocabularies.len() == 1;
+    let refusal = "The runs have different vocabularies, so their losses per token are not drawn over each other: a \
+                   larger vocabulary splits the same text into fewer, harder tokens. Compare nats per character on the \
+                   same held-out text.";
+    if !comparable {
+        notes.push(Finding::new(Severity::Note, refusal.to_string()));
+    }
+    let per_character = curves(runs, |run| run.held_out(|e| e.masked_lm_nats_per_character), Line::Marked);
+    let training = |run: &RunRecord| {
+        let steps = downsample(&run.curve(|m| m.masked_lm_loss), POINTS);
+        smooth(&steps, (steps.len() / 20).max(1))
+    };
+    html! {
+        @if comparable {
+            h3 { "Held-out masked LM loss" }
+            (chart("step", "masked LM loss (nats)", &curves(runs, |run| run.held_out(|e| e.masked_lm_loss), Line::Marked), &[]))
+            h3 { "Training loss, smoothed" }
+            (chart("step", "masked LM loss (nats)", &curves(runs, training, Line::Plain), &[]))
+        } @else {
+            p.warning { (refusal) }
+        }
+        h3 { "Held-out nats per character" }
+        (chart("step", "nats per character", &per_character, &[]))
+    }
+}
+
+/// Returns the digest of a run's vocabulary, and its size. Runs of earlier versions have the size only.
+fn vocabulary(run: &RunRecord) -> (&str, usize) {
+    (&run.identity.vocabulary, run.identity.model.vocab_size)
+}
+
+/// Returns whether losses per token of two runs can be compared.
+pub(super) fn same_vocabulary(a: &RunRecord, b: &RunRecord) -> bool {
+    let ((first, first_size), (second, second_size)) = (vocabulary(a), vocabulary(b));
+    first_size == second_size && (first.is_empty() || second.is_empty() || first == second)
+}
+
+fn curves(runs: &[RunRecord], points: impl Fn(&RunRecord) -> Vec<(f64, f64)>, line: Line) -> Vec<Curve> {
+    let curve = |(run, color): (&RunRecord, &&'static str)| {
+        Curve::new(run.folder.display().to_string(), color, line, points(run)).with_scale(&run.step_scale())
+    };
+    runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
+}
+
+/// Renders the scores and settings of fine-tunings.
+fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
+    let row = |(name, report): &(String, FinetuneReport)| -> Vec<Cell> {
+        let primary = report.dev.task.spec().primary;
+        let statistics = report.dev.metrics.iter().find(|m| m.metric == primary).map(|m| m.statistics);
+        let figure =
+            |value: Option<f64>| Cell::Figure(value.map_or("–".into(), |value| primary.with_unit(value)));
+        vec![
+            name.as_str().into(),
+            Cell::Text(report.dev.task.to_string()),
+            Cell::Text(primary.to_string()),
+            figure(statistics.map(|s| s.mean)),
+            figure(statistics.and_then(|s| s.sd)),
+            figure(statistics.map(|s| s.max)),
+            Cell::Figure(report.dev.runs.len().to_string()),
+            Cell::Text(report.start.display().to_string()),
+        ]
+    };
+    let settings = |(name, report): &(String, FinetuneReport)| -> Settings {
+        let mut settings = BTreeMap::new();
+        let values = serde_json::json!({ "config": report.config, "resolved": report.resolved });
+        flatten("", &values["config"], &mut settings);
+        flatten("", &values["resolved"], &mut settings);
+        settings.remove("output");
+        (name.clone(), settings)
+    };
+    let tasks: BTreeSet<String> = tunings.iter().map(|(_, report)| report.dev.task.to_string()).collect();
+    html! {
+        h2 { "Fine-tunings" }
+        (table(&["run", "task", "metric", "mean on dev", "SD", "max", "seeds", "started from"], tunings.iter().map(row)))
+        @if tasks.len() > 1 { p.note { "Scores of different tasks are not comparable." } }
+        p.note { "A paired test of two fine-tunings of one task: bert scores A B --paired." }
+        @if tunings.len() > 1 { (settings_table(&tunings.iter().map(settings).collect::<Vec<_>>())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn write_run(folder: &Path, vocab_size: u64, learning_rate: f64) {
+        let model = json!({ "vocab_size": vocab_size, "hidden_size": 128, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "intermediate_size": 512 });
+        let identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": learning_rate, "warmup_steps": 5,
+            "schedule": "bert", "seed": 1, "data": "digest", "model": model });
+        let write =
+            |name: &str, value: Value| std::fs::write(folder.join(name), format!("{value}\n")).unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        write(RUN, json!({ "identity": identity, "config": { "data": "missing" } }));
+        write(
+            "metrics.jsonl",
+            json!({ "step": 1, "loss": 5.1, "masked_lm_loss": 4.4, "next_sentence_loss": 0.7,
+            "learning_rate": 4e-4, "gradient_norm": 1.0, "predictions": 514 }),
+        );
+        write(
+            "evaluations.jsonl",
+            json!({ "step": 1, "instances": 49, "predictions": 888, "masked_lm_loss": 4.9,
+            "masked_lm_accuracy": 0.26, "next_sentence_loss": 0.67, "next_sentence_accuracy": 0.59,
+            "random_next": 0.63, "masked_characters": 2971, "masked_lm_nats_per_character": 1.46 }),
+        );
+    }
+
+    fn compared(vocab_size: u64, learning_rate: f64) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        write_run(&a, 8000, 0.002);
+        write_run(&b, vocab_size, learning_rate);
+        comparison_page(&[&a, &b]).unwrap()
+    }
+
+    #[test]
+    fn only_differing_settings_are_shown() {
+        let page = compared(8000, 0.004).html;
+        assert!(page.contains("<td>learning_rate</td><td>0.002</td><td>0.004</td>"), "{page}");
+        assert!(!page.contains("<td>warmup_steps</td>"), "{page}");
+        assert!(page.contains("Held-out masked LM loss"), "{page}");
+        assert!(compared(8000, 0.002).html.contains("all settings that affect the results are equal"));
+    }
+
+    #[test]
+    fn losses_of_different_vocabularies_are_not_overlaid() {
+        let Report { html, findings } = compared(4000, 0.002);
+        assert!(html.contains("The runs have different vocabularies"), "{html}");
+        assert!(
+            !html.contains("<h3>Held-out masked LM loss</h3>")
+                && html.contains("Held-out nats per character")
+        );
+        assert!(findings.iter().any(|finding| finding.text.contains("different vocabularies")));
+    }
+}

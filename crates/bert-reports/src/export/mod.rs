@@ -1,0 +1,233 @@
+//! Exports a checkpoint, a fine-tuned model or fresh weights as a Hugging Face folder that `transformers` loads.
+//!
+//! The folder has `config.json`, `model.safetensors`, `vocab.txt`, the tokenizer files and a model card that describes
+//! how the weights were trained. The trainer's own files are not included.
+
+pub mod extend;
+pub mod import;
+pub(crate) mod model_card;
+pub mod onnx;
+mod sentence_transformers;
+mod transplant;
+pub mod uses;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::Pooling;
+use bert_inference::compute::device::DeviceName;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::model_dir::loaded_model::load_encoder;
+use bert_model::{
+    Architecture, BertConfig, BertForPreTraining, NamedTensors, WEIGHTS, named_tensors_from_bytes,
+    named_tensors_to_bf16_bytes, named_tensors_to_bytes, named_tensors_to_f16_bytes, read_pretrained_config,
+    read_pretrained_tensors, save_pretrained,
+};
+use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
+use bert_training::initialization::FreshWeights;
+use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
+
+use crate::export::model_card::{card_of_folder, card_of_fresh};
+pub use bert_finetuning::output::model_card::CardOptions;
+pub use transplant::transplant_encoder;
+
+/// The model card.
+const CARD: &str = "README.md";
+
+/// The files of a Hugging Face folder; the one that makes it loadable is last.
+const FILES: [&str; 7] = [
+    CARD,
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "model.safetensors",
+    "config.json",
+];
+
+const CONTENTS: Contents = Contents {
+    last: "config.json",
+    is_ours: |name| FILES.contains(&name) || sentence_transformers::FILES.contains(&name),
+};
+const HINT: &str = "choose an empty or new folder";
+
+/// Data type of exported weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum WeightType {
+    /// f32, as a run writes them; half-precision weights are widened.
+    #[default]
+    F32,
+    /// Rounded to the nearest bf16: half the size.
+    Bf16,
+    /// Rounded to the nearest f16: half the size.
+    F16,
+}
+
+impl WeightType {
+    /// Returns a safetensors file with these tensors.
+    fn bytes_of(self, tensors: &NamedTensors) -> Vec<u8> {
+        match self {
+            Self::F32 => named_tensors_to_bytes(tensors),
+            Self::Bf16 => named_tensors_to_bf16_bytes(tensors),
+            Self::F16 => named_tensors_to_f16_bytes(tensors),
+        }
+    }
+}
+
+/// Options of an export.
+#[derive(Clone, Debug, Default)]
+pub struct Export {
+    /// Export only the encoder, without heads (`BertModel`).
+    pub encoder_only: bool,
+    /// Data type of the weights.
+    pub weight_type: WeightType,
+    /// Statements for the model card.
+    pub card: CardOptions,
+    /// Also write the files with which sentence-transformers and text-embeddings-inference make one vector per text.
+    pub pooling: Option<Pooling>,
+}
+
+/// Writes the Hugging Face files of a model folder into an empty or new folder.
+///
+/// # Errors
+/// When the weights are damaged, or `target` is not empty.
+pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
+    export_on(&Disk, folder, target, how)
+}
+
+/// Exports like [`export`], on the given file system.
+///
+/// # Errors
+/// Same as [`export`].
+pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
+    how.card.check()?;
+    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&how.card));
+    if card.is_none() && how.card != CardOptions::default() {
+        let flag = if how.card.license.is_some() { "license" } else { "language" };
+        let reason =
+            "pretrain or finetune did not write this model, so it gets no new card; edit its README.md"
+                .to_string();
+        return Err(Error::Configuration { flag, reason });
+    }
+    if how.encoder_only {
+        let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
+        let text = ModelTokenizer::open(folder)?;
+        let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
+        let form = Form { weight_type: how.weight_type, has_pooler };
+        let unfinished = begin(files, target, card)?;
+        if let Some(pooling) = how.pooling {
+            sentence_transformers::write(&unfinished.folder, &config, pooling)?;
+        }
+        return save(unfinished, &model, &config, &text, form);
+    }
+    // Read all tensors first, so that a damaged one is found before anything is written.
+    let tensors = read_pretrained_tensors(folder)?;
+    let has_card = card.is_some();
+    let made = missing_tokenizer_files(folder)?;
+    let unfinished = begin(files, target, card)?;
+    for name in FILES {
+        let from = folder.join(name);
+        if name == WEIGHTS {
+            unfinished.folder.write_bytes(name, &how.weight_type.bytes_of(&tensors))?;
+        } else if let Some((_, bytes)) = made.iter().find(|(made, _)| *made == name) {
+            unfinished.folder.write_bytes(name, bytes)?;
+        } else if exists(&from)? && !(name == CARD && has_card) {
+            let bytes = std::fs::read(&from).map_err(|e| Error::io(&from, e))?;
+            unfinished.folder.write_bytes(name, &bytes)?;
+        }
+    }
+    unfinished.finish()
+}
+
+/// Checks that [`export_fresh`] can write into a folder: it is new, empty, or an unfinished export.
+///
+/// # Errors
+/// When it is not empty, or cannot be read.
+pub fn check_export_folder(target: &Path) -> Result<(), Error> {
+    OutputGuard::check_free(&StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
+    Ok(check_writable(&Disk, target)?)
+}
+
+/// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.
+fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    if exists(&folder.join("vocab.txt"))? && exists(&folder.join("tokenizer.json"))? {
+        return Ok(Vec::new());
+    }
+    let Some(text) = ModelTokenizer::find(folder)? else { return Ok(Vec::new()) };
+    let mut missing = Vec::new();
+    for (name, bytes) in text.files(read_pretrained_config(folder)?.max_position_embeddings).files()? {
+        if !exists(&folder.join(name))? {
+            missing.push((name, bytes));
+        }
+    }
+    Ok(missing)
+}
+
+/// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
+///
+/// # Errors
+/// When the shape is too small for the initialization, or `target` is not empty.
+pub fn export_fresh(
+    fresh: &FreshWeights,
+    config: &BertConfig,
+    seed: u64,
+    text: &ModelTokenizer,
+    target: &Path,
+) -> Result<(), Error> {
+    let device = DeviceName::default().open()?;
+    let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
+    let card = card_of_fresh(fresh.choice(), seed, config).render(&CardOptions::default());
+    let form = Form { weight_type: WeightType::F32, has_pooler: true };
+    save(begin(&Disk, target, Some(card))?, &model, config, text, form)
+}
+
+/// Starts to fill a folder, beginning with its card.
+fn begin<'a>(
+    files: &'a dyn FileSystem,
+    target: &Path,
+    card: Option<String>,
+) -> Result<OutputGuard<'a>, Error> {
+    let unfinished = OutputGuard::begin(StagedFolder::new(files, target), CONTENTS, HINT)?;
+    if let Some(card) = card {
+        unfinished.folder.write_bytes(CARD, card.as_bytes())?;
+    }
+    Ok(unfinished)
+}
+
+/// The part of a pooler's name that all checkpoints share.
+const POOLER: &str = "pooler.dense.";
+
+/// How to write a model's weights.
+#[derive(Clone, Copy)]
+struct Form {
+    weight_type: WeightType,
+    /// Whether the model's pooler was trained; a random one is not exported.
+    has_pooler: bool,
+}
+
+fn save<M: Architecture>(
+    unfinished: OutputGuard<'_>,
+    model: &M,
+    config: &BertConfig,
+    text: &ModelTokenizer,
+    form: Form,
+) -> Result<(), Error> {
+    let mut sink = |name: &str, bytes: &[u8]| {
+        let bytes = if name == WEIGHTS {
+            let mut tensors =
+                named_tensors_from_bytes(bytes, Path::new(name)).map_err(std::io::Error::other)?;
+            tensors.retain(|name, _| form.has_pooler || !name.contains(POOLER));
+            Cow::from(form.weight_type.bytes_of(&tensors))
+        } else {
+            Cow::from(bytes)
+        };
+        let written = unfinished.folder.write_bytes(name, &bytes);
+        written.map(drop).map_err(std::io::Error::other)
+    };
+    let vocabulary = text.files(config.max_position_embeddings);
+    save_pretrained(&mut sink, model, config, Some(vocabulary))?;
+    unfinished.finish()
+}

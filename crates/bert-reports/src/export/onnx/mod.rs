@@ -1,0 +1,136 @@
+//! Exports a model as a graph that ONNX Runtime runs: `model.onnx`, `config.json` and the tokenizer files.
+//!
+//! The inputs are `input_ids`, `attention_mask` and `token_type_ids`, integers of shape `[batch, sequence]`; both sizes
+//! are dynamic. The outputs are f32 and have the names of Optimum's exports: `last_hidden_state` and `pooler_output`,
+//! `logits`, or `start_logits` and `end_logits`. The metadata of the graph has the class, the labels and the maximum
+//! length.
+
+mod graph;
+mod network;
+mod proto;
+
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::loaded_model::architecture;
+use bert_model::{BertConfig, FolderContents, LoadReport, read_pretrained_config, read_pretrained_tensors};
+use bert_storage::{Disk, StagedFolder};
+use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
+
+use crate::export::{Export, HINT, WeightType};
+use graph::{Element, IR_VERSION, OPSET};
+use network::{Head, Network};
+
+/// Name of the file.
+const MODEL: &str = "model.onnx";
+
+/// The files of an ONNX folder, the last one written last.
+const FILES: [&str; 6] =
+    ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json", MODEL];
+
+const CONTENTS: Contents = Contents { last: MODEL, is_ours: |name| FILES.contains(&name) };
+
+/// Maximum size of a protocol buffer.
+const MAX_BYTES: usize = (1 << 31) - 1;
+
+/// An exported graph.
+#[derive(Clone, Debug)]
+pub struct OnnxModel {
+    /// The class of `transformers` with these outputs.
+    pub class: &'static str,
+    /// Version of the operators.
+    pub opset: i64,
+    /// Version of the file format.
+    pub ir_version: i64,
+    /// Size of the file in bytes.
+    pub bytes: usize,
+}
+
+/// Writes the graph of a model folder into an empty or new folder.
+///
+/// # Errors
+/// When the weights are damaged or do not match their configuration, or the class has no graph; when `target` is not
+/// empty.
+pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxModel, Error> {
+    let element = match how.weight_type {
+        WeightType::F32 => Element::F32,
+        WeightType::F16 => Element::F16,
+        WeightType::Bf16 => {
+            let reason = "bf16 is not supported by ONNX Runtime on CPUs; choose f32 or f16".to_string();
+            return Err(Error::Configuration { flag: "weights", reason });
+        }
+    };
+    let mut config = read_pretrained_config(folder)?;
+    let contents = FolderContents::new(&config, read_pretrained_tensors(folder)?)?;
+    if !contents.is_usable() {
+        let FolderContents { missing_encoder: missing, misshapen, .. } = contents;
+        return Err(
+            bert_model::Error::TensorMismatch(LoadReport { missing, misshapen, unexpected: vec![] }).into()
+        );
+    }
+    if let Some(labels) = contents.labels {
+        config.num_labels = labels;
+    }
+    let (class, head) = class_and_head(folder, &contents, how.encoder_only)?;
+    let tokenizer = ModelTokenizer::find(folder)?;
+    let graph = Network::build(&config, &contents.tensors, head, element);
+    let bytes = graph.into_model(class, &metadata(&config, class));
+    if bytes.len() > MAX_BYTES {
+        let reason = format!(
+            "a graph of {} bytes is larger than a protocol buffer; choose --weights f16",
+            bytes.len()
+        );
+        return Err(Error::Configuration { flag: "format", reason });
+    }
+    let files = match &tokenizer {
+        Some(tokenizer) => tokenizer.files(config.max_position_embeddings).files()?,
+        None => Vec::new(),
+    };
+    let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
+    for (name, bytes) in files {
+        unfinished.folder.write_bytes(name, &bytes)?;
+    }
+    unfinished.folder.write_bytes("config.json", config.to_json_string(class).as_bytes())?;
+    unfinished.folder.write_bytes(MODEL, &bytes)?;
+    unfinished.finish()?;
+    Ok(OnnxModel { class, opset: OPSET, ir_version: IR_VERSION, bytes: bytes.len() })
+}
+
+/// Returns the class of the graph and its head: the head of a task if the folder has one, else masked LM, else none.
+fn class_and_head(
+    folder: &Path,
+    contents: &FolderContents,
+    encoder_only: bool,
+) -> Result<(&'static str, Head), Error> {
+    let named = architecture(folder)?;
+    let encoder = ("BertModel", Head::Encoder);
+    if encoder_only {
+        return Ok(encoder);
+    }
+    Ok(match (named.as_deref(), contents.class) {
+        (Some(other @ ("BertForMultipleChoice" | "BertForSeveralTasks" | "BertWithFeatureHead")), _) => {
+            let reason = format!("onnx has no graph for {other}; --encoder-only exports its encoder");
+            return Err(Error::Configuration { flag: "format", reason });
+        }
+        (Some("BertForTokenClassification"), _) if contents.labels.is_some() => {
+            ("BertForTokenClassification", Head::Token)
+        }
+        (_, "BertForTokenClassification") => ("BertForTokenClassification", Head::Token),
+        (_, "BertForSequenceClassification") => ("BertForSequenceClassification", Head::Sequence),
+        (_, "BertForQuestionAnswering") => ("BertForQuestionAnswering", Head::Answers),
+        (_, "BertForPreTraining" | "BertForMaskedLM") if contents.has_masked_lm() => {
+            ("BertForMaskedLM", Head::MaskedLm)
+        }
+        _ => encoder,
+    })
+}
+
+fn metadata(config: &BertConfig, class: &str) -> Vec<(&'static str, String)> {
+    let mut metadata =
+        vec![("class", class.to_string()), ("max_length", config.max_position_embeddings.to_string())];
+    if let Some(labels) = &config.id2label {
+        metadata.push(("id2label", serde_json::to_string(labels).expect("a map of texts")));
+    }
+    metadata
+}

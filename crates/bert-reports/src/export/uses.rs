@@ -1,0 +1,132 @@
+//! [`folder_uses`]: the commands that a model folder can be used with, from the parts of the model that it contains.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bert_inference::Error;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_model::{FolderContents, find_weights, read_pretrained_config};
+use serde::Serialize;
+
+/// The use of a folder by some commands.
+#[derive(Clone, Debug, Serialize)]
+pub struct FolderUse {
+    /// The commands.
+    pub commands: &'static str,
+    /// Whether they accept the folder without further flags.
+    pub ready: bool,
+    /// The effect of the commands on this folder, or the parts that it lacks.
+    pub state: String,
+}
+
+/// The contents and uses of a model folder.
+#[derive(Clone, Debug, Serialize)]
+pub struct FolderUses {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The form of the weights, for example `TensorFlow checkpoint`.
+    pub form: String,
+    /// The class of `transformers` with the same parts.
+    pub class: &'static str,
+    /// Number of values in all tensors.
+    pub parameters: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Rows of the word embeddings.
+    pub vocab_size: usize,
+    /// Number of words of the tokenizer; `None` if the folder has no tokenizer.
+    pub words: Option<usize>,
+    /// Tensors of no known part, which are ignored or refused.
+    pub unknown: Vec<String>,
+    /// The commands and whether they accept the folder.
+    pub uses: Vec<FolderUse>,
+}
+
+/// Reads a model folder and returns its uses.
+///
+/// # Errors
+/// When the folder has no configuration or no weights, or they cannot be read.
+pub fn folder_uses(folder: &Path) -> Result<FolderUses, Error> {
+    let config = read_pretrained_config(folder)?;
+    let weights = find_weights(folder)?;
+    let contents = FolderContents::new(&config, weights.read()?)?;
+    let tokenizer = ModelTokenizer::find(folder)?;
+    Ok(FolderUses {
+        folder: folder.into(),
+        form: weights.form.to_string(),
+        class: contents.class,
+        parameters: contents.tensors.values().map(|(_, values)| values.len()).sum(),
+        layers: config.num_hidden_layers,
+        hidden_size: config.hidden_size,
+        vocab_size: config.vocab_size,
+        words: tokenizer.map(|tokenizer| tokenizer.vocabulary.len()),
+        uses: uses(&contents),
+        unknown: contents.unknown,
+    })
+}
+
+fn uses(contents: &FolderContents) -> Vec<FolderUse> {
+    let row = |commands, problem: Option<String>, state: &str| FolderUse {
+        commands,
+        ready: problem.is_none(),
+        state: problem.unwrap_or_else(|| state.to_string()),
+    };
+    let encoder = (!contents.is_usable()).then(|| {
+        let names = contents.missing_encoder.iter().chain(contents.misshapen.iter().map(|(name, ..)| name));
+        format!("no: {} tensors of the encoder are missing or have another shape", names.count())
+    });
+    let decoder = match (contents.has_untied_decoder, contents.has_masked_lm()) {
+        (true, _) => Some("no: the decoder is not tied to the word embeddings".to_string()),
+        (false, true) => None,
+        (false, false) => Some("no: the folder has no masked-LM head".to_string()),
+    };
+    let masked_lm = encoder.clone().or(decoder);
+    let next_sentence = (!contents.has_next_sentence()).then(|| match masked_lm.is_none() {
+        true => "with data of --nsp off".to_string(),
+        false => "no: the folder lacks the pre-training heads".to_string(),
+    });
+    let both = masked_lm.clone().or(next_sentence);
+    let count = contents.missing_heads.len();
+    let fresh = both.as_ref().filter(|_| encoder.is_none()).map(|other| match count {
+        0 => "with --fresh-heads, which uses the word embeddings as the decoder".to_string(),
+        _ if other.starts_with("no") => format!("with --fresh-heads, which initializes {count} tensors"),
+        _ => format!("with --fresh-heads, which initializes {count} tensors, or {other}"),
+    });
+    let finetune = if contents.has_pooler() { "yes" } else { "yes; the pooler is initialized at random" };
+    let predict = match (contents.labels, contents.has_answers()) {
+        (_, true) => Ok("answers questions".to_string()),
+        (Some(labels), false) => Ok(format!("{labels} labels")),
+        (None, false) => Err("no: the folder has no head of a task; fine-tune it first".to_string()),
+    };
+    let head = predict.clone().unwrap_or_default();
+    vec![
+        row("finetune", encoder.clone(), finetune),
+        row("bert features, attention", encoder.clone(), "yes"),
+        row("bert fill-mask", masked_lm, "yes"),
+        row("bert evaluate", both.clone(), "yes"),
+        row("pretrain --init-checkpoint", fresh.or(both), "yes"),
+        row("bert predict", encoder.or(predict.err()), &head),
+    ]
+}
+
+impl fmt::Display for FolderUses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {} in a {}", self.folder.display(), self.class, self.form)?;
+        let (layers, hidden, vocab) = (self.layers, self.hidden_size, self.vocab_size);
+        let words = self.words.map_or("no tokenizer files".to_string(), |words| format!("{words} words"));
+        writeln!(
+            f,
+            "{} parameters: {layers} layers, hidden size {hidden}, {vocab} embeddings; {words}\n",
+            self.parameters
+        )?;
+        for FolderUse { commands, state, .. } in &self.uses {
+            writeln!(f, "{commands:<27} {state}")?;
+        }
+        match self.unknown.is_empty() {
+            true => Ok(()),
+            false => writeln!(f, "\nunknown tensors: {}", self.unknown.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Builds `report.html`, a self-contained page about a pre-training run or a fine-tuning.
+//!
+//! It reads the folder of a run (`run.json`, `metrics.jsonl`, `evaluations.jsonl`, `timing.jsonl`) or of a fine-tuning
+//! (`report.json`). The [`Report`] has the page, with curves and tables, and the findings in words. The page loads no
+//! external resources. It compares the figures with baselines and, for a run, with published results. [`compare`] compares
+//! several fine-tunings, [`tables`] writes features and attention weights as Parquet, and [`export`] converts models between
+//! formats.
+
+pub mod attention_page;
+pub mod compare;
+pub mod comparison;
+pub mod export;
+mod findings;
+mod finetuning;
+pub mod live;
+pub(crate) mod next_step;
+mod page;
+mod pretraining;
+pub mod projector_page;
+pub(crate) mod run_record;
+pub mod tables;
+
+use std::path::Path;
+
+pub use bert_inference::{Error, FolderProblem};
+pub use findings::{Finding, Severity};
+pub use finetuning::finetuning_page;
+pub use page::Report;
+pub use pretraining::pretraining_page;
+
+use bert_inference::model_dir::json_file::exists;
+use bert_storage::Locate;
+
+/// Returns the page of the run or fine-tuning in `folder`; `others` are pre-training runs to compare with.
+///
+/// # Errors
+/// [`FolderProblem::NothingToReport`] when the folder is neither a run nor a fine-tuning, [`Error::Configuration`] when
+/// a fine-tuning is to be compared with runs, and errors of reading the files.
+pub fn report(folder: &Path, others: &[&Path]) -> Result<Report, Error> {
+    if exists(&folder.join("run.json"))? {
+        return pretraining_page(folder, others);
+    }
+    if !exists(folder)? {
+        let text = "this folder does not exist; give the output folder of pretrain or finetune";
+        let missing = std::io::Error::new(std::io::ErrorKind::NotFound, text);
+        return Err(Error::io(folder, missing));
+    }
+    if !exists(&folder.join("report.json"))? {
+        return Err(FolderProblem::NothingToReport.located(folder).into());
+    }
+    if !others.is_empty() {
+        let reason = format!("{} is a fine-tuning, not a pre-training run", folder.display());
+        return Err(Error::Configuration { flag: "compare", reason });
+    }
+    finetuning_page(folder)
+}
+
+/// Returns the findings about a pre-training run, warnings first, without the page.
+///
+/// # Errors
+/// When the run's files cannot be read.
+pub fn run_findings(run: &Path) -> Result<Vec<Finding>, Error> {
+    Ok(findings::findings(&run_record::RunRecord::read(run)?.with_baselines()))
+}

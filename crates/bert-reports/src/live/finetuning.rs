@@ -1,0 +1,204 @@
+//! Reads a fine-tuning while it is in progress.
+
+use std::path::{Path, PathBuf};
+
+use bert_finetuning::FinetuneReport;
+use bert_finetuning::run::live_log::{PROGRESS, ProgressRecord};
+use bert_finetuning::run::resume::FOLDER;
+use bert_inference::Error;
+use bert_inference::model_dir::json_file::exists;
+use bert_pages::{Curve, Line, chart_data, downsample, smooth};
+use bert_tasks::Scores;
+use bert_training::run_dir::metrics_log::tail::LogTail;
+
+use crate::finetuning::finetuning_page;
+use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};
+
+/// Maximum number of points of a curve.
+const POINTS: usize = 400;
+/// Number of steps over which the present loss and speed are averaged.
+const RECENT: usize = 50;
+/// Colours of the seeds, used cyclically.
+const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--warn)"];
+
+/// The files of a fine-tuning.
+pub(super) struct FinetuningWatch {
+    folder: PathBuf,
+    log: LogTail,
+    records: Vec<ProgressRecord>,
+    finished: Option<LiveStatus>,
+}
+
+/// A finished step.
+#[derive(Clone, Copy)]
+struct Step {
+    seed: u64,
+    step: u64,
+    steps: u64,
+    loss: f64,
+    second: f64,
+}
+
+impl FinetuningWatch {
+    /// Returns whether a folder is a fine-tuning, finished or not.
+    pub(super) fn is_one(folder: &Path) -> Result<bool, Error> {
+        Ok(exists(&folder.join("report.json"))? || exists(&folder.join(FOLDER))?)
+    }
+
+    pub(super) fn new(folder: &Path) -> Self {
+        let log = LogTail::new(&folder.join(FOLDER).join(PROGRESS));
+        Self { folder: folder.to_path_buf(), log, records: Vec::new(), finished: None }
+    }
+
+    pub(super) fn status(&mut self, in_use: bool) -> Result<LiveStatus, Error> {
+        if exists(&self.folder.join("report.json"))? && !in_use {
+            let status = match self.finished.take() {
+                Some(status) => status,
+                None => self.finished()?,
+            };
+            self.finished = Some(status.clone());
+            return Ok(status);
+        }
+        self.log.read_into(&mut self.records)?;
+        let steps = present_steps(self.records.iter().filter_map(Step::of));
+        let last = steps.last().copied();
+        let (step, total) = last.map_or((0, 0), |last| (last.step, last.steps));
+        let (state, text) = match state(in_use, step, total) {
+            // The report is missing, so seeds or the report are left.
+            (LiveState::Finished, _) => (LiveState::Stopped, format!("stopped at step {step}")),
+            other => other,
+        };
+        let text = last.map_or_else(|| text.clone(), |last| format!("{text}, seed {}", last.seed));
+        let mut losses: Vec<(f64, f64)> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
+        losses = smooth(&downsample(&losses, 60), 3);
+        Ok(LiveStatus {
+            name: self.folder.display().to_string(),
+            kind: "fine-tuning",
+            state,
+            state_text: text,
+            step,
+            steps: total,
+            figures: self.figures(&steps, state),
+            findings: Vec::new(),
+            charts: self.charts(&steps),
+            losses: losses.into_iter().map(|point| point.1).collect(),
+        })
+    }
+
+    fn figures(&self, steps: &[Step], state: LiveState) -> Vec<LiveFigure> {
+        let mut figures = Vec::new();
+        let mut add = |name, value: String| figures.push(LiveFigure { name, value });
+        let Some(last) = steps.last() else { return figures };
+        let recent: Vec<&Step> =
+            steps.iter().rev().take(RECENT).take_while(|step| step.seed == last.seed).collect();
+        let mean = recent.iter().map(|step| step.loss).sum::<f64>() / recent.len() as f64;
+        add("training loss", format!("{mean:.4}"));
+        if let Some(scores) = self.records.iter().rev().find_map(scores_of) {
+            for (metric, value) in scores.iter() {
+                add("score", format!("{metric} {}", metric.with_unit(value)));
+            }
+        }
+        let (first, seconds) = (recent[recent.len() - 1], last.second - recent[recent.len() - 1].second);
+        if seconds > 0.0 && state == LiveState::Running {
+            let per_step = seconds / (last.step - first.step).max(1) as f64;
+            add("speed", format!("{:.1} steps/s", 1.0 / per_step));
+            add("time left, this seed", duration((last.steps - last.step) as f64 * per_step));
+        }
+        figures
+    }
+
+    fn charts(&self, steps: &[Step]) -> Vec<serde_json::Value> {
+        let by_seed = steps.chunk_by(|a, b| a.seed == b.seed);
+        let curve = |(steps, color): (&[Step], &&'static str)| {
+            let points: Vec<_> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
+            let points = smooth(&downsample(&points, POINTS), 5);
+            Curve::new(format!("seed {}", steps[0].seed), color, Line::Plain, points)
+        };
+        let curves: Vec<Curve> = by_seed.zip(COLORS.iter().cycle()).map(curve).collect();
+        if curves.is_empty() { Vec::new() } else { vec![chart_data("step", "training loss", &curves, &[])] }
+    }
+
+    /// Returns the status of a finished fine-tuning.
+    fn finished(&self) -> Result<LiveStatus, Error> {
+        let report = FinetuneReport::read(&self.folder)?;
+        let page = finetuning_page(&self.folder)?;
+        let primary = report.dev.task.spec().primary;
+        let mean = report.dev.metrics.iter().find(|summary| summary.metric == primary);
+        let mean = mean.map(|summary| format!("{primary} {}", primary.with_unit(summary.statistics.mean)));
+        let steps = report.runs.last().and_then(|run| run.history.last()).map_or(0, |epoch| epoch.step);
+        let figures = mean.map(|value| LiveFigure { name: "mean on dev", value }).into_iter();
+        let seeds = LiveFigure { name: "seeds", value: report.runs.len().to_string() };
+        Ok(LiveStatus {
+            name: self.folder.display().to_string(),
+            kind: "fine-tuning",
+            state: LiveState::Finished,
+            state_text: "finished".into(),
+            step: steps,
+            steps,
+            figures: figures.chain([seeds]).collect(),
+            findings: page.findings,
+            charts: Vec::new(),
+            losses: Vec::new(),
+        })
+    }
+}
+
+impl Step {
+    fn of(record: &ProgressRecord) -> Option<Self> {
+        match *record {
+            ProgressRecord::Step { seed, step, steps, loss, second } => {
+                Some(Self { seed, step, steps, loss, second })
+            }
+            ProgressRecord::Scores { .. } => None,
+        }
+    }
+}
+
+/// Returns the steps without the ones that were taken again, after a resume or by the next configuration of a grid.
+fn present_steps(all: impl Iterator<Item = Step>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for step in all {
+        while steps.last().is_some_and(|last| last.seed == step.seed && last.step >= step.step) {
+            steps.pop();
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+fn scores_of(record: &ProgressRecord) -> Option<&Scores> {
+    match record {
+        ProgressRecord::Scores { scores, .. } => Some(scores),
+        ProgressRecord::Step { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_steps_replace_the_earlier_ones() {
+        let step = |(seed, step)| Step { seed, step, steps: 4, loss: 1.0, second: 0.0 };
+        let all = [(1, 1), (1, 2), (1, 3), (1, 2), (1, 3), (2, 1)].map(step);
+        let kept: Vec<(u64, u64)> =
+            present_steps(all.into_iter()).iter().map(|step| (step.seed, step.step)).collect();
+        assert_eq!(kept, [(1, 1), (1, 2), (1, 3), (2, 1)]);
+    }
+
+    #[test]
+    fn a_finetuning_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!FinetuningWatch::is_one(folder.path()).unwrap());
+        std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
+        assert!(FinetuningWatch::is_one(folder.path()).unwrap());
+        let lines = "{\"seed\":1,\"step\":1,\"steps\":4,\"loss\":0.75,\"second\":1.0}\n\
+                     {\"seed\":1,\"epoch\":1.0,\"scores\":{\"accuracy\":0.5}}\n";
+        std::fs::write(folder.path().join(FOLDER).join(PROGRESS), lines).unwrap();
+        let status = FinetuningWatch::new(folder.path()).status(false).unwrap();
+        assert_eq!((status.state, status.step, status.steps), (LiveState::Stopped, 1, 4));
+        assert_eq!(status.state_text, "stopped at step 1, seed 1");
+        let values: Vec<&str> = status.figures.iter().map(|figure| figure.value.as_str()).collect();
+        assert_eq!(values, ["0.7500", "accuracy 50.0 %"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Defines the present state of a run or a fine-tuning.
+
+use bert_pages::grouped;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::findings::Finding;
+
+/// Whether a run is in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LiveState {
+    /// A process holds the lock of the folder.
+    Running,
+    /// No process holds it, and steps are left.
+    Stopped,
+    /// All steps are done.
+    Finished,
+}
+
+/// A name and its value, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LiveFigure {
+    /// The name.
+    pub name: &'static str,
+    /// The value, with its unit.
+    pub value: String,
+}
+
+/// The present state of a run or a fine-tuning.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LiveStatus {
+    /// The folder, as the user gave it.
+    pub name: String,
+    /// `pre-training` or `fine-tuning`.
+    pub kind: &'static str,
+    /// Whether it is in progress.
+    pub state: LiveState,
+    /// The state in words: `running`, `stopped at step 30`, `finished`.
+    pub state_text: String,
+    /// Finished steps; in a fine-tuning, the steps of the present seed.
+    pub step: u64,
+    /// All steps.
+    pub steps: u64,
+    /// Loss, held-out results, rate, speed and time left, as far as they are known.
+    pub figures: Vec<LiveFigure>,
+    /// The findings, warnings first.
+    pub findings: Vec<Finding>,
+    /// The data of the charts, for the script of the page.
+    pub charts: Vec<Value>,
+    /// The latest losses, smoothed, for a small curve.
+    pub losses: Vec<f64>,
+}
+
+/// Returns the state of a run, also in words.
+pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) {
+    match (in_use, step >= steps && steps > 0) {
+        (true, _) => (LiveState::Running, "running".into()),
+        (false, true) => (LiveState::Finished, "finished".into()),
+        (false, false) => (LiveState::Stopped, format!("stopped at step {}", grouped(step))),
+    }
+}
+
+/// Formats seconds with two units.
+pub(super) fn duration(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_named_by_lock_and_step() {
+        assert_eq!(state(true, 3, 10), (LiveState::Running, "running".into()));
+        assert_eq!(state(false, 1000, 2000), (LiveState::Stopped, "stopped at step 1,000".into()));
+        assert_eq!(state(false, 10, 10), (LiveState::Finished, "finished".into()));
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let texts = [4.4, 65.0, 3700.0, 90_000.0].map(duration);
+        assert_eq!(texts, ["4 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
+    }
+}

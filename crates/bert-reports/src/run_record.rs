@@ -1,0 +1,140 @@
+//! Reads the files of a pre-training run for its page, and the data folders that it names, if they still exist.
+//!
+//! The result is a [`RunRecord`]. To continue a run, `run_folder.rs` and `checkpoint.rs` are used instead.
+
+use std::path::{Path, PathBuf};
+
+use bert_data::Manifest;
+use bert_inference::Error;
+use bert_inference::model_dir::json_file::{read_json, read_record};
+use bert_pages::StepScale;
+use bert_training::data_loader::DataLoader;
+use bert_training::evaluation::ngram_baselines::{Baselines, baselines};
+use bert_training::evaluation::{Evaluation, EvaluationRecord};
+use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
+use bert_training::pretrain::{StepMetrics, StepTiming};
+use bert_training::run_dir::identity::RUN;
+use bert_training::run_dir::metrics_log::records;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The logs and settings of a run.
+pub(crate) struct RunRecord {
+    pub(crate) folder: PathBuf,
+    pub(crate) metrics: Vec<StepMetrics>,
+    pub(crate) timing: Vec<StepTiming>,
+    pub(crate) evaluations: Vec<EvaluationRecord>,
+    pub(crate) config: RunPaths,
+    pub(crate) identity: RunIdentity,
+    /// All of `run.json`, to show it.
+    pub(crate) settings: Value,
+    /// Number of instances of the training data, if it still exists.
+    pub(crate) instances: Option<u64>,
+    /// The unigram and bigram baselines on the held-out data, if computed and if both data folders still exist.
+    pub(crate) baselines: Option<Baselines>,
+}
+
+impl RunRecord {
+    /// Reads the logs and settings of a run.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(RUN);
+        let settings = read_json(&path)?;
+        let RunFile { config, identity } = read_record(&path)?;
+        let manifest = same_data(config.data.first(), &identity);
+        Ok(Self {
+            metrics: read_log(&folder.join("metrics.jsonl"))?,
+            timing: read_log(&folder.join("timing.jsonl"))?,
+            evaluations: read_log(&folder.join("evaluations.jsonl"))?,
+            folder: folder.to_path_buf(),
+            config,
+            identity,
+            settings,
+            instances: manifest.map(|manifest| manifest.instances),
+            baselines: None,
+        })
+    }
+
+    /// Adds the baselines, if the data is still the data of the run. This reads the training text.
+    pub(crate) fn with_baselines(self) -> Self {
+        let baselines = self.instances.and_then(|_| {
+            let config = &self.config;
+            let open = |path: &Path| DataLoader::open(path, 0).ok();
+            let mut held_out = open(config.eval_data.as_deref()?)?;
+            baselines(&open(config.data.first())?, &mut held_out, config.eval_instances).ok()
+        });
+        Self { baselines, ..self }
+    }
+
+    /// Returns one value of every step, where it is finite.
+    pub(crate) fn curve(&self, value: impl Fn(&StepMetrics) -> f64) -> Vec<(f64, f64)> {
+        let points = self.metrics.iter().map(|m| (m.step as f64, value(m)));
+        points.filter(|(_, y)| y.is_finite()).collect()
+    }
+
+    /// Returns one value of every evaluation.
+    pub(crate) fn held_out(&self, value: impl Fn(&Evaluation) -> f64) -> Vec<(f64, f64)> {
+        self.evaluations.iter().map(|e| (e.step as f64, value(&e.evaluation))).collect()
+    }
+
+    /// Returns the last evaluation.
+    pub(crate) fn last_evaluation(&self) -> Option<&EvaluationRecord> {
+        self.evaluations.last()
+    }
+
+    /// Returns the evaluation with the lowest masked-LM loss.
+    pub(crate) fn best_evaluation(&self) -> Option<&EvaluationRecord> {
+        let loss = |e: &&EvaluationRecord| e.evaluation.masked_lm_loss;
+        self.evaluations.iter().min_by(|a, b| loss(a).total_cmp(&loss(b)))
+    }
+
+    /// Returns whether the next-sentence loss counts: the data was not made with `--nsp off`.
+    pub(crate) fn has_next_sentence(&self) -> bool {
+        self.metrics.is_empty() || self.metrics.iter().any(|m| m.next_sentence_loss != 0.0)
+    }
+
+    /// Returns the number of passes over the training instances, if their number is known.
+    pub(crate) fn passes(&self) -> Option<f64> {
+        let seen = self.identity.batch_size as f64 * self.metrics.len() as f64 * self.identity.first_share();
+        Some(seen / self.instances? as f64)
+    }
+
+    /// Returns the loss of a uniform distribution over the vocabulary.
+    pub(crate) fn uniform_loss(&self) -> f64 {
+        (self.identity.model.vocab_size as f64).ln()
+    }
+
+    /// Returns the sequences, tokens and hours of the steps of a self.
+    pub(crate) fn step_scale(&self) -> StepScale {
+        const POINTS_OF_TIME: usize = 100;
+        let sequences = self.identity.batch_size as f64;
+        let tokens =
+            self.identity.data_rules.as_ref().map_or(0.0, |rules| sequences * rules.max_seq_length as f64);
+        let mut seconds = 0.0;
+        let mut hours = vec![(0.0, 0.0)];
+        let every = self.timing.len().div_ceil(POINTS_OF_TIME).max(1);
+        for (at, step) in self.timing.iter().enumerate() {
+            seconds += step.seconds;
+            if (at + 1) % every == 0 || at + 1 == self.timing.len() {
+                hours.push((step.step as f64, seconds / 3600.0));
+            }
+        }
+        StepScale { sequences, tokens, hours }
+    }
+
+    /// Returns the seconds of all steps from number `first`, and the seconds of these spent waiting for data.
+    pub(crate) fn seconds(&self, first: u64) -> (f64, f64) {
+        let steps = self.timing.iter().filter(|step| step.step >= first);
+        steps.fold((0.0, 0.0), |(all, waiting), t| (all + t.seconds, waiting + t.waiting))
+    }
+}
+
+/// Returns the manifest of the run's training data, if the folder still has the same data.
+fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
+    let manifest = Manifest::read(folder).ok()?;
+    (identity.data == manifest.shards_digest()).then_some(manifest)
+}
+
+/// Reads the records of a log of the run.
+fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
+    Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
+}

@@ -1,0 +1,84 @@
+//! Writes the hidden states of texts as Parquet.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow_schema::{DataType, Field, Schema};
+use bert_inference::{Error, Extractor, LineFeatures};
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+/// Writes the features of `input` as Parquet, one row per token: `line` (from 0), `position` in the line's sequence,
+/// `token`, and for each selected layer a column `layer_N` with lists of f32, one list per token, not rounded. With pooling
+/// there is one row per line, without the columns `position` and `token`.
+///
+/// # Errors
+/// The errors of [`Extractor::each_line`]; [`Error::Results`].
+pub fn write_features_parquet(
+    extractor: &Extractor,
+    input: &Path,
+    out: &mut (dyn Write + Send),
+) -> Result<u64, Error> {
+    let schema = schema(extractor);
+    // The values rarely repeat, so a dictionary would be abandoned after the first page.
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
+    let mut count = 0;
+    extractor.each_line(input, &mut |lines| {
+        writer.write(&batch(extractor, &schema, lines)).map_err(results_error)?;
+        count += lines.len() as u64;
+        Ok(())
+    })?;
+    writer.close().map_err(results_error)?;
+    Ok(count)
+}
+
+fn results_error(error: ParquetError) -> Error {
+    let source = match error {
+        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(cause) => io::Error::other(cause),
+        },
+        other => io::Error::other(other),
+    };
+    Error::Results(source)
+}
+
+fn item() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Float32, false))
+}
+
+fn schema(extractor: &Extractor) -> Arc<Schema> {
+    let list = DataType::FixedSizeList(item(), extractor.hidden_size() as i32);
+    let layers =
+        extractor.layers().iter().map(|layer| Field::new(format!("layer_{layer}"), list.clone(), false));
+    let fixed = [("line", DataType::Int64), ("position", DataType::Int32), ("token", DataType::Utf8)];
+    let fixed = if extractor.pooling().is_some() { &fixed[..1] } else { &fixed };
+    let fixed = fixed.iter().cloned().map(|(name, kind)| Field::new(name, kind, false));
+    Arc::new(Schema::new(fixed.chain(layers).collect::<Vec<Field>>()))
+}
+
+fn batch(extractor: &Extractor, schema: &Arc<Schema>, lines: &[LineFeatures]) -> RecordBatch {
+    let is_pooled = extractor.pooling().is_some();
+    let count = |line: &LineFeatures| if is_pooled { 1 } else { line.tokens.len() };
+    let rows = || lines.iter().flat_map(|line| (0..count(line)).map(move |at| (line, at)));
+    let numbers: Int64Array = rows().map(|(line, _)| line.line as i64).collect::<Vec<i64>>().into();
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+    if !is_pooled {
+        let positions: Int32Array = rows().map(|(_, at)| at as i32).collect::<Vec<i32>>().into();
+        let tokens: StringArray = rows().map(|(line, at)| Some(line.tokens[at].as_str())).collect();
+        columns.extend([Arc::new(positions) as ArrayRef, Arc::new(tokens)]);
+    }
+    for layer in 0..extractor.layers().len() {
+        let vectors: Vec<f32> = lines.iter().flat_map(|line| line.layers[layer].iter().copied()).collect();
+        let width = extractor.hidden_size() as i32;
+        let list = FixedSizeListArray::new(item(), width, Arc::new(Float32Array::from(vectors)), None);
+        columns.push(Arc::new(list));
+    }
+    RecordBatch::try_new(schema.clone(), columns).expect("columns of one length and of the schema")
+}

@@ -1,0 +1,78 @@
+//! Measures how much of pre-training an encoder forgets in a fine-tuning: the masked-LM loss on held-out text of the
+//! changed encoder with the pre-training heads of the checkpoint that it started from.
+//!
+//! The projection onto the vocabulary is tied to the word embeddings, so it changes with the encoder.
+
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::pretrained_heads::{Heads, load_pretraining};
+use bert_model::{Architecture, BertConfig, BertForPreTraining, BertModel};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::data_loader::DataLoader;
+use crate::evaluation::evaluate;
+
+/// Instances in a batch; affects the loss only by rounding.
+const BATCH: usize = 32;
+
+/// Figures of the masked LM on held-out text.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaskedLmScores {
+    /// Mean negative log-likelihood of the masked tokens, in nats.
+    pub loss: f64,
+    /// Fraction of masked tokens that the model ranks first.
+    pub accuracy: f64,
+}
+
+/// The pre-training heads of a checkpoint, and held-out text.
+pub struct ForgettingTest {
+    pretrained: BertForPreTraining,
+    text: DataLoader,
+    device: Device,
+}
+
+impl ForgettingTest {
+    /// Opens the heads of a model folder and a data folder of `make-pretrain-data`.
+    ///
+    /// # Errors
+    /// [`FolderProblem::NoHead`](bert_inference::FolderProblem::NoHead) when the checkpoint has no masked-LM head;
+    /// [`Error::Mismatch`] when the data was made with another vocabulary; when a file cannot be read.
+    pub fn open(checkpoint: &Path, config: &BertConfig, data: &Path, device: &Device) -> Result<Self, Error> {
+        let text = DataLoader::open(data, 0)?;
+        text.check_fits(config, ModelTokenizer::find(checkpoint)?.as_ref())?;
+        let hint = "--forgetting-data needs a checkpoint with a masked-LM head";
+        let pretrained = load_pretraining(config, checkpoint, Heads::MaskedLm, hint, 0, device)?.model;
+        Ok(Self { pretrained, text, device: device.clone() })
+    }
+
+    /// Returns the figures of the checkpoint itself.
+    ///
+    /// # Errors
+    /// When a shard cannot be read.
+    pub fn before(&mut self) -> Result<MaskedLmScores, Error> {
+        self.measure(self.pretrained.bert.clone())
+    }
+
+    /// Returns the figures of an encoder without autodiff.
+    ///
+    /// # Errors
+    /// When a shard cannot be read.
+    pub fn measure(&mut self, encoder: BertModel) -> Result<MaskedLmScores, Error> {
+        let model = self.pretrained.clone().map_encoder(|_| encoder);
+        let figures = evaluate(&model, &mut self.text, BATCH, None, &self.device)?;
+        Ok(MaskedLmScores { loss: figures.masked_lm_loss, accuracy: figures.masked_lm_accuracy })
+    }
+}
+
+/// Returns the encoder of a model.
+pub fn encoder_of<M: Architecture>(model: M) -> BertModel {
+    let mut encoder = None;
+    drop(model.map_encoder(|bert| {
+        encoder = Some(bert.clone());
+        bert
+    }));
+    encoder.expect("every model has an encoder")
+}

@@ -1,0 +1,285 @@
+//! Evaluates a pre-trained model on held-out instances: loss and accuracy of the masked LM and of next-sentence
+//! prediction.
+//!
+//! Ports `metric_fn` of `run_pretraining.py`. Each figure is a sum over all evaluated instances, accumulated in f64 in
+//! their order, and divided once by the number of targets. Unlike the reference, it evaluates every instance exactly
+//! once. Data without masks, or with documents instead of instances, gets the pairs and masks of epoch 0 under the
+//! data's own seed, which are the same in every run.
+
+pub mod forgetting;
+pub mod ngram_baselines;
+pub mod probed_instances;
+pub mod top_k;
+
+use bert_data::{DataSet, Nsp};
+use bert_inference::Error;
+use bert_inference::compute::host_tensors::values;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_model::{BertForPreTraining, PretrainingInput, cross_entropy};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::data_loader::{DataLoader, PretrainingBatch};
+use crate::group::Group;
+use crate::run_dir::metrics_log::nan_if_null;
+
+/// Losses in nats and accuracies in [0, 1] on held-out data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Number of evaluated instances.
+    pub instances: u64,
+    /// Number of masked-LM targets in them.
+    pub predictions: u64,
+    /// Mean negative log-likelihood of the masked tokens.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub masked_lm_loss: f64,
+    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs from before
+    /// this field existed.
+    #[serde(default)]
+    pub masked_characters: u64,
+    /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
+    /// compared across vocabularies, because one splits the same text into more tokens than the other. This figure can,
+    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare. NaN in older logs.
+    #[serde(default = "nan", deserialize_with = "nan_if_null")]
+    pub masked_lm_nats_per_character: f64,
+    /// Fraction of masked tokens that the model ranks first.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub masked_lm_accuracy: f64,
+    /// Mean cross-entropy of the next-sentence labels; NaN if they are meaningless.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub next_sentence_loss: f64,
+    /// Fraction of next-sentence labels predicted correctly.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub next_sentence_accuracy: f64,
+    /// Fraction of instances whose second segment is random (label 1).
+    #[serde(deserialize_with = "nan_if_null")]
+    pub random_next: f64,
+}
+
+/// An evaluation after a step: a line of `evaluations.jsonl`, or the `evaluation.json` of saved weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationRecord {
+    /// Number of finished steps.
+    pub step: u64,
+    /// The figures.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+}
+
+fn nan() -> f64 {
+    f64::NAN
+}
+
+impl Evaluation {
+    /// Returns the figures with NaN for next-sentence prediction, whose figures are meaningless for data without pairs
+    /// and for a model with an untrained next-sentence head.
+    #[must_use]
+    pub fn without_next_sentence(self) -> Self {
+        let nan = f64::NAN;
+        Self { next_sentence_loss: nan, next_sentence_accuracy: nan, random_next: nan, ..self }
+    }
+
+    /// Returns whether the figures of next-sentence prediction are meaningful.
+    pub fn has_next_sentence(&self) -> bool {
+        self.next_sentence_loss.is_finite()
+    }
+}
+
+/// Evaluates `model` (without autodiff) on the first `limit` instances of the loader's folder, or on all of them. Data
+/// made with `--nsp off` has no next-sentence figures.
+///
+/// # Errors
+/// When a shard cannot be read.
+pub fn evaluate(
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    batch_size: usize,
+    limit: Option<u64>,
+    device: &Device,
+) -> Result<Evaluation, Error> {
+    let batches = EvaluationBatches { size: batch_size, limit };
+    evaluate_in(&mut Group::alone(), model, loader, batches, device, &StopFlag::new(), Ok(()))
+}
+
+/// The batches of an evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvaluationBatches {
+    /// Instances in a batch.
+    pub(crate) size: usize,
+    /// Maximum number of instances.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Evaluates like [`evaluate`], with all ranks of a group: batch i is evaluated by rank i modulo their number. The sums
+/// of all batches are added in their order. `before` is the result of this rank's work before the evaluation.
+///
+/// # Errors
+/// When a rank has an error or is lost; [`Error::Stopped`] when a stop is requested before the last batch.
+pub(crate) fn evaluate_in(
+    group: &mut Group,
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    batches: EvaluationBatches,
+    device: &Device,
+    stop: &StopFlag,
+    before: Result<(), Error>,
+) -> Result<Evaluation, Error> {
+    let data = loader.data().clone();
+    let instances = batches.limit.unwrap_or(u64::MAX).min(loader.rows());
+    let count = instances.div_ceil(batches.size as u64) as usize;
+    let own = before.and_then(|()| {
+        let (mut words, mut start) = (Vec::new(), group.rank() as u64 * batches.size as u64);
+        while start < instances {
+            stop.check().map_err(|stopped| stopped.after(group.step()))?;
+            let batch = loader.stored(start, instances.min(start + batches.size as u64))?;
+            words.extend(sums_of_batch(model, &batch, &data, device).to_words());
+            start += group.ranks() as u64 * batches.size as u64;
+        }
+        Ok(words)
+    });
+    let ranks = group.ranks();
+    let batches_of = |rank: usize| (count + ranks - 1 - rank) / ranks;
+    let all = group.gather(own, |rank| EvaluationSums::WORDS * batches_of(rank))?;
+    let mut sums = EvaluationSums::default();
+    for batch in 0..count {
+        let start = EvaluationSums::WORDS * (batch / ranks);
+        sums.add(&EvaluationSums::of_words(&all[batch % ranks][start..start + EvaluationSums::WORDS]));
+    }
+    let evaluation = sums.mean();
+    let has_pairs = data.manifest().config.nsp != Nsp::Off;
+    Ok(if has_pairs { evaluation } else { evaluation.without_next_sentence() })
+}
+
+/// Returns all sums over one batch.
+fn sums_of_batch(
+    model: &BertForPreTraining,
+    batch: &PretrainingBatch,
+    data: &DataSet,
+    device: &Device,
+) -> EvaluationSums {
+    let targets = batch.targets(device);
+    let part =
+        evaluate_batch(model, batch.input(device), targets.masked_lm_ids, targets.next_sentence_labels);
+    let characters = batch.masked_lm_ids.iter().map(|&id| data.vocabulary().characters(id as u32));
+    EvaluationSums {
+        masked_characters: characters.sum::<usize>() as u64,
+        random_next: batch.next_sentence_labels.iter().sum::<i32>() as f64,
+        ..part
+    }
+}
+
+/// Sums over the batches of an evaluation: losses and numbers of correct predictions, not yet divided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvaluationSums {
+    /// Number of evaluated instances.
+    pub instances: u64,
+    /// Number of masked-LM targets in them.
+    pub predictions: u64,
+    /// Characters of the masked tokens.
+    pub masked_characters: u64,
+    /// Negative log-likelihood of the masked tokens, in nats.
+    pub masked_lm_loss: f64,
+    /// Masked tokens that the model ranks first.
+    pub masked_lm_correct: f64,
+    /// Cross-entropy of the next-sentence labels, in nats.
+    pub next_sentence_loss: f64,
+    /// Next-sentence labels predicted correctly.
+    pub next_sentence_correct: f64,
+    /// Instances whose second segment is random.
+    pub random_next: f64,
+}
+
+impl EvaluationSums {
+    /// Adds the sums of another batch.
+    pub fn add(&mut self, part: &Self) {
+        self.instances += part.instances;
+        self.predictions += part.predictions;
+        self.masked_characters += part.masked_characters;
+        self.masked_lm_loss += part.masked_lm_loss;
+        self.masked_lm_correct += part.masked_lm_correct;
+        self.next_sentence_loss += part.next_sentence_loss;
+        self.next_sentence_correct += part.next_sentence_correct;
+        self.random_next += part.random_next;
+    }
+
+    /// Number of fields.
+    const WORDS: usize = 8;
+
+    /// Returns the bits of the fields, for other ranks.
+    fn to_words(&self) -> [u64; Self::WORDS] {
+        let sums = [
+            self.masked_lm_loss,
+            self.masked_lm_correct,
+            self.next_sentence_loss,
+            self.next_sentence_correct,
+            self.random_next,
+        ];
+        let [a, b, c, d, e] = sums.map(f64::to_bits);
+        [self.instances, self.predictions, self.masked_characters, a, b, c, d, e]
+    }
+
+    /// Returns the sums of [`Self::to_words`].
+    fn of_words(words: &[u64]) -> Self {
+        let sum = |index: usize| f64::from_bits(words[index]);
+        Self {
+            instances: words[0],
+            predictions: words[1],
+            masked_characters: words[2],
+            masked_lm_loss: sum(3),
+            masked_lm_correct: sum(4),
+            next_sentence_loss: sum(5),
+            next_sentence_correct: sum(6),
+            random_next: sum(7),
+        }
+    }
+
+    /// Returns the means. Without targets, the masked-LM figures are NaN.
+    pub fn mean(self) -> Evaluation {
+        let (predictions, instances) = (self.predictions as f64, self.instances as f64);
+        Evaluation {
+            instances: self.instances,
+            predictions: self.predictions,
+            masked_lm_loss: self.masked_lm_loss / predictions,
+            masked_characters: self.masked_characters,
+            masked_lm_nats_per_character: self.masked_lm_loss / self.masked_characters as f64,
+            masked_lm_accuracy: self.masked_lm_correct / predictions,
+            next_sentence_loss: self.next_sentence_loss / instances,
+            next_sentence_accuracy: self.next_sentence_correct / instances,
+            random_next: self.random_next / instances,
+        }
+    }
+}
+
+/// Returns the sums over one batch. `masked_characters` and `random_next`, which do not depend on the model, are 0.
+pub fn evaluate_batch(
+    model: &BertForPreTraining,
+    input: PretrainingInput,
+    masked_lm_ids: Tensor<1, Int>,
+    next_sentence_labels: Tensor<1, Int>,
+) -> EvaluationSums {
+    let [predictions] = masked_lm_ids.dims();
+    let [instances] = next_sentence_labels.dims();
+    let scores = model.scores(input, masked_lm_ids);
+    let next = scores.seq_relationship_logits;
+    let predicted = next.clone().argmax(1).reshape([instances]); // [batch]
+    let next_correct = predicted.equal(next_sentence_labels.clone()).float();
+    let next_nll = cross_entropy(next, next_sentence_labels);
+    // One transfer from the device for all values; they are added on the host, so the sum does not depend on the batch
+    // size.
+    let mut all = vec![next_nll, next_correct];
+    if predictions > 0 {
+        all.extend([scores.masked_lm_nll, scores.masked_lm_correct]);
+    }
+    let all = values(Tensor::cat(all, 0));
+    let (labels, words) = all.split_at(2 * instances);
+    let sum = |values: &[f32]| values.iter().map(|&value| f64::from(value)).sum();
+    EvaluationSums {
+        instances: instances as u64,
+        predictions: predictions as u64,
+        masked_lm_loss: sum(&words[..predictions]),
+        masked_lm_correct: sum(&words[predictions..]),
+        next_sentence_loss: sum(&labels[..instances]),
+        next_sentence_correct: sum(&labels[instances..]),
+        ..EvaluationSums::default()
+    }
+}

@@ -1,0 +1,61 @@
+//! Computes top-k accuracy: how often the masked word is among a model's first k predictions.
+//!
+//! [`crate::evaluation`] computes only top-1 accuracy: its kernel frees the logits of a block of the vocabulary as soon
+//! as possible. This module keeps all logits of a batch in memory, `[masked tokens, vocabulary]`.
+
+use bert_inference::Error;
+use bert_inference::compute::host_tensors::values;
+use bert_model::{BertForPreTraining, Mode};
+use burn::tensor::Device;
+use rayon::prelude::*;
+
+use crate::data_loader::DataLoader;
+
+/// Returns the fraction of masked tokens, in [0, 1], that are among the `k` words with the highest logits; ties go to
+/// the lowest id. `model` is without autodiff; the first `limit` instances of the loader's folder are used, or all of
+/// them.
+///
+/// # Errors
+/// When a shard cannot be read.
+pub fn top_k_accuracy(
+    model: &BertForPreTraining,
+    loader: &mut DataLoader,
+    k: usize,
+    batch_size: usize,
+    limit: Option<u64>,
+    device: &Device,
+) -> Result<f64, Error> {
+    let (mut found, mut all) = (0, 0);
+    for batch in loader.stored_batches(limit, batch_size) {
+        let batch = batch?;
+        if batch.masked_lm_ids.is_empty() {
+            continue;
+        }
+        let logits = model.forward(batch.input(device), Mode::Eval).prediction_logits; // [n, vocab]
+        let [_, vocab] = logits.dims();
+        let logits = values(logits);
+        let rows = logits.par_chunks(vocab).zip(&batch.masked_lm_ids);
+        found += rows.filter(|(logits, label)| rank(logits, **label as usize) < k).count();
+        all += batch.masked_lm_ids.len();
+    }
+    Ok(found as f64 / all as f64)
+}
+
+/// Returns the number of words that rank above `label`.
+fn rank(logits: &[f32], label: usize) -> usize {
+    let logit = logits[label];
+    let greater = |logits: &[f32]| logits.iter().filter(|other| **other > logit).count();
+    let equal = logits[..label].iter().filter(|other| **other == logit).count();
+    greater(logits) + equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_lowest_id() {
+        let logits = [1.0, 3.0, 2.0, 3.0, 0.5];
+        assert_eq!([0, 1, 2, 3, 4].map(|label| rank(&logits, label)), [3, 0, 2, 1, 4]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Tests a step of several ranks against a step of one process, with parameters of several chunks.
+
+use std::time::Duration;
+
+use bert_collectives::ThreadTransport;
+use bert_inference::Error;
+use bert_inference::compute::host_tensors::values;
+use bert_kernels::adamw::CHUNK;
+use bert_kernels::{Compute, Kernels};
+use bert_random::{Domain, Random, Stream};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use crate::group::{BatchTotals, Group, digest};
+use crate::optimizer::adamw::{AdamW, AdamWConfig};
+use crate::step::{MicroBatchLoss, StepId, StepReport, train_step_in};
+
+#[derive(Module, Debug)]
+struct Four {
+    large: Param<Tensor<1>>,
+    table: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+    unused: Param<Tensor<1>>,
+}
+
+/// Lengths of the parameters: several chunks, the last ones incomplete, and less than a chunk.
+const SHAPES: [usize; 4] = [5 * CHUNK + 77, 2 * CHUNK + 10, 3, 40];
+
+fn numbers(address: &[u64], count: usize) -> Vec<f32> {
+    let mut random = Stream::new(1, Domain::Test, address);
+    let value = |_| match random.below(10) {
+        0 => -0.0,
+        _ => (random.below(1_000_000) as f32 - 5e5) * 10f32.powi(random.below(8) as i32 - 8),
+    };
+    (0..count).map(value).collect()
+}
+
+fn vector(values: Vec<f32>, device: &Device) -> Tensor<1> {
+    let length = values.len();
+    Tensor::from_data(TensorData::new(values, [length]), device)
+}
+
+/// The bits of the weights, the moments and the reports after some steps.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    reports: Vec<StepReport>,
+    weights: Vec<Vec<u32>>,
+    moments: Vec<(String, Vec<u32>)>,
+    digest: blake3::Hash,
+}
+
+fn bits(values: Vec<f32>) -> Vec<u32> {
+    values.into_iter().map(f32::to_bits).collect()
+}
+
+/// Takes `count` steps of `all` micro-batches on one rank. The gradient of a parameter in a micro-batch is a vector of
+/// random numbers; some micro-batches have no gradient for some parameters.
+fn steps(group: &mut Group, all: usize, compute: Compute, count: u64) -> Option<Outcome> {
+    let device = Device::flex().autodiff();
+    let start = |index: u64, n: usize| vector(numbers(&[9, index], n), &device);
+    let mut model = Four {
+        large: Param::from_tensor(start(0, SHAPES[0])),
+        table: Param::from_tensor(start(1, SHAPES[1]).reshape([2, SHAPES[1] / 2])),
+        bias: Param::from_tensor(start(2, SHAPES[2])),
+        unused: Param::from_tensor(start(3, SHAPES[3])),
+    };
+    let config = AdamWConfig { bias_correction: true, ..AdamWConfig::default() };
+    let mut optimizer = AdamW::new(config, &model).with_compute(compute).sharded(group.rank(), group.ranks());
+    let mut reports = Vec::new();
+    for step in 0..count {
+        let micro_batches: Vec<u64> = group.micro_batches(all).map(|micro| micro as u64).collect();
+        let loss = |model: &Four, micro: &u64, _| {
+            let gradient =
+                |index: usize| vector(numbers(&[step, *micro, index as u64], SHAPES[index]), &device);
+            let mut total = (model.large.val() * gradient(0)).sum();
+            // Every third micro-batch has no gradient of the table, and only the last one has a gradient of the bias.
+            if micro % 3 != 1 {
+                total = total + (model.table.val().reshape([-1]) * gradient(1)).sum();
+            }
+            if *micro == all as u64 - 1 {
+                total = total + (model.bias.val() * gradient(2)).sum();
+            }
+            MicroBatchLoss::new(total.clone(), vec![total * 0.5])
+        };
+        let id = StepId { seed: 1, step };
+        let (updated, report) =
+            train_step_in(group, model, &mut optimizer, &micro_batches, loss, 1e-2, id).unwrap();
+        model = updated;
+        reports.push(report.unwrap());
+    }
+    let weights = [model.large.val(), model.table.val().reshape([-1]), model.bias.val(), model.unused.val()];
+    let digest = digest(&model);
+    let moments = group.gather_moments(&optimizer).unwrap()?;
+    let moments = moments.to_named_tensors().into_iter().map(|(name, (_, values))| (name, bits(values)));
+    let weights = weights.map(|weights| bits(values(weights.inner()))).to_vec();
+    Some(Outcome { reports, weights, moments: moments.collect(), digest })
+}
+
+/// Runs a function on each rank of a group of threads.
+fn on_ranks<T: Send + 'static>(
+    ranks: usize,
+    run: impl Fn(&mut Group) -> T + Clone + Send + 'static,
+) -> Vec<T> {
+    let threads = ThreadTransport::group(ranks).into_iter().map(|transport| {
+        let run = run.clone();
+        let mut group = Group::new(Box::new(transport), Duration::from_secs(60), |_| {});
+        std::thread::spawn(move || run(&mut group))
+    });
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+fn ranks_take_the_step_of_one_process() {
+    let plain = Compute { kernels: Kernels::Plain, ..Compute::default() };
+    for compute in [Compute::default(), plain] {
+        let expected = steps(&mut Group::alone(), 12, compute, 3).unwrap();
+        assert_eq!(expected.moments.len(), 6, "the unused parameter has no moments");
+        for ranks in [2, 3, 4, 6, 12] {
+            let found = on_ranks(ranks, move |group| steps(group, 12, compute, 3));
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            assert!(found.len() == 1 && found[0] == expected, "{ranks} ranks, {compute:?}");
+        }
+    }
+}
+
+/// Each step moves the gradients to the owners and the weights back: 2 (W - 1) times the parameters on all ranks
+/// together, if a rank's micro-batches are one node of the tree. A checkpoint moves the moments of the other
+/// ranks to rank 0.
+#[test]
+fn traffic_equals_a_ring_all_reduce() {
+    const STEPS: u64 = 5;
+    let parameters = SHAPES.iter().sum::<usize>() as f64;
+    for ranks in [2, 4, 8] {
+        let sent = |count| {
+            let sent = on_ranks(ranks, move |group| {
+                steps(group, 16, Compute::default(), count);
+                group.traffic().sent
+            });
+            sent.iter().sum::<u64>() as f64
+        };
+        let others = (ranks - 1) as f64;
+        let step = (sent(1 + STEPS) - sent(1)) / STEPS as f64;
+        let ring = 2.0 * others * 4.0 * parameters;
+        assert!((1.0..1.01).contains(&(step / ring)), "{ranks} ranks: {step} bytes of a step, {ring}");
+        let checkpoint = sent(1) - step;
+        let moments = 8.0 * parameters * others / ranks as f64;
+        // Whole chunks have an owner, so rank 0 may have one more or less than its share.
+        let chunk = 8.0 * CHUNK as f64;
+        assert!((checkpoint - moments).abs() < 1.01 * chunk, "{ranks} ranks: {checkpoint} bytes, {moments}");
+    }
+}
+
+#[test]
+fn flipped_weight_names_the_rank() {
+    let errors = on_ranks(3, |group| {
+        let device = Device::flex().autodiff();
+        let mut values = numbers(&[1], 40);
+        if group.rank() == 1 {
+            values[7] = f32::from_bits(values[7].to_bits() ^ 1);
+        }
+        let zeros = || Param::from_tensor(Tensor::<1>::zeros([1], &device));
+        let model = Four {
+            large: Param::from_tensor(vector(values, &device)),
+            table: Param::from_tensor(Tensor::zeros([1, 1], &device)),
+            bias: zeros(),
+            unused: zeros(),
+        };
+        group.start_step(Ok(BatchTotals::default()), || digest(&model)).unwrap_err()
+    });
+    for error in errors {
+        assert_eq!(error.exit_code(), 5, "{error}");
+        let Error::WeightsDiffer { step: 0, members } = error else { panic!("{error}") };
+        assert_eq!(members.iter().map(|member| member.rank).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,323 @@
+//! A process group that trains one model: each rank computes some micro-batches of a step and owns some of the
+//! optimizer's state.
+//!
+//! The bits do not depend on the number of ranks. The transport moves bytes and never adds: gradients are added in the
+//! tree of all micro-batches (`gradients`), norms and losses in the order of a single process. A chunk of the weights
+//! has one owner, which updates it and sends it to all others (`weights`), so the replicas are equal.
+//!
+//! A step has five operations:
+//!
+//! | operation | content |
+//! |---|---|
+//! | `Group::start_step` | errors, the targets and the longest sequence of the batch, a digest of the weights |
+//! | `Group::reduce` | the gradients of each owner's elements |
+//! | `Group::gather` | losses and sums of squares |
+//! | `Group::share_weights` | the updated weights |
+//! | `Group::finish_step` | errors, stop and checkpoint requests, the position in the data |
+//!
+//! An error of one rank is sent to all others with the next operation, so all ranks end with its exit code.
+
+mod gradients;
+#[cfg(test)]
+mod group_tests;
+mod message;
+pub(crate) mod moments;
+mod step;
+mod weights;
+
+use std::time::Duration;
+
+use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting};
+use bert_inference::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use message::Message;
+pub(crate) use step::{BatchTotals, Requests};
+pub(crate) use weights::digest;
+
+/// Time between two messages about ranks that have not answered.
+const WAIT_INTERVAL: Duration = Duration::from_secs(60);
+/// Factor of the timeout before the first step has finished: kernels are compiled, text is counted.
+const START_FACTOR: u32 = 3;
+/// Maximum length of an error message that is sent to other ranks, in words of eight bytes.
+const TEXT_WORDS: usize = 256;
+/// Words of a gathered message before its content: the exit code and the number of finished steps.
+const STATUS_WORDS: usize = 2;
+
+/// A rank's connection to its process group.
+pub struct Group {
+    transport: Box<dyn Transport>,
+    timeout: Duration,
+    on_wait: Box<dyn FnMut(&Waiting) + Send>,
+    /// Number of finished steps of the run, for messages.
+    step: u64,
+    /// Number of finished steps of this process.
+    steps_here: u64,
+    outgoing: Vec<Message>,
+    incoming: Vec<Message>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self::alone()
+    }
+}
+
+impl Group {
+    /// Returns the group of a single process.
+    pub fn alone() -> Self {
+        Self::new(Box::new(Alone::default()), Duration::MAX / 4, |_| {})
+    }
+
+    /// Creates a rank of a group. An operation fails if a rank sends and takes no byte for `timeout`, or for three times
+    /// as long before the first step has finished. `on_wait` is called every minute with the ranks that have not
+    /// answered.
+    pub fn new(
+        transport: Box<dyn Transport>,
+        timeout: Duration,
+        on_wait: impl FnMut(&Waiting) + Send + 'static,
+    ) -> Self {
+        Self {
+            transport,
+            timeout,
+            on_wait: Box::new(on_wait),
+            step: 0,
+            steps_here: 0,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+        }
+    }
+
+    /// Returns the rank of this process, from 0.
+    pub fn rank(&self) -> usize {
+        self.transport.topology().rank
+    }
+
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.transport.topology().world_size
+    }
+
+    /// Returns the number of ranks on this computer.
+    pub(crate) fn local_ranks(&self) -> usize {
+        self.transport.topology().local_world_size
+    }
+
+    /// Returns whether this is rank 0, which alone writes files.
+    pub fn is_first(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// Returns whether this is a single process.
+    pub fn is_alone(&self) -> bool {
+        self.ranks() == 1
+    }
+
+    /// Returns the bytes that this rank has sent and received so far.
+    pub fn traffic(&self) -> bert_collectives::Traffic {
+        self.transport.traffic()
+    }
+
+    /// Returns the number of finished steps of the run.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Returns this rank with its host, for messages.
+    pub(crate) fn own_name(&self) -> String {
+        self.member(self.rank()).to_string()
+    }
+
+    /// Returns a rank with its host.
+    fn member(&self, rank: usize) -> Member {
+        self.transport.topology().member(rank)
+    }
+
+    /// Returns the micro-batches of a step that this rank computes, of `all`.
+    pub(crate) fn micro_batches(&self, all: usize) -> std::ops::Range<usize> {
+        self.rank() * all / self.ranks()..(self.rank() + 1) * all / self.ranks()
+    }
+
+    /// Checks that the ranks can share the micro-batches of a step equally.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] with the possible numbers of ranks.
+    pub(crate) fn check_micro_batches(&self, all: usize) -> Result<(), Error> {
+        if all.is_multiple_of(self.ranks()) {
+            return Ok(());
+        }
+        let divisors: Vec<String> =
+            (1..=all).filter(|ranks| all.is_multiple_of(*ranks)).map(|ranks| ranks.to_string()).collect();
+        let reason = format!(
+            "{all} micro-batches cannot be shared equally by {} ranks; {all} allows {} ranks",
+            self.ranks(),
+            divisors.join(", ")
+        );
+        Err(Error::Configuration { flag: "gradient-accumulation-steps", reason })
+    }
+
+    /// Runs an operation of the transport.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    fn transfer(
+        &mut self,
+        operation: impl FnOnce(&mut dyn Transport, &mut Deadline<'_>) -> Result<(), Lost>,
+    ) -> Result<(), Error> {
+        let factor = if self.steps_here == 0 { START_FACTOR } else { 1 };
+        let mut deadline =
+            Deadline { timeout: self.timeout * factor, interval: WAIT_INTERVAL, on_wait: &mut *self.on_wait };
+        operation(&mut *self.transport, &mut deadline).map_err(|lost| Error::Lost { step: self.step, lost })
+    }
+
+    /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], also for a damaged message.
+    fn all_to_all(&mut self, send: &mut [Message], receive: &mut [Message]) -> Result<(), Error> {
+        let rank = self.rank();
+        send.iter_mut().for_each(Message::seal);
+        let mut out: Vec<&[u8]> = send.iter().map(Message::bytes).collect();
+        let mut back: Vec<&mut [u8]> = receive.iter_mut().map(Message::bytes_mut).collect();
+        (out[rank], back[rank]) = (&[], &mut []);
+        self.transfer(|transport, deadline| transport.all_to_all(&out, &mut back, deadline))?;
+        self.check_messages(receive)
+    }
+
+    /// Sends the own message of `messages` to all ranks, and fills the others with theirs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], also for a damaged message.
+    fn all_gather(&mut self, messages: &mut [Message]) -> Result<(), Error> {
+        messages[self.rank()].seal();
+        let mut parts: Vec<&mut [u8]> = messages.iter_mut().map(Message::bytes_mut).collect();
+        self.transfer(|transport, deadline| transport.all_gather(&mut parts, deadline))?;
+        self.check_messages(messages)
+    }
+
+    fn check_messages(&self, messages: &[Message]) -> Result<(), Error> {
+        let others = messages.iter().enumerate().filter(|(rank, _)| *rank != self.rank());
+        for (rank, message) in others {
+            self.check_message(rank, message)?;
+        }
+        Ok(())
+    }
+
+    fn check_message(&self, rank: usize, message: &Message) -> Result<(), Error> {
+        if message.is_intact() {
+            return Ok(());
+        }
+        let reason = "its message was damaged on the way (the checksum differs)".to_string();
+        Err(Error::Lost { step: self.step, lost: Lost::Peer { member: self.member(rank), reason } })
+    }
+
+    /// Copies the message of rank 0 to all ranks.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], also for a damaged message.
+    fn broadcast(&mut self, message: &mut Message) -> Result<(), Error> {
+        if self.is_first() {
+            message.seal();
+        }
+        self.transfer(|transport, deadline| transport.broadcast(0, message.bytes_mut(), deadline))?;
+        self.check_message(0, message)
+    }
+
+    /// Returns the value of rank 0, on which alone `value` is used.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(crate) fn value_of_first<T: Serialize + DeserializeOwned>(
+        &mut self,
+        value: Option<T>,
+    ) -> Result<T, Error> {
+        let value = value.filter(|_| self.is_first());
+        let text = match value {
+            Some(value) if self.is_alone() => return Ok(value),
+            Some(value) => serde_json::to_vec(&value).expect("plain data"),
+            None => Vec::new(),
+        };
+        let mut length = Message::new(1);
+        length.content_mut()[0] = text.len() as u64;
+        self.broadcast(&mut length)?;
+        let bytes = length.content()[0] as usize;
+        let mut message = Message::new(bytes.div_ceil(8));
+        message.bytes_mut()[..text.len()].copy_from_slice(&text);
+        self.broadcast(&mut message)?;
+        Ok(serde_json::from_slice(&message.bytes()[..bytes]).expect("rank 0 has the same version"))
+    }
+
+    /// Gathers some words of each rank: `words(rank)` of them. If a rank has an error, all ranks return one with its
+    /// exit code.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Elsewhere`], [`Error::Stopped`], or the own error.
+    pub(crate) fn gather(
+        &mut self,
+        own: Result<Vec<u64>, Error>,
+        words: impl Fn(usize) -> usize,
+    ) -> Result<Vec<Vec<u64>>, Error> {
+        if self.is_alone() {
+            return own.map(|own| vec![own]);
+        }
+        if let Err(error @ (Error::Lost { .. } | Error::Elsewhere { .. })) = own {
+            // All other ranks know it.
+            return Err(error);
+        }
+        let rank = self.rank();
+        let mut messages: Vec<Message> =
+            (0..self.ranks()).map(|rank| Message::new(STATUS_WORDS + words(rank))).collect();
+        let code = own.as_ref().err().map_or(0, Error::exit_code);
+        let content = messages[rank].content_mut();
+        (content[0], content[1]) = (u64::from(code), self.step);
+        if let Ok(own) = &own {
+            content[STATUS_WORDS..].copy_from_slice(own);
+        }
+        self.all_gather(&mut messages)?;
+        let codes: Vec<u8> = messages.iter().map(|message| message.content()[0] as u8).collect();
+        if codes.iter().any(|&code| code != 0) {
+            return Err(self.common_error(own.err(), &codes)?);
+        }
+        if let Some(other) = messages.iter().position(|message| message.content()[1] != self.step) {
+            let at = messages[other].content()[1];
+            let difference =
+                format!("{} is at step {at}, this rank at step {}", self.member(other), self.step);
+            return Err(Error::RanksDiffer(vec![difference]));
+        }
+        Ok(messages.iter().map(|message| message.content()[STATUS_WORDS..].to_vec()).collect())
+    }
+
+    /// Returns the error with which this rank ends, given the exit codes of all ranks: the one of the first rank with
+    /// an error other than a stop, or else of the first rank that stops.
+    fn common_error(&mut self, own: Option<Error>, codes: &[u8]) -> Result<Error, Error> {
+        let failed = codes.iter().position(|&code| (1..128).contains(&code));
+        let first = failed.or_else(|| codes.iter().position(|&code| code != 0)).expect("a rank has an error");
+        let mut texts: Vec<Message> = codes.iter().map(|_| Message::new(TEXT_WORDS)).collect();
+        let text = own.as_ref().map(Error::to_string).unwrap_or_default();
+        let end = text.floor_char_boundary(8 * TEXT_WORDS);
+        texts[self.rank()].bytes_mut()[..end].copy_from_slice(&text.as_bytes()[..end]);
+        self.all_gather(&mut texts)?;
+        if let Some(own) = own.filter(|_| first == self.rank()) {
+            return Ok(own);
+        }
+        let code = codes[first];
+        if code > 128 {
+            return Ok(Error::Stopped { signal: i32::from(code - 128), step: self.step });
+        }
+        let bytes = &texts[first].bytes()[..8 * TEXT_WORDS];
+        let text = String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
+        Ok(Error::Elsewhere { member: self.member(first), step: self.step, code, text })
+    }
+
+    /// Returns the value if no rank has an error.
+    ///
+    /// # Errors
+    /// Same as [`Group::gather`].
+    pub(crate) fn agree<T>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
+        match own {
+            Ok(value) => self.gather(Ok(Vec::new()), |_| 0).map(|_| value),
+            Err(error) => Err(self.gather(Err(error), |_| 0).expect_err("this rank has an error")),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Estimates what a run costs, without creating its folder: [`dry_run`].
+
+use std::fmt::{self, Display};
+use std::time::{Duration, Instant};
+
+use bert_data::{Layout, Manifest};
+use bert_inference::Error;
+use bert_inference::compute::memory::bytes_in_words;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_model::BertForPreTraining;
+use bert_storage::Disk;
+use burn::module::Module;
+use serde::Serialize;
+
+use crate::evaluation::{EvaluationBatches, evaluate_in};
+use crate::group::Group;
+use crate::initialization::{FreshWeights, InitializationChoice};
+use crate::pretrain::config::{PretrainConfig, RunLength};
+use crate::pretrain::events::PretrainEvent;
+use crate::pretrain::measurement::steps_for_budget::{seconds_per_step, steps_within};
+use crate::pretrain::run_settings::RunSettings;
+use crate::pretrain::setup::inputs::RunInputs;
+
+/// Minimum duration of the measurement of a step.
+const MEASURED: Duration = Duration::from_secs(5);
+/// Number of batches of the measured evaluation.
+const EVALUATED_BATCHES: u64 = 8;
+/// Bytes of a parameter in a file of weights.
+const BYTES_PER_PARAMETER: u64 = 4;
+/// Bytes of the records of a step in metrics.jsonl and timing.jsonl.
+const BYTES_PER_STEP: u64 = 320;
+
+/// The estimated cost of a pre-training run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PretrainEstimate {
+    /// Parameters of the model with both heads; the tied table counts once.
+    pub parameters: usize,
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Sequences in a step.
+    pub batch_size: usize,
+    /// Floating-point operations of the matrix products of a step, if every sequence has the maximum length.
+    pub flops_per_step: f64,
+    /// Mean duration of the measured steps, on this machine at the present load.
+    pub seconds_per_step: f64,
+    /// Number of evaluations on held-out data.
+    pub evaluations: u64,
+    /// Duration of an evaluation; 0 without held-out data.
+    pub seconds_per_evaluation: f64,
+    /// Duration of all steps and evaluations. The initial weights and the writing of checkpoints are not included.
+    pub seconds: f64,
+    /// Memory of a step in bytes; `None` on a GPU, where it is not estimated.
+    pub memory: Option<u64>,
+    /// Bytes of a checkpoint: weights and both moments.
+    pub checkpoint_bytes: u64,
+    /// Maximum bytes of the run's folder.
+    pub disk: u64,
+    /// Instances in the data folder; for stored documents, the instances of one pass.
+    pub instances: u64,
+    /// Number of times that the run reads each instance.
+    pub epochs: f64,
+    /// Number of passes over the text: the epochs times the `dupe_factor` of the data.
+    pub passes_over_text: f64,
+}
+
+/// Estimates a run. Opens the data and the model, and measures a few steps and batches of an evaluation with weights
+/// that are thrown away. The output folder is checked as for a new run, and not created.
+///
+/// # Errors
+/// As for a new run; [`Error::Stopped`].
+pub fn dry_run(
+    config: &PretrainConfig,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainEstimate, Error> {
+    let mut config = config.clone();
+    config.find_held_out(on_event)?;
+    let settings = RunSettings::open(&Disk, &config, &mut Group::alone(), false)?;
+    let config = &settings.config;
+    let mut inputs = RunInputs::open(config, &Group::alone(), on_event)?;
+    on_event(PretrainEvent::Measuring);
+    // The time of a step does not depend on the weights, so the text is not counted.
+    let fresh = FreshWeights::uncounted(InitializationChoice::Reference)?;
+    let model = inputs.model(None, Some(&fresh), stop, on_event)?;
+    let group = &mut Group::alone();
+    let (model, seconds_per_step) = seconds_per_step(&inputs, group, model, MEASURED, stop, &mut |_| Ok(()))?;
+    let seconds_per_evaluation = seconds_per_evaluation(&mut inputs, group, &model, stop)?;
+    let every = config.eval_every.unwrap_or(config.save_every);
+    let steps = match config.length()? {
+        RunLength::Steps(steps) => steps,
+        RunLength::Budget(budget) => {
+            let evaluation = seconds_per_evaluation / every as f64;
+            steps_within(budget.0.as_secs_f64() - seconds_per_evaluation, seconds_per_step + evaluation)
+        }
+    };
+    // Before the first step, then at every multiple and at the end.
+    let evaluations = if config.eval_data.is_some() { 1 + steps.div_ceil(every) } else { 0 };
+    let parameters = inputs.model_config().pretraining_parameter_count();
+    let checkpoint_bytes = 3 * BYTES_PER_PARAMETER * parameters as u64;
+    let manifest = inputs.manifest();
+    let samples = steps as f64 * config.batch_size as f64 * config.data.shares()[0];
+    let epochs = samples / manifest.instances as f64;
+    Ok(PretrainEstimate {
+        parameters,
+        steps,
+        batch_size: config.batch_size,
+        flops_per_step: flops_per_step(&inputs),
+        seconds_per_step,
+        evaluations,
+        seconds_per_evaluation,
+        seconds: steps as f64 * seconds_per_step + evaluations as f64 * seconds_per_evaluation,
+        memory: inputs.memory,
+        checkpoint_bytes,
+        disk: disk(config, steps, checkpoint_bytes),
+        instances: manifest.instances,
+        epochs,
+        passes_over_text: epochs * passes_in_an_epoch(manifest) as f64,
+    })
+}
+
+/// Returns the number of passes over the text that the builder made for the instances of an epoch.
+fn passes_in_an_epoch(manifest: &Manifest) -> usize {
+    match manifest.config.layout {
+        Layout::Documents => 1,
+        Layout::Instances => manifest.config.dupe_factor,
+    }
+}
+
+/// Returns the operations of a step with sequences of maximum length. With `--recompute` the layers run forward twice.
+fn flops_per_step(inputs: &RunInputs<'_>) -> f64 {
+    let (config, rules, model) = (inputs.config, &inputs.manifest().config, inputs.model_config());
+    let length = rules.max_seq_length;
+    let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
+    let targets = targets.min(rules.max_predictions_per_seq).max(1);
+    let again = if config.recompute { model.layer_flops(length, targets) } else { 0.0 };
+    config.batch_size as f64 * (model.flops_per_sequence(length, targets) + again)
+}
+
+/// Returns the maximum bytes of the run's folder. A new checkpoint is written before an old one is deleted.
+fn disk(config: &PretrainConfig, steps: u64, checkpoint: u64) -> u64 {
+    let written = steps.div_ceil(config.save_every);
+    let kept = config.keep_checkpoints.max(config.average_last.unwrap_or(0)) as u64;
+    let models = u64::from(config.keep_best) + u64::from(config.average_last.is_some());
+    written.min(kept + 1) * checkpoint + models * checkpoint / 3 + steps * BYTES_PER_STEP
+}
+
+/// Returns the duration of an evaluation, from a few of its batches.
+fn seconds_per_evaluation(
+    inputs: &mut RunInputs<'_>,
+    group: &mut Group,
+    model: &BertForPreTraining,
+    stop: &StopFlag,
+) -> Result<f64, Error> {
+    let (config, device) = (inputs.config, inputs.device.clone().inner());
+    let Some(loader) = &mut inputs.eval_loader else { return Ok(0.0) };
+    let all = loader.rows().min(config.eval_instances.unwrap_or(u64::MAX));
+    let size = config.largest_micro_batch();
+    let measured = all.min(EVALUATED_BATCHES * size as u64);
+    let started = Instant::now();
+    let batches = EvaluationBatches { size, limit: Some(measured) };
+    evaluate_in(group, &model.valid(), loader, batches, &device, stop, Ok(()))?;
+    Ok(started.elapsed().as_secs_f64() * all as f64 / measured as f64)
+}
+
+impl Display for PretrainEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |seconds: f64| {
+            let rounded = if seconds < 60.0 { (10.0 * seconds).round() / 10.0 } else { seconds.round() };
+            humantime::format_duration(Duration::from_secs_f64(rounded)).to_string()
+        };
+        let mut line = |name: &str, value: &dyn Display| writeln!(f, "{name:<28}{value}");
+        line("parameters", &format!("{:.2} M", self.parameters as f64 / 1e6))?;
+        line("steps", &format!("{} of {} sequences", self.steps, self.batch_size))?;
+        line("FLOPs per step, at most", &format!("{:.3e}", self.flops_per_step))?;
+        line("time per step, about", &format!("{:.3} s", self.seconds_per_step))?;
+        if self.evaluations > 0 {
+            let each = time(self.seconds_per_evaluation);
+            line("evaluations, about", &format!("{} of {each} each", self.evaluations))?;
+        }
+        line("time, about", &time(self.seconds))?;
+        let memory = self.memory.map_or("not estimated on a GPU".to_string(), bytes_in_words);
+        line("memory, about", &memory)?;
+        line("checkpoint, about", &bytes_in_words(self.checkpoint_bytes))?;
+        line("size on disk, at most", &bytes_in_words(self.disk))?;
+        line("instances", &self.instances)?;
+        line("epochs", &format!("{:.2}", self.epochs))?;
+        line("passes over the text", &format!("{:.2}", self.passes_over_text))
+    }
+}

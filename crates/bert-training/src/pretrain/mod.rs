@@ -1,0 +1,152 @@
+//! Pre-trains BERT: the training loop. `run/open.rs` opens a run, `run/mod.rs` has the logs and checkpoints, and [`events`]
+//! the caller's events.
+//!
+//! Ports `run_pretraining.py` (masked LM and next-sentence prediction). A [`PretrainConfig`] describes the run, and its
+//! checkpoints and `metrics.jsonl` are written to the run folder. There are two differences from the reference: the
+//! masked-LM loss is divided by the number of targets in the whole global batch, and the gradient of the tied word
+//! embeddings enters the global norm as one dense tensor.
+
+pub mod best_and_average;
+mod checkpoint_writer;
+pub mod config;
+pub mod events;
+mod held_out;
+mod measurement;
+mod run;
+pub mod run_file;
+pub mod run_folder;
+pub(crate) mod run_settings;
+pub(crate) mod setup;
+mod step_runner;
+pub mod time_budget;
+
+use bert_storage::{Disk, FileSystem};
+
+pub use events::{PretrainEvent, PretrainOutcome, StepMetrics, StepTiming};
+pub use measurement::dry_run::{PretrainEstimate, dry_run};
+
+use crate::group::{Group, Requests};
+use crate::pretrain::checkpoint_writer::CheckpointWriter;
+use crate::pretrain::config::{PretrainConfig, RunLength};
+use crate::pretrain::measurement::steps_for_budget::measure_length;
+use crate::pretrain::run::open::{OpenRun, open_run};
+use crate::pretrain::run_settings::RunSettings;
+use crate::pretrain::step_runner::StepRunner;
+use bert_inference::Error;
+use bert_inference::compute::stop_flag::StopFlag;
+
+/// Starts or continues a pre-training run.
+///
+/// # Errors
+/// See [`Error`]; [`Error::Stopped`] after a clean stop with a checkpoint.
+pub fn pretrain(
+    config: &PretrainConfig,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    pretrain_on(&Disk, config, resume, stop, on_event)
+}
+
+/// Runs [`pretrain`] on the given file system.
+///
+/// # Errors
+/// Same as [`pretrain`].
+pub fn pretrain_on(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    pretrain_in(files, config, &mut Group::alone(), resume, stop, on_event)
+}
+
+/// Runs [`pretrain`] in a process group. All ranks call it with the same configuration. Rank 0 alone writes files and
+/// sends events other than [`PretrainEvent::Step`].
+///
+/// # Errors
+/// Same as [`pretrain`]; [`Error::Lost`], [`Error::Elsewhere`], [`Error::RanksDiffer`], [`Error::WeightsDiffer`].
+pub fn pretrain_in(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    group: &mut Group,
+    resume: bool,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    let is_first = group.is_first();
+    let on_event = &mut |event| {
+        if is_first || matches!(event, PretrainEvent::Step { .. }) {
+            on_event(event);
+        }
+    };
+    let mut config = config.clone();
+    let length = config.find_held_out(on_event).and_then(|()| config.length());
+    let length = group.agree(length)?;
+    let settings = RunSettings::open(files, &config, group, resume)?;
+    let (steps, fresh) = match length {
+        RunLength::Steps(steps) => (steps, None),
+        RunLength::Budget(budget) => {
+            let measured = measure_length(&settings.config, group, budget, resume, stop, on_event)?;
+            (measured.steps, measured.fresh)
+        }
+    };
+    let settings = settings.with_steps(steps);
+    if !settings.defaults.is_empty() {
+        on_event(PretrainEvent::Defaults(settings.defaults.clone()));
+    }
+    std::thread::scope(|scope| {
+        let opened = open_run(files, &settings, group, resume, fresh.as_ref(), stop, on_event)?;
+        train(CheckpointWriter::new(scope), opened, stop, on_event)
+    })
+}
+
+/// Runs the training loop. A checkpoint is written while the next steps are computed.
+///
+/// `local` is the result of this rank's work that the other ranks do not know yet: they learn it with the next
+/// operation of the group.
+fn train<'scope, 'a: 'scope>(
+    mut writer: CheckpointWriter<'scope, '_>,
+    opened: OpenRun<'a>,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<PretrainOutcome, Error> {
+    let OpenRun { mut run, mut model, mut optimizer } = opened;
+    let (steps, schedule) = (run.config().total_steps(), run.config().schedule());
+    let runner = StepRunner::start(&run.inputs, run.group, run.step..steps, run.position);
+    let mut runner = run.group.agree(runner)?;
+    let mut local = run.evaluate_if_pending(&model, on_event)?;
+
+    while run.step < steps {
+        let learning_rate = schedule.learning_rate(run.step);
+        let (updated, finished) = runner.run(run.group, model, &mut optimizer, learning_rate, local)?;
+        model = updated;
+        local = run.record(finished, learning_rate, on_event);
+
+        // A stop skips the evaluation and saves the step; the resumed run evaluates it.
+        let mut evaluation_skipped = false;
+        if run.evaluation_is_due() {
+            match run.evaluate(&model, local, on_event) {
+                Err(Error::Stopped { .. }) => (evaluation_skipped, local) = (true, Ok(())),
+                evaluated => local = evaluated?,
+            }
+        }
+        let Requests { signal, checkpoint, position } = run.group.finish_step(local.map(|()| Requests {
+            signal: stop.requested(),
+            checkpoint: stop.take_checkpoint_request(),
+            position: runner.position(),
+        }))?;
+        local = Ok(());
+        if run.checkpoint_is_due() || signal.is_some() || checkpoint {
+            local = run.save(&model, &mut optimizer, position, &mut writer, on_event)?;
+        }
+        let wait = signal.is_some() || run.step == steps;
+        local = local.and_then(|()| run.report_saved(&mut writer, wait, on_event));
+        if let Some(signal) = signal.filter(|_| evaluation_skipped || run.step < steps) {
+            run.group.agree(local)?;
+            return Err(Error::Stopped { signal, step: run.step });
+        }
+    }
+    run.finish(local, on_event)
+}

@@ -1,0 +1,338 @@
+//! Writes the logs and checkpoints of a run, and decides when a checkpoint or an evaluation is due: everything around
+//! the training loop.
+
+pub(super) mod open;
+
+mod evaluation;
+
+use std::path::PathBuf;
+
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::model_dir::checkpoint::{
+    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint,
+};
+use bert_inference::{Error, FolderProblem};
+use bert_model::{BertForPreTraining, Snapshot, WEIGHTS, files_except_weights};
+use bert_storage::{Locate, StagedFolder};
+use burn::module::Module;
+use serde::{Deserialize, Serialize};
+
+use crate::evaluation::{Evaluation, EvaluationRecord};
+use crate::group::Group;
+use crate::optimizer::adamw::AdamW;
+use crate::optimizer::snapshot_throttle::SnapshotThrottle;
+use crate::pretrain::best_and_average::{BEST, SavedModel};
+use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::{PretrainEvent, PretrainOutcome, StepMetrics};
+use crate::pretrain::run_folder::RunFolder;
+use crate::pretrain::setup::inputs::RunInputs;
+use crate::pretrain::step_runner::FinishedStep;
+use crate::run_dir::metrics_log::MetricsLog;
+use crate::step::divergence::Divergence;
+use crate::step::pretraining_loss::PretrainingParts;
+
+/// A run in progress, without model and optimizer.
+pub(crate) struct Run<'a> {
+    pub(crate) inputs: RunInputs<'a>,
+    pub(crate) group: &'a mut Group,
+    pub(crate) stop: StopFlag,
+    /// The run's folder; `None` except on rank 0.
+    pub(crate) files: Option<RunFiles<'a>>,
+    pub(crate) step: u64,
+    /// Position at which the data loader of a resumed run starts.
+    pub(crate) position: Option<LoaderPosition>,
+    /// Whether the weights of `step` must be evaluated before the next step, because a stop skipped the evaluation.
+    pub(crate) evaluation_pending: bool,
+    pub(crate) last_evaluation: Option<Evaluation>,
+    skipped: SkippedSteps,
+    divergence: Divergence,
+    last_metrics: Option<StepMetrics>,
+}
+
+/// The point at which a run continues.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ResumePoint {
+    /// Number of finished steps.
+    pub(crate) step: u64,
+    pub(crate) skipped: SkippedSteps,
+    /// Position of the data loader.
+    pub(crate) position: Option<LoaderPosition>,
+    /// Whether the weights must be evaluated before the next step.
+    pub(crate) evaluation_pending: bool,
+}
+
+/// The folder of a run: logs and checkpoints.
+pub(crate) struct RunFiles<'a> {
+    pub(crate) folder: RunFolder<'a>,
+    pub(crate) logs: RunLogs,
+    pub(crate) files_except_weights: Vec<(&'static str, Vec<u8>)>,
+    last_saved: Option<SavedCheckpoint>,
+}
+
+impl<'a> RunFiles<'a> {
+    /// Opens the logs of a run that continues after a step, from a checkpoint.
+    pub(crate) fn open(
+        folder: RunFolder<'a>,
+        inputs: &RunInputs<'_>,
+        step: Option<u64>,
+        found: Option<&ValidCheckpoint>,
+    ) -> Result<Self, Error> {
+        let logs = RunLogs::open(&folder.folder, step)?;
+        let tokenizer = ModelTokenizer::of_data(inputs.data());
+        let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
+        let files_except_weights =
+            files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
+        let saved =
+            |found: &ValidCheckpoint| SavedCheckpoint { step: found.state.step, path: found.path.clone() };
+        Ok(Self { folder, logs, files_except_weights, last_saved: found.map(saved) })
+    }
+
+    /// Returns the folder of the best model.
+    pub(crate) fn best(&self) -> SavedModel<'a> {
+        SavedModel::of(&self.folder.folder, BEST)
+    }
+
+    /// Returns whether `evaluations.jsonl` has no evaluation of the weights of `step`.
+    pub(crate) fn lacks_evaluation(&self, step: u64) -> Result<bool, Error> {
+        let evaluations: Vec<EvaluationRecord> = self.logs.evaluations.records()?;
+        Ok(evaluations.iter().all(|record| record.step != step))
+    }
+}
+
+/// The logs of a run.
+pub(crate) struct RunLogs {
+    metrics: MetricsLog,
+    timing: MetricsLog,
+    pub(crate) evaluations: MetricsLog,
+}
+
+impl RunLogs {
+    /// Opens the logs of a run that continues after a step. Without a checkpoint the logs start over, and even step 0
+    /// is evaluated again.
+    fn open(folder: &StagedFolder<'_>, step: Option<u64>) -> Result<Self, Error> {
+        let log = |name: &str| MetricsLog::open(folder, name, step);
+        let (metrics, evaluations) = (log("metrics.jsonl")?, log("evaluations.jsonl")?);
+        Ok(Self { metrics, timing: log("timing.jsonl")?, evaluations })
+    }
+
+    /// Rebuilds the divergence detector from the logged losses.
+    fn divergence(&self) -> Result<Divergence, Error> {
+        let mut divergence = Divergence::default();
+        for step in self.metrics.records::<StepMetrics>()? {
+            divergence.add(step.step, step.loss, step.predictions);
+        }
+        Ok(divergence)
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        [&mut self.metrics, &mut self.timing, &mut self.evaluations]
+            .into_iter()
+            .try_for_each(MetricsLog::sync)
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Creates a run that continues at a point.
+    pub(crate) fn new(
+        inputs: RunInputs<'a>,
+        group: &'a mut Group,
+        files: Option<RunFiles<'a>>,
+        point: ResumePoint,
+        stop: &StopFlag,
+    ) -> Result<Self, Error> {
+        let divergence = files.as_ref().map(|files| files.logs.divergence()).transpose();
+        Ok(Self {
+            divergence: group.agree(divergence)?.unwrap_or_default(),
+            inputs,
+            group,
+            stop: stop.clone(),
+            files,
+            step: point.step,
+            position: point.position,
+            evaluation_pending: point.evaluation_pending,
+            last_evaluation: None,
+            skipped: point.skipped,
+            last_metrics: None,
+        })
+    }
+
+    pub(crate) fn config(&self) -> &'a PretrainConfig {
+        self.inputs.config
+    }
+
+    /// Counts a step and logs it. Too many consecutive steps without an update end the run.
+    pub(crate) fn record(
+        &mut self,
+        finished: FinishedStep,
+        learning_rate: f64,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        let FinishedStep { report, skipped, predictions, timing } = finished;
+        self.step = timing.step;
+        let parts = PretrainingParts::of(&report);
+        let metrics = StepMetrics {
+            step: self.step,
+            loss: report.loss,
+            masked_lm_loss: parts.masked_lm,
+            next_sentence_loss: parts.next_sentence,
+            learning_rate,
+            gradient_norm: report.gradient_norm,
+            predictions,
+            precision: self.config().precision(),
+            skipped,
+        };
+        if let Some(RunFiles { logs, .. }) = &mut self.files {
+            logs.metrics.append(&metrics)?;
+            logs.timing.append(&timing)?;
+        }
+        self.last_metrics = Some(metrics.clone());
+        let rise = self.divergence.add(metrics.step, metrics.loss, metrics.predictions);
+        on_event(PretrainEvent::Step { metrics: metrics.clone(), timing });
+        if let Some(rise) = rise {
+            let text = rise.text(self.config().peak_learning_rate(), self.config().warmup());
+            on_event(PretrainEvent::Warning(text));
+        }
+        self.check_skipped(&metrics, on_event)
+    }
+
+    /// Counts consecutive steps without an update.
+    fn check_skipped(
+        &mut self,
+        metrics: &StepMetrics,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        self.skipped = self.skipped.after(!metrics.skipped);
+        if !metrics.skipped {
+            return Ok(());
+        }
+        let &StepMetrics { step, loss, gradient_norm, .. } = metrics;
+        let (max, in_a_row) = (self.config().max_skipped_steps, self.skipped.in_a_row);
+        if in_a_row > max {
+            return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, max });
+        }
+        on_event(PretrainEvent::Warning(format!(
+            "step {step}: loss {loss}, gradient norm {gradient_norm}: not finite, so the update was skipped \
+             ({in_a_row} in a row, maximum {max}; {} in total)",
+            self.skipped.all
+        )));
+        Ok(())
+    }
+
+    /// Returns whether a checkpoint is due. While steps are skipped there is nothing new to save, and no valid
+    /// checkpoint should be deleted for it.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let regular = self.step.is_multiple_of(self.config().save_every) && self.skipped.in_a_row == 0;
+        regular || self.step == self.config().total_steps()
+    }
+
+    pub(crate) fn evaluation_is_due(&self) -> bool {
+        self.inputs.evaluation_is_due(self.step)
+    }
+
+    /// Starts to write a checkpoint, after the previous one is written. The inner error is this rank's own, which the
+    /// other ranks do not know yet.
+    ///
+    /// # Errors
+    /// When a rank is lost.
+    pub(crate) fn save<'scope>(
+        &mut self,
+        model: &BertForPreTraining,
+        optimizer: &mut AdamW,
+        loader_position: Option<LoaderPosition>,
+        writer: &mut CheckpointWriter<'scope, '_>,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Result<(), Error>, Error>
+    where
+        'a: 'scope,
+    {
+        let Some(moments) = self.group.gather_moments(optimizer)? else { return Ok(Ok(())) };
+        Ok(self.start_writing(model, optimizer, moments, loader_position, writer, on_event))
+    }
+
+    /// Writes a checkpoint with the moments of all ranks, on rank 0.
+    fn start_writing<'scope>(
+        &mut self,
+        model: &BertForPreTraining,
+        optimizer: &mut AdamW,
+        moments: Snapshot,
+        loader_position: Option<LoaderPosition>,
+        writer: &mut CheckpointWriter<'scope, '_>,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error>
+    where
+        'a: 'scope,
+    {
+        self.report_saved(writer, true, on_event)?;
+        let retention = self.config().retention();
+        let files = self.files.as_mut().expect("rank 0 has the run's folder");
+        // The records of all steps up to the checkpoint must be on disk before it is.
+        files.logs.sync()?;
+        let state = TrainerState {
+            step: self.step,
+            updates: optimizer.updates(),
+            fewer_updates: optimizer.fewer_updates(),
+            skipped: self.skipped,
+            loader_position,
+            run: files.folder.identity.clone(),
+        };
+        let (throttle, [weights, moments]) =
+            SnapshotThrottle::over([Snapshot::of(&model.clone().valid()), moments]);
+        optimizer.throttle_on(throttle);
+        let (checkpoints, files) = (files.folder.checkpoints(), files.files_except_weights.clone());
+        writer.start(self.step, move || {
+            weights.check_finite()?;
+            let weights = vec![(WEIGHTS, weights)];
+            checkpoints.write(Checkpoint { state, weights, moments, files }, retention)
+        });
+        Ok(())
+    }
+
+    /// Reports a checkpoint once it is written; with `wait`, blocks until then.
+    pub(crate) fn report_saved(
+        &mut self,
+        writer: &mut CheckpointWriter<'_, '_>,
+        wait: bool,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<(), Error> {
+        if let (Some(saved), Some(files)) = (writer.finished(wait)?, &mut self.files) {
+            files.last_saved = Some(saved.clone());
+            on_event(PretrainEvent::Saved { step: saved.step, path: saved.path });
+        }
+        Ok(())
+    }
+
+    /// Ends the run after its last step. `before` is the result of this rank's work since then.
+    pub(crate) fn finish(
+        mut self,
+        before: Result<(), Error>,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<PretrainOutcome, Error> {
+        self.group.agree(before)?;
+        let average = self.config().average_last.map(|last| self.average(last, on_event)).transpose()?;
+        let figures = self.final_figures();
+        let (checkpoint, best) = self.group.agree(figures)?;
+        Ok(PretrainOutcome {
+            steps: self.step,
+            checkpoint,
+            skipped_steps: self.skipped.all,
+            metrics: self.last_metrics,
+            evaluation: self.last_evaluation,
+            best,
+            average: average.flatten(),
+            diverged: self.divergence.rise().map(|rise| rise.step),
+        })
+    }
+
+    /// Returns the last checkpoint and the figures of the best one, which only rank 0 reads.
+    fn final_figures(&self) -> Result<(PathBuf, Option<EvaluationRecord>), Error> {
+        let Some(files) = &self.files else {
+            return Ok((CheckpointFolder::of_run(&self.config().output).path(self.step), None));
+        };
+        let best = if self.config().keep_best { files.best().evaluation()? } else { None };
+        let none = || FolderProblem::NoCheckpoint.located(&self.config().output);
+        Ok((files.last_saved.as_ref().ok_or_else(none)?.path.clone(), best))
+    }
+}

@@ -1,0 +1,227 @@
+//! Opens a run in a process group. Rank 0 opens the run's folder and makes or loads the weights; the other ranks get
+//! the weights, their part of the optimizer's state and the position in the run from it.
+
+use std::collections::BTreeMap;
+
+use bert_inference::Error;
+use bert_inference::compute::environment::environment;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::model_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
+use bert_model::BertForPreTraining;
+use bert_storage::{FileSystem, StagedFolder};
+use serde_json::{Value, json};
+
+use crate::group::Group;
+use crate::initialization::FreshWeights;
+use crate::optimizer::adamw::AdamW;
+use crate::optimizer::size_defaults::ChosenDefault;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
+use crate::pretrain::run::{ResumePoint, Run, RunFiles};
+use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::pretrain::run_settings::RunSettings;
+use crate::pretrain::setup::inputs::RunInputs;
+use crate::run_dir::identity::differences;
+use crate::run_dir::training_run::check_free;
+
+/// An open run with its model and optimizer.
+pub(crate) struct OpenRun<'a> {
+    pub(crate) run: Run<'a>,
+    pub(crate) model: BertForPreTraining,
+    pub(crate) optimizer: AdamW,
+}
+
+/// The run as rank 0 opens it.
+struct FirstRank<'a> {
+    files: RunFiles<'a>,
+    model: BertForPreTraining,
+    /// The state of all parameters.
+    optimizer: AdamW,
+    point: ResumePoint,
+}
+
+/// Starts a run or, with `resume`, continues it from its newest valid checkpoint.
+///
+/// # Errors
+/// When a rank cannot open its inputs, or rank 0 the run's folder; [`Error::RanksDiffer`]; when a rank is lost.
+pub(crate) fn open_run<'a>(
+    files: &'a dyn FileSystem,
+    settings: &'a RunSettings,
+    group: &'a mut Group,
+    resume: bool,
+    fresh: Option<&FreshWeights>,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<OpenRun<'a>, Error> {
+    let RunSettings { config, defaults, .. } = settings;
+    let inputs = open_inputs(files, config, group, resume, on_event);
+    let inputs = group.agree(inputs)?;
+    compare_ranks(group, &inputs)?;
+    let first =
+        group.is_first().then(|| FirstRank::open(files, &inputs, defaults, resume, fresh, stop, on_event));
+    let (first, files_of_run) = match group.agree(first.transpose())? {
+        Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
+        None => (None, None),
+    };
+    let (model, whole, point) = match first {
+        Some((model, optimizer, point)) => (model, Some(optimizer), Some(point)),
+        None => (inputs.untrained_model(), None, None),
+    };
+    let point = group.value_of_first(point)?;
+    group.continue_after(point.step);
+    let model = group.broadcast_weights(model)?;
+    let optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
+    let optimizer = group.scatter_moments(whole, optimizer, &inputs.device.clone().inner())?;
+    let run = Run::new(inputs, group, files_of_run, point, stop)?;
+    on_event(PretrainEvent::Started {
+        step: run.step,
+        steps: config.total_steps(),
+        parameters: run.inputs.model_config().pretraining_parameter_count(),
+        batch_size: config.batch_size,
+        memory: run.inputs.memory,
+    });
+    Ok(OpenRun { run, model, optimizer })
+}
+
+/// Checks the configuration and opens the inputs of this rank.
+pub(crate) fn open_inputs<'a>(
+    files: &dyn FileSystem,
+    config: &'a PretrainConfig,
+    group: &Group,
+    resume: bool,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<RunInputs<'a>, Error> {
+    config.validate()?;
+    group.check_micro_batches(config.micro_batches())?;
+    if group.is_first() {
+        check_free(&StagedFolder::new(files, &config.output), resume)?;
+    }
+    let inputs = RunInputs::open(config, group, on_event)?;
+    if let Some(check) = inputs.check_device()? {
+        on_event(PretrainEvent::DeviceChecked(config.compute.device, check));
+    }
+    let tokens = config.largest_micro_batch() * inputs.manifest().config.max_seq_length;
+    let precision = config.precision();
+    if let Some(slow) = precision.warning(config.compute.device, inputs.model_config(), tokens) {
+        on_event(PretrainEvent::Warning(slow));
+    }
+    Ok(inputs)
+}
+
+/// Compares program, settings and data of each rank with rank 0.
+///
+/// # Errors
+/// [`Error::RanksDiffer`] with each difference; [`Error::Elsewhere`] if another rank differs.
+fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error> {
+    if group.is_alone() {
+        return Ok(());
+    }
+    let own = description(inputs);
+    let first = group.value_of_first(group.is_first().then(|| own.clone()))?;
+    let changed = differences(&first, &own);
+    let name = |text: String| format!("{text} on {}", group.own_name());
+    let own = match changed.is_empty() {
+        true => Ok(()),
+        false => Err(Error::RanksDiffer(changed.into_iter().map(name).collect())),
+    };
+    group.agree(own)
+}
+
+/// Describes everything that must be equal on all ranks. Processors may differ.
+fn description(inputs: &RunInputs<'_>) -> Value {
+    let config = inputs.config;
+    let environment = environment();
+    let eval = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
+    json!({
+        "program": environment["program"],
+        "kernels": environment["kernels"],
+        "run": identity(config, &inputs.start, &inputs.sets),
+        "held_out": eval,
+        "recompute": config.recompute,
+        "eval_every": config.eval_every,
+        "save_every": config.save_every,
+        "max_skipped_steps": config.max_skipped_steps,
+        "average_last": config.average_last,
+    })
+}
+
+impl<'a> FirstRank<'a> {
+    /// Opens the run's folder, and makes or loads the weights and the moments.
+    fn open(
+        files: &'a dyn FileSystem,
+        inputs: &RunInputs<'a>,
+        defaults: &[ChosenDefault],
+        resume: bool,
+        fresh: Option<&FreshWeights>,
+        stop: &StopFlag,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Self, Error> {
+        // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
+        // run usually finds its weights in that folder.
+        let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
+        let initial_moments = inputs.start.moments.as_deref().map(read_optimizer).transpose()?;
+        let folder = open_folder(files, inputs, defaults, resume, on_event)?;
+        let found = folder.checkpoints().newest_good(&mut |error| {
+            on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
+        })?;
+        let model = match initial {
+            Some(initial) if found.is_none() => initial,
+            _ => inputs.model(found.as_ref().map(|found| found.path.as_path()), fresh, stop, on_event)?,
+        };
+        let (mut optimizer, device) = (inputs.optimizer(&model), inputs.device.clone().inner());
+        match (&found, initial_moments) {
+            (Some(ValidCheckpoint { path, state }), _) => {
+                optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, &device)?;
+            }
+            (None, Some(moments)) => optimizer.restore(0, &BTreeMap::new(), moments, &device)?,
+            (None, None) => {}
+        }
+        folder.checkpoints().remove_leftovers()?;
+        if let Some(found) = &found {
+            folder.checkpoints().prune(found.state.step, inputs.config.retention())?;
+        }
+        let state = found.as_ref().map(|found| &found.state);
+        let files = RunFiles::open(folder, inputs, state.map(|state| state.step), found.as_ref())?;
+        if inputs.config.keep_best {
+            // Reject damaged figures before the first step, not at the first evaluation.
+            files.best().evaluation()?;
+        }
+        let mut point = ResumePoint {
+            step: state.map_or(0, |state| state.step),
+            skipped: state.map_or_else(SkippedSteps::default, |state| state.skipped),
+            position: state.and_then(|state| state.loader_position),
+            evaluation_pending: false,
+        };
+        point.evaluation_pending =
+            inputs.evaluation_is_due(point.step) && files.lacks_evaluation(point.step)?;
+        Ok(Self { files, model, optimizer, point })
+    }
+}
+
+/// Opens the folder of a run; warns if its held-out data or the environment has changed.
+fn open_folder<'a>(
+    files: &'a dyn FileSystem,
+    inputs: &RunInputs<'a>,
+    defaults: &[ChosenDefault],
+    resume: bool,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<RunFolder<'a>, Error> {
+    let config = inputs.config;
+    let identity = identity(config, &inputs.start, &inputs.sets);
+    let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
+    let folder = RunFolder::open(files, config, defaults, resume, identity, held_out.as_ref())?;
+    if !folder.held_out_changes.is_empty() {
+        on_event(PretrainEvent::Warning(format!(
+            "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",
+            folder.held_out_changes.join("; ")
+        )));
+    }
+    if !folder.environment_changes.is_empty() {
+        on_event(PretrainEvent::Warning(format!(
+            "this run began on another machine or with another program: {}. It continues, but its result may differ \
+             in the last bits",
+            folder.environment_changes.join("; ")
+        )));
+    }
+    Ok(folder)
+}

@@ -1,0 +1,122 @@
+//! Reads the settings of a run from `run.json`, for report pages and model cards.
+//!
+//! `run_folder.rs` writes this file and compares it when the run is resumed.
+
+use std::path::PathBuf;
+
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_model::BertConfig;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Map;
+
+use crate::data_loader::training_data::TrainingData;
+use crate::optimizer::adamw::AdamWConfig;
+
+/// `run.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RunFile {
+    /// The data folders.
+    pub config: RunPaths,
+    /// The settings that determine the results.
+    pub identity: RunIdentity,
+}
+
+/// The data folders of a run.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct RunPaths {
+    /// The training data.
+    pub data: TrainingData,
+    /// The held-out data.
+    pub eval_data: Option<PathBuf>,
+    /// Maximum number of held-out instances.
+    pub eval_instances: Option<u64>,
+}
+
+/// The settings that determine the results of a run; names of choices are spelled as on the command line.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RunIdentity {
+    /// Number of steps.
+    pub steps: u64,
+    /// Sequences in a step.
+    pub batch_size: u64,
+    /// Maximum learning rate.
+    pub learning_rate: f64,
+    /// Number of warm-up steps.
+    pub warmup_steps: u64,
+    /// Learning-rate schedule.
+    pub schedule: String,
+    /// The optimizer.
+    #[serde(default)]
+    pub optimizer: Moments,
+    /// Random seed.
+    pub seed: u64,
+    /// Precision of matrix products.
+    #[serde(default)]
+    pub precision: PrecisionChoice,
+    /// The model's configuration.
+    #[serde(deserialize_with = "model")]
+    pub model: BertConfig,
+    /// BLAKE3 of the weights of `--init-checkpoint`.
+    pub init_checkpoint: Option<String>,
+    /// `None` for a run from a checkpoint, and for the initialization of the paper.
+    pub initialization: Option<String>,
+    /// BLAKE3 of the digests of the training shards.
+    pub data: String,
+    /// BLAKE3 of the vocabulary.
+    #[serde(default)]
+    pub vocabulary: String,
+    /// `None` for a run of an earlier version.
+    pub data_rules: Option<DataRules>,
+    /// The data sets of a mixture; empty for one data set.
+    #[serde(default)]
+    pub mixture: Vec<MixedData>,
+}
+
+impl RunIdentity {
+    /// Returns the share of the samples that are from the first data set.
+    pub fn first_share(&self) -> f64 {
+        self.mixture.first().map_or(1.0, |data| data.share)
+    }
+}
+
+/// A data set of a mixture.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MixedData {
+    /// BLAKE3 of the digests of its shards.
+    pub data: String,
+    /// Share of the samples.
+    pub share: f64,
+}
+
+/// The part of the optimizer's hyper-parameters that has a default by model size.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Moments {
+    /// Decay rate of the second moment.
+    pub beta2: f64,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self { beta2: AdamWConfig::default().beta2 }
+    }
+}
+
+/// The options by which the training instances are made.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DataRules {
+    /// Maximum sequence length.
+    pub max_seq_length: u64,
+    /// Fraction of masked tokens.
+    pub masked_lm_prob: f64,
+    /// Kind of sentence pairs.
+    pub nsp: String,
+    /// Content of the shards.
+    pub layout: String,
+    /// When the masks are made.
+    pub masking: String,
+}
+
+fn model<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BertConfig, D::Error> {
+    BertConfig::from_json(Map::deserialize(deserializer)?).map_err(D::Error::custom)
+}

@@ -1,0 +1,279 @@
+//! Opens the folder of a pre-training run: its lock, its configuration and its checkpoints.
+//!
+//! `run.json` records what the run computes (`identity`): every setting that determines the results, digests of the
+//! data, and the options by which the loader generates instances. A run continues only with an equal identity; the
+//! intervals of saving and evaluation and the locations of its folders may change. The file also records the
+//! environment of the first step (`environment`, see [`bert_inference::compute::environment`]): a run may continue on another
+//! computer and prints a warning. `held_out.json` describes the held-out data, because figures on different data cannot
+//! be compared.
+
+use std::path::Path;
+
+use bert_data::{DataSet, Manifest, ResolvedConfig};
+use bert_inference::compute::device::{DeviceName, KernelChoice};
+use bert_inference::compute::environment::environment;
+use bert_inference::model_dir::checkpoint::CheckpointFolder;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::{Error, FolderProblem};
+use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
+use serde_json::{Value, json};
+
+use crate::initialization::InitializationChoice;
+use crate::optimizer::size_defaults::ChosenDefault;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::run_file::{RunFile, RunIdentity};
+use crate::pretrain::setup::starting_point::StartingPoint;
+use crate::run_dir::identity::{RUN, compare, differences, saved};
+use crate::run_dir::training_run::{check_free, holds_a_run};
+
+/// Description of the held-out data of the evaluations so far.
+const HELD_OUT: &str = "held_out.json";
+
+/// An open run; no other process can open it until this value is dropped.
+pub(crate) struct RunFolder<'a> {
+    /// The folder itself.
+    pub(crate) folder: StagedFolder<'a>,
+    /// The settings and data that determine the run's results.
+    pub(crate) identity: Value,
+    /// Differences between the present and the original environment that may change bits.
+    pub(crate) environment_changes: Vec<String>,
+    /// Differences between the held-out data and the data of the evaluations so far.
+    pub(crate) held_out_changes: Vec<String>,
+    _lock: OutputLock,
+}
+
+impl<'a> RunFolder<'a> {
+    /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
+    /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
+    /// (`held_out`), if any.
+    ///
+    /// # Errors
+    /// Same as [`check_free`]; when the existing run has a different configuration, or selects its best
+    /// weights on different held-out data.
+    pub(crate) fn open(
+        files: &'a dyn FileSystem,
+        config: &PretrainConfig,
+        defaults: &[ChosenDefault],
+        resume: bool,
+        identity: Value,
+        held_out: Option<&Value>,
+    ) -> Result<Self, Error> {
+        let folder = StagedFolder::new(files, &config.output);
+        check_free(&folder, resume)?;
+        folder.create()?;
+        let lock = folder.lock(LOCK)?;
+        folder.remove_temporaries()?;
+        let mut environment_changes = Vec::new();
+        // Check again under the lock: another process may have started and finished a run in the meantime.
+        if !folder.has(RUN)? {
+            let whole = json!({
+                "identity": identity,
+                "environment": environment(),
+                "config": config,
+                "defaults": defaults,
+            });
+            folder.write_checksummed(RUN, &whole)?;
+        } else if resume {
+            environment_changes = compare(&config.output, &identity)?;
+        } else {
+            return Err(holds_a_run(&config.output));
+        }
+        let held_out_changes =
+            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&folder, now, config.keep_best))?;
+        Ok(Self { folder, identity, environment_changes, held_out_changes, _lock: lock })
+    }
+
+    /// Returns the run's checkpoints.
+    pub(crate) fn checkpoints(&self) -> CheckpointFolder<'a> {
+        CheckpointFolder::on(&self.folder)
+    }
+}
+
+/// Returns the settings of the run in a folder; `None` if the folder has no run.
+///
+/// # Errors
+/// When its `run.json` is damaged.
+pub(crate) fn recorded_settings(path: &Path) -> Result<Option<RunIdentity>, Error> {
+    if !exists(&path.join(RUN))? {
+        return Ok(None);
+    }
+    let corrupt = |reason: String| Error::from(FolderProblem::RunCorrupt(reason).located(path.join(RUN)));
+    let run: RunFile =
+        serde_json::from_value(saved(path, RUN)?).map_err(|error| corrupt(error.to_string()))?;
+    Ok(Some(run.identity))
+}
+
+/// Compares the held-out data with the data of earlier evaluations, and records it in `held_out.json` if it differs;
+/// returns the differences.
+///
+/// # Errors
+/// [`Error::RunDiffers`] if the data differs and `keep_best` would compare losses across it; when the file is damaged
+/// or cannot be written.
+fn record_held_out(
+    folder: &StagedFolder<'_>,
+    held_out: &Value,
+    keep_best: bool,
+) -> Result<Vec<String>, Error> {
+    if !folder.has(HELD_OUT)? {
+        folder.write_checksummed(HELD_OUT, held_out)?;
+        return Ok(Vec::new());
+    }
+    let known = saved(folder.path(), HELD_OUT)?;
+    let changed = differences(&known, held_out);
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    if keep_best {
+        let differences = changed.into_iter().map(|text| format!("held-out data: {text}")).collect();
+        return Err(Error::RunDiffers { path: folder.path().to_path_buf(), differences });
+    }
+    folder.write_checksummed(HELD_OUT, held_out)?;
+    Ok(changed)
+}
+
+/// Returns the settings and data that determine a run's results.
+pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(DataSet, f64)]) -> Value {
+    let data = sets[0].0.manifest();
+    let mut identity = json!({
+        "steps": config.steps,
+        "batch_size": config.batch_size,
+        "length_buckets": config.length_buckets,
+        "gradient_accumulation_steps": config.micro_batches(),
+        "learning_rate": config.peak_learning_rate(),
+        "warmup_steps": config.warmup(),
+        "schedule": config.optimizer.schedule,
+        "optimizer": config.optimizer(),
+        "seed": config.seed,
+        "backend": config.compute.device.backend(),
+        "kernels": config.compute.kernels,
+        "precision": config.precision(),
+        "model": serde_json::from_str::<Value>(&start.config.to_json_string("BertForPreTraining")).expect("we wrote it"),
+        "init_checkpoint": start.weights_digest,
+        "data": data.shards_digest(),
+        "vocabulary": data.vocabulary.blake3,
+        "data_rules": data_rules(&data.config),
+    });
+    if let Some(digest) = &start.moments_digest {
+        identity["init_moments"] = json!(digest);
+    }
+    if let Some(ratio) = config.warmup_ratio {
+        identity["warmup_ratio"] = json!(ratio);
+    }
+    if sets.len() > 1 {
+        let shares = config.data.shares();
+        let mixture = sets.iter().zip(shares).map(|((set, _), share)| {
+            let manifest = set.manifest();
+            json!({
+                "data": manifest.shards_digest(),
+                "data_rules": data_rules(&manifest.config),
+                "share": share,
+            })
+        });
+        identity["mixture"] = mixture.collect();
+    }
+    // The fused kernels on a CPU add in the same order with and without recomputation.
+    let exact = config.compute.device == DeviceName::Flex && config.compute.kernels == KernelChoice::Fused;
+    if config.recompute && !exact {
+        identity["recompute"] = json!(true);
+    }
+    // Runs from before this option existed do not record it: they used the reference's weights.
+    if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
+    {
+        identity["initialization"] = json!(choice);
+    }
+    identity
+}
+
+/// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
+/// them, and the number of instances to evaluate.
+pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
+    json!({
+        "data": data.shards_digest(),
+        "data_rules": data_rules(&data.config),
+        "random_seed": data.config.random_seed,
+        "instances": limit.unwrap_or(u64::MAX).min(data.instances),
+    })
+}
+
+/// Returns the options of a data folder that determine its instances and masks. Depending on the layout, the shards
+/// already reflect some of them; all are compared, so that the error names the changed option.
+fn data_rules(config: &ResolvedConfig) -> Value {
+    // Every field is listed, so that adding one requires a decision here whether it is a rule for the loader.
+    let ResolvedConfig {
+        layout,
+        masking,
+        random,
+        nsp,
+        segmenter,
+        max_seq_length,
+        short_seq_prob,
+        masked_lm_prob,
+        max_predictions_per_seq,
+        do_whole_word_mask,
+        max_ngram,
+        random_word_skip_special,
+        // These options determine the content of the shards, whose digests are compared.
+        input: _,
+        vocab: _,
+        do_lower_case: _,
+        strip_accents: _,
+        tokenize_chinese_chars: _,
+        dupe_factor: _,
+        random_seed: _,
+        num_shards: _,
+        split_sentences: _,
+        language: _,
+        text_column: _,
+        strict_utf8: _,
+        lossy_utf8: _,
+        strict_rows: _,
+        hold_out: _,
+        held_out: _,
+        // The rows do not depend on this.
+        columns: _,
+    } = config;
+    json!({
+        "layout": layout,
+        "masking": masking,
+        "random": random,
+        "nsp": nsp,
+        "segmenter": segmenter,
+        "max_seq_length": max_seq_length,
+        "short_seq_prob": short_seq_prob,
+        "masked_lm_prob": masked_lm_prob,
+        "max_predictions_per_seq": max_predictions_per_seq,
+        "do_whole_word_mask": do_whole_word_mask,
+        "max_ngram": max_ngram,
+        "random_word_skip_special": random_word_skip_special,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_each_leaf() {
+        let saved =
+            json!({ "seed": 1, "optimizer": { "beta1": 0.9, "beta2": 0.99 }, "data": "x", "of": [1, 2] });
+        let now =
+            json!({ "seed": 2, "optimizer": { "beta1": 0.9, "beta2": 0.98 }, "extra": true, "of": [1, 3] });
+        let expected = [
+            "data was \"x\", now null",
+            "extra was null, now true",
+            "of was [1,2], now [1,3]",
+            "optimizer.beta2 was 0.99, now 0.98",
+            "seed was 1, now 2",
+        ];
+        assert_eq!(differences(&saved, &now), expected);
+        assert!(differences(&now, &now).is_empty());
+        let mixture = |shares: &[f64]| {
+            let sets: Vec<_> = shares.iter().map(|share| json!({ "data": "x", "share": share })).collect();
+            json!({ "mixture": sets })
+        };
+        let changed = differences(&mixture(&[0.7, 0.3]), &mixture(&[0.6, 0.4]));
+        assert_eq!(changed, ["mixture[0].share was 0.7, now 0.6", "mixture[1].share was 0.3, now 0.4"]);
+        let grown = differences(&mixture(&[0.7, 0.3]), &mixture(&[0.5, 0.3, 0.2]));
+        assert_eq!(grown, ["mixture had 2 entries, now 3"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Compares the memory that a step of a run needs with the limits of the process, before the first step.
+
+use bert_data::Manifest;
+use bert_inference::Error;
+use bert_inference::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
+use bert_model::BertConfig;
+
+use crate::data_loader::BLOCK_TOKENS;
+use crate::group::Group;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
+
+/// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
+/// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
+/// is unknown.
+pub(crate) fn check_memory(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    group: &Group,
+    on_event: &mut dyn FnMut(PretrainEvent),
+) -> Result<Option<u64>, Error> {
+    if !config.compute.device.is_cpu() {
+        return Ok(None);
+    }
+    let step = |parts, recompute| memory_of_step(config, model, data, group.ranks(), parts, recompute);
+    let needed = step(config.micro_batches(), config.recompute);
+    match judge(&needed, &MemoryLimit::of_rank(group.local_ranks())) {
+        Verdict::Fits => Ok(Some(needed.total())),
+        Verdict::Close(limit) => {
+            let remedy = remedy(config, &limit, step);
+            on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
+            Ok(Some(needed.total()))
+        }
+        Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
+            needed: needed.describe(&limit),
+            remedy: remedy(config, &limit, step),
+        }),
+    }
+}
+
+/// Estimates a step whose batch is split into this number of micro-batches.
+fn memory_of_step(
+    config: &PretrainConfig,
+    model: &BertConfig,
+    data: &Manifest,
+    ranks: usize,
+    parts: usize,
+    recompute: bool,
+) -> StepMemory {
+    let sequences = config.batch_size.div_ceil(parts);
+    let rules = &data.config;
+    let targets = (rules.max_seq_length as f64 * rules.masked_lm_prob).ceil() as usize;
+    let shape = StepShape {
+        sequences,
+        length: rules.max_seq_length,
+        targets: sequences * targets.min(rules.max_predictions_per_seq).max(1),
+        micro_batches: parts / ranks,
+        ranks,
+        recompute,
+    };
+    // The rows of the largest shard, at most a block of the loader, and the batches that are read ahead.
+    let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
+    let block = (rows * rules.max_seq_length as u64).min(BLOCK_TOKENS);
+    let ahead = 8 * (config.batch_size * rules.max_seq_length) as u64;
+    StepMemory::of_step(model, &shape).with_tokens_of_data(block + ahead)
+}
+
+/// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.
+fn remedy(config: &PretrainConfig, limit: &MemoryLimit, step: impl Fn(usize, bool) -> StepMemory) -> String {
+    let now = config.micro_batches();
+    let more = || (1..).map(|power| now << power).take_while(|&parts| parts <= config.batch_size);
+    for recompute in [config.recompute, true] {
+        let kept = (recompute && !config.recompute).then_some(now);
+        for parts in kept.into_iter().chain(more()) {
+            let needed = step(parts, recompute);
+            if needed.fits(limit) {
+                let flags = if recompute { " with --recompute" } else { "" };
+                let bytes = bytes_in_words(needed.total());
+                return format!("--gradient-accumulation-steps {parts}{flags} needs about {bytes}");
+            }
+        }
+    }
+    "use a smaller --batch-size with --gradient-accumulation-steps and --recompute, or a smaller model".into()
+}

@@ -1,0 +1,138 @@
+//! Opens the inputs of a run and checks that they match: device, data, the model's configuration and memory.
+
+use std::path::PathBuf;
+
+use bert_data::{DataSet, Manifest, Nsp};
+use bert_inference::Error;
+use bert_inference::compute::stop_flag::StopFlag;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_model::{Architecture, BertConfig, BertForPreTraining};
+use burn::tensor::Device;
+
+use crate::data_loader::DataLoader;
+use crate::evaluation::{Evaluation, EvaluationBatches, evaluate_in};
+use crate::group::Group;
+use crate::optimizer::adamw::AdamW;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
+use crate::pretrain::setup::estimate::check_memory;
+use crate::pretrain::setup::starting_point::StartingPoint;
+use crate::step::device_check::{CheckShape, DeviceCheck, check_before_first_step};
+
+/// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
+pub(crate) struct RunInputs<'a> {
+    pub(crate) config: &'a PretrainConfig,
+    /// With autodiff.
+    pub(crate) device: Device,
+    /// The data sets with their weights.
+    pub(crate) sets: Vec<(DataSet, f64)>,
+    pub(crate) eval_loader: Option<DataLoader>,
+    pub(crate) start: StartingPoint,
+    /// Estimated memory of a step in bytes, if available.
+    pub(crate) memory: Option<u64>,
+}
+
+impl<'a> RunInputs<'a> {
+    /// Opens the device, the data and the model's configuration for a rank of `group`.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened or does not match the others; [`Error::NotEnoughMemory`].
+    pub(crate) fn open(
+        config: &'a PretrainConfig,
+        group: &Group,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Self, Error> {
+        let device = config.compute.device.open()?.autodiff();
+        let sets = config.open_all_data()?;
+        let loader = DataLoader::mixed(sets.clone(), config.seed)?;
+        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
+        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
+        let start = StartingPoint::resolve(config, &loader, on_event)?;
+        if let Some(eval) = &eval_loader {
+            eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(loader.data())))?;
+        }
+        let memory = check_memory(config, &start.config, loader.manifest(), group, on_event)?;
+        Ok(Self { config, device, sets, eval_loader, start, memory })
+    }
+
+    /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::DeviceWrong`].
+    pub(crate) fn check_device(&self) -> Result<Option<DeviceCheck>, Error> {
+        let rules = &self.manifest().config;
+        let shape = CheckShape {
+            rows: self.config.largest_micro_batch(),
+            length: rules.max_seq_length,
+            predictions: rules.max_predictions_per_seq,
+        };
+        check_before_first_step(self.config.compute.device, &self.device, self.model_config(), shape)
+    }
+
+    /// Returns the model's configuration.
+    pub(crate) fn model_config(&self) -> &BertConfig {
+        &self.start.config
+    }
+
+    /// Returns the training data; the first of several data sets.
+    pub(crate) fn data(&self) -> &DataSet {
+        &self.sets[0].0
+    }
+
+    /// Returns the manifest of the training data; the first of several data sets.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.data().manifest()
+    }
+
+    /// Returns whether the next-sentence labels are meaningful.
+    pub(crate) fn has_next_sentence(&self) -> bool {
+        self.manifest().config.nsp != Nsp::Off
+    }
+
+    /// Returns a loader of the training data that starts at a position.
+    pub(crate) fn loader(&self, position: Option<LoaderPosition>) -> Result<DataLoader, Error> {
+        let loader = DataLoader::mixed(self.sets.clone(), self.config.seed)?;
+        let loader = loader.with_length_buckets(self.config.length_buckets, self.config.batch_size);
+        Ok(loader.starting_at(position))
+    }
+
+    /// Returns an optimizer for a model, with moments at zero.
+    pub(crate) fn optimizer(&self, model: &BertForPreTraining) -> AdamW {
+        AdamW::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
+    }
+
+    /// Returns an untrained model, whose weights are replaced.
+    pub(crate) fn untrained_model(&self) -> BertForPreTraining {
+        BertForPreTraining::new(self.model_config(), self.config.seed, &self.device)
+    }
+
+    /// Returns whether the weights of `step` are evaluated.
+    pub(crate) fn evaluation_is_due(&self, step: u64) -> bool {
+        let every = self.config.eval_every.unwrap_or(self.config.save_every);
+        let regular = step.is_multiple_of(every) || step == self.config.total_steps();
+        self.eval_loader.is_some() && regular
+    }
+
+    /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
+    /// `before` is the result of this rank's work before the evaluation.
+    ///
+    /// # Errors
+    /// When a rank has an error or is lost; [`Error::Stopped`].
+    pub(crate) fn evaluate(
+        &mut self,
+        group: &mut Group,
+        model: &BertForPreTraining,
+        stop: &StopFlag,
+        before: Result<(), Error>,
+    ) -> Result<Option<Evaluation>, Error> {
+        let has_next_sentence = self.has_next_sentence();
+        let Some(loader) = &mut self.eval_loader else { return group.agree(before).map(|()| None) };
+        let device = self.device.clone().inner();
+        // A batch size that fits into the memory of a training step.
+        let batches =
+            EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
+        let evaluation = evaluate_in(group, model, loader, batches, &device, stop, before)?;
+        Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
+    }
+}

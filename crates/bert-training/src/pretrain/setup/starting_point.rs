@@ -1,0 +1,86 @@
+//! The model's configuration and the checkpoint that a run starts from.
+
+use std::path::{Path, PathBuf};
+
+use bert_inference::Error;
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::model_dir::checkpoint::OPTIMIZER;
+use bert_inference::model_dir::encoder_record::weights_digest;
+use bert_inference::model_dir::json_file::exists;
+use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_model::{BertConfig, WeightsFiles, read_pretrained_config};
+
+use crate::data_loader::DataLoader;
+use crate::initialization::named_model;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::PretrainEvent;
+
+/// The model's configuration, and the weights that `--init-checkpoint` names.
+pub(crate) struct StartingPoint {
+    pub(crate) config: BertConfig,
+    /// Folder of the weights; `None` for a fresh model.
+    pub(crate) folder: Option<PathBuf>,
+    /// Digest of these weights.
+    pub(crate) weights_digest: Option<String>,
+    /// Checkpoint whose moments the optimizer starts with; `None` for moments at zero.
+    pub(crate) moments: Option<PathBuf>,
+    /// Digest of these moments.
+    pub(crate) moments_digest: Option<String>,
+}
+
+impl StartingPoint {
+    /// Creates the starting point of a model without weights.
+    fn fresh(config: BertConfig) -> Self {
+        Self { config, folder: None, weights_digest: None, moments: None, moments_digest: None }
+    }
+
+    /// Reads the configuration and checks it against the data.
+    ///
+    /// # Errors
+    /// When the configuration or the weights cannot be read, or do not match the data.
+    pub(crate) fn resolve(
+        config: &PretrainConfig,
+        loader: &DataLoader,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Self, Error> {
+        let mut warn = |warning: String| on_event(PretrainEvent::Warning(warning));
+        let mut start = match &config.init_checkpoint {
+            Some(path) => {
+                let folder = resolve_model_folder(path, &mut |error| warn(error.to_string()))?;
+                let config = read_pretrained_config(&folder)?;
+                let digest = match WeightsFiles::find(&folder)? {
+                    Some(_) => weights_digest(&folder)?,
+                    None => String::new(),
+                };
+                Self { folder: Some(folder), weights_digest: Some(digest), ..Self::fresh(config) }
+            }
+            None => {
+                let name = config.model.as_deref().unwrap_or_default();
+                let config = named_model(name, loader.manifest().vocabulary.size, &mut warn)?;
+                Self::fresh(config)
+            }
+        };
+        if let Some(folder) = start.folder.as_ref().filter(|_| config.keep_moments) {
+            start.moments_digest = Some(moments_digest(folder)?);
+            start.moments = Some(folder.clone());
+        }
+        start.config.compute = config.precision().with(config.compute.kernels);
+        let tokenizer = start.folder.as_deref().map(ModelTokenizer::find).transpose()?.flatten();
+        loader.check_fits(&start.config, tokenizer.as_ref())?;
+        Ok(start)
+    }
+}
+
+/// Returns the digest of the moments in a checkpoint.
+fn moments_digest(folder: &Path) -> Result<String, Error> {
+    let path = folder.join(OPTIMIZER);
+    if !exists(&path)? {
+        let reason = format!(
+            "{} has no {OPTIMIZER}; give --init-checkpoint the folder of a pre-training run, or leave --keep-moments \
+             out",
+            folder.display()
+        );
+        return Err(Error::Configuration { flag: "keep-moments", reason });
+    }
+    Ok(bert_storage::digest_file(&path)?)
+}

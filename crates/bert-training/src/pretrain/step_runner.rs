@@ -1,0 +1,131 @@
+//! Runs optimizer steps of pre-training on successive batches.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use bert_inference::Error;
+use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_model::{BertForPreTraining, LossNormalizer};
+use burn::tensor::Device;
+
+use crate::data_loader::{LengthBuckets, Prefetcher, PretrainingBatch, micro_batch_bounds};
+use crate::group::{BatchTotals, Group, digest};
+use crate::optimizer::adamw::AdamW;
+use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::events::StepTiming;
+use crate::pretrain::setup::inputs::RunInputs;
+use crate::step::pretraining_loss::pretraining_objective;
+use crate::step::{NotFinite, StepId, StepReport, train_step_in};
+
+/// A source of this rank's rows of each batch, and the settings of a step on them.
+pub(crate) struct StepRunner<'a> {
+    config: &'a PretrainConfig,
+    device: Device,
+    has_next_sentence: bool,
+    batches: Prefetcher,
+    buckets: Option<LengthBuckets>,
+    /// Bounds of this rank's micro-batches, in rows of the batch.
+    bounds: Vec<usize>,
+    /// Number of finished steps.
+    step: u64,
+}
+
+/// A finished step.
+pub(crate) struct FinishedStep {
+    pub(crate) report: StepReport,
+    /// Whether the update was skipped because the loss or the gradient norm was not finite.
+    pub(crate) skipped: bool,
+    /// Real masked-LM targets in the global batch.
+    pub(crate) predictions: u64,
+    pub(crate) timing: StepTiming,
+}
+
+impl<'a> StepRunner<'a> {
+    /// Starts to load this rank's rows of the batches of these steps; `position` is the loader's position before the
+    /// first.
+    pub(crate) fn start(
+        inputs: &RunInputs<'a>,
+        group: &Group,
+        steps: Range<u64>,
+        position: Option<LoaderPosition>,
+    ) -> Result<Self, Error> {
+        let (config, step) = (inputs.config, steps.start);
+        let (size, parts) = (config.batch_size, config.micro_batches());
+        let own = group.micro_batches(parts);
+        let bounds = micro_batch_bounds(size, parts)[own.start..=own.end].to_vec();
+        let loader = inputs.loader(position)?;
+        let buckets = loader.buckets();
+        let batches = Prefetcher::start(loader, steps, size, bounds[0]..bounds[own.len()]);
+        let (device, has_next_sentence) = (inputs.device.clone(), inputs.has_next_sentence());
+        Ok(Self { config, device, has_next_sentence, batches, buckets, bounds, step })
+    }
+
+    /// Trains on the next batch. `before` is the result of this rank's work since the last step.
+    ///
+    /// # Errors
+    /// When a rank has an error or is lost.
+    pub(crate) fn run(
+        &mut self,
+        group: &mut Group,
+        model: BertForPreTraining,
+        optimizer: &mut AdamW,
+        learning_rate: f64,
+        before: Result<(), Error>,
+    ) -> Result<(BertForPreTraining, FinishedStep), Error> {
+        let started = Instant::now();
+        let batch = before.and_then(|()| self.batches.next_batch());
+        let waiting = started.elapsed().as_secs_f64();
+        let (batch, totals) = self.agree_on_batch(group, batch, &model)?;
+        let micro_batches = batch.split_rows(&self.bounds);
+        let normalizer = LossNormalizer {
+            masked_lm: totals.targets as f64,
+            // Without sentence pairs (data made with --nsp off), this loss has no weight.
+            next_sentence: self.has_next_sentence.then_some(self.config.batch_size as f64),
+        };
+        let loss = pretraining_objective(normalizer, self.config.recompute, &self.device);
+        let id = StepId { seed: self.config.seed, step: self.step };
+        let (model, report) =
+            train_step_in(group, model, optimizer, &micro_batches, loss, learning_rate, id)?;
+        self.step += 1;
+        group.count_step();
+        let (report, skipped) = match report {
+            Ok(report) => (report, false),
+            Err(NotFinite { report }) => (report, true),
+        };
+        let predictions = totals.targets as u64;
+        let timing = StepTiming { step: self.step, seconds: started.elapsed().as_secs_f64(), waiting };
+        Ok((model, FinishedStep { report, skipped, predictions, timing }))
+    }
+
+    /// Returns this rank's rows, narrowed to the length of the whole batch, and the totals of the whole batch.
+    fn agree_on_batch(
+        &self,
+        group: &mut Group,
+        batch: Result<PretrainingBatch, Error>,
+        model: &BertForPreTraining,
+    ) -> Result<(PretrainingBatch, BatchTotals), Error> {
+        let longest = |batch: &PretrainingBatch| self.buckets.map_or(0, |_| batch.padded.longest());
+        let totals = |batch: &PretrainingBatch| BatchTotals {
+            targets: batch.num_predictions(),
+            longest: longest(batch),
+        };
+        let (batch, own) = match batch {
+            Ok(batch) => {
+                let own = totals(&batch);
+                (batch, Ok(own))
+            }
+            Err(error) => (PretrainingBatch::default(), Err(error)),
+        };
+        let totals = group.start_step(own, || digest(model))?;
+        let mut batch = batch;
+        if let Some(buckets) = &self.buckets {
+            batch.narrow(buckets.padded(totals.longest));
+        }
+        Ok((batch, totals))
+    }
+
+    /// Returns the loader's position after the last batch.
+    pub(crate) fn position(&self) -> Option<LoaderPosition> {
+        self.batches.position()
+    }
+}

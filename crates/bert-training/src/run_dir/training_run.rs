@@ -1,0 +1,145 @@
+//! The folder of a training run whose model another crate defines: lock, settings, metrics and checkpoints.
+//!
+//! [`TrainingRun`] has the guarantees of a pre-training run. `run.json` records every setting that determines the
+//! results (`identity`), and a run continues only with equal settings. Checkpoints are committed, `metrics.jsonl` is cut
+//! to the checkpoint that the run continues from, and one process at a time writes to the folder.
+
+use std::path::{Path, PathBuf};
+
+use bert_inference::compute::environment::environment;
+use bert_inference::model_dir::checkpoint::{
+    Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
+};
+use bert_inference::model_dir::retention::RetentionPolicy;
+use bert_inference::{Error, FolderProblem};
+use bert_model::Snapshot;
+use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
+use burn::module::Module;
+use burn::tensor::Device;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::optimizer::adamw::AdamW;
+use crate::run_dir::identity::{RUN, compare};
+use crate::run_dir::incomplete_output::is_visible;
+use crate::run_dir::metrics_log::MetricsLog;
+
+/// An open run. No other process can open it until this value is dropped.
+pub struct TrainingRun {
+    folder: StagedFolder<'static>,
+    identity: Value,
+    metrics: MetricsLog,
+    /// The checkpoint that the run continues from.
+    pub start: Option<ValidCheckpoint>,
+    /// Warnings: corrupt checkpoints that were skipped, and changes of the environment that may change bits.
+    pub warnings: Vec<String>,
+    _lock: OutputLock,
+}
+
+impl TrainingRun {
+    /// Starts a run in a new or empty folder or, with `resume`, opens the run in it. `run.json` records `identity`, and
+    /// `config` for the reader.
+    ///
+    /// # Errors
+    /// When the folder has other files, is in use, or has a run and `resume` is off; [`Error::RunDiffers`] when the run
+    /// has another identity; with `resume`, when the folder does not exist or all its checkpoints are corrupt.
+    pub fn open(path: &Path, resume: bool, identity: Value, config: &impl Serialize) -> Result<Self, Error> {
+        let folder = StagedFolder::new(&Disk, path);
+        check_free(&folder, resume)?;
+        folder.create()?;
+        let lock = folder.lock(LOCK)?;
+        folder.remove_temporaries()?;
+        let mut warnings = Vec::new();
+        // Check again under the lock: another process may have started and finished a run in the meantime.
+        if !folder.has(RUN)? {
+            let whole = json!({ "identity": identity, "environment": environment(), "config": config });
+            folder.write_checksummed(RUN, &whole)?;
+        } else if resume {
+            let changes = compare(path, &identity)?;
+            warnings.extend(changes.iter().map(|change| format!("bits may differ, because {change}")));
+        } else {
+            return Err(holds_a_run(path));
+        }
+        let checkpoints = CheckpointFolder::on(&folder);
+        let start = checkpoints.newest_good(&mut |error| warnings.push(error.to_string()))?;
+        let metrics = MetricsLog::open(&folder, "metrics.jsonl", start.as_ref().map(|at| at.state.step))?;
+        Ok(Self { folder, identity, metrics, start, warnings, _lock: lock })
+    }
+
+    /// Restores the optimizer of the checkpoint that the run continues from.
+    ///
+    /// # Errors
+    /// When the optimizer's file is corrupt or names an unknown parameter.
+    pub fn restore(&self, optimizer: &mut AdamW, device: &Device) -> Result<(), Error> {
+        let Some(ValidCheckpoint { path, state }) = &self.start else { return Ok(()) };
+        optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, device)
+    }
+
+    /// Appends a record to `metrics.jsonl`. It must have the field `step`, the number of finished steps.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn record(&mut self, record: &impl Serialize) -> Result<(), Error> {
+        self.metrics.append(record)
+    }
+
+    /// Writes a checkpoint after `step` steps with `files` next to the weights, and deletes older ones. Returns its
+    /// folder.
+    ///
+    /// # Errors
+    /// When a file cannot be written; the older checkpoint is then untouched.
+    pub fn save<M: Module>(
+        &mut self,
+        model: &M,
+        optimizer: &AdamW,
+        step: u64,
+        files: Vec<(&'static str, Vec<u8>)>,
+    ) -> Result<PathBuf, Error> {
+        self.metrics.sync()?;
+        let state = trainer_state(step, optimizer, self.identity.clone());
+        let weights = vec![(bert_model::WEIGHTS, Snapshot::of(model))];
+        let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files };
+        CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
+    }
+}
+
+/// Returns the state of a run without skipped steps and without a loader position.
+pub fn trainer_state(step: u64, optimizer: &AdamW, run: Value) -> TrainerState {
+    TrainerState {
+        step,
+        updates: optimizer.updates(),
+        fewer_updates: optimizer.fewer_updates(),
+        skipped: SkippedSteps::default(),
+        loader_position: None,
+        run,
+    }
+}
+
+/// Checks that a run can start in a folder or, with `resume`, continue there. It writes nothing and is fast, so it is
+/// called before all other work.
+///
+/// # Errors
+/// When another process has locked the folder, when it has a run and `resume` is off, when it has other files, or, with
+/// `resume`, when it does not exist.
+pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), Error> {
+    let path = folder.path();
+    folder.check_not_in_use()?;
+    let has_run = folder.has(RUN)?;
+    if resume && !folder.exists()? {
+        return Err(FolderProblem::NothingToResume.located(path).into());
+    }
+    if !has_run && folder.names()?.iter().any(|name| is_visible(name)) {
+        let hint = "choose another --output";
+        return Err(Error::output_exists(path, "other files", hint));
+    }
+    match has_run && !resume {
+        true => Err(holds_a_run(path)),
+        false => Ok(()),
+    }
+}
+
+/// Returns the error for a folder with a run that would be overwritten.
+pub(crate) fn holds_a_run(path: &Path) -> Error {
+    let hint = "continue it with --resume or choose another --output";
+    Error::output_exists(path, "a run", hint)
+}

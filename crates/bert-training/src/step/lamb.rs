@@ -1,0 +1,201 @@
+//! Computes the ratios by which LAMB multiplies the learning rate of each parameter (You et al., 2020, arXiv
+//! 1904.00962), as in NVIDIA's `multi_tensor_lamb.cu`.
+//!
+//! ```text
+//! u     <- (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + decay * p
+//! ratio <- |p| / |u|     if both are positive and weight decay applies to the parameter; else 1
+//! p     <- p - lr * ratio * u
+//! ```
+//!
+//! The gradients are clipped by their global norm before the moments are updated. The ratio has no maximum. LayerNorm
+//! and biases have no weight decay, so their ratio is 1. The sums of squares of the chunks are added in f64 in the order
+//! of the chunks, so the ratios do not depend on the number of ranks.
+
+use bert_inference::Error;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+
+use crate::gradients::layout::Segment;
+use crate::group::Group;
+use crate::optimizer::adamw::{AdamW, NormSquares, StepGradients};
+
+/// Applies one update of LAMB with gradients whose global norm is `norm`.
+///
+/// # Errors
+/// Same as [`Group::gather`].
+pub(crate) fn update<M: Module>(
+    group: &mut Group,
+    optimizer: &mut AdamW,
+    module: M,
+    gradients: StepGradients,
+    norm: f64,
+    learning_rate: f64,
+) -> Result<M, Error> {
+    let tensors = gradients.tensors.clone();
+    let module = optimizer.update(module, gradients, norm, 0.0);
+    let ratios = trust_ratios(group, optimizer, &module)?;
+    Ok(optimizer.apply(module, tensors, &ratios, learning_rate))
+}
+
+/// Returns the ratio of each parameter.
+fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> Result<Vec<f64>, Error> {
+    let layout = optimizer.layout();
+    let mut squares = Squares { optimizer, of_tensors: Vec::new() };
+    module.visit(&mut squares);
+    let mut own = Vec::new();
+    for Segment { tensor, range } in layout.segments(group.rank()) {
+        let chunks = range.len().div_ceil(bert_kernels::adamw::CHUNK);
+        let NormSquares { of_parameter, of_update } = std::mem::take(&mut squares.of_tensors[*tensor])
+            .unwrap_or_else(|| NormSquares { of_parameter: vec![0.0; chunks], of_update: vec![0.0; chunks] });
+        own.extend(of_parameter.into_iter().zip(of_update).flat_map(|(p, u)| [p.to_bits(), u.to_bits()]));
+    }
+    let all = group.gather(Ok(own), |rank| 2 * layout.chunks(rank))?.concat();
+    let chunks = all.chunks_exact(2).map(|bits| [f64::from_bits(bits[0]), f64::from_bits(bits[1])]);
+    let by_tensor = layout.by_tensor(chunks);
+    Ok(by_tensor
+        .iter()
+        .enumerate()
+        .map(|(index, chunks)| if optimizer.decays(index) { ratio(chunks) } else { 1.0 })
+        .collect())
+}
+
+/// Returns `|p| / |u|` from the sums of squares of the chunks of both, or 1 if one of the norms is 0.
+fn ratio(chunks: &[[f64; 2]]) -> f64 {
+    let norm = |side: usize| chunks.iter().map(|squares| squares[side]).sum::<f64>().sqrt();
+    let (p, u) = (norm(0), norm(1));
+    if p > 0.0 && u > 0.0 { p / u } else { 1.0 }
+}
+
+/// Collects the sums of squares of all parameters to which weight decay applies.
+struct Squares<'a> {
+    optimizer: &'a AdamW,
+    of_tensors: Vec<Option<NormSquares>>,
+}
+
+impl ModuleVisitor for Squares<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let index = self.of_tensors.len();
+        let squares = if self.optimizer.decays(index) {
+            self.optimizer.squares(index, param.val().inner().reshape([-1]))
+        } else {
+            None
+        };
+        self.of_tensors.push(squares);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gradients::gradient_sum::GradientSum;
+    use crate::optimizer::adamw::{AdamWConfig, UpdateRule};
+
+    #[derive(Module, Debug)]
+    struct Decayed {
+        weight: Param<Tensor<1>>,
+    }
+
+    #[derive(Module, Debug)]
+    struct Excluded {
+        bias: Param<Tensor<1>>,
+    }
+
+    fn update_with<M: Module>(
+        optimizer: &mut AdamW,
+        module: M,
+        parameter: &Tensor<1>,
+        gradient: [f32; 2],
+    ) -> M {
+        let loss = (parameter.clone() * Tensor::from_data(gradient, &parameter.device())).sum();
+        let mut sum = GradientSum::starting_at(0);
+        sum.add(&module, [loss.backward()]);
+        let gradients = StepGradients::of_all(sum.total());
+        let norm = gradient.map(|g| f64::from(g).powi(2)).iter().sum::<f64>().sqrt();
+        update(&mut Group::alone(), optimizer, module, gradients, norm, 1e-2).unwrap()
+    }
+
+    fn trajectory<M: Module>(
+        mut module: M,
+        value: fn(&M) -> Tensor<1>,
+        bias_correction: bool,
+    ) -> Vec<[f32; 2]> {
+        let config = AdamWConfig { rule: UpdateRule::Lamb, bias_correction, ..AdamWConfig::default() };
+        let mut optimizer = AdamW::new(config, &module);
+        let gradients = [[0.5, -0.25], [-0.3, 0.1], [0.2, 0.4], [1.5, -2.0], [0.0, 0.1], [0.3, -0.3]];
+        let mut values = Vec::new();
+        for gradient in gradients {
+            let parameter = value(&module);
+            module = update_with(&mut optimizer, module, &parameter, gradient);
+            let values_now = value(&module).inner().into_data().iter::<f32>().collect::<Vec<_>>();
+            values.push([values_now[0], values_now[1]]);
+        }
+        values
+    }
+
+    fn parameter() -> Param<Tensor<1>> {
+        Param::from_data([0.6f32, -0.8], &burn::tensor::Device::flex().autodiff())
+    }
+
+    fn assert_close(got: &[[f32; 2]], want: [[f64; 2]; 6]) {
+        for (got, want) in got.concat().into_iter().zip(want.concat()) {
+            assert!((f64::from(got) - want).abs() < 3e-7, "{got} is not {want}");
+        }
+    }
+
+    // Golden trajectories: the equations computed in f64 for p = (0.6, -0.8), learning rate 1e-2 and a clipping norm of
+    // 1, which the fourth gradient exceeds. Tolerance: f32 rounding.
+    #[test]
+    fn golden_trajectory_with_trust_ratio() {
+        let decayed = Decayed { weight: parameter() };
+        assert_close(
+            &trajectory(decayed, |module| module.weight.val(), true),
+            [
+                [0.592935951, -0.792921921],
+                [0.588108561, -0.784277493],
+                [0.581368796, -0.791395910],
+                [0.572802072, -0.786595811],
+                [0.563918705, -0.782624751],
+                [0.555606500, -0.777730078],
+            ],
+        );
+    }
+
+    #[test]
+    fn excluded_parameters_have_no_ratio() {
+        let excluded = Excluded { bias: parameter() };
+        assert_close(
+            &trajectory(excluded, |module| module.bias.val(), true),
+            [
+                [0.590000020, -0.790000040],
+                [0.588085044, -0.786544000],
+                [0.584610777, -0.790354000],
+                [0.578516734, -0.786985956],
+                [0.573365880, -0.784736465],
+                [0.567453025, -0.781299714],
+            ],
+        );
+    }
+
+    #[test]
+    fn golden_trajectory_without_bias_correction() {
+        let decayed = Decayed { weight: parameter() };
+        assert_close(
+            &trajectory(decayed, |module| module.weight.val(), false),
+            [
+                [0.592930941, -0.792926924],
+                [0.588125143, -0.784270462],
+                [0.581492580, -0.791488928],
+                [0.572901858, -0.786728853],
+                [0.563988954, -0.782820397],
+                [0.555651973, -0.777964073],
+            ],
+        );
+    }
+
+    #[test]
+    fn a_zero_norm_has_ratio_one() {
+        assert_eq!(ratio(&[[0.0, 4.0], [0.0, 0.0]]), 1.0);
+        assert_eq!(ratio(&[[4.0, 0.0]]), 1.0);
+        assert_eq!(ratio(&[[4.0, 1.0], [5.0, 0.0]]), 3.0);
+    }
+}

@@ -1,0 +1,216 @@
+//! Computes one optimizer step, for pre-training and fine-tuning.
+//!
+//! The step takes a model, the micro-batches of one global batch and a loss, and returns the updated model and a
+//! [`StepReport`]. Losses are sums, divided once by the number of real targets in the whole global batch, so k
+//! micro-batches give the gradient of one batch.
+
+pub mod device_check;
+pub mod device_selection;
+pub mod divergence;
+pub(crate) mod lamb;
+pub mod pretraining_loss;
+
+use bert_inference::Error;
+use bert_kernels::adamw::{self, NormOrder};
+use bert_model::Mode;
+use bert_random::{Domain, Stream};
+use burn::module::Module;
+use burn::tensor::{Device, Gradients, Tensor};
+
+use crate::gradients::gradient_sum::GradientSum;
+use crate::gradients::layout::Segment;
+use crate::group::Group;
+use crate::optimizer::adamw::{AdamW, StepGradients, UpdateRule};
+
+/// Contribution of one micro-batch to the loss of the global batch.
+pub struct MicroBatchLoss {
+    /// The loss to differentiate, one element.
+    pub total: Tensor<1>,
+    /// Additional values to sum and report, one element each.
+    pub parts: Vec<Tensor<1>>,
+    deferred_backward: Option<DeferredBackward>,
+}
+
+/// The part of a backward pass below the point where gradient checkpointing cut the graph: maps the gradients of the
+/// loss to the remaining gradients.
+type DeferredBackward = Box<dyn FnOnce(&mut Gradients) -> Vec<Gradients>>;
+
+impl MicroBatchLoss {
+    /// Creates a loss whose backward pass reaches all parameters.
+    pub fn new(total: Tensor<1>, parts: Vec<Tensor<1>>) -> Self {
+        Self { total, parts, deferred_backward: None }
+    }
+
+    /// Sets the part of the backward pass that runs after the gradients of the loss are known (gradient
+    /// checkpointing). It returns the remaining gradients.
+    #[must_use]
+    pub fn with_deferred_backward(
+        self,
+        backward: impl FnOnce(&mut Gradients) -> Vec<Gradients> + 'static,
+    ) -> Self {
+        Self { deferred_backward: Some(Box::new(backward)), ..self }
+    }
+}
+
+/// The result of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The total loss of the global batch.
+    pub loss: f64,
+    /// The sums of the parts over the micro-batches, in the loss's order.
+    pub parts: Vec<f64>,
+    /// Global gradient norm before clipping.
+    pub gradient_norm: f64,
+}
+
+/// Error for a NaN or infinite loss or gradient; the model is unchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotFinite {
+    /// The report of the failed step.
+    pub report: StepReport,
+}
+
+/// A step of a run. It determines the step's dropout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepId {
+    /// The run's seed.
+    pub seed: u64,
+    /// Number of steps before it.
+    pub step: u64,
+}
+
+/// Returns the dropout mode of a micro-batch: a pure function of run seed, step and micro-batch.
+///
+/// The sequences of a micro-batch are numbered from `micro_batch * 2^32`, so each has its own masks. A loss whose
+/// micro-batches are rows of one padded batch gives them the masks of that batch with [`Mode::from_sequence`].
+fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
+    let seed = Stream::new(id.seed, Domain::Dropout, &[id.step]).next_u64();
+    Mode::Train { seed, first_sequence: micro_batch << 32 }
+}
+
+/// Runs forward and backward passes over all micro-batches, then one update.
+///
+/// `loss` computes a micro-batch's share of the global batch's loss. The model is returned whether or not the step
+/// succeeded: after [`NotFinite`], parameters and moments are unchanged.
+pub fn train_step<M: Module, B>(
+    model: M,
+    optimizer: &mut AdamW,
+    micro_batches: &[B],
+    loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
+    learning_rate: f64,
+    id: StepId,
+) -> (M, Result<StepReport, NotFinite>) {
+    let result = train_step_in(&mut Group::alone(), model, optimizer, micro_batches, loss, learning_rate, id);
+    result.expect("a single process loses no rank")
+}
+
+/// Runs [`train_step`] in a process group: `micro_batches` are this rank's, which follow the micro-batches of the ranks before it.
+///
+/// # Errors
+/// [`Error::Lost`], [`Error::Elsewhere`], [`Error::Stopped`].
+pub fn train_step_in<M: Module, B>(
+    group: &mut Group,
+    model: M,
+    optimizer: &mut AdamW,
+    micro_batches: &[B],
+    loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
+    learning_rate: f64,
+    id: StepId,
+) -> Result<(M, Result<StepReport, NotFinite>), Error> {
+    let first = group.rank() * micro_batches.len();
+    let mut gradients = GradientSum::starting_at(first as u64);
+    let mut losses: Vec<Vec<Tensor<1>>> = Vec::new();
+    for (micro, batch) in (first..).zip(micro_batches) {
+        let mode = dropout_mode(id, micro as u64);
+        let MicroBatchLoss { total, parts, deferred_backward } = loss(&model, batch, mode);
+        let mut loss_gradients = total.backward();
+        let remaining = deferred_backward.map(|backward| backward(&mut loss_gradients)).unwrap_or_default();
+        gradients.add(&model, std::iter::once(loss_gradients).chain(remaining));
+        losses.push(std::iter::once(total).chain(parts).map(Tensor::inner).collect());
+    }
+    let device = model.devices().into_iter().next().expect("a model has parameters").inner();
+    let all = micro_batches.len() * group.ranks();
+    let gradients = group.reduce(gradients, all, optimizer.layout(), &device)?;
+    let figures = Figures::gather(group, optimizer, losses, &gradients)?;
+    let report = figures.report(optimizer, &gradients.has_gradient, &device);
+    if !report.loss.is_finite() || !report.gradient_norm.is_finite() {
+        return Ok((model, Err(NotFinite { report })));
+    }
+    let norm = report.gradient_norm;
+    let model = match optimizer.rule() {
+        UpdateRule::AdamW => optimizer.update(model, gradients, norm, learning_rate),
+        UpdateRule::Lamb => lamb::update(group, optimizer, model, gradients, norm, learning_rate)?,
+    };
+    let model = group.share_weights(model, optimizer.layout())?;
+    Ok((model, Ok(report)))
+}
+
+/// Numbers of all micro-batches and of all chunks of the gradient.
+struct Figures {
+    /// The loss and its parts, for each micro-batch of the step.
+    losses: Vec<Vec<f32>>,
+    /// The sum of the squares of each chunk, in order.
+    squares: Vec<f64>,
+}
+
+impl Figures {
+    /// Collects the figures of all ranks.
+    fn gather(
+        group: &mut Group,
+        optimizer: &AdamW,
+        losses: Vec<Vec<Tensor<1>>>,
+        gradients: &StepGradients,
+    ) -> Result<Self, Error> {
+        let (layout, rank) = (optimizer.layout(), group.rank());
+        let width = losses.first().map_or(0, Vec::len);
+        let count = width * losses.len();
+        let (squares, losses) = figures(optimizer, losses, gradients, rank);
+        let losses_here = losses.iter().map(|loss| u64::from(loss.to_bits()));
+        let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
+        let all = group.gather(Ok(own), |rank| count + layout.chunks(rank))?;
+        let (mut losses, mut squares) = (Vec::new(), Vec::new());
+        for words in all {
+            let (of_losses, of_squares) = words.split_at(count);
+            let values: Vec<f32> = of_losses.iter().map(|&bits| f32::from_bits(bits as u32)).collect();
+            losses.extend(values.chunks(width.max(1)).map(<[f32]>::to_vec));
+            squares.extend(of_squares.iter().map(|&bits| f64::from_bits(bits)));
+        }
+        Ok(Self { losses, squares })
+    }
+
+    /// Adds the losses in the order of the micro-batches, and the squares in the order of the chunks.
+    fn report(self, optimizer: &AdamW, has_gradient: &[bool], device: &Device) -> StepReport {
+        let mut sums = vec![0.0; self.losses.first().map_or(1, Vec::len)];
+        for losses in &self.losses {
+            sums.iter_mut().zip(losses).for_each(|(sum, &loss)| *sum += f64::from(loss));
+        }
+        let squares = optimizer.layout().by_tensor(self.squares.into_iter());
+        let squares = squares.iter().zip(has_gradient).filter(|(_, has_gradient)| **has_gradient);
+        let order = NormOrder::for_tensor(optimizer.compute(), &Tensor::<1>::zeros([1], device));
+        let norm = order.total(squares.map(|(sums, _)| sums.as_slice())).sqrt();
+        StepReport { loss: sums[0], parts: sums[1..].to_vec(), gradient_norm: norm }
+    }
+}
+
+/// Returns the sum of the squares of each chunk of a rank's elements, 0 for parameters without a gradient; and the
+/// losses. On a GPU, all of them are copied in one transfer.
+fn figures(
+    optimizer: &AdamW,
+    losses: Vec<Vec<Tensor<1>>>,
+    gradients: &StepGradients,
+    rank: usize,
+) -> (Vec<f64>, Vec<f32>) {
+    let present: Vec<Tensor<1>> = gradients.tensors.iter().flatten().cloned().collect();
+    let losses: Vec<Tensor<1>> = losses.into_iter().flatten().collect();
+    let (sums, losses) = match losses.is_empty() {
+        true => (adamw::chunk_squares(optimizer.compute(), &present), Vec::new()),
+        false => adamw::chunk_squares_and(optimizer.compute(), &present, Tensor::cat(losses, 0)),
+    };
+    let mut sums = sums.into_iter();
+    let segments = optimizer.layout().segments(rank).iter();
+    let of_segment = |segment: &Segment| match &gradients.tensors[segment.tensor] {
+        Some(_) => sums.next().expect("one per gradient"),
+        None => vec![0.0; segment.range.len().div_ceil(adamw::CHUNK)],
+    };
+    (segments.flat_map(of_segment).collect(), losses)
+}
