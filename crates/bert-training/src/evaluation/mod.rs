@@ -98,7 +98,7 @@ pub fn evaluate(
     device: &Device,
 ) -> Result<Evaluation, Error> {
     let batches = EvaluationBatches { size: batch_size, limit };
-    evaluate_in(&mut Group::alone(), model, loader, batches, device, &StopFlag::new(), Ok(()))
+    evaluate_in(&mut Group::alone(), model, loader, batches, device, &StopFlag::new())
 }
 
 /// The batches of an evaluation.
@@ -111,7 +111,7 @@ pub(crate) struct EvaluationBatches {
 }
 
 /// Evaluates like [`evaluate`], with all ranks of a group: batch i is evaluated by rank i modulo their number. The sums
-/// of all batches are added in their order. `before` is the result of this rank's work before the evaluation.
+/// of all batches are added in their order.
 ///
 /// # Errors
 /// When a rank has an error or is lost; [`Error::Stopped`] when a stop is requested before the last batch.
@@ -122,21 +122,23 @@ pub(crate) fn evaluate_in(
     batches: EvaluationBatches,
     device: &Device,
     stop: &StopFlag,
-    before: Result<(), Error>,
 ) -> Result<Evaluation, Error> {
     let data = loader.data().clone();
     let instances = batches.limit.unwrap_or(u64::MAX).min(loader.rows());
     let count = instances.div_ceil(batches.size as u64) as usize;
-    let own = before.and_then(|()| {
-        let (mut words, mut start) = (Vec::new(), group.rank() as u64 * batches.size as u64);
-        while start < instances {
+    let size = batches.size as u64;
+    let mut own_words = || {
+        let mut words = Vec::new();
+        let starts = (group.rank() as u64 * size..instances).step_by(group.ranks() * batches.size);
+        for start in starts.take_while(|_| !group.holds_error()) {
             stop.check().map_err(|stopped| stopped.after(group.step()))?;
-            let batch = loader.stored(start, instances.min(start + batches.size as u64))?;
+            let batch = loader.stored(start, instances.min(start + size))?;
             words.extend(sums_of_batch(model, &batch, &data, device).to_words());
-            start += group.ranks() as u64 * batches.size as u64;
         }
         Ok(words)
-    });
+    };
+    let own = own_words();
+    let own = group.hold(own)?;
     let ranks = group.ranks();
     let batches_of = |rank: usize| (count + ranks - 1 - rank) / ranks;
     let all = group.gather(own, |rank| EvaluationSums::WORDS * batches_of(rank))?;

@@ -15,7 +15,8 @@
 //! | `Group::share_weights` | the updated weights |
 //! | `Group::finish_step` | errors, stop and checkpoint requests, the position in the data |
 //!
-//! An error of one rank is sent to all others with the next operation, so all ranks end with its exit code.
+//! An error of one rank is held by its group ([`Group::hold`]) and sent to all others with the next operation, so all
+//! ranks end with its exit code.
 
 mod gradients;
 #[cfg(test)]
@@ -54,6 +55,8 @@ pub struct Group {
     step: u64,
     /// Number of finished steps of this process.
     steps_here: u64,
+    /// This rank's error, until the next operation sends it to the other ranks.
+    held: Option<Error>,
     outgoing: Vec<Message>,
     incoming: Vec<Message>,
 }
@@ -84,6 +87,7 @@ impl Group {
             on_wait: Box::new(on_wait),
             step: 0,
             steps_here: 0,
+            held: None,
             outgoing: Vec::new(),
             incoming: Vec::new(),
         }
@@ -248,36 +252,53 @@ impl Group {
         Ok(serde_json::from_slice(&message.bytes()[..bytes]).expect("rank 0 has the same version"))
     }
 
-    /// Gathers some words of each rank: `words(rank)` of them. If a rank has an error, all ranks return one with its
+    /// Returns the value. If there is an error, one of several ranks holds it until the next operation of the group, and
+    /// returns the default value; a later error is dropped.
+    ///
+    /// # Errors
+    /// The own error, in a single process; an error that all ranks know.
+    pub(crate) fn hold<T: Default>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
+        match own {
+            Err(error) if !self.is_alone() && !is_known(&error) => {
+                self.held.get_or_insert(error);
+                Ok(T::default())
+            }
+            own => own,
+        }
+    }
+
+    /// Returns whether this rank holds an error, so that its further work is in vain.
+    pub(crate) fn holds_error(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Gathers some words of each rank: `words(rank)` of them. If a rank holds an error, all ranks return one with its
     /// exit code.
     ///
     /// # Errors
     /// [`Error::Lost`], [`Error::Elsewhere`], [`Error::Stopped`], or the own error.
     pub(crate) fn gather(
         &mut self,
-        own: Result<Vec<u64>, Error>,
+        own: Vec<u64>,
         words: impl Fn(usize) -> usize,
     ) -> Result<Vec<Vec<u64>>, Error> {
         if self.is_alone() {
-            return own.map(|own| vec![own]);
+            return Ok(vec![own]);
         }
-        if let Err(error @ (Error::Lost { .. } | Error::Elsewhere { .. })) = own {
-            // All other ranks know it.
-            return Err(error);
-        }
+        let held = self.held.take();
         let rank = self.rank();
         let mut messages: Vec<Message> =
             (0..self.ranks()).map(|rank| Message::new(STATUS_WORDS + words(rank))).collect();
-        let code = own.as_ref().err().map_or(0, Error::exit_code);
         let content = messages[rank].content_mut();
-        (content[0], content[1]) = (u64::from(code), self.step);
-        if let Ok(own) = &own {
-            content[STATUS_WORDS..].copy_from_slice(own);
+        content[0] = held.as_ref().map_or(0, Error::exit_code).into();
+        content[1] = self.step;
+        if held.is_none() {
+            content[STATUS_WORDS..].copy_from_slice(&own);
         }
         self.all_gather(&mut messages)?;
         let codes: Vec<u8> = messages.iter().map(|message| message.content()[0] as u8).collect();
         if codes.iter().any(|&code| code != 0) {
-            return Err(self.common_error(own.err(), &codes)?);
+            return Err(self.common_error(held, &codes)?);
         }
         if let Some(other) = messages.iter().position(|message| message.content()[1] != self.step) {
             let at = messages[other].content()[1];
@@ -315,9 +336,13 @@ impl Group {
     /// # Errors
     /// Same as [`Group::gather`].
     pub(crate) fn agree<T>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
-        match own {
-            Ok(value) => self.gather(Ok(Vec::new()), |_| 0).map(|_| value),
-            Err(error) => Err(self.gather(Err(error), |_| 0).expect_err("this rank has an error")),
-        }
+        let value = self.hold(own.map(Some))?;
+        self.gather(Vec::new(), |_| 0)?;
+        Ok(value.expect("no rank has an error"))
     }
+}
+
+/// Returns whether all other ranks know an error.
+fn is_known(error: &Error) -> bool {
+    matches!(error, Error::Lost { .. } | Error::Elsewhere { .. })
 }

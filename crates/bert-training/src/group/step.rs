@@ -47,18 +47,16 @@ impl Group {
     /// [`Error::WeightsDiffer`]; same as [`Group::gather`].
     pub(crate) fn start_step(
         &mut self,
-        own: Result<BatchTotals, Error>,
+        own: BatchTotals,
         digest: impl FnOnce() -> blake3::Hash,
     ) -> Result<BatchTotals, Error> {
         if self.is_alone() {
-            return own;
+            return Ok(own);
         }
         let compares = self.steps_here == 0 || self.step.is_multiple_of(DIGEST_INTERVAL);
-        let own = own.map(|BatchTotals { targets, longest }| {
-            let digest = if compares { *digest().as_bytes() } else { [0; 32] };
-            let digest = digest.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-            [targets as u64, longest as u64].into_iter().chain(digest).collect()
-        });
+        let digest = if compares { *digest().as_bytes() } else { [0; 32] };
+        let digest = digest.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        let own = [own.targets as u64, own.longest as u64].into_iter().chain(digest).collect();
         let all = self.gather(own, |_| 6)?;
         self.check_digests(&all.iter().map(|words| &words[2..]).collect::<Vec<_>>())?;
         Ok(BatchTotals {
@@ -88,16 +86,14 @@ impl Group {
     ///
     /// # Errors
     /// Same as [`Group::gather`].
-    pub(crate) fn finish_step(&mut self, own: Result<Requests, Error>) -> Result<Requests, Error> {
+    pub(crate) fn finish_step(&mut self, own: Requests) -> Result<Requests, Error> {
         if self.is_alone() {
-            return own;
+            return Ok(own);
         }
-        let words = |Requests { signal, checkpoint, position }: Requests| {
-            let LoaderPosition { epoch, block, first_sample } = position.unwrap_or_default();
-            let flags = [signal.unwrap_or(0) as u64, checkpoint.into(), position.is_some().into()];
-            [&flags[..], &[epoch, block, first_sample]].concat()
-        };
-        let all = self.gather(own.map(words), |_| 6)?;
+        let Requests { signal, checkpoint, position } = own;
+        let LoaderPosition { epoch, block, first_sample } = position.unwrap_or_default();
+        let flags = [signal.unwrap_or(0) as u64, checkpoint.into(), position.is_some().into()];
+        let all = self.gather([&flags[..], &[epoch, block, first_sample]].concat(), |_| 6)?;
         let last = all.last().expect("one per rank");
         let position = LoaderPosition { epoch: last[3], block: last[4], first_sample: last[5] };
         Ok(Requests {

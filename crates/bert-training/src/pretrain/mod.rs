@@ -104,8 +104,7 @@ pub fn pretrain_in(
 
 /// Runs the training loop. A checkpoint is written while the next steps are computed.
 ///
-/// `local` is the result of this rank's work that the other ranks do not know yet: they learn it with the next
-/// operation of the group.
+/// The group holds an error of this rank until its next operation, which sends it to the other ranks.
 fn train<'scope, 'a: 'scope>(
     mut writer: CheckpointWriter<'scope, '_>,
     opened: OpenRun<'a>,
@@ -116,37 +115,38 @@ fn train<'scope, 'a: 'scope>(
     let (steps, schedule) = (run.config().total_steps(), run.config().schedule());
     let runner = StepRunner::start(&run.inputs, run.group, run.step..steps, run.position);
     let mut runner = run.group.agree(runner)?;
-    let mut local = run.evaluate_if_pending(&model, on_event)?;
+    run.evaluate_if_pending(&model, on_event)?;
 
     while run.step < steps {
         let learning_rate = schedule.learning_rate(run.step);
-        let (updated, finished) = runner.run(run.group, model, &mut optimizer, learning_rate, local)?;
+        let (updated, finished) = runner.run(run.group, model, &mut optimizer, learning_rate)?;
         model = updated;
-        local = run.record(finished, learning_rate, on_event);
+        let recorded = run.record(finished, learning_rate, on_event);
+        run.group.hold(recorded)?;
 
         // A stop skips the evaluation and saves the step; the resumed run evaluates it.
         let mut evaluation_skipped = false;
         if run.evaluation_is_due() {
-            match run.evaluate(&model, local, on_event) {
-                Err(Error::Stopped { .. }) => (evaluation_skipped, local) = (true, Ok(())),
-                evaluated => local = evaluated?,
+            match run.evaluate(&model, on_event) {
+                Err(Error::Stopped { .. }) => evaluation_skipped = true,
+                evaluated => evaluated?,
             }
         }
-        let Requests { signal, checkpoint, position } = run.group.finish_step(local.map(|()| Requests {
+        let Requests { signal, checkpoint, position } = run.group.finish_step(Requests {
             signal: stop.requested(),
             checkpoint: stop.take_checkpoint_request(),
             position: runner.position(),
-        }))?;
-        local = Ok(());
+        })?;
         if run.checkpoint_is_due() || signal.is_some() || checkpoint {
-            local = run.save(&model, &mut optimizer, position, &mut writer, on_event)?;
+            run.save(&model, &mut optimizer, position, &mut writer, on_event)?;
         }
         let wait = signal.is_some() || run.step == steps;
-        local = local.and_then(|()| run.report_saved(&mut writer, wait, on_event));
+        let reported = run.report_saved(&mut writer, wait, on_event);
+        run.group.hold(reported)?;
         if let Some(signal) = signal.filter(|_| evaluation_skipped || run.step < steps) {
-            run.group.agree(local)?;
+            run.group.agree(Ok(()))?;
             return Err(Error::Stopped { signal, step: run.step });
         }
     }
-    run.finish(local, on_event)
+    run.finish(on_event)
 }

@@ -60,7 +60,7 @@ impl<'a> StepRunner<'a> {
         Ok(Self { config, device, has_next_sentence, batches, buckets, bounds, step })
     }
 
-    /// Trains on the next batch. `before` is the result of this rank's work since the last step.
+    /// Trains on the next batch.
     ///
     /// # Errors
     /// When a rank has an error or is lost.
@@ -70,10 +70,9 @@ impl<'a> StepRunner<'a> {
         model: BertForPreTraining,
         optimizer: &mut AdamW,
         learning_rate: f64,
-        before: Result<(), Error>,
     ) -> Result<(BertForPreTraining, FinishedStep), Error> {
         let started = Instant::now();
-        let batch = before.and_then(|()| self.batches.next_batch());
+        let batch = group.hold(self.batches.next_batch())?;
         let waiting = started.elapsed().as_secs_f64();
         let (batch, totals) = self.agree_on_batch(group, batch, &model)?;
         let micro_batches = batch.split_rows(&self.bounds);
@@ -101,23 +100,14 @@ impl<'a> StepRunner<'a> {
     fn agree_on_batch(
         &self,
         group: &mut Group,
-        batch: Result<PretrainingBatch, Error>,
+        mut batch: PretrainingBatch,
         model: &BertForPreTraining,
     ) -> Result<(PretrainingBatch, BatchTotals), Error> {
-        let longest = |batch: &PretrainingBatch| self.buckets.map_or(0, |_| batch.padded.longest());
-        let totals = |batch: &PretrainingBatch| BatchTotals {
+        let own = BatchTotals {
             targets: batch.num_predictions(),
-            longest: longest(batch),
-        };
-        let (batch, own) = match batch {
-            Ok(batch) => {
-                let own = totals(&batch);
-                (batch, Ok(own))
-            }
-            Err(error) => (PretrainingBatch::default(), Err(error)),
+            longest: self.buckets.map_or(0, |_| batch.padded.longest()),
         };
         let totals = group.start_step(own, || digest(model))?;
-        let mut batch = batch;
         if let Some(buckets) = &self.buckets {
             batch.narrow(buckets.padded(totals.longest));
         }

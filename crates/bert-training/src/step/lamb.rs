@@ -49,7 +49,7 @@ fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> 
             .unwrap_or_else(|| NormSquares { of_parameter: vec![0.0; chunks], of_update: vec![0.0; chunks] });
         own.extend(of_parameter.into_iter().zip(of_update).flat_map(|(p, u)| [p.to_bits(), u.to_bits()]));
     }
-    let all = group.gather(Ok(own), |rank| 2 * layout.chunks(rank))?.concat();
+    let all = group.gather(own, |rank| 2 * layout.chunks(rank))?.concat();
     let chunks = all.chunks_exact(2).map(|bits| [f64::from_bits(bits[0]), f64::from_bits(bits[1])]);
     let by_tensor = layout.by_tensor(chunks);
     Ok(by_tensor

@@ -167,7 +167,7 @@ impl Figures {
         let (squares, losses) = figures(optimizer, losses, gradients, rank);
         let losses_here = losses.iter().map(|loss| u64::from(loss.to_bits()));
         let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
-        let all = group.gather(Ok(own), |rank| count + layout.chunks(rank))?;
+        let all = group.gather(own, |rank| count + layout.chunks(rank))?;
         let (mut losses, mut squares) = (Vec::new(), Vec::new());
         for words in all {
             let (of_losses, of_squares) = words.split_at(count);

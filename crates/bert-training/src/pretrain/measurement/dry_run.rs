@@ -158,7 +158,7 @@ fn seconds_per_evaluation(
     let measured = all.min(EVALUATED_BATCHES * size as u64);
     let started = Instant::now();
     let batches = EvaluationBatches { size, limit: Some(measured) };
-    evaluate_in(group, &model.valid(), loader, batches, &device, stop, Ok(()))?;
+    evaluate_in(group, &model.valid(), loader, batches, &device, stop)?;
     Ok(started.elapsed().as_secs_f64() * all as f64 / measured as f64)
 }
 

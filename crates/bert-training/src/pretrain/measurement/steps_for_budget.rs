@@ -81,7 +81,7 @@ pub(crate) fn measure_length(
     let (model, step) = seconds_per_step(&inputs, group, model, limit, stop, &mut check)?;
 
     let started = Instant::now();
-    inputs.evaluate(group, &model.valid(), stop, Ok(()))?;
+    inputs.evaluate(group, &model.valid(), stop)?;
     group.agree(stop.check_before_first_step())?;
     let evaluation = started.elapsed().as_secs_f64();
 
@@ -136,7 +136,7 @@ pub(super) fn seconds_per_step(
             break;
         }
         // With a learning rate of zero the weights stay finite whatever the settings.
-        model = runner.run(group, model, &mut optimizer, 0.0, Ok(()))?.0;
+        model = runner.run(group, model, &mut optimizer, 0.0)?.0;
     }
     Ok((model, started.elapsed().as_secs_f64() / measured as f64))
 }

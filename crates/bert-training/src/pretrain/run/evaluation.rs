@@ -15,12 +15,11 @@ impl Run<'_> {
         &mut self,
         model: &BertForPreTraining,
         on_event: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<Result<(), Error>, Error> {
-        if self.evaluation_pending { self.evaluate(model, Ok(()), on_event) } else { Ok(Ok(())) }
+    ) -> Result<(), Error> {
+        if self.evaluation_pending { self.evaluate(model, on_event) } else { Ok(()) }
     }
 
-    /// Evaluates the weights of `step`, and saves them if they are the best so far. `before` is the result of this
-    /// rank's work before the evaluation. The inner error is this rank's own, which the other ranks do not know yet.
+    /// Evaluates the weights of `step`, and saves them if they are the best so far.
     ///
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; nothing is recorded then, and a resumed run evaluates them. When a
@@ -28,14 +27,14 @@ impl Run<'_> {
     pub(crate) fn evaluate(
         &mut self,
         model: &BertForPreTraining,
-        before: Result<(), Error>,
         on_event: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<Result<(), Error>, Error> {
+    ) -> Result<(), Error> {
         let model = model.clone().valid();
-        let evaluation = self.inputs.evaluate(self.group, &model, &self.stop, before)?;
-        let Some(evaluation) = evaluation else { return Ok(Ok(())) };
+        let evaluation = self.inputs.evaluate(self.group, &model, &self.stop)?;
+        let Some(evaluation) = evaluation else { return Ok(()) };
         let record = EvaluationRecord { step: self.step, evaluation };
-        Ok(self.record_evaluation(&model, record, on_event))
+        let recorded = self.record_evaluation(&model, record, on_event);
+        self.group.hold(recorded)
     }
 
     /// Logs an evaluation, and saves the weights if they are the best so far.
@@ -69,11 +68,12 @@ impl Run<'_> {
         let averaged = self.group.agree(averaged)?;
         let (steps, model) = averaged.unwrap_or_else(|| (Vec::new(), self.inputs.untrained_model()));
         let model = self.group.broadcast_weights(model)?.valid();
-        let evaluation = self.inputs.evaluate(self.group, &model, &self.stop, Ok(()))?;
+        let evaluation = self.inputs.evaluate(self.group, &model, &self.stop)?;
         let Some(files) = &self.files else { return Ok(evaluation) };
         let average = SavedModel::of(&files.folder.folder, AVERAGE);
         if let Some(evaluation) = evaluation.clone() {
-            average.write_evaluation(&EvaluationRecord { step: self.step, evaluation })?;
+            let written = average.write_evaluation(&EvaluationRecord { step: self.step, evaluation });
+            self.group.hold(written)?;
         }
         let path = average.path().to_path_buf();
         on_event(PretrainEvent::Averaged { steps, path, evaluation: evaluation.clone() });

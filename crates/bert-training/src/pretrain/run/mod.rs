@@ -232,8 +232,7 @@ impl<'a> Run<'a> {
         self.inputs.evaluation_is_due(self.step)
     }
 
-    /// Starts to write a checkpoint, after the previous one is written. The inner error is this rank's own, which the
-    /// other ranks do not know yet.
+    /// Starts to write a checkpoint, after the previous one is written.
     ///
     /// # Errors
     /// When a rank is lost.
@@ -244,12 +243,13 @@ impl<'a> Run<'a> {
         loader_position: Option<LoaderPosition>,
         writer: &mut CheckpointWriter<'scope, '_>,
         on_event: &mut dyn FnMut(PretrainEvent),
-    ) -> Result<Result<(), Error>, Error>
+    ) -> Result<(), Error>
     where
         'a: 'scope,
     {
-        let Some(moments) = self.group.gather_moments(optimizer)? else { return Ok(Ok(())) };
-        Ok(self.start_writing(model, optimizer, moments, loader_position, writer, on_event))
+        let Some(moments) = self.group.gather_moments(optimizer)? else { return Ok(()) };
+        let started = self.start_writing(model, optimizer, moments, loader_position, writer, on_event);
+        self.group.hold(started)
     }
 
     /// Writes a checkpoint with the moments of all ranks, on rank 0.
@@ -304,13 +304,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ends the run after its last step. `before` is the result of this rank's work since then.
+    /// Ends the run after its last step.
     pub(crate) fn finish(
         mut self,
-        before: Result<(), Error>,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<PretrainOutcome, Error> {
-        self.group.agree(before)?;
+        self.group.agree(Ok(()))?;
         let average = self.config().average_last.map(|last| self.average(last, on_event)).transpose()?;
         let figures = self.final_figures();
         let (checkpoint, best) = self.group.agree(figures)?;

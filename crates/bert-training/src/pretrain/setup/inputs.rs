@@ -115,7 +115,6 @@ impl<'a> RunInputs<'a> {
     }
 
     /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
-    /// `before` is the result of this rank's work before the evaluation.
     ///
     /// # Errors
     /// When a rank has an error or is lost; [`Error::Stopped`].
@@ -124,15 +123,14 @@ impl<'a> RunInputs<'a> {
         group: &mut Group,
         model: &BertForPreTraining,
         stop: &StopFlag,
-        before: Result<(), Error>,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        let Some(loader) = &mut self.eval_loader else { return group.agree(before).map(|()| None) };
+        let Some(loader) = &mut self.eval_loader else { return Ok(None) };
         let device = self.device.clone().inner();
         // A batch size that fits into the memory of a training step.
         let batches =
             EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
-        let evaluation = evaluate_in(group, model, loader, batches, &device, stop, before)?;
+        let evaluation = evaluate_in(group, model, loader, batches, &device, stop)?;
         Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
     }
 }
