@@ -21,17 +21,18 @@ use crate::config::FinetuneConfig;
 use crate::config::grid;
 use crate::config::grid::Cell;
 use crate::config::size_defaults::TuningDefaults;
-use crate::data::classification::Classification;
-use crate::data::question_answering::QuestionAnswering;
-use crate::data::token_classification::TokenClassification;
 use crate::data::training_rows::TrainingRows;
 use crate::events::FinetuneEvent;
-use crate::model::initial_model::initial_model;
-use crate::output::folder::OutputFolder;
+use crate::files::folder::OutputFolder;
+use crate::kinds::classification::Classification;
+use crate::kinds::question_answering::QuestionAnswering;
+use crate::kinds::token_classification::TokenClassification;
 use crate::output::report::FinetuneReport;
-use crate::output::{TaskOutput, write_output};
+use crate::kinds::FinetuneTask;
+use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::train_grid;
+use crate::run::initial_model::initial_model;
 use crate::run::resume::{SavedRuns, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup};
 
@@ -152,7 +153,7 @@ impl Action<'_> {
         }
     }
 
-    fn run<T: TaskOutput>(
+    fn run<T: FinetuneTask>(
         self,
         task: &T,
         on_event: &mut dyn FnMut(FinetuneEvent),
@@ -173,7 +174,7 @@ impl Action<'_> {
 }
 
 /// Trains every configuration and writes the output of the best.
-fn train<T: TaskOutput>(
+fn train<T: FinetuneTask>(
     task: &T,
     resume: bool,
     stop: &StopFlag,
@@ -207,7 +208,7 @@ fn train<T: TaskOutput>(
 }
 
 /// Reports notes on the data and the machine before the first step.
-fn report_notes<T: TaskOutput>(task: &T, cells: &[Cell], on_event: &mut dyn FnMut(FinetuneEvent)) {
+fn report_notes<T: FinetuneTask>(task: &T, cells: &[Cell], on_event: &mut dyn FnMut(FinetuneEvent)) {
     let Setup { config, checkpoint, max_seq_length } = task.setup();
     let precision = cells[0].resolved.precision;
     let batch_sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
@@ -222,7 +223,7 @@ fn report_notes<T: TaskOutput>(task: &T, cells: &[Cell], on_event: &mut dyn FnMu
 }
 
 /// Compares a micro-batch of the largest shape on a GPU with the CPU.
-pub(crate) fn check_device<T: TaskOutput>(
+pub(crate) fn check_device<T: FinetuneTask>(
     task: &T,
     cells: &[Cell],
     on_event: &mut dyn FnMut(FinetuneEvent),
@@ -242,7 +243,7 @@ pub(crate) fn check_device<T: TaskOutput>(
 }
 
 /// Returns a warning if a step of this batch size needs more memory than the process may use.
-fn memory_warning<T: TaskOutput>(task: &T, batch_size: usize) -> Option<String> {
+fn memory_warning<T: FinetuneTask>(task: &T, batch_size: usize) -> Option<String> {
     let Setup { config, checkpoint, max_seq_length } = task.setup();
     let parts = config.gradient_accumulation_steps as usize;
     let shape = StepShape {

@@ -17,26 +17,28 @@
 //! | folder | content |
 //! |---|---|
 //! | `config/` | flags, defaults, the configurations of a grid |
-//! | `data/` | reads the files of a task, holds examples out and tokenizes them (`TaskData`) |
+//! | `data/` | reads the files of a task and holds examples out |
+//! | `kinds/` | one file for each kind of task: batches, loss, answers, scores, predictions (`FinetuneTask`) |
 //! | `run/` | loops over configurations, seeds, epochs and steps; selects the examples of each batch |
-//! | `model/` | the initial model, the micro-batches and the loss of a step (`TaskModel`) |
-//! | `scoring/` | answers and scores of a trained model (`TaskScoring`) |
-//! | `output/` | files of predictions, the best model and `report.json` (`TaskOutput`) |
+//! | `model/` | adapters, trainable layers, features of a frozen encoder |
+//! | `files/` | files of the output folder: model, adapters, card |
+//! | `output/` | writes the predictions, the best model and `report.json` |
+//! | `multitask/` | the same loop with several tasks |
 //!
-//! Each task implements the four traits. A step (`run/step.rs`) needs only the data and the model of a task, and uses
-//! [`bert_training::step`] as pre-training does. A configuration has one run per seed; flags with several values make
-//! a loop over configurations.
+//! A step uses [`bert_training::step`] as pre-training does. A configuration has one run per seed; flags with several
+//! values make a loop over configurations.
 
 pub mod config;
 pub(crate) mod data;
 mod events;
+pub mod files;
 mod finetune;
+pub(crate) mod kinds;
 pub(crate) mod model;
 mod multitask;
 pub mod output;
 mod rows;
 pub mod run;
-pub(crate) mod scoring;
 pub(crate) mod setup;
 
 pub use crate::config::adapter_args::AdapterKind;
@@ -49,12 +51,12 @@ pub use crate::config::{FinetuneConfig, HeadKind, Selection};
 pub use crate::data::holdout::TrainingParts;
 pub use crate::data::training_rows::TrainingRows;
 pub use crate::events::{FinetuneEvent, TaskEpoch};
+pub use crate::files::adapters::FusionReport;
+pub use crate::files::folder::DEV_LABELS;
 pub use crate::finetune::{check, check_finished, finetune};
 pub use crate::model::adapters::TrainedParameters;
 pub use crate::multitask::{MultitaskConfig, MultitaskReport, Sampling, multitask};
-pub use crate::output::adapters::FusionReport;
 pub use crate::output::card::card_of_finetuning;
-pub use crate::output::folder::DEV_LABELS;
 pub use crate::output::report::FinetuneReport;
 pub use crate::rows::finetune_rows;
 pub use crate::run::run_report::{EpochReport, RunReport};

@@ -1,10 +1,15 @@
 //! Rows in memory as the examples of a task.
 
 use bert_inference::Error;
-use bert_tasks::{TableExamples, TableLabels, TextRow, table_examples};
+use bert_tasks::{Example, TableExamples, TableLabels, TextRow, table_examples};
 
 use crate::config::FinetuneConfig;
-use crate::data::classification::RowExamples;
+
+/// Examples in memory.
+pub(crate) struct RowExamples {
+    pub(crate) train: Vec<Example>,
+    pub(crate) dev: Vec<Example>,
+}
 
 /// Rows in memory: to train on, and to score on.
 #[derive(Clone, Copy, Debug)]

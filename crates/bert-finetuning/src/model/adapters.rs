@@ -7,11 +7,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use bert_inference::encoding::classifier::ClassifierModel;
 use bert_inference::error::{Error, check};
 use bert_inference::model_dir::json_file::exists;
 use bert_model::{
-    AdapterFolder, Architecture, BertForSequenceClassification, is_adapter_parameter, is_fusion_parameter,
-    named_parameters, read_adapter,
+    AdapterFolder, Architecture, BertForMultipleChoice, BertForSequenceClassification, BertWithFeatureHead,
+    is_adapter_parameter, is_fusion_parameter, named_parameters, read_adapter,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,3 +112,30 @@ pub(crate) fn with_adapters(
     let folders: Vec<AdapterFolder> = folders.collect();
     Ok(model.with_fusion(&folders, checkpoint.model_config.attention_probs_dropout_prob, seed)?)
 }
+
+/// Support for adapters in the encoder, which only some classifiers have.
+pub(crate) trait AdapterSupport: ClassifierModel {
+    /// Returns the model with a new adapter, if requested. `fresh` names the tensors that the checkpoint lacks.
+    fn with_adapters(self, _setup: Setup<'_>, _fresh: &[&String], _seed: u64) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    /// Returns the model, if its class supports adapters.
+    fn as_sequence_classifier(&self) -> Option<&BertForSequenceClassification> {
+        None
+    }
+}
+
+impl AdapterSupport for BertForSequenceClassification {
+    fn with_adapters(self, setup: Setup<'_>, fresh: &[&String], seed: u64) -> Result<Self, Error> {
+        with_adapters(setup, self, fresh, seed)
+    }
+
+    fn as_sequence_classifier(&self) -> Option<&BertForSequenceClassification> {
+        Some(self)
+    }
+}
+
+impl AdapterSupport for BertForMultipleChoice {}
+
+impl AdapterSupport for BertWithFeatureHead {}

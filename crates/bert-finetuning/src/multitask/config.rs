@@ -9,7 +9,7 @@ use crate::config::flag_values::Choices;
 use crate::config::resolve::{gives_labels, reject_first};
 use crate::config::size_defaults::TuningDefaults;
 use crate::config::{FinetuneConfig, Selection, grid};
-use crate::multitask::sampling::Sampling;
+use crate::run::task_draw::Sampling;
 
 /// The configuration of a multi-task training.
 #[derive(Clone, Debug)]

@@ -5,39 +5,41 @@
 //! examples of all tasks.
 
 mod config;
-mod sampling;
-mod training;
 
 use std::fmt;
 use std::path::Path;
 
 pub use crate::multitask::config::MultitaskConfig;
-pub use crate::multitask::sampling::Sampling;
-use bert_model::{BertConfig, BertForSeveralTasks};
+pub use crate::run::task_draw::Sampling;
+use bert_model::{BertConfig, BertForSequenceClassification, BertForSeveralTasks};
 use bert_storage::{Disk, LOCK, Locate, OutputLock, StagedFolder};
-use burn::module::Module;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::FinetuneConfig;
 use crate::config::grid;
 use crate::config::grid::Cell;
-use crate::data::TaskData;
-use crate::data::classification::Classification;
 use crate::events::{FinetuneEvent, TaskEpoch};
+use crate::files::folder::OutputFolder;
 use crate::finetune::{check_device, with_selected_device};
-use crate::model::initial_model::{InitialModel, initial_model};
-use crate::multitask::training::{ClassificationTask, MultitaskRun};
-use crate::output::folder::OutputFolder;
+use crate::kinds::FinetuneTask;
+use crate::kinds::classification::Classification;
 use crate::output::write_output;
 use crate::run::fingerprint::identity;
-use crate::run::grid_search::{CellRuns, GridResult};
-use crate::run::resume::{RestoredState, SavedRuns, saved_identity};
+use crate::run::grid_search::CellRuns;
+use crate::run::initial_model::{InitialModel, initial_model};
+use crate::run::resume::{SavedRuns, saved_identity};
+use crate::run::step::{TrainSettings, num_train_steps};
+use crate::run::task_draw::TaskDraw;
+use crate::run::training::Training;
 use crate::setup::{BaseCheckpoint, Setup};
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::resolved::Resolved;
 use bert_inference::{Error, FolderProblem};
+
+/// A task of a multi-task training: one that classifies or scores a text or a pair.
+type ClassificationTask<'a> = Classification<'a, BertForSequenceClassification>;
 
 /// The report `multitask.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -103,26 +105,26 @@ pub fn multitask(
     for (task, cell) in tasks.iter().zip(&cells) {
         check_device(task, std::slice::from_ref(cell), on_event)?;
     }
-    let mut run = MultitaskRun::new(config, &tasks, resolved);
-    let state = run.settings.state(model, &checkpoint);
-    let RestoredState { state, progress, .. } =
-        saved_run.restore_state(state, &checkpoint.device, on_event)?;
-    run.progress = progress.unwrap_or(run.progress);
-    let state = run.train(state, &mut saved_run, stop, on_event)?;
+    let items = tasks.iter().map(FinetuneTask::items).sum();
+    let settings = TrainSettings::new(&configs[0], resolved, seed, num_train_steps(items, resolved));
+    let state = settings.state(model, &checkpoint);
+    let epochs = resolved.num_train_epochs.ceil().max(1.0) as u64;
+    let draw = TaskDraw { sampling: *sampling, temperature: *temperature, epochs };
+    let mut training = Training::several(&tasks, settings, resolved, BertForSeveralTasks::of_task, draw);
+    let state = training.start(state, &saved_run, stop, on_event)?;
+    let state = training.train(state, &mut saved_run, stop, on_event)?;
 
-    let model = state.model.clone().valid();
     for (number, (task, model_config)) in tasks.iter().zip(model_configs).enumerate() {
-        let (of_task, history) = (model.of_task(number), run.history(number));
-        let runs = CellRuns::single(task, seed, of_task, model_config, history, stop);
-        let runs = runs.or_else(|stopped| run.pause_between_steps(stopped, &state, &mut saved_run, stop))?;
-        let result = GridResult { cell: &cells[number], runs, grid: None };
-        write_output(task, &outputs[number], result, identities[number].clone())?;
+        let run = training.finish(number, &state.model, stop);
+        let run = run.or_else(|stopped| training.pause(stopped, &state, &mut saved_run, stop))?;
+        let runs = CellRuns::single(&cells[number], run, model_config);
+        write_output(task, &outputs[number], runs, identities[number].clone())?;
     }
     let report = MultitaskReport {
-        sampling: config.sampling,
-        temperature: config.temperature,
+        sampling: *sampling,
+        temperature: *temperature,
         seed,
-        epochs: run.progress.epochs,
+        epochs: training.task_epochs(),
     };
     folder.write_json("multitask.json", &report)?;
     saved.remove()?;

@@ -4,7 +4,7 @@ use bert_inference::model_dir::model_folder::resolve_tuned_folder;
 use bert_tasks::{Kind, Metric, Task};
 
 use crate::config::HeadKind;
-use crate::output::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
+use crate::files::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
 use crate::output::report::FinetuneReport;
 
 /// Returns the card of the fine-tuned model of a report.

@@ -1,69 +1,29 @@
-//! The output of a fine-tuning: predictions, the best model and the report.
+//! The output of a fine-tuning: writes the predictions, the best model and the report.
 
-pub(crate) mod adapters;
 pub(crate) mod card;
-pub(crate) mod classification;
-pub(crate) mod folder;
-pub mod model_card;
-pub(crate) mod question_answering;
 pub(crate) mod report;
-pub(crate) mod token_classification;
 
 use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_model::BertConfig;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use serde_json::Value;
 
 use crate::data::datasets::Part;
+use crate::files::folder::{MODEL, OutputFolder};
+use crate::files::model_card::CardOptions;
+use crate::kinds::FinetuneTask;
 use crate::model::adapters::TrainedParameters;
-use crate::output::adapters::FusionReport;
 use crate::output::card::card_of_finetuning;
-use crate::output::folder::{MODEL, OutputFolder};
-use crate::output::model_card::CardOptions;
 use crate::output::report::FinetuneReport;
-use crate::run::grid_search::{CellRuns, GridResult};
-use crate::scoring::TaskScoring;
+use crate::run::grid_search::CellRuns;
 use crate::setup::Setup;
-
-/// The output files of a task. Together with its supertraits, this is everything that a fine-tuning needs of a task.
-pub(crate) trait TaskOutput: TaskScoring {
-    /// Writes answers to files whose names begin with `prefix`.
-    fn write_answers(
-        &self,
-        output: &OutputFolder,
-        prefix: &str,
-        set: &Self::Set,
-        answers: &Self::Answers,
-    ) -> Result<(), Error>;
-
-    /// Writes the labels of dev, for tasks that publish them next to the predictions.
-    fn write_dev_labels(&self, _output: &OutputFolder) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Writes the fine-tuned model.
-    fn save_model(
-        &self,
-        output: &OutputFolder,
-        model: &Self::Model,
-        model_config: &BertConfig,
-    ) -> Result<(), Error> {
-        output.save_model(model, model_config, &self.setup().checkpoint.tokenizer)
-    }
-
-    /// Returns the attention over the adapters of `--fusion`.
-    fn fusion(&self, _model: &Self::Model) -> Result<Option<FusionReport>, Error> {
-        Ok(None)
-    }
-}
 
 /// Writes the results of a configuration: the answers to dev and to the file of `--predict`, the best model, and the
 /// report.
-pub(crate) fn write_output<T: TaskOutput>(
+pub(crate) fn write_output<T: FinetuneTask>(
     task: &T,
     output: &OutputFolder,
-    GridResult { cell, runs, grid }: GridResult<'_, T>,
+    runs: CellRuns<'_, T>,
     identity: Value,
 ) -> Result<FinetuneReport, Error> {
     let (sets, Setup { config, checkpoint, .. }) = (task.sets(), task.setup());
@@ -72,9 +32,9 @@ pub(crate) fn write_output<T: TaskOutput>(
     let (dev, training) = (summary(task, &runs, Part::Dev), sets.training);
     let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
     let report = FinetuneReport {
-        resolved: cell.resolved.clone(),
+        resolved: runs.cell.resolved.clone(),
         defaults: checkpoint.chosen_defaults(config, Some(task.items())),
-        grid,
+        grid: runs.grid.clone(),
         fusion: task.fusion(model)?,
         start: checkpoint.name.clone(),
         parameters: TrainedParameters::new(config, model, checkpoint.model_config.num_hidden_layers),
@@ -98,10 +58,10 @@ pub(crate) fn write_output<T: TaskOutput>(
 }
 
 /// Writes the answers of all runs and the best run's model.
-fn write_files<T: TaskOutput>(
+fn write_files<T: FinetuneTask>(
     task: &T,
     output: &OutputFolder,
-    runs: &CellRuns<T>,
+    runs: &CellRuns<'_, T>,
     model: &T::Model,
 ) -> Result<(), Error> {
     task.write_dev_labels(output)?;
@@ -118,7 +78,7 @@ fn write_files<T: TaskOutput>(
 }
 
 /// Returns the summary of the runs on a part.
-fn summary<T: TaskScoring>(task: &T, runs: &CellRuns<T>, part: Part) -> SeedSummary {
+fn summary<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, part: Part) -> SeedSummary {
     let answers: Vec<&T::Answers> = runs.finished.iter().map(|run| &run.answers[&part]).collect();
     let seed_runs = runs.finished.iter().map(|run| SeedRun {
         seed: run.report.seed,
@@ -129,7 +89,7 @@ fn summary<T: TaskScoring>(task: &T, runs: &CellRuns<T>, part: Part) -> SeedSumm
 }
 
 /// Returns the warnings for the report.
-fn warnings<T: TaskScoring>(task: &T, runs: &CellRuns<T>, dev: &SeedSummary) -> Vec<String> {
+fn warnings<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, dev: &SeedSummary) -> Vec<String> {
     let of_runs = runs.finished.iter().flat_map(|run| {
         let diverged = run.report.diverged.then(|| {
             "the run has diverged: its training loss ended far above the loss of random guessing; use a lower \

@@ -18,10 +18,10 @@ use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;
 use crate::config::grid::GridReport;
-use crate::data::TaskData;
 use crate::data::holdout::TrainingParts;
+use crate::files::adapters::FusionReport;
+use crate::kinds::FinetuneTask;
 use crate::model::adapters::TrainedParameters;
-use crate::output::adapters::FusionReport;
 use crate::run::fingerprint::identity;
 use crate::run::run_report::RunReport;
 
@@ -95,7 +95,7 @@ impl FinetuneReport {
 
     /// Returns the differences between this report's fine-tuning and a task's present configuration and files; these
     /// include the seeds and the file of `--predict`.
-    pub(crate) fn differences<T: TaskData>(&self, task: &T) -> Result<Vec<String>, Error> {
+    pub(crate) fn differences<T: FinetuneTask>(&self, task: &T) -> Result<Vec<String>, Error> {
         if self.identity.is_null() {
             let text = "the report is of an earlier version and does not record its weights and data";
             return Ok(vec![text.to_string()]);

@@ -11,8 +11,8 @@ use bert_storage::digest_file;
 use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;
-use crate::data::TaskData;
 use crate::data::datasets::Part;
+use crate::kinds::FinetuneTask;
 use crate::model::adapters::read_adapters;
 use crate::setup::Setup;
 
@@ -38,7 +38,7 @@ const MODEL_FILES: [&str; 5] =
 
 /// Returns the settings and digests that determine every run. The list of seeds is excluded: a run depends only on its
 /// own seed.
-pub(crate) fn identity<T: TaskData>(task: &T) -> Result<Value, Error> {
+pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
     let Setup { config, checkpoint, .. } = task.setup();
     let mut settings = serde_json::to_value(config).expect("plain data");
     for flag in UNCOMPARED_FLAGS {

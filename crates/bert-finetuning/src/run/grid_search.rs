@@ -3,52 +3,39 @@
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_model::BertConfig;
+use bert_training::evaluation::forgetting::ForgettingTest;
 
 use crate::config::grid::{Cell, CellReport, GridReport};
-use crate::data::datasets::Part;
 use crate::events::FinetuneEvent;
-use crate::model::initial_model::{InitialModel, initial_model};
-use crate::run::resume::SavedRuns;
-use crate::run::run_report::{EpochReport, FinishedRun};
-use crate::run::train_seed::{RunHistory, ScoredModel, finished_run, is_better, train_seed};
-use crate::scoring::TaskScoring;
+use crate::kinds::FinetuneTask;
+use crate::run::initial_model::{InitialModel, initial_model};
+use crate::run::resume::{SavedRun, SavedRuns};
+use crate::run::run_report::FinishedRun;
+use crate::run::scored_model::is_better;
+use crate::run::step::{TrainSettings, num_train_steps};
+use crate::run::training::Training;
+use crate::setup::Setup;
 
 /// The finished runs of a configuration.
-pub(crate) struct CellRuns<T: TaskScoring> {
+pub(crate) struct CellRuns<'a, T: FinetuneTask> {
+    pub(crate) cell: &'a Cell,
     /// Index of the configuration in the grid.
-    cell: usize,
+    number: usize,
     /// All runs, in the order of the seeds; only the best run has its model.
     pub(crate) finished: Vec<FinishedRun<T>>,
     pub(crate) model_config: BertConfig,
     /// Index of the best run.
     best: usize,
-}
-
-/// The best configuration of a grid and its runs.
-pub(crate) struct GridResult<'a, T: TaskScoring> {
-    pub(crate) cell: &'a Cell,
-    pub(crate) runs: CellRuns<T>,
     /// The scores of all configurations; `None` if there is one only.
     pub(crate) grid: Option<GridReport>,
 }
 
-impl<T: TaskScoring> CellRuns<T> {
-    /// Scores a single run whose last state is final.
-    pub(crate) fn single(
-        task: &T,
-        seed: u64,
-        model: T::Model,
-        model_config: BertConfig,
-        epochs: Vec<EpochReport>,
-        stop: &StopFlag,
-    ) -> Result<Self, StopRequested> {
-        let epoch = epochs.last().map_or(0.0, |last| last.epoch);
-        let dev = ScoredModel::new(task, model, epoch, Part::Dev, stop)?;
-        let history = RunHistory { epochs, stopped_early: false, diverged: false };
-        let finished = vec![finished_run(task, seed, dev, None, history, stop)?];
-        Ok(Self { cell: 0, finished, model_config, best: 0 })
+impl<'a, T: FinetuneTask> CellRuns<'a, T> {
+    /// Returns the only run of the only configuration.
+    pub(crate) fn single(cell: &'a Cell, run: FinishedRun<T>, model_config: BertConfig) -> Self {
+        Self { cell, number: 0, finished: vec![run], model_config, best: 0, grid: None }
     }
 
     fn best_seed(&self) -> u64 {
@@ -72,17 +59,17 @@ impl<T: TaskScoring> CellRuns<T> {
 /// Trains every configuration and keeps the runs of the one that is best on the held-out part of train (ties go to the
 /// first); keeps only the scores of the others. `first` is the first run's model, loaded before the output folder was
 /// created. `saved` holds the runs finished by an earlier process.
-pub(crate) fn train_grid<'a, T: TaskScoring>(
+pub(crate) fn train_grid<'a, T: FinetuneTask>(
     task: &T,
     cells: &'a [Cell],
     first: InitialModel<T::Model>,
     saved: &SavedRuns<'_>,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<GridResult<'a, T>, Error> {
+) -> Result<CellRuns<'a, T>, Error> {
     let (metric, mut first) = (cells[0].config.task.spec().primary, Some(first));
     let mut reports: Vec<CellReport> = Vec::new();
-    let mut best: Option<CellRuns<T>> = None;
+    let mut best: Option<CellRuns<'_, T>> = None;
     for (number, cell) in cells.iter().enumerate() {
         // Loading messages are the same for every cell, so report them once.
         let mut silent = |event| match event {
@@ -101,29 +88,29 @@ pub(crate) fn train_grid<'a, T: TaskScoring>(
         }
         let mean = report.statistics.mean;
         reports.push(report);
-        let is_best = best.as_ref().is_none_or(|best| is_better(mean, reports[best.cell].statistics.mean));
+        let is_best = best.as_ref().is_none_or(|best| is_better(mean, reports[best.number].statistics.mean));
         let worse = if is_best { best.replace(runs) } else { Some(runs) };
         if let Some(worse) = worse {
-            saved.run(worse.cell, worse.best_seed()).remove_model()?;
+            saved.run(worse.number, worse.best_seed()).remove_model()?;
         }
     }
-    let runs = best.expect("there is at least one cell");
-    reports[runs.cell].chosen = true;
+    let mut runs = best.expect("there is at least one cell");
+    reports[runs.number].chosen = true;
     let held_out_examples = task.sets().training.held_out;
-    let grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
-    Ok(GridResult { cell: &cells[runs.cell], runs, grid })
+    runs.grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
+    Ok(runs)
 }
 
 /// Trains one configuration from every seed and keeps the model of the best run.
-fn train_seeds<T: TaskScoring>(
+fn train_seeds<'a, T: FinetuneTask>(
     task: &T,
     number: usize,
-    cell: &Cell,
+    cell: &'a Cell,
     first: &mut Option<InitialModel<T::Model>>,
     saved_runs: &SavedRuns<'_>,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<CellRuns<T>, Error> {
+) -> Result<CellRuns<'a, T>, Error> {
     let metric = cell.config.task.spec().primary;
     let mut finished: Vec<FinishedRun<T>> = Vec::new();
     let mut best: Option<usize> = None;
@@ -157,5 +144,36 @@ fn train_seeds<T: TaskScoring>(
         finished.push(run);
     }
     let (best, model_config) = best.zip(model_config).expect("there is at least one seed");
-    Ok(CellRuns { cell: number, finished, model_config, best })
+    Ok(CellRuns { cell, number, finished, model_config, best, grid: None })
+}
+
+/// Trains `model` from `seed` with the cell's settings, or continues from `saved`, and scores it.
+///
+/// # Errors
+/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
+fn train_seed<T: FinetuneTask>(
+    task: &T,
+    Cell { config, resolved }: &Cell,
+    seed: u64,
+    model: T::Model,
+    saved: &mut SavedRun<'_>,
+    stop: &StopFlag,
+    on_event: &mut dyn FnMut(FinetuneEvent),
+) -> Result<FinishedRun<T>, Error> {
+    let settings = TrainSettings::new(config, resolved, seed, num_train_steps(task.items(), resolved));
+    let state = settings.state(model, task.setup().checkpoint);
+    let mut training = Training::new(task, settings, resolved, |model: &T::Model, _| model.clone());
+    let state = training.start(state, saved, stop, on_event)?;
+    training.forgetting = forgetting_test(task)?;
+    let state = training.train(state, saved, stop, on_event)?;
+    let finished = training.finish(0, &state.model, stop);
+    finished.or_else(|stopped| training.pause(stopped, &state, saved, stop))
+}
+
+/// Opens the test of `--forgetting-data`.
+fn forgetting_test<T: FinetuneTask>(task: &T) -> Result<Option<ForgettingTest>, Error> {
+    let Setup { config, checkpoint, .. } = task.setup();
+    let Some(data) = &config.forgetting_data else { return Ok(None) };
+    let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };
+    ForgettingTest::open(&checkpoint.folder, &model, data, &checkpoint.inference_device()).map(Some)
 }

@@ -1,14 +1,17 @@
 //! The loop of a fine-tuning over configurations, seeds, epochs and steps, and its saved state.
 //!
-//! `grid_search.rs` loops over configurations and seeds, `train_seed.rs` over epochs and steps, and `step.rs` takes one
-//! step on a batch whose examples `sample_order.rs` selects.
+//! `grid_search.rs` loops over configurations and seeds, `training/` over epochs and steps, and `step.rs` takes one step
+//! on a batch whose examples `sample_order.rs` selects. With several tasks `task_draw.rs` draws the task of each step.
 
 pub mod fingerprint;
 pub(crate) mod grid_search;
+pub(crate) mod initial_model;
 pub mod live_log;
 pub(crate) mod lossless_json;
 pub mod resume;
 pub(crate) mod run_report;
 pub(crate) mod sample_order;
+pub(crate) mod scored_model;
 pub(crate) mod step;
-pub(crate) mod train_seed;
+pub(crate) mod task_draw;
+pub(crate) mod training;

@@ -10,6 +10,7 @@
 //! Sample order and dropout are functions of seed and step and need no saving. The folder is removed when the report is
 //! written.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,16 +31,16 @@ use bert_training::run_dir::identity::{RUN, compare, saved};
 use bert_training::run_dir::training_run::trainer_state;
 use burn::module::Module;
 use burn::tensor::Device;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::data::datasets::Part;
 use crate::events::FinetuneEvent;
+use crate::kinds::FinetuneTask;
 use crate::run::live_log::LiveLog;
 use crate::run::lossless_json::{decode, encode};
 use crate::run::run_report::{EpochReport, FinishedRun, RunReport};
 use crate::run::step::TrainState;
-use crate::scoring::{PartAnswers, TaskScoring};
 
 /// Folder of the saved runs in the output folder.
 pub const FOLDER: &str = ".runs";
@@ -56,22 +57,29 @@ pub(crate) struct SavedRuns<'a> {
     keeps_finished: bool,
 }
 
-/// The progress of a run, without weights and moments.
+/// The progress of a training, without weights and moments.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// Finished steps.
     pub(crate) step: u64,
-    /// Losses of the steps since the last epoch.
-    pub(crate) losses: Vec<f64>,
-    /// Finished epochs.
-    pub(crate) history: Vec<EpochReport>,
+    /// The progress on each task.
+    pub(crate) tasks: Vec<TaskProgress>,
     /// Scored epochs since the best one.
-    #[serde(alias = "waited")]
     pub(crate) epochs_without_improvement: u64,
     /// Epochs trained at the best state, if there is one.
     pub(crate) best_epoch: Option<f64>,
+}
+
+/// The progress on one task.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct TaskProgress {
+    /// Finished steps on the task.
+    pub(crate) steps: u64,
+    /// Losses of these steps since the last epoch.
+    pub(crate) losses: Vec<f64>,
+    /// Finished epochs.
+    pub(crate) history: Vec<EpochReport>,
     /// Whether the loss of the last epoch was far above the loss of a uniform prediction.
-    #[serde(default)]
     pub(crate) diverged: bool,
 }
 
@@ -173,67 +181,42 @@ pub(crate) struct SavedRun<'a> {
     last_checkpoint: Instant,
 }
 
-/// A run as its newest checkpoint has it.
-pub(crate) struct RestoredRun<M> {
+/// A training state and its progress from a checkpoint, if there is one.
+pub(crate) struct RestoredState<M> {
     pub(crate) state: TrainState<M>,
-    pub(crate) progress: Progress,
-    pub(crate) best: Option<BestModel<M>>,
-}
-
-/// The best model so far, without autodiff.
-pub(crate) struct BestModel<M> {
-    pub(crate) model: M,
-    /// Epochs trained.
-    pub(crate) epoch: f64,
-}
-
-/// A training state and the progress `P` from a checkpoint, if there is one.
-pub(crate) struct RestoredState<M, P> {
-    pub(crate) state: TrainState<M>,
-    pub(crate) progress: Option<P>,
+    pub(crate) progress: Option<Progress>,
     /// The checkpoint's folder.
     folder: Option<PathBuf>,
 }
 
 /// The contents of a checkpoint.
-pub(crate) struct RunSnapshot<'a, M, P> {
-    /// Finished steps.
-    pub(crate) step: u64,
-    pub(crate) progress: &'a P,
+pub(crate) struct RunSnapshot<'a, M, B> {
+    pub(crate) progress: &'a Progress,
     pub(crate) state: &'a TrainState<M>,
     /// The best model so far.
-    pub(crate) best: Option<&'a M>,
+    pub(crate) best: Option<&'a B>,
+}
+
+impl<M> RestoredState<M> {
+    /// Returns the best model without autodiff, if the checkpoint has one; `shape` is a model with the same shapes.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub(crate) fn best_model<B: Architecture>(&self, shape: B) -> Result<Option<B>, Error> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let tensors = read_safetensors(&folder.join(BEST))?;
+        Ok(Some(load_named_tensors(shape, tensors, LoadPolicy::Exact)?.0.valid()))
+    }
 }
 
 impl SavedRun<'_> {
-    /// Returns the run's newest checkpoint, or its start with the given state.
-    pub(crate) fn restore<M: Architecture>(
-        &self,
-        state: TrainState<M>,
-        device: &Device,
-        on_event: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<RestoredRun<M>, Error> {
-        let RestoredState { state, progress, folder } =
-            self.restore_state::<M, Progress>(state, device, on_event)?;
-        let progress = progress.unwrap_or_default();
-        let best = match (folder, progress.best_epoch) {
-            (Some(folder), Some(epoch)) => {
-                let tensors = read_safetensors(&folder.join(BEST))?;
-                let (model, _) = load_named_tensors(state.model.clone(), tensors, LoadPolicy::Exact)?;
-                Some(BestModel { model: model.valid(), epoch })
-            }
-            _ => None,
-        };
-        Ok(RestoredRun { state, progress, best })
-    }
-
     /// Returns the weights, moments and progress of the newest checkpoint, if there is one, else the given state.
-    pub(crate) fn restore_state<M: Module, P: DeserializeOwned>(
+    pub(crate) fn restore<M: Module>(
         &self,
         TrainState { model, mut optimizer }: TrainState<M>,
         device: &Device,
         on_event: &mut dyn FnMut(FinetuneEvent),
-    ) -> Result<RestoredState<M, P>, Error> {
+    ) -> Result<RestoredState<M>, Error> {
         let found = CheckpointFolder::on(&self.folder).newest_good(&mut |error| {
             on_event(FinetuneEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
@@ -261,13 +244,14 @@ impl SavedRun<'_> {
     ///
     /// # Errors
     /// [`Error::Stopped`]; otherwise as [`CheckpointFolder::write`].
-    pub(crate) fn pause<M: Module, P: Serialize>(
+    pub(crate) fn pause<M: Module, B: Module>(
         &mut self,
         stop: &StopFlag,
         epoch_ends: bool,
-        snapshot: RunSnapshot<'_, M, P>,
+        snapshot: RunSnapshot<'_, M, B>,
     ) -> Result<(), Error> {
-        let RunSnapshot { step, progress, state: TrainState { model, optimizer }, best } = snapshot;
+        let RunSnapshot { progress, state: TrainState { model, optimizer }, best } = snapshot;
+        let step = progress.step;
         let signal = stop.requested();
         let is_due = epoch_ends && self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL;
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
@@ -287,7 +271,7 @@ impl SavedRun<'_> {
 
     /// Returns the run if it had finished before, with its model if that was saved; `shape` is a model with the same
     /// shapes.
-    pub(crate) fn finished<T: TaskScoring>(
+    pub(crate) fn finished<T: FinetuneTask>(
         &self,
         shape: &T::Model,
         on_event: &mut dyn FnMut(FinetuneEvent),
@@ -301,7 +285,7 @@ impl SavedRun<'_> {
             other => Error::corrupt_file(&path, other),
         })?;
         let json = serde_json::from_slice(&json).map_err(|e| Error::corrupt_file(&path, e))?;
-        let saved: FinishedRunFile<PartAnswers<T>> =
+        let saved: FinishedRunFile<BTreeMap<Part, T::Answers>> =
             serde_json::from_value(decode(json)).map_err(|e| Error::corrupt_file(&path, e))?;
         let best = self.folder.path_of(BEST);
         let mut model = None;
@@ -319,7 +303,7 @@ impl SavedRun<'_> {
 
     /// Saves a finished run with its model, unless it is the only run, and removes its checkpoints. `is_best` selects
     /// whether the model itself is saved, or its digest only.
-    pub(crate) fn finish<T: TaskScoring>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
+    pub(crate) fn finish<T: FinetuneTask>(&self, run: &FinishedRun<T>, is_best: bool) -> Result<(), Error> {
         let (true, Some(model)) = (self.keeps_finished, &run.model) else { return Ok(()) };
         self.folder.create()?;
         let bytes = to_safetensors_bytes(model);
@@ -337,17 +321,5 @@ impl SavedRun<'_> {
     pub(crate) fn remove_model(&self) -> Result<(), Error> {
         self.folder.remove(BEST)?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_of_earlier_versions_is_read() {
-        let saved = json!({ "step": 7, "losses": [], "history": [], "waited": 2, "best_epoch": 1.0 });
-        let progress: Progress = serde_json::from_value(saved).unwrap();
-        assert_eq!((progress.step, progress.epochs_without_improvement), (7, 2));
     }
 }

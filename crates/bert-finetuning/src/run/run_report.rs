@@ -1,12 +1,14 @@
 //! Defines the result of one run: its report, its answers and its model.
 
+use std::collections::BTreeMap;
+
 use bert_tasks::statistics::Calibration;
 use bert_tasks::{Metric, Scores};
 use bert_training::evaluation::forgetting::MaskedLmScores;
 use serde::{Deserialize, Serialize};
 
 use crate::data::datasets::Part;
-use crate::scoring::{PartAnswers, TaskScoring};
+use crate::kinds::FinetuneTask;
 
 /// One epoch of a run; the last may be partial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,9 +78,9 @@ impl RunReport {
 }
 
 /// A finished run.
-pub(crate) struct FinishedRun<T: TaskScoring> {
+pub(crate) struct FinishedRun<T: FinetuneTask> {
     pub(crate) report: RunReport,
-    pub(crate) answers: PartAnswers<T>,
+    pub(crate) answers: BTreeMap<Part, T::Answers>,
     /// The model without autodiff; `None` if another run is better and its model was dropped.
     pub(crate) model: Option<T::Model>,
 }

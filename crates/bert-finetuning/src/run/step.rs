@@ -8,17 +8,24 @@ use bert_training::optimizer::adamw::AdamW;
 use bert_training::optimizer::lr_schedule::Schedule;
 use bert_training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
 use burn::module::Module;
-use burn::tensor::Tensor;
 
 use crate::config::FinetuneConfig;
 use crate::events::FinetuneEvent;
-use crate::model::TaskModel;
+use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::setup::BaseCheckpoint;
 
 /// A model in training and its optimizer.
 pub(crate) struct TrainState<M> {
     pub(crate) model: M,
     pub(crate) optimizer: AdamW,
+}
+
+/// The micro-batches of a step.
+pub(crate) struct StepBatches<B> {
+    /// Each micro-batch with the number of its first sequence in the step.
+    pub(crate) batches: Vec<(B, u64)>,
+    /// Number of targets in all of them.
+    pub(crate) targets: usize,
 }
 
 /// The settings for training a model from a seed, shared by all tasks.
@@ -48,37 +55,37 @@ impl<'a> TrainSettings<'a> {
         TrainState { optimizer: self.config.with_layer_rates(optimizer, layers), model }
     }
 
-    /// Takes one training step on some items of a task, after `done` finished steps, and returns the new state and the
-    /// loss. `loss` receives a micro-batch and the number of targets in all of them.
-    pub(crate) fn step<T: TaskModel, M: Module>(
+    /// Returns the micro-batches of a step on these items of a task.
+    pub(crate) fn batches<T: FinetuneTask>(&self, task: &T, items: &[usize]) -> StepBatches<T::Batch> {
+        let mut step = StepBatches { batches: Vec::new(), targets: 0 };
+        let mut first_item = 0;
+        for part in micro_batches(items, self.config.gradient_accumulation_steps as usize) {
+            let MicroBatch { batch, targets } = task.micro_batch(part, items);
+            step.targets += targets;
+            step.batches.push((batch, (first_item * task.sequences_per_item()) as u64));
+            first_item += part.len();
+        }
+        step
+    }
+
+    /// Takes one training step after `done` finished steps, and returns the new state and the loss.
+    pub(crate) fn step<M: Module, B>(
         &self,
         TrainState { model, mut optimizer }: TrainState<M>,
         done: u64,
-        task: &T,
-        items: &[usize],
-        loss: impl Fn(&M, &T::Batch, usize, Mode) -> Tensor<1>,
+        batches: &[B],
+        loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(TrainState<M>, f64), Error> {
-        let (mut batches, mut targets, mut first_item) = (Vec::new(), 0, 0);
-        for part in micro_batches(items, self.config.gradient_accumulation_steps as usize) {
-            let micro_batch = task.micro_batch(part, items);
-            targets += micro_batch.targets;
-            batches.push((micro_batch.batch, (first_item * task.sequences_per_item()) as u64));
-            first_item += part.len();
-        }
-        let loss = |model: &M, (batch, first_sequence): &(T::Batch, u64), mode: Mode| {
-            let mode = mode.from_sequence(*first_sequence);
-            MicroBatchLoss::new(loss(model, batch, targets, mode), vec![])
-        };
-        let (seed, rate) = (self.seed, self.schedule.learning_rate(done));
-        let (model, report) =
-            train_step(model, &mut optimizer, &batches, loss, rate, StepId { seed, step: done });
+        let id = StepId { seed: self.seed, step: done };
+        let rate = self.schedule.learning_rate(done);
+        let (model, report) = train_step(model, &mut optimizer, batches, loss, rate, id);
         let step = done + 1;
         let StepReport { loss, .. } = report.map_err(|NotFinite { report }| {
             let StepReport { loss, gradient_norm, .. } = report;
             Error::NotFinite { step, loss, gradient_norm }
         })?;
-        on_event(FinetuneEvent::Step { seed, step, steps: self.schedule.total_steps, loss });
+        on_event(FinetuneEvent::Step { seed: self.seed, step, steps: self.schedule.total_steps, loss });
         Ok((TrainState { model, optimizer }, loss))
     }
 }

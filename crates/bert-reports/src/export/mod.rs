@@ -30,7 +30,7 @@ use bert_training::initialization::FreshWeights;
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
 use crate::export::model_card::{card_of_folder, card_of_fresh};
-pub use bert_finetuning::output::model_card::CardOptions;
+pub use bert_finetuning::files::model_card::CardOptions;
 pub use transplant::transplant_encoder;
 
 /// The model card.

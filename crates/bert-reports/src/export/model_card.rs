@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{Manifest, held_out_folder};
-use bert_finetuning::output::model_card::{Card, CardDataset, CardScore, MODEL_PATH};
+use bert_finetuning::files::model_card::{Card, CardDataset, CardScore, MODEL_PATH};
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
 use bert_inference::Error;
 use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
@@ -30,7 +30,8 @@ struct Origin {
 
 /// Returns the run that wrote this folder: a checkpoint, or its best or averaged weights.
 fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
-    let (state, evaluation) = (folder.join(STATE), folder.join(EVALUATION));
+    let state = folder.join(STATE);
+    let evaluation = folder.join(EVALUATION);
     // transformers' Trainer writes another file of the same name.
     if exists(&folder.join(MARKER))? {
         let TrainerState { step, run, .. } = read_record(&state)?;
@@ -96,9 +97,10 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
 fn evaluation_data(paths: &RunPaths) -> Option<String> {
     let path = paths.eval_data.as_deref()?;
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    match path == held_out_folder(paths.data.first()) {
-        true => name(paths.data.first()).map(|data| format!("the held-out documents of {data}")),
-        false => name(path).map(|name| format!("the evaluation data {name}")),
+    if path == held_out_folder(paths.data.first()) {
+        name(paths.data.first()).map(|data| format!("the held-out documents of {data}"))
+    } else {
+        name(path).map(|name| format!("the evaluation data {name}"))
     }
 }
 
@@ -137,7 +139,8 @@ fn text_rows(manifest: &Manifest) -> Vec<(&'static str, String)> {
 fn scores(evaluation: &Evaluation, nsp: &str) -> Vec<CardScore> {
     let accuracy = |name: &str, value: f64, count: u64| {
         let half = 1.96 * (value * (1.0 - value) / count.max(1) as f64).sqrt();
-        let (low, high) = ((value - half).max(0.0), (value + half).min(1.0));
+        let low = (value - half).max(0.0);
+        let high = (value + half).min(1.0);
         let name = format!("{name} accuracy, 95 % interval {low:.4} to {high:.4}, {count} cases");
         CardScore { metric: "accuracy".to_string(), value, name }
     };

@@ -13,8 +13,8 @@ use bert_model::{
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
+use crate::files::folder::{MODEL, OutputFolder};
 use crate::model::adapters::{FUSION_REGULARIZATION, SavedAdapter, read_adapters};
-use crate::output::folder::{MODEL, OutputFolder};
 use crate::setup::{BaseCheckpoint, Setup};
 
 /// The attention over fused adapters, for the report.

@@ -12,7 +12,7 @@ use bert_training::initialization::{FreshWeights, InitializationChoice};
 
 use crate::config::FinetuneConfig;
 use crate::events::FinetuneEvent;
-use crate::model::TaskModel;
+use crate::kinds::FinetuneTask;
 use crate::setup::{BaseCheckpoint, Setup};
 
 /// Prefixes of all tensors that a fine-tuning adds to an encoder.
@@ -46,7 +46,7 @@ pub(crate) struct InitialModel<M> {
 }
 
 /// Returns the initial model of the run with this seed.
-pub(crate) fn initial_model<T: TaskModel>(
+pub(crate) fn initial_model<T: FinetuneTask>(
     task: &T,
     seed: u64,
     on_event: &mut dyn FnMut(FinetuneEvent),

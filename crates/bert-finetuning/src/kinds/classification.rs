@@ -1,0 +1,324 @@
+//! Classification, regression and multiple choice.
+
+use std::marker::PhantomData;
+use std::path::Path;
+
+use bert_inference::Error;
+use bert_inference::compute::stop_flag::{StopFlag, StopRequested};
+use bert_inference::encoding::classifier::{decide, predict_unless_stopped};
+use bert_inference::encoding::examples::{ClassificationBatch, Features};
+use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
+use bert_storage::digest_bytes;
+use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
+use bert_tasks::{
+    Example, Kind, Label, Scores, Task, confusion, is_degenerate, labels_of, majority_baseline, read_file,
+    score, write_errors, write_labels, write_predictions, write_probabilities,
+};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::data::datasets::{Part, Purpose, Sets};
+use crate::data::label_scale::LabelScale;
+use crate::data::training_rows::RowExamples;
+use crate::files::adapters::{FusionReport, fusion_report, save_with_adapters};
+use crate::files::folder::{DEV_LABELS, OutputFolder};
+use crate::kinds::{FinetuneTask, MicroBatch};
+use crate::model::adapters::{AdapterSupport, FUSION_REGULARIZATION};
+use crate::model::frozen_features::all_features;
+use crate::setup::Setup;
+
+/// Examples as text and as tokens, with their labels if they have any.
+pub(crate) struct LabelledExamples {
+    pub(crate) examples: Vec<Example>,
+    pub(crate) labels: Vec<Label>,
+    pub(crate) features: Features,
+}
+
+impl LabelledExamples {
+    /// Tokenizes examples.
+    fn new(examples: Vec<Example>, setup: Setup<'_>) -> Self {
+        let labels = labels_of(&examples).unwrap_or_default();
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &setup.checkpoint.tokenizer;
+        let features = Features::new(&examples, tokenizer, vocabulary, setup.max_seq_length);
+        Self { examples, labels, features }
+    }
+}
+
+/// A task that predicts a class or a score with the model `M`.
+pub(crate) struct Classification<'a, M> {
+    sets: Sets<'a, LabelledExamples>,
+    /// The scale of the training scores, for a standardized regression.
+    pub(crate) scale: Option<LabelScale>,
+    model: PhantomData<M>,
+}
+
+impl<'a, M> Classification<'a, M> {
+    /// Reads the task's files.
+    ///
+    /// # Errors
+    /// When a file is missing or invalid; the error names the line.
+    pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
+        let task = &setup.config.task;
+        let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
+        Ok(Self::of_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
+    }
+
+    /// Takes examples in memory, or reads the task's files.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the options hold out all examples, or none; otherwise as [`Self::read`].
+    pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
+        let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
+        let set = |examples| LabelledExamples::new(examples, setup);
+        Ok(Self::of_sets(Sets::of_examples(setup, train, dev, set)?))
+    }
+
+    fn of_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
+        sets.notes = constant_labels(&sets);
+        let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
+        Self { sets, scale, model: PhantomData }
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        &self.sets.setup.config.task
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.task().spec().kind
+    }
+}
+
+/// A model's predictions for labelled examples.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LabelAnswers {
+    pub(crate) labels: Vec<Label>,
+    /// Class probabilities, or the score.
+    pub(crate) outputs: Vec<Vec<f32>>,
+}
+
+impl<M: AdapterSupport> Classification<'_, M> {
+    /// Returns the model with outputs in the unit of the labels.
+    pub(crate) fn with_original_scale(&self, model: &M) -> M {
+        let mut model = model.clone();
+        if let Some(scale) = self.scale {
+            scale.restore(model.classifier());
+        }
+        model
+    }
+}
+
+impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
+    type Set = LabelledExamples;
+    type Model = M;
+    type Batch = ClassificationBatch;
+    type Answers = LabelAnswers;
+
+    fn sets(&self) -> &Sets<'_, LabelledExamples> {
+        &self.sets
+    }
+
+    fn items(&self) -> usize {
+        self.sets.train.features.len()
+    }
+
+    /// Hashes texts and labels, in order.
+    fn digest(set: &LabelledExamples) -> String {
+        let mut bytes = Vec::new();
+        for Example { index: _, text_a, text_b, choices, label } in &set.examples {
+            // Debug quotes keep the fields apart.
+            bytes.extend(format!("{text_a:?} {text_b:?} {label:?}\n").into_bytes());
+            if !choices.is_empty() {
+                bytes.extend(format!("{choices:?}\n").into_bytes());
+            }
+        }
+        digest_bytes(&bytes)
+    }
+
+    fn model_config(&self, checkpoint: BertConfig) -> BertConfig {
+        let spec = self.task().spec();
+        let checkpoint = match self.setup().config.feature_head() {
+            Some(head) => checkpoint.with_feature_head(head),
+            None => checkpoint.without_feature_head(),
+        };
+        match spec.kind {
+            // Multiple choice: one output per choice.
+            Kind::Classification if spec.choices > 0 => checkpoint,
+            Kind::Classification => checkpoint.with_labels(&self.task().class_names().collect::<Vec<_>>()),
+            _ => checkpoint.with_regression(),
+        }
+    }
+
+    fn prepared(&self, model: M, fresh: &[&String], seed: u64) -> Result<M, Error> {
+        model.with_adapters(self.setup(), fresh, seed)
+    }
+
+    fn sequences_per_item(&self) -> usize {
+        self.sets().train.features.per_example()
+    }
+
+    fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<ClassificationBatch> {
+        let features = &self.sets().train.features;
+        let batch = features.batch_of_length(items.to_vec(), features.padded_length(whole));
+        MicroBatch { batch, targets: items.len() }
+    }
+
+    /// The outputs are the same in every epoch, because the encoder is in evaluation mode; they are computed once.
+    fn frozen_outputs(&self, model: &M, stop: &StopFlag) -> Result<Option<Tensor<2>>, StopRequested> {
+        let Setup { config, checkpoint, .. } = self.setup();
+        if !config.freeze_encoder || !model.features_are_fixed() {
+            return Ok(None);
+        }
+        let features = &self.sets().train.features;
+        all_features(model, features, &checkpoint.inference_device(), stop).map(Some)
+    }
+
+    fn loss(
+        &self,
+        model: &M,
+        frozen: Option<&Tensor<2>>,
+        batch: &ClassificationBatch,
+        targets: usize,
+        mode: Mode,
+    ) -> Tensor<1> {
+        let device = &self.setup().checkpoint.device;
+        let features = match frozen {
+            Some(table) => table.clone().select(0, batch.rows(device)),
+            None => model.features(batch.input(device), mode),
+        };
+        let logits = model.logits(features, self.sequences_per_item(), mode);
+        let loss = match self.kind() {
+            Kind::Regression { .. } => {
+                let scores =
+                    batch.scores(device, |score| self.scale.map_or(score, |scale| scale.apply(score)));
+                regression_loss(logits, scores, targets as f64)
+            }
+            _ => classification_loss(logits, batch.classes(device), targets as f64),
+        };
+        // The regularizer counts once per step, so each micro-batch adds its share.
+        let share = batch.examples.len() as f64 / targets as f64;
+        let distance = model.as_sequence_classifier().and_then(|model| model.bert.fusion_distance());
+        match distance {
+            Some(distance) => loss + distance.mul_scalar(FUSION_REGULARIZATION * share),
+            None => loss,
+        }
+    }
+
+    /// Loss of a uniform prediction for classes, or of predicting zero for scores.
+    fn uniform_loss(&self) -> f64 {
+        let spec = self.task().spec();
+        match (spec.kind, self.scale) {
+            (Kind::Regression { .. }, Some(_)) => 1.0,
+            (Kind::Regression { .. }, None) => {
+                let square = |label: &Label| match label {
+                    Label::Score(score) => f64::from(*score).powi(2),
+                    Label::Class(_) => 0.0,
+                };
+                let labels = &self.sets().train.labels;
+                labels.iter().map(square).sum::<f64>() / labels.len() as f64
+            }
+            _ => (spec.choices.max(self.task().num_labels()).max(2) as f64).ln(),
+        }
+    }
+
+    fn answer(
+        &self,
+        model: &M,
+        set: &LabelledExamples,
+        stop: &StopFlag,
+    ) -> Result<LabelAnswers, StopRequested> {
+        let (model, device) = (self.with_original_scale(model), self.setup().checkpoint.inference_device());
+        let outputs = predict_unless_stopped(&model, &set.features, self.kind(), &device, stop)?;
+        Ok(LabelAnswers { labels: decide(&outputs, self.kind()), outputs })
+    }
+
+    fn score(&self, set: &LabelledExamples, answers: &LabelAnswers) -> Scores {
+        score(self.task(), &answers.labels, &set.labels)
+    }
+
+    fn is_degenerate(&self, answers: &LabelAnswers) -> bool {
+        is_degenerate(&answers.labels)
+    }
+
+    /// Returns a remark on scores outside the range to which prediction files clip them.
+    fn remark(&self, dev: &LabelAnswers) -> Option<String> {
+        let Kind::Regression { min, max } = self.kind() else { return None };
+        let is_outside =
+            |label: &&Label| matches!(label, Label::Score(score) if !(min..=max).contains(score));
+        let (outside, all) = (dev.labels.iter().filter(is_outside).count(), dev.labels.len());
+        (2 * outside > all).then(|| {
+            format!(
+                "{outside} of {all} predictions on dev are outside the range of the labels, {min} to {max}; files of \
+                 predictions clip them"
+            )
+        })
+    }
+
+    fn confusion(&self, dev: &LabelAnswers) -> Option<Vec<Vec<u64>>> {
+        confusion(self.task(), &dev.labels, &self.part(Part::Dev).labels)
+    }
+
+    fn calibration(&self, dev: &LabelAnswers) -> Option<Calibration> {
+        calibration(&self.part(Part::Dev).labels, &dev.labels, &dev.outputs)
+    }
+
+    fn summary(&self, set: &LabelledExamples, runs: Vec<SeedRun>, answers: &[&LabelAnswers]) -> SeedSummary {
+        let majority = majority_baseline(self.task(), &set.labels);
+        let answers: Vec<&[Label]> = answers.iter().map(|answers| answers.labels.as_slice()).collect();
+        let summary = SeedSummary::new(self.task(), set.examples.len(), runs, majority);
+        summary.with_interval(&set.labels, &answers)
+    }
+
+    /// Writes predictions and probabilities, and the errors if the examples have labels.
+    fn write_answers(
+        &self,
+        output: &OutputFolder,
+        prefix: &str,
+        LabelledExamples { examples, .. }: &LabelledExamples,
+        LabelAnswers { labels, outputs }: &LabelAnswers,
+    ) -> Result<(), Error> {
+        let task = self.task();
+        output.write(&format!("{prefix}predictions.tsv"), |out| {
+            write_predictions(out, task, examples, labels)
+        })?;
+        output.write(&format!("{prefix}probabilities.tsv"), |out| write_probabilities(out, outputs))?;
+        if examples.iter().all(|example| example.label.is_some()) {
+            output.write(&format!("{prefix}errors.tsv"), |out| {
+                write_errors(out, task, examples, labels, outputs)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn write_dev_labels(&self, output: &OutputFolder) -> Result<(), Error> {
+        output.write(DEV_LABELS, |out| write_labels(out, self.task(), &self.part(Part::Dev).examples))
+    }
+
+    fn save_model(&self, output: &OutputFolder, model: &M, model_config: &BertConfig) -> Result<(), Error> {
+        let model = self.with_original_scale(model);
+        match model.as_sequence_classifier() {
+            Some(model) => save_with_adapters(output, self.setup(), model, model_config),
+            None => output.save_model(&model, model_config, &self.setup().checkpoint.tokenizer),
+        }
+    }
+
+    fn fusion(&self, model: &M) -> Result<Option<FusionReport>, Error> {
+        let folders = &self.setup().config.adapters.fusion;
+        match model.as_sequence_classifier().filter(|_| !folders.is_empty()) {
+            Some(model) => {
+                let dev = &self.part(Part::Dev).features;
+                let device = self.setup().checkpoint.inference_device();
+                fusion_report(folders, &model.bert, dev, &device).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Returns warnings about sets whose labels are all equal: nothing can be learned from such a training set, and scores
+/// on such a dev set mean little.
+fn constant_labels(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    let all = sets.with_names();
+    let constant = all.filter(|(_, set)| is_degenerate(&set.labels) && !set.labels.is_empty());
+    constant.map(|(name, set)| format!("all {} labels of {name} are equal", set.labels.len())).collect()
+}
