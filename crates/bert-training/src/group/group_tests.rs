@@ -174,3 +174,25 @@ fn flipped_weight_names_the_rank() {
         assert_eq!(members.iter().map(|member| member.rank).collect::<Vec<_>>(), [1]);
     }
 }
+
+#[test]
+fn held_error_reaches_every_rank() {
+    let errors = on_ranks(3, |group| {
+        let own = if group.rank() == 2 { Err(Error::OptimizerState("a".into())) } else { Ok(7u64) };
+        let held = group.hold(own).unwrap();
+        assert_eq!(held, if group.rank() == 2 { 0 } else { 7 });
+        assert_eq!(group.holds_error(), group.rank() == 2);
+        // The first error counts.
+        assert_eq!(group.hold(Err::<u64, Error>(Error::Mismatch(vec![]))).unwrap(), 0);
+        group.agree(Ok(())).unwrap_err()
+    });
+    for (rank, error) in errors.into_iter().enumerate() {
+        match error {
+            Error::Mismatch(_) => assert_eq!(rank, 0, "the error of the first rank"),
+            Error::Elsewhere { member, .. } => assert_eq!(member.rank, 0),
+            other => panic!("rank {rank}: {other}"),
+        }
+    }
+    // A single process gets its error at once.
+    assert!(Group::alone().hold(Err::<(), Error>(Error::Mismatch(vec![]))).is_err());
+}
