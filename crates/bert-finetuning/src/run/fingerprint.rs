@@ -11,26 +11,11 @@ use bert_storage::digest_file;
 use serde_json::{Map, Value, json};
 
 use crate::config::FinetuneConfig;
+use crate::config::adapter_args::AdapterArgs;
 use crate::data::datasets::Part;
 use crate::kinds::FinetuneTask;
 use crate::model::adapters::read_adapters;
 use crate::setup::Setup;
-
-/// Flags that are not compared: paths, whose contents are compared by digest, and flags that do not affect a single
-/// run.
-pub const UNCOMPARED_FLAGS: [&str; 11] = [
-    "seeds",
-    "output",
-    "predict",
-    "data",
-    "train_file",
-    "dev_file",
-    "test_file",
-    "checkpoint",
-    "fusion",
-    "initialization_data",
-    "forgetting_data",
-];
 
 /// Files of a model folder, except the weights, that affect the computation.
 const MODEL_FILES: [&str; 5] =
@@ -40,10 +25,6 @@ const MODEL_FILES: [&str; 5] =
 /// own seed.
 pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
     let Setup { config, checkpoint, .. } = task.setup();
-    let mut settings = serde_json::to_value(config).expect("plain data");
-    for flag in UNCOMPARED_FLAGS {
-        settings.as_object_mut().expect("a configuration").remove(flag);
-    }
     let mut model_files = Map::new();
     let mut paths = MODEL_FILES.map(|name| checkpoint.folder.join(name)).to_vec();
     if let Some(weights) = WeightsFiles::find(&checkpoint.folder)? {
@@ -60,7 +41,7 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         adapters.map(|saved| digest_file(&saved.folder.join("adapter.safetensors")).map_err(Error::from));
     let digest = |part| task.has(part).then(|| T::digest(task.part(part)));
     let mut identity = json!({
-        "config": settings,
+        "config": compared_settings(config),
         "fusion": adapters.collect::<Result<Vec<String>, Error>>()?,
         "start": model_files,
         "initialization_data": initialization_data_digest(config)?,
@@ -77,6 +58,77 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         identity["defaults"] = json!(checkpoint.defaults);
     }
     Ok(identity)
+}
+
+/// Returns the settings that determine a run, by their names in `report.json`, without the files and folders that are
+/// compared by digest.
+pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
+    // Every field is listed, so that adding a flag requires a decision here whether it determines a run.
+    let FinetuneConfig {
+        task,
+        table,
+        freeze_encoder,
+        head,
+        trainable_layers,
+        layer_decay,
+        adapters: AdapterArgs { adapter, adapter_reduction, lora_rank, lora_alpha, merge_lora, fusion: _ },
+        random_init,
+        initialization,
+        max_train_examples,
+        holdout,
+        subset_seed,
+        num_train_epochs,
+        train_batch_size,
+        gradient_accumulation_steps,
+        learning_rate,
+        warmup_proportion,
+        optimizer,
+        max_seq_length,
+        squad,
+        select,
+        patience,
+        compute,
+        // A run depends only on its own seed.
+        seeds: _,
+        // The contents are compared by digest.
+        data: _,
+        train_file: _,
+        dev_file: _,
+        test_file: _,
+        checkpoint: _,
+        initialization_data: _,
+        forgetting_data: _,
+        // The runs do not depend on these.
+        output: _,
+        predict: _,
+    } = config;
+    let own = json!({
+        "task": task.spec().name,
+        "freeze_encoder": freeze_encoder,
+        "head": head,
+        "trainable_layers": trainable_layers,
+        "layer_decay": layer_decay,
+        "adapter": adapter,
+        "adapter_reduction": adapter_reduction,
+        "lora_rank": lora_rank,
+        "lora_alpha": lora_alpha,
+        "merge_lora": merge_lora,
+        "random_init": random_init,
+        "initialization": initialization,
+        "max_train_examples": max_train_examples,
+        "holdout": holdout,
+        "subset_seed": subset_seed,
+        "num_train_epochs": num_train_epochs,
+        "train_batch_size": train_batch_size,
+        "gradient_accumulation_steps": gradient_accumulation_steps,
+        "learning_rate": learning_rate,
+        "warmup_proportion": warmup_proportion,
+        "max_seq_length": max_seq_length,
+        "select": select,
+        "patience": patience,
+    });
+    let groups = [own, json!(table), json!(optimizer), json!(squad), json!(compute)];
+    groups.into_iter().filter_map(|group| group.as_object().cloned()).flatten().collect()
 }
 
 /// Returns the digest of the shards of `--initialization-data`.

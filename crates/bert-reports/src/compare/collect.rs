@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bert_finetuning::run::fingerprint::UNCOMPARED_FLAGS;
+use bert_finetuning::run::fingerprint::compared_settings;
 use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Error, FolderProblem};
@@ -107,12 +107,12 @@ impl SavedResult {
         let folder = &self.folders[0];
         check_sets(&first.dev_set(), &self.dev_set(), folder)?;
         let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
-        match known && first.dev_digest != self.dev_digest {
-            true => {
-                let (first, difference) = (first.folders[0].clone(), "labels or texts differ".to_string());
-                Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
-            }
-            false => Ok(()),
+        if known && first.dev_digest != self.dev_digest {
+            let first = first.folders[0].clone();
+            let difference = "labels or texts differ".to_string();
+            Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
+        } else {
+            Ok(())
         }
     }
 
@@ -139,11 +139,11 @@ fn short(digest: &str) -> Value {
 /// Reads the report of a folder.
 fn read(folder: &Path) -> Result<SavedResult, Error> {
     let report = FinetuneReport::read(folder)?;
-    let mut settings = members(&report.config);
+    let config = members(&report.config);
     let identity = &report.identity;
     // Reports of earlier versions have paths instead of digests.
     let mut by_digest: Map<String, Value> = ["fusion", "initialization_data"]
-        .map(|name| (name.to_string(), settings[name].clone()))
+        .map(|name| (name.to_string(), config[name].clone()))
         .into_iter()
         .collect();
     let start = report.start.display().to_string();
@@ -153,15 +153,15 @@ fn read(folder: &Path) -> Result<SavedResult, Error> {
         by_digest.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
         by_digest.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
     }
-    settings.retain(|name, _| {
-        !UNCOMPARED_FLAGS.iter().chain(&WITHOUT_EFFECT_ON_SCORES).any(|uncompared| uncompared == name)
-    });
+    let mut settings = compared_settings(&report.config);
+    settings.retain(|name, _| !WITHOUT_EFFECT_ON_SCORES.contains(&name.as_str()));
     // Compare defaults by their resolved values.
     settings.extend(members(&report.resolved));
     settings.insert("train_examples".to_string(), report.train_examples.into());
     settings.extend(by_digest);
     settings.retain(|_, value| !value.is_null());
-    let (dev, dev_digest) = (report.dev, report.dev_digest);
+    let dev = report.dev;
+    let dev_digest = report.dev_digest;
     Ok(SavedResult { settings, start, dev_digest, folders: vec![folder.to_path_buf()], dev })
 }
 
@@ -172,7 +172,7 @@ fn members(options: &impl Serialize) -> Map<String, Value> {
 }
 
 fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result<(), Error> {
-    let known = |run: &SeedRun| group.runs.iter().any(|of_group| of_group.seed == run.seed);
+    let known = |run: &SeedRun| group.runs.iter().any(|other| other.seed == run.seed);
     if let Some(twice) = more.runs.iter().find(|run| known(run)) {
         return Err(FolderProblem::SeedTwice(twice.seed).located(folder).into());
     }
@@ -286,7 +286,8 @@ mod tests {
             change(&path, "identity", json!({ "start": { "model.safetensors": weights }, "train": train }));
             path
         };
-        let (a, same) = (of("a", 1, "w", "t"), of("same", 2, "w", "t"));
+        let a = of("a", 1, "w", "t");
+        let same = of("same", 2, "w", "t");
         // The same weights at another path.
         change(&same, "start", json!("elsewhere"));
         assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);

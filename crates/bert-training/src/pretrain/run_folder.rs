@@ -10,6 +10,7 @@
 use std::path::Path;
 
 use bert_data::{DataSet, Manifest, ResolvedConfig};
+use bert_inference::compute::compute_args::ComputeArgs;
 use bert_inference::compute::device::{DeviceName, KernelChoice};
 use bert_inference::compute::environment::environment;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
@@ -19,6 +20,7 @@ use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
 use crate::initialization::InitializationChoice;
+use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_file::{RunFile, RunIdentity};
@@ -133,19 +135,66 @@ fn record_held_out(
 
 /// Returns the settings and data that determine a run's results.
 pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(DataSet, f64)]) -> Value {
+    // Every field is listed, so that adding a flag requires a decision here whether it determines the results.
+    let PretrainConfig {
+        steps,
+        batch_size,
+        length_buckets,
+        seed,
+        warmup_ratio,
+        recompute,
+        // `optimizer()` returns the hyper-parameters other than the schedule.
+        optimizer:
+            OptimizerArgs {
+                schedule,
+                optimizer: _,
+                weight_decay: _,
+                adam_epsilon: _,
+                adam_bias_correction: _,
+                max_gradient_norm: _,
+            },
+        compute: ComputeArgs { device, kernels, precision: _ },
+        // These enter with their values for this run, which the methods below return.
+        gradient_accumulation_steps: _,
+        micro_batch_size: _,
+        learning_rate: _,
+        warmup_steps: _,
+        adam_beta1: _,
+        adam_beta2: _,
+        initialization: _,
+        // The digests of the weights and of the data are compared, and the length that a budget allows.
+        data: _,
+        model: _,
+        init_checkpoint: _,
+        fresh_heads: _,
+        keep_moments: _,
+        budget: _,
+        // These decide where and when something is read or written, or when the run ends, but not the weights.
+        cache: _,
+        cache_size: _,
+        output: _,
+        max_skipped_steps: _,
+        eval_data: _,
+        eval_every: _,
+        eval_instances: _,
+        save_every: _,
+        keep_checkpoints: _,
+        keep_best: _,
+        average_last: _,
+    } = config;
     let data = sets[0].0.manifest();
     let mut identity = json!({
-        "steps": config.steps,
-        "batch_size": config.batch_size,
-        "length_buckets": config.length_buckets,
+        "steps": steps,
+        "batch_size": batch_size,
+        "length_buckets": length_buckets,
         "gradient_accumulation_steps": config.micro_batches(),
         "learning_rate": config.peak_learning_rate(),
         "warmup_steps": config.warmup(),
-        "schedule": config.optimizer.schedule,
+        "schedule": schedule,
         "optimizer": config.optimizer(),
-        "seed": config.seed,
-        "backend": config.compute.device.backend(),
-        "kernels": config.compute.kernels,
+        "seed": seed,
+        "backend": device.backend(),
+        "kernels": kernels,
         "precision": config.precision(),
         "model": serde_json::from_str::<Value>(&start.config.to_json_string("BertForPreTraining")).expect("we wrote it"),
         "init_checkpoint": start.weights_digest,
@@ -156,7 +205,7 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
     if let Some(digest) = &start.moments_digest {
         identity["init_moments"] = json!(digest);
     }
-    if let Some(ratio) = config.warmup_ratio {
+    if let Some(ratio) = warmup_ratio {
         identity["warmup_ratio"] = json!(ratio);
     }
     if sets.len() > 1 {
@@ -172,8 +221,8 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         identity["mixture"] = mixture.collect();
     }
     // The fused kernels on a CPU add in the same order with and without recomputation.
-    let exact = config.compute.device == DeviceName::Flex && config.compute.kernels == KernelChoice::Fused;
-    if config.recompute && !exact {
+    let exact = *device == DeviceName::Flex && *kernels == KernelChoice::Fused;
+    if *recompute && !exact {
         identity["recompute"] = json!(true);
     }
     // Runs from before this option existed do not record it: they used the reference's weights.
