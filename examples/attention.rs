@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
     let text = arguments.next().unwrap_or_else(|| "the cat sat on the mat . ||| it was tired .".to_string());
 
-    let attention = Attention::of_text(&folder, &text, 48, DeviceName::Flex)?;
+    let attention = Attention::from_text(&folder, &text, 48, DeviceName::Flex)?;
     let tokens = &attention.tokens;
     for layer in 0..attention.layers() {
         for head in 0..attention.heads(layer).len() {

@@ -42,7 +42,7 @@ fn fresh(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let words = "[PAD] [UNK] [CLS] [SEP] [MASK] the sun is warm today rain cold a and sunny day rainy";
     std::fs::write(folder.join("vocab.txt"), words.replace(' ', "\n"))?;
     let (text, output) = (
-        ModelTokenizer::of_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?,
+        ModelTokenizer::from_vocabulary(&folder.join("vocab.txt"), PartialSettings::default())?,
         folder.join("fresh"),
     );
     let weights = FreshWeights::uncounted(InitializationChoice::Reference)?;

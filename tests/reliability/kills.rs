@@ -220,7 +220,7 @@ fn killed_finetunings_equal_uninterrupted_finetunings() {
 
 /// Returns the step of the newest valid checkpoint; no checkpoint may be corrupt.
 fn newest(folder: &Folder) -> u64 {
-    let found = CheckpointFolder::of_run(&folder.at("run"))
+    let found = CheckpointFolder::in_run(&folder.at("run"))
         .newest_good(&mut |error| panic!("a kill left a checkpoint that looks whole: {error}"))
         .expect("readable");
     found.map_or(0, |found| found.state.step)

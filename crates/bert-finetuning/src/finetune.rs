@@ -24,11 +24,11 @@ use crate::config::size_defaults::TuningDefaults;
 use crate::data::training_rows::TrainingRows;
 use crate::events::FinetuneEvent;
 use crate::files::folder::OutputFolder;
+use crate::kinds::FinetuneTask;
 use crate::kinds::classification::Classification;
 use crate::kinds::question_answering::QuestionAnswering;
 use crate::kinds::token_classification::TokenClassification;
 use crate::output::report::FinetuneReport;
-use crate::kinds::FinetuneTask;
 use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::train_grid;
@@ -192,7 +192,8 @@ fn train<T: FinetuneTask>(
     let first = initial_model(task, config.seeds[0], on_event)?;
     let output = OutputFolder::open(&config.output)?;
     let several = cells.len() * config.seeds.len() > 1;
-    let (folder, identity) = (output.folder().clone(), identity(task)?);
+    let folder = output.folder().clone();
+    let identity = identity(task)?;
     let saved = SavedRuns::open(folder, resume, &identity, several, on_event)?;
 
     let mut log = saved.live_log();

@@ -72,7 +72,7 @@ impl BaseCheckpoint {
         let recorded = saved.map(TuningDefaults::recorded);
         let defaults = match recorded {
             Some(recorded) => recorded.unwrap_or_else(|| TuningDefaults::published(config)),
-            None => TuningDefaults::by_size(config, &ModelSize::of(&model_config)),
+            None => TuningDefaults::by_size(config, &ModelSize::new(&model_config)),
         };
         let precision = config.compute.precision.unwrap_or(defaults.precision);
         Ok(Self {
@@ -94,7 +94,7 @@ impl BaseCheckpoint {
         config: &FinetuneConfig,
         items: Option<usize>,
     ) -> Vec<ChosenDefault> {
-        self.defaults.chosen(config, &ModelSize::of(&self.model_config), items)
+        self.defaults.chosen(config, &ModelSize::new(&self.model_config), items)
     }
 
     /// Returns the device without autodiff.

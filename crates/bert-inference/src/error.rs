@@ -404,8 +404,5 @@ impl Error {
 
 /// Rejects the value of a flag if `good` is false.
 pub fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
-    match good {
-        true => Ok(()),
-        false => Err(Error::Configuration { flag, reason: reason.to_string() }),
-    }
+    if good { Ok(()) } else { Err(Error::Configuration { flag, reason: reason.to_string() }) }
 }

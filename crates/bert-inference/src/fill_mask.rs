@@ -50,7 +50,8 @@ impl MaskFiller {
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
-        let (text, max_length) = (ModelTokenizer::open(folder)?, config.max_position_embeddings);
+        let text = ModelTokenizer::open(folder)?;
+        let max_length = config.max_position_embeddings;
         text.check_fits(&config, max_length)?;
         Ok(Self { model, text, max_length, device })
     }
@@ -75,7 +76,7 @@ impl MaskFiller {
             return Vec::new();
         }
         let input = PretrainingInput {
-            bert: PaddedBatch::of_one(encoded).input(&self.device),
+            bert: PaddedBatch::single(encoded).input(&self.device),
             masked_lm_positions: int_vector(&positions, &self.device),
         };
         let logits = self.model.forward(input, Mode::Eval).prediction_logits;

@@ -29,7 +29,8 @@ const COLORS: [&str; 6] = ["var(--a)", "var(--b)", "var(--good)", "var(--warn)",
 /// # Errors
 /// [`FolderProblem::NothingToReport`] when a folder is neither; errors of reading the files.
 pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
-    let (mut runs, mut tunings) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
+    let mut tunings = Vec::new();
     for folder in folders {
         if exists(&folder.join(RUN))? {
             runs.push(RunRecord::read(folder)?);
@@ -55,12 +56,12 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
 
 /// Returns the warnings about each run.
 fn warnings(runs: &[RunRecord]) -> Vec<Finding> {
-    let of_run = |run: &RunRecord| {
+    let run_findings = |run: &RunRecord| {
         let name = run.folder.display().to_string();
         let warnings = findings(run).into_iter().filter(|finding| finding.severity == Severity::Warning);
         warnings.map(|finding| Finding::new(Severity::Warning, format!("{name}: {}", finding.text))).collect()
     };
-    runs.iter().flat_map(|run| -> Vec<Finding> { of_run(run) }).collect()
+    runs.iter().flat_map(|run| -> Vec<Finding> { run_findings(run) }).collect()
 }
 
 fn results_table(runs: &[RunRecord]) -> Markup {

@@ -25,7 +25,8 @@ const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"]
 /// When `report.json` cannot be read or was not written by this program.
 pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
     let report = FinetuneReport::read(folder)?;
-    let (findings, dev) = (findings(&report), &report.dev);
+    let findings = findings(&report);
+    let dev = &report.dev;
     let scored = [
         ("dev", Some(dev)),
         ("the mismatched dev set", report.dev_mismatched.as_ref()),
@@ -75,7 +76,8 @@ fn pretraining_link(folder: &Path, start: &Path) -> Markup {
 
 /// Returns the path from one existing folder to another, with `/` between the names and all special characters escaped.
 fn relative_path(from: &Path, to: &Path) -> Option<String> {
-    let (from, to) = (from.canonicalize().ok()?, to.canonicalize().ok()?);
+    let from = from.canonicalize().ok()?;
+    let to = to.canonicalize().ok()?;
     let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(common).map(|_| "..".to_string());
     let down = to.components().skip(common).map(|name| escaped(&name.as_os_str().to_string_lossy()));
@@ -111,9 +113,10 @@ type Tile = (&'static str, String, String);
 fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
     let mut tiles = score_tiles(&report.dev);
     let start = report.start.display();
-    let from = match report.config.random_init {
-        true => format!("random weights in the shape of {start}"),
-        false => format!("started from {start}"),
+    let from = if report.config.random_init {
+        format!("random weights in the shape of {start}")
+    } else {
+        format!("started from {start}")
     };
     tiles.push(("training examples", grouped(report.train_examples as u64), from));
     let [trained, all] = [report.parameters.trained, report.parameters.all].map(|count| count as u64);
@@ -158,7 +161,8 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
 
 /// Renders a row per seed, then the statistics over seeds and the baseline.
 fn scores_table(summary: &SeedSummary) -> Markup {
-    let (headings, rows) = (summary.headings(), summary.rows());
+    let headings = summary.headings();
+    let rows = summary.rows();
     let header: Vec<&str> = std::iter::once("seed").chain(headings.iter().map(String::as_str)).collect();
     let row = |SummaryRow { name, cells, note }: SummaryRow| {
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
@@ -322,7 +326,8 @@ mod tests {
         let config = FinetuneConfig::new(Task::Rte, "tiny-en", "rte").with_data("data");
         let scores: Scores = [(Metric::Accuracy, 0.5)].into_iter().collect();
         let run = SeedRun { seed: 1, scores: scores.clone(), degenerate: false };
-        let (labels, answers) = ([0, 1, 0, 1].map(Label::Class), [0, 0, 1, 1].map(Label::Class));
+        let labels = [0, 1, 0, 1].map(Label::Class);
+        let answers = [0, 0, 1, 1].map(Label::Class);
         let dev = SeedSummary::new(&Task::Rte, 4, vec![run], scores.clone());
         let epoch = EpochReport {
             step: 4,

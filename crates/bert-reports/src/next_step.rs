@@ -38,7 +38,8 @@ pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     let is_tiny = run.identity.model.hidden_size <= 128;
     // The loss of BERT-mini in the same time; unknown below its shortest run.
     let in_that_time = seen / MINI_STEP;
-    let (tiny, mini) = (at(TINY, seen), at(MINI, in_that_time));
+    let tiny = at(TINY, seen);
+    let mini = at(MINI, in_that_time);
     if is_tiny && in_that_time >= MINI[0].0 && mini < tiny {
         return Some(format!(
             "{begun} Suggestion: use a larger model (--model mini). On Wikipedia, BERT-tiny reached {tiny:.2} with as \

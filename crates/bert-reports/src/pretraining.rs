@@ -87,7 +87,8 @@ fn tiles_of(run: &RunRecord) -> Vec<Tile> {
         let loss = format!("{:.3}", last.masked_lm_loss);
         tiles.push(("masked LM loss", loss, "nats, last training batch".into()));
     }
-    let (batch, model) = (run.identity.batch_size, &run.identity.model);
+    let batch = run.identity.batch_size;
+    let model = &run.identity.model;
     let parameters = format!("{:.2} M", model.pretraining_parameter_count() as f64 / 1e6);
     let shape = format!("{} layers, hidden size {}", model.num_hidden_layers, model.hidden_size);
     tiles.push(("parameters", parameters, shape));

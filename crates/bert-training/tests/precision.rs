@@ -55,7 +55,8 @@ fn alternating_models_do_not_interfere() {
 #[ignore = "needs AVX-512 BF16"]
 fn bf16_losses_are_near_f32() {
     assert!(has_bf16_instructions(), "this test needs a processor with AVX-512 BF16");
-    let (full, rounded) = (losses(Precision::F32), losses(Precision::Bf16));
+    let full = losses(Precision::F32);
+    let rounded = losses(Precision::Bf16);
     assert!(full != rounded, "nothing was rounded");
     assert!(full[0] - full[STEPS - 1] > 3.0, "the loss does not fall: {full:?}");
     for (step, (full, rounded)) in full.iter().zip(&rounded).enumerate() {

@@ -40,7 +40,8 @@ impl FinetuneConfig {
             return Ok((self.clone(), Vec::new()));
         }
         let path = |split| self.find_split(split).map(|file| file.path);
-        let (train, dev) = (path(Split::Train)?, path(Split::Dev)?);
+        let train = path(Split::Train)?;
+        let dev = path(Split::Dev)?;
         let test = match path(Split::Test) {
             Ok(test) => Some(test),
             // A test file is optional, unless it is named.
@@ -48,9 +49,10 @@ impl FinetuneConfig {
             | Err(TaskError::File(Located { problem: TaskProblem::MissingSplit { .. }, .. })) => None,
             Err(error) => return Err(error.into()),
         };
-        let labels = match self.table.regression {
-            true => TableLabels::Scores,
-            false => TableLabels::Classes(&self.table.labels),
+        let labels = if self.table.regression {
+            TableLabels::Scores
+        } else {
+            TableLabels::Classes(&self.table.labels)
         };
         let DescribedTable { task, notes } =
             describe_table(&self.table.columns, labels, &train, &dev, test.as_deref())?;

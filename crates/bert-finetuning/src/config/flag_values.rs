@@ -83,7 +83,8 @@ impl FromStr for Seeds {
 
 fn range(part: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = part.split_once('-').unwrap_or((part, part));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    let first = first.parse().ok()?;
+    let last = last.parse().ok()?;
     (first <= last).then_some(first..=last)
 }
 

@@ -124,7 +124,9 @@ impl CellReport {
 
 impl fmt::Display for GridReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cells, metric, examples) = (self.cells.len(), self.metric, self.held_out_examples);
+        let cells = self.cells.len();
+        let metric = self.metric;
+        let examples = self.held_out_examples;
         writeln!(f, "grid of {cells}: {} on {examples} examples held out of train", metric.heading())?;
         write!(f, "    mean      sd  median     max  settings")?;
         self.cells.iter().try_for_each(|cell| write!(f, "\n  {}", cell.row(metric)))

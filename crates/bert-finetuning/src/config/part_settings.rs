@@ -49,7 +49,8 @@ impl FinetuneConfig {
             AdapterKind::Houlsby => BottleneckForm::Houlsby,
             AdapterKind::Parallel => BottleneckForm::Parallel,
             AdapterKind::Lora => {
-                let (rank, alpha) = (adapters.lora_rank.unwrap_or(8), adapters.lora_alpha.unwrap_or(8.0));
+                let rank = adapters.lora_rank.unwrap_or(8);
+                let alpha = adapters.lora_alpha.unwrap_or(8.0);
                 check(rank > 0, "lora-rank", "must be at least 1")?;
                 check(positive(alpha), "lora-alpha", "must be positive")?;
                 return Ok(Some(AdapterConfig::Lora { rank, alpha }));
@@ -121,7 +122,8 @@ impl FinetuneConfig {
 impl FinetuneConfig {
     /// Checks the flags for files and tables against the task and each other.
     pub(super) fn check_files(&self) -> Result<(), Error> {
-        let (table, is_table) = (&self.table, self.is_table());
+        let table = &self.table;
+        let is_table = self.is_table();
         let table_flags = [
             ("columns", !is_table && !table.columns.is_empty()),
             ("labels", !is_table && !table.labels.is_empty()),

@@ -56,15 +56,14 @@ impl TuningDefaults {
         let between = |points: [(Preset, f64); 2], at_base: f64| {
             size.interpolate(&[points[0], points[1], (Preset::Base, at_base)])
         };
-        let (mut learning_rate, mut epochs) = (published.learning_rate, published.num_train_epochs);
+        let mut learning_rate = published.learning_rate;
+        let mut epochs = published.num_train_epochs;
         if config.trains_whole_encoder() {
             learning_rate = between(LEARNING_RATES, learning_rate);
             epochs = between(EPOCHS.map(|(preset, least)| (preset, least.max(epochs))), epochs).round();
         }
-        let min_steps = match config.trains_whole_encoder() && size.is_at_most(Preset::Mini) {
-            true => MIN_STEPS,
-            false => 0,
-        };
+        let min_steps =
+            if config.trains_whole_encoder() && size.is_at_most(Preset::Mini) { MIN_STEPS } else { 0 };
         let precision = size.precision(&config.compute).0;
         Self { learning_rate, num_train_epochs: epochs, min_steps, precision }
     }
@@ -138,7 +137,7 @@ mod tests {
     }
 
     fn size(preset: Preset) -> ModelSize {
-        ModelSize::of(&BertConfig::preset(preset, 1000))
+        ModelSize::new(&BertConfig::preset(preset, 1000))
     }
 
     #[test]

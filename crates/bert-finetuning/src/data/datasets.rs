@@ -93,7 +93,7 @@ impl<'a, S> Sets<'a, S> {
     }
 
     /// Converts examples in memory to sets.
-    pub(crate) fn of_examples<T>(
+    pub(crate) fn from_examples<T>(
         setup: Setup<'a>,
         train: Vec<T>,
         dev: Vec<T>,

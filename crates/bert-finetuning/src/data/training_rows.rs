@@ -26,9 +26,10 @@ impl TrainingRows<'_> {
         self,
         config: &FinetuneConfig,
     ) -> Result<(FinetuneConfig, Vec<String>, RowExamples), Error> {
-        let labels = match config.table.regression {
-            true => TableLabels::Scores,
-            false => TableLabels::Classes(&config.table.labels),
+        let labels = if config.table.regression {
+            TableLabels::Scores
+        } else {
+            TableLabels::Classes(&config.table.labels)
         };
         let TableExamples { task, train, dev, notes } = table_examples(self.train, self.dev, labels)?;
         Ok((FinetuneConfig { task, ..config.clone() }, notes, RowExamples { train, dev }))

@@ -61,7 +61,7 @@ impl<'a, M> Classification<'a, M> {
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let task = &setup.config.task;
         let read = |path: &Path, purpose| Ok(read_file(task, path, purpose != Purpose::Predict)?);
-        Ok(Self::of_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
+        Ok(Self::from_sets(Sets::read(setup, read, |examples| LabelledExamples::new(examples, setup))?))
     }
 
     /// Takes examples in memory, or reads the task's files.
@@ -71,10 +71,10 @@ impl<'a, M> Classification<'a, M> {
     pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
         let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
         let set = |examples| LabelledExamples::new(examples, setup);
-        Ok(Self::of_sets(Sets::of_examples(setup, train, dev, set)?))
+        Ok(Self::from_sets(Sets::from_examples(setup, train, dev, set)?))
     }
 
-    fn of_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
+    fn from_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
         sets.notes = constant_labels(&sets);
         let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
         Self { sets, scale, model: PhantomData }
@@ -119,7 +119,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
     }
 
     fn items(&self) -> usize {
-        self.sets.train.features.len()
+        self.sets.train.features.count()
     }
 
     /// Hashes texts and labels, in order.
@@ -227,7 +227,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         set: &LabelledExamples,
         stop: &StopFlag,
     ) -> Result<LabelAnswers, StopRequested> {
-        let (model, device) = (self.with_original_scale(model), self.setup().checkpoint.inference_device());
+        let model = self.with_original_scale(model);
+        let device = self.setup().checkpoint.inference_device();
         let outputs = predict_unless_stopped(&model, &set.features, self.kind(), &device, stop)?;
         Ok(LabelAnswers { labels: decide(&outputs, self.kind()), outputs })
     }
@@ -245,7 +246,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         let Kind::Regression { min, max } = self.kind() else { return None };
         let is_outside =
             |label: &&Label| matches!(label, Label::Score(score) if !(min..=max).contains(score));
-        let (outside, all) = (dev.labels.iter().filter(is_outside).count(), dev.labels.len());
+        let outside = dev.labels.iter().filter(is_outside).count();
+        let all = dev.labels.len();
         (2 * outside > all).then(|| {
             format!(
                 "{outside} of {all} predictions on dev are outside the range of the labels, {min} to {max}; files of \

@@ -91,7 +91,8 @@ impl FinetuneTask for TokenClassification<'_> {
     fn micro_batch(&self, items: &[usize], whole: &[usize]) -> MicroBatch<TokenBatch> {
         let SentenceSet { sentences, encoded } = &self.sets().train;
         let padded = encoded.batch(items, encoded.padded_length(whole));
-        let (mut positions, mut tags) = (Vec::new(), Vec::new());
+        let mut positions = Vec::new();
+        let mut tags = Vec::new();
         for (row, &item) in items.iter().enumerate() {
             for (position, tag) in encoded.first_pieces(item).iter().zip(&sentences[item].tags) {
                 let number = self.names.iter().position(|name| name == tag).expect("a tag of train");
@@ -217,7 +218,8 @@ fn check_scheme(path: &Path, sentences: &[Sentence]) -> Result<(), TaskError> {
 fn check_tags(path: &Path, sentences: &[Sentence], known: &[String]) -> Result<(), TaskError> {
     for sentence in sentences {
         if let Some(at) = sentence.tags.iter().position(|tag| !known.contains(tag)) {
-            let (tag, known) = (sentence.tags[at].clone(), known.to_vec());
+            let tag = sentence.tags[at].clone();
+            let known = known.to_vec();
             let line = sentence.line + at as u64;
             return Err(TaskProblem::UnknownTag { tag, known }.at_line(path, line).into());
         }

@@ -40,7 +40,8 @@ impl TrainedParameters {
             (true, _) => !name.starts_with("bert."),
             (false, Some(_)) => !name.starts_with("bert.") || is_adapter_parameter(name),
         };
-        let (mut trained, mut all) = (0, 0);
+        let mut trained = 0;
+        let mut all = 0;
         for (name, _, shape) in named_parameters(model) {
             let size = shape.iter().product::<usize>();
             all += size;

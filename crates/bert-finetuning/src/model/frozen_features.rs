@@ -16,7 +16,7 @@ pub(crate) fn all_features<M: ClassifierModel>(
 ) -> Result<Tensor<2>, StopRequested> {
     let per_example = features.per_example();
     let mut parts = Vec::new();
-    let mut rows = vec![0i32; features.len() * per_example];
+    let mut rows = vec![0i32; features.count() * per_example];
     let mut done = 0;
     for examples in features.by_length(EVAL_BATCH) {
         stop.check()?;

@@ -182,12 +182,12 @@ fn initial_models(
         let notes = task.sets().notes.iter().cloned();
         let batch = resolved.batch_warning(task.items());
         notes.chain(batch).for_each(|text| on_event(FinetuneEvent::Warning(text)));
-        let InitialModel { model: of_task, config } = initial_model(task, seed, on_event)?;
+        let InitialModel { model: task_model, config } = initial_model(task, seed, on_event)?;
         models = Some(match models {
-            None => InitialModels { model: BertForSeveralTasks::new(of_task), configs: vec![config] },
+            None => InitialModels { model: BertForSeveralTasks::new(task_model), configs: vec![config] },
             Some(InitialModels { model, mut configs }) => {
                 configs.push(config);
-                InitialModels { model: model.with_task(of_task), configs }
+                InitialModels { model: model.with_task(task_model), configs }
             }
         });
     }

@@ -29,7 +29,8 @@ pub(crate) fn write_output<T: FinetuneTask>(
     let (sets, Setup { config, checkpoint, .. }) = (task.sets(), task.setup());
     let model = runs.model(output.folder().path())?;
     write_files(task, output, &runs, model)?;
-    let (dev, training) = (summary(task, &runs, Part::Dev), sets.training);
+    let dev = summary(task, &runs, Part::Dev);
+    let training = sets.training;
     let summary_of = |part| task.has(part).then(|| summary(task, &runs, part));
     let report = FinetuneReport {
         resolved: runs.cell.resolved.clone(),
@@ -90,7 +91,7 @@ fn summary<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, part: Part) -> See
 
 /// Returns the warnings for the report.
 fn warnings<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, dev: &SeedSummary) -> Vec<String> {
-    let of_runs = runs.finished.iter().flat_map(|run| {
+    let run_warnings = runs.finished.iter().flat_map(|run| {
         let diverged = run.report.diverged.then(|| {
             "the run has diverged: its training loss ended far above the loss of random guessing; use a lower \
              --learning-rate or more warm-up"
@@ -101,5 +102,5 @@ fn warnings<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, dev: &SeedSummary
     });
     let sets = task.sets();
     let notes = task.setup().checkpoint.notes.iter().chain(&sets.notes).cloned();
-    of_runs.chain(dev.warnings()).chain(sets.training.warning()).chain(notes).collect()
+    run_warnings.chain(dev.warnings()).chain(sets.training.warning()).chain(notes).collect()
 }

@@ -67,7 +67,8 @@ pub(crate) fn train_grid<'a, T: FinetuneTask>(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<CellRuns<'a, T>, Error> {
-    let (metric, mut first) = (cells[0].config.task.spec().primary, Some(first));
+    let metric = cells[0].config.task.spec().primary;
+    let mut first = Some(first);
     let mut reports: Vec<CellReport> = Vec::new();
     let mut best: Option<CellRuns<'_, T>> = None;
     for (number, cell) in cells.iter().enumerate() {

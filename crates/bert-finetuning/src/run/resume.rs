@@ -310,7 +310,8 @@ impl SavedRun<'_> {
         if is_best {
             self.folder.write_bytes(BEST, &bytes)?;
         }
-        let (report, answers) = (run.report.clone(), run.answers.clone());
+        let report = run.report.clone();
+        let answers = run.answers.clone();
         let file = FinishedRunFile { report, answers, model: digest_bytes(&bytes) };
         self.folder.write_checksummed(FINISHED, &encode(serde_json::to_value(file).expect("plain data")))?;
         self.folder.remove("checkpoints")?;

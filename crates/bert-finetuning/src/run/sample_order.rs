@@ -21,7 +21,8 @@ impl SampleOrder {
     }
 
     fn at(&mut self, index: u64) -> usize {
-        let (epoch, position) = (index / self.examples as u64, index % self.examples as u64);
+        let epoch = index / self.examples as u64;
+        let position = index % self.examples as u64;
         if self.current.as_ref().is_none_or(|(of, _)| *of != epoch) {
             let mut order: Vec<usize> = (0..self.examples).collect();
             Stream::new(self.seed, Domain::FinetuneOrder, &[epoch]).shuffle(&mut order);

@@ -78,7 +78,8 @@ fn stop_during_an_evaluation_leaves_it_to_the_resumed_run() {
         let steps = whole_report.runs[0].history.last().unwrap().step;
         let cut = config(&world, &format!("{name}-cut"), more);
         for (at, epoch) in whole_report.runs[0].history.iter().enumerate() {
-            let (stop, mut evaluated) = (StopFlag::new(), 0);
+            let stop = StopFlag::new();
+            let mut evaluated = 0;
             let result = finetune(&cut, at > 0, &stop, &mut |event| match event {
                 FinetuneEvent::Step { step, .. } if step == epoch.step => stop.request(SIGTERM),
                 FinetuneEvent::Evaluated { .. } => evaluated += 1,
@@ -134,7 +135,8 @@ fn stop_during_an_evaluation_of_several_tasks_is_resumed() {
         }
     };
     let whole = multitask(&several("whole"), false, &StopFlag::new(), &mut |_| {}).unwrap();
-    let (stop, mut evaluated) = (StopFlag::new(), 0);
+    let stop = StopFlag::new();
+    let mut evaluated = 0;
     // The last step is the end of an epoch.
     let result = multitask(&several("cut"), false, &stop, &mut |event| match event {
         FinetuneEvent::Step { step, steps, .. } if step == steps => stop.request(SIGTERM),

@@ -83,11 +83,16 @@ impl Attention {
     /// (`A ||| B` is a pair), truncated to `max_length` word pieces.
     ///
     /// # Errors
-    /// The errors of [`Self::of_model`].
-    pub fn of_text(folder: &Path, text: &str, max_length: usize, device: DeviceName) -> Result<Self, Error> {
+    /// The errors of [`Self::from_model`].
+    pub fn from_text(
+        folder: &Path,
+        text: &str,
+        max_length: usize,
+        device: DeviceName,
+    ) -> Result<Self, Error> {
         let options =
             AttentionOptions { max_length: Some(max_length), device, ..AttentionOptions::default() };
-        Self::of_model(folder, text, &options)
+        Self::from_model(folder, text, &options)
     }
 
     /// Computes the attention of a model folder or an adapter's folder (see
@@ -96,7 +101,7 @@ impl Attention {
     /// # Errors
     /// [`Error::Configuration`] when the model lacks a layer or a head, or an encoder is given for a model that has one;
     /// when the folder cannot be read, or its vocabulary and its model do not fit.
-    pub fn of_model(folder: &Path, text: &str, options: &AttentionOptions<'_>) -> Result<Self, Error> {
+    pub fn from_model(folder: &Path, text: &str, options: &AttentionOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let (model, config, tokenizer) = load(folder, options.encoder, &device)?;
         tokenizer.check_fits(&config, 0)?;
@@ -105,7 +110,7 @@ impl Attention {
         let positions = config.max_position_embeddings;
         let length = options.max_length.map_or(positions, |length| length.min(positions));
         let encoded = tokenizer.encode_with_masks(text, length);
-        let states = model.forward_with_states(PaddedBatch::of_one(&encoded).input(&device));
+        let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
         let pairs = encoded.input_ids.len().pow(2);
         let layers = layer_numbers.iter().map(|&layer| {
             let weights = values(states.attentions[layer].clone());
@@ -114,14 +119,14 @@ impl Attention {
         let layers = layers.collect();
         let vectors = layer_numbers.iter().map(|&layer| {
             let attention = &model.encoder.layer[layer].attention.self_attention;
-            let of_all_heads = attention.queries_and_keys(states.hidden_states[layer].clone()).map(values);
-            let of_head = |&head: &usize| QueriesAndKeys::of_head(&of_all_heads, head, &config);
-            head_numbers.iter().map(of_head).collect()
+            let all_heads = attention.queries_and_keys(states.hidden_states[layer].clone()).map(values);
+            let for_head = |&head: &usize| QueriesAndKeys::for_head(&all_heads, head, &config);
+            head_numbers.iter().map(for_head).collect()
         });
         let vectors = vectors.collect();
         let untruncated_length = tokenizer.encode_with_masks(text, usize::MAX).input_ids.len();
         let about = About { untruncated_length, layer_numbers, head_numbers, layers, vectors };
-        Ok(about.of_tokens(&encoded, &tokenizer.vocabulary))
+        Ok(about.with_tokens(&encoded, &tokenizer.vocabulary))
     }
 
     /// Returns the number of layers.
@@ -174,8 +179,9 @@ impl Attention {
 
 impl QueriesAndKeys {
     /// Returns the part of a head from the vectors of all heads side by side.
-    fn of_head([queries, keys]: &[Vec<f32>; 2], head: usize, config: &BertConfig) -> Self {
-        let (hidden, dimensions) = (config.hidden_size, config.hidden_size / config.num_attention_heads);
+    fn for_head([queries, keys]: &[Vec<f32>; 2], head: usize, config: &BertConfig) -> Self {
+        let hidden = config.hidden_size;
+        let dimensions = config.hidden_size / config.num_attention_heads;
         let part = |all: &Vec<f32>| {
             let rows = all.chunks(hidden);
             rows.flat_map(|row| &row[head * dimensions..(head + 1) * dimensions]).copied().collect()
@@ -194,7 +200,7 @@ struct About {
 }
 
 impl About {
-    fn of_tokens(self, encoded: &EncodedPair, vocabulary: &Vocabulary) -> Attention {
+    fn with_tokens(self, encoded: &EncodedPair, vocabulary: &Vocabulary) -> Attention {
         let Self { untruncated_length, layer_numbers, head_numbers, layers, vectors } = self;
         let unknown = encoded.input_ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
         Attention {

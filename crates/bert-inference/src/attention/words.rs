@@ -21,7 +21,8 @@ pub(super) fn word_numbers(encoded: &EncodedPair, vocabulary: &Vocabulary) -> Ve
     };
     let characters: Vec<Option<char>> = encoded.input_ids.iter().map(character).collect();
     let mut segmenter = None;
-    let (mut start, mut continues) = (0, Vec::new());
+    let mut start = 0;
+    let mut continues = Vec::new();
     for run in characters.chunk_by(|a, b| a.is_some() == b.is_some()) {
         let text: String = run.iter().flatten().collect();
         if !text.is_empty() && run.len() > 1 {

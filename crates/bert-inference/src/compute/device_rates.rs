@@ -36,10 +36,10 @@ const MEASURED: Duration = Duration::from_millis(100);
 impl DeviceRates {
     /// Measures a device. `bf16` measures products in bf16 as well.
     pub fn measure(device: &Device, bf16: bool) -> Self {
-        let of_precision = |precision| product_rate(device, precision);
+        let rate_in = |precision| product_rate(device, precision);
         Self {
-            f32_flops: of_precision(Precision::F32),
-            bf16_flops: bf16.then(|| of_precision(Precision::Bf16)),
+            f32_flops: rate_in(Precision::F32),
+            bf16_flops: bf16.then(|| rate_in(Precision::Bf16)),
             memory_bytes: memory_rate(device),
             launch_seconds: launch_seconds(device),
         }

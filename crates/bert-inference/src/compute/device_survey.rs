@@ -35,9 +35,10 @@ impl DeviceInfo {
     /// As [`DeviceName::open`].
     pub fn measure(device: DeviceName) -> Result<Self, Error> {
         let opened = device.open()?;
-        let bf16 = match device.is_cpu() {
-            true => PrecisionChoice::Bf16.check(device, crate::compute::device::KernelChoice::Fused).is_ok(),
-            false => has_bf16(&opened),
+        let bf16 = if device.is_cpu() {
+            PrecisionChoice::Bf16.check(device, crate::compute::device::KernelChoice::Fused).is_ok()
+        } else {
+            has_bf16(&opened)
         };
         Ok(Self { rates: DeviceRates::measure(&opened, bf16), ..Self::unmeasured(device, &opened) })
     }
@@ -57,7 +58,7 @@ impl DeviceInfo {
             };
         }
         let _ = opened;
-        let firm_limits = MemoryLimit::of_rank(1).into_iter().filter(MemoryLimit::is_firm);
+        let firm_limits = MemoryLimit::for_rank(1).into_iter().filter(MemoryLimit::is_firm);
         Self {
             device,
             name: bert_kernels::processor::instruction_set().to_string(),

@@ -110,7 +110,7 @@ pub fn predict_unless_stopped<M: ClassifierModel>(
     stop: &StopFlag,
 ) -> Result<Vec<Vec<f32>>, StopRequested> {
     let device = device.clone().inner();
-    let mut rows = vec![Vec::new(); features.len()];
+    let mut rows = vec![Vec::new(); features.count()];
     for examples in features.by_length(EVAL_BATCH) {
         stop.check()?;
         let batch = features.batch(examples);

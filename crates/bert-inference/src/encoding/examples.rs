@@ -64,14 +64,14 @@ impl Features {
     }
 
     /// Wraps sequences that are already encoded, without labels; each has at most `max_length` tokens.
-    pub fn of_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
+    pub fn from_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
         let labels = vec![None; encoded.len()];
         let pad_id = vocabulary.pad_id() as i32;
         Self { sequences: encoded, per_example: 1, labels, pad_id, max_length }
     }
 
     /// Returns the number of examples.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.labels.len()
     }
 
@@ -107,7 +107,7 @@ impl Features {
     pub fn batch_of_length(&self, examples: Vec<usize>, length: usize) -> ClassificationBatch {
         let sequences: Vec<&EncodedPair> = examples.iter().flat_map(|&i| self.sequences(i)).collect();
         ClassificationBatch {
-            padded: PaddedBatch::of_length(&sequences, self.pad_id, length),
+            padded: PaddedBatch::with_length(&sequences, self.pad_id, length),
             per_example: self.per_example,
             labels: examples.iter().map(|&i| self.labels[i]).collect(),
             examples,

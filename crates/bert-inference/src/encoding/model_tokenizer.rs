@@ -38,7 +38,7 @@ impl ModelTokenizer {
     /// # Errors
     /// When the files cannot be read, or describe a tokenizer other than BERT's.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self::of_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
+        Ok(Self::from_files(TokenizerFiles::read(folder)?, PartialSettings::default()))
     }
 
     /// Opens a tokenizer like [`ModelTokenizer::open`]; returns `None` for a folder without a tokenizer.
@@ -47,11 +47,11 @@ impl ModelTokenizer {
     /// Same as [`ModelTokenizer::open`].
     pub fn find(folder: &Path) -> Result<Option<Self>, Error> {
         let files = TokenizerFiles::find(folder)?;
-        Ok(files.map(|files| Self::of_files(files, PartialSettings::default())))
+        Ok(files.map(|files| Self::from_files(files, PartialSettings::default())))
     }
 
     /// Returns the tokenizer that a data set was made with.
-    pub fn of_data(data: &DataSet) -> Self {
+    pub fn from_data(data: &DataSet) -> Self {
         let settings = data.manifest().config.tokenizer_settings();
         Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
     }
@@ -61,11 +61,11 @@ impl ModelTokenizer {
     ///
     /// # Errors
     /// Same as [`ModelTokenizer::open`].
-    pub fn of_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
-        Ok(Self::of_files(TokenizerFiles::read(path)?, stated))
+    pub fn from_vocabulary(path: &Path, stated: PartialSettings) -> Result<Self, Error> {
+        Ok(Self::from_files(TokenizerFiles::read(path)?, stated))
     }
 
-    fn of_files(files: TokenizerFiles, stated: PartialSettings) -> Self {
+    fn from_files(files: TokenizerFiles, stated: PartialSettings) -> Self {
         let mut stated = stated.or(files.stated);
         stated.do_lower_case.get_or_insert_with(|| !files.vocabulary.is_cased());
         Self::new(files.vocabulary, stated.resolved(), files.source)
@@ -93,14 +93,13 @@ impl ModelTokenizer {
             differences.push(format!("--max-seq-length is {max_length}, but the model has {most} positions"));
         }
         if self.vocabulary.len() > model.vocab_size {
-            let (known, size, file) = (model.vocab_size, self.vocabulary.len(), self.source.display());
+            let known = model.vocab_size;
+            let size = self.vocabulary.len();
+            let file = self.source.display();
             differences
                 .push(format!("the model has embeddings of {known} tokens, but {file} has {size} tokens"));
         }
-        match differences.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Mismatch(differences)),
-        }
+        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
     }
 
     /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`]; `[MASK]` in it becomes the mask

@@ -31,7 +31,7 @@ impl PaddedBatch {
     }
 
     /// Creates a batch of one sequence without padding.
-    pub fn of_one(sequence: &EncodedPair) -> Self {
+    pub fn single(sequence: &EncodedPair) -> Self {
         Self::new(&[sequence], 0, sequence.input_ids.len())
     }
 
@@ -39,11 +39,11 @@ impl PaddedBatch {
     /// positions of the model. No sequence may be longer.
     pub fn new(sequences: &[&EncodedPair], pad_id: i32, max_length: usize) -> Self {
         let seq_length = padded_length(sequences.iter().copied(), max_length);
-        Self::of_length(sequences, pad_id, seq_length)
+        Self::with_length(sequences, pad_id, seq_length)
     }
 
     /// Pads sequences to `seq_length`. No sequence may be longer.
-    pub(crate) fn of_length(sequences: &[&EncodedPair], pad_id: i32, seq_length: usize) -> Self {
+    pub(crate) fn with_length(sequences: &[&EncodedPair], pad_id: i32, seq_length: usize) -> Self {
         let mut batch = Self::with_capacity(sequences.len(), seq_length);
         for EncodedPair { input_ids, segment_ids } in sequences {
             batch.push(input_ids, segment_ids.iter().map(|&id| id as i32), pad_id);

@@ -59,7 +59,7 @@ impl EncodedQuestions {
     /// Returns a batch of windows, padded to `length`.
     pub fn batch(&self, windows: &[usize], length: usize) -> PaddedBatch {
         let rows: Vec<_> = windows.iter().map(|&i| &self.window(i).encoded).collect();
-        PaddedBatch::of_length(&rows, self.pad_id, length)
+        PaddedBatch::with_length(&rows, self.pad_id, length)
     }
 
     /// Returns the answer to every question; `questions` must be the ones that were tokenized.
@@ -78,11 +78,13 @@ impl EncodedQuestions {
             stop.check()?;
             let padded = self.batch(&batch, self.padded_length(&batch));
             let logits = model.forward(padded.input(device), Mode::Eval);
-            let (starts, ends) = (values(logits.start), values(logits.end));
+            let starts = values(logits.start);
+            let ends = values(logits.end);
             for (row, &window) in batch.iter().enumerate() {
                 let at = row * padded.seq_length;
-                let of_window = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();
-                scores[window] = Some(WindowScores { start: of_window(&starts), end: of_window(&ends) });
+                let window_scores = |scores: &[f32]| scores[at..at + lengths[window]].to_vec();
+                scores[window] =
+                    Some(WindowScores { start: window_scores(&starts), end: window_scores(&ends) });
             }
         }
         let mut scores = scores.into_iter().map(|scores| scores.expect("every window is in a batch"));

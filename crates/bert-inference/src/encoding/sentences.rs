@@ -90,7 +90,7 @@ impl EncodedSentences {
     /// Returns a batch of sentences, padded to `length`.
     pub fn batch(&self, sentences: &[usize], length: usize) -> PaddedBatch {
         let rows: Vec<_> = sentences.iter().map(|&i| &self.encoded[i].encoded).collect();
-        PaddedBatch::of_length(&rows, self.pad_id, length)
+        PaddedBatch::with_length(&rows, self.pad_id, length)
     }
 
     /// Returns the most probable tag of every word in every sentence, named as in the model's outputs.

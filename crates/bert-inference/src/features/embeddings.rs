@@ -57,7 +57,7 @@ impl Embeddings {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn of_words(folder: &Path, count: usize) -> Result<Self, Error> {
+    pub fn from_words(folder: &Path, count: usize) -> Result<Self, Error> {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let vocabulary = ModelTokenizer::open(folder)?.vocabulary;
         let is_word = |token: &str| {
@@ -82,7 +82,7 @@ impl Embeddings {
     ///
     /// # Errors
     /// When the folder or the input cannot be read.
-    pub fn of_texts(folder: &Path, input: &Path) -> Result<Self, Error> {
+    pub fn from_texts(folder: &Path, input: &Path) -> Result<Self, Error> {
         let extractor = Extractor::open(folder, &[-1], None, DeviceName::default())?;
         let dimensions = extractor.hidden_size();
         let mut embeddings = Self { dimensions, ..Self::default() };
@@ -104,7 +104,8 @@ impl Embeddings {
     /// # Panics
     /// Without a vector.
     pub fn project(&self, neighbours: usize) -> Projection {
-        let (count, d) = (self.labels.len(), self.dimensions);
+        let count = self.labels.len();
+        let d = self.dimensions;
         assert!(count > 0, "no vector");
         let mean: Vec<f64> = (0..d)
             .map(|at| {
@@ -135,14 +136,14 @@ impl Embeddings {
         };
         let units: Vec<Vec<f32>> = self.vectors.chunks(self.dimensions).map(unit).collect();
         let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
-        let of_one = |(at, row): (usize, &Vec<f32>)| {
+        let neighbours_of_one = |(at, row): (usize, &Vec<f32>)| {
             let others = units.iter().enumerate().filter(|(other, _)| *other != at);
             let mut all: Vec<(usize, f32)> = others.map(|(other, unit)| (other, cosine(row, unit))).collect();
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             all.truncate(count);
             all
         };
-        units.iter().enumerate().map(of_one).collect()
+        units.iter().enumerate().map(neighbours_of_one).collect()
     }
 
     /// Writes the vectors in the format of TensorBoard's projector: one line of tab-separated numbers for each.
@@ -253,10 +254,13 @@ mod tests {
 
     /// Returns points in four dimensions that spread by 3, 2, 1 and 0 along rotated axes.
     fn points() -> Embeddings {
-        let (mut vectors, mut labels) = (Vec::new(), Vec::new());
+        let mut vectors = Vec::new();
+        let mut labels = Vec::new();
         for at in 0..60 {
             let wave = |k: f64| (f64::from(at) * k).sin();
-            let (a, b, c) = (3.0 * wave(0.7), 2.0 * wave(1.3), wave(2.1));
+            let a = 3.0 * wave(0.7);
+            let b = 2.0 * wave(1.3);
+            let c = wave(2.1);
             let rotated = [(a + b) / 2f64.sqrt(), (a - b) / 2f64.sqrt(), c, 0.0];
             vectors.extend(rotated.map(|x| x as f32 + 5.0));
             labels.push(format!("p{at}"));
@@ -299,7 +303,8 @@ mod tests {
     fn files_for_tensorboard_have_a_line_per_vector() {
         let labels = vec!["a\tb".to_string(), "c".to_string()];
         let embeddings = Embeddings { labels, vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2 };
-        let (mut vectors, mut names) = (Vec::new(), Vec::new());
+        let mut vectors = Vec::new();
+        let mut names = Vec::new();
         embeddings.write_vectors(&mut vectors).unwrap();
         embeddings.write_labels(&mut names).unwrap();
         assert_eq!((vectors, names), (b"1\t2.5\n-1\t0\n".to_vec(), b"a b\nc\n".to_vec()));

@@ -54,7 +54,7 @@ pub enum Pooling {
 
 impl Pooling {
     /// Returns one vector for vectors of this width, one after the other.
-    fn of(self, vectors: &[f32], width: usize) -> Vec<f32> {
+    fn pooled(self, vectors: &[f32], width: usize) -> Vec<f32> {
         let mut pooled = vectors[..width].to_vec();
         if self == Self::Mean {
             for row in vectors[width..].chunks_exact(width) {
@@ -190,7 +190,7 @@ impl Extractor {
                     let line = &mut lines[line];
                     let vectors = &row[..line.tokens.len() * width];
                     line.layers.push(match self.pooling {
-                        Some(pooling) => pooling.of(vectors, width),
+                        Some(pooling) => pooling.pooled(vectors, width),
                         None => vectors.to_vec(),
                     });
                 }
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn pooling_takes_the_mean_or_the_first() {
         let vectors = [1.0, 2.0, 3.0, 6.0, 5.0, 1.0];
-        assert_eq!(Pooling::Mean.of(&vectors, 2), [3.0, 3.0]);
-        assert_eq!(Pooling::Cls.of(&vectors, 2), [1.0, 2.0]);
+        assert_eq!(Pooling::Mean.pooled(&vectors, 2), [3.0, 3.0]);
+        assert_eq!(Pooling::Cls.pooled(&vectors, 2), [1.0, 2.0]);
     }
 
     #[test]

@@ -93,9 +93,10 @@ impl SkippedSteps {
     /// Returns the counts after a step, given whether its update was made.
     #[must_use]
     pub fn after(self, updated: bool) -> Self {
-        match updated {
-            true => Self { in_a_row: 0, ..self },
-            false => Self { all: self.all + 1, in_a_row: self.in_a_row + 1 },
+        if updated {
+            Self { in_a_row: 0, ..self }
+        } else {
+            Self { all: self.all + 1, in_a_row: self.in_a_row + 1 }
         }
     }
 }
@@ -146,13 +147,13 @@ impl Checkpoint {
 
 impl CheckpointFolder<'static> {
     /// Returns the checkpoints of a run's folder.
-    pub fn of_run(run: &Path) -> Self {
+    pub fn in_run(run: &Path) -> Self {
         Self::on(&StagedFolder::new(&Disk, run))
     }
 }
 
 impl<'a> CheckpointFolder<'a> {
-    /// Returns the checkpoints of a run's folder that is being written; see [`CheckpointFolder::of_run`].
+    /// Returns the checkpoints of a run's folder that is being written; see [`CheckpointFolder::in_run`].
     pub fn on(run: &StagedFolder<'a>) -> Self {
         Self(run.inside("checkpoints"))
     }
@@ -187,7 +188,8 @@ impl<'a> CheckpointFolder<'a> {
     /// When a file cannot be written ([`FolderProblem::CheckpointDiskFull`] if the disk is full). Committed checkpoints
     /// are then untouched, and the partial files are deleted.
     pub fn write(&self, checkpoint: Checkpoint, retention: RetentionPolicy) -> Result<PathBuf, Error> {
-        let (step, needed) = (checkpoint.state.step, checkpoint.bytes());
+        let step = checkpoint.state.step;
+        let needed = checkpoint.bytes();
         let target = self.path(step);
         let partial = self.0.inside(&format!("{PARTIAL}{}", name(step)));
         self.remove_leftovers()?;

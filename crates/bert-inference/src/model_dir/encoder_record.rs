@@ -51,8 +51,9 @@ pub(crate) fn check_recorded_encoder(adapter: &Path, encoder: &Path) -> Result<(
     let is_other = |(name, file): (&String, &Value)| {
         file["blake3"].is_string() && found.get(name).is_some_and(|found| found != file)
     };
-    match recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
-        true => Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into()),
-        false => Ok(()),
+    if recorded.as_object().is_some_and(|recorded| recorded.iter().any(is_other)) {
+        Err(FolderProblem::OtherEncoder(encoder.into()).located(adapter).into())
+    } else {
+        Ok(())
     }
 }

@@ -98,12 +98,13 @@ pub(crate) fn line_of(example: &Example) -> u64 {
 
 /// Rejects an encoder for a model that includes its own.
 pub(crate) fn check_encoder(folder: &Path, encoder: Option<&Path>) -> Result<(), Error> {
-    match encoder.is_some() && !is_adapter_folder(folder) {
-        true => Err(Error::Configuration {
+    if encoder.is_some() && !is_adapter_folder(folder) {
+        Err(Error::Configuration {
             flag: "encoder",
             reason: "works with an adapter folder only; this model has its own encoder".into(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

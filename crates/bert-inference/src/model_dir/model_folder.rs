@@ -36,7 +36,7 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
         return Ok(path.to_path_buf());
     }
     if path.join("checkpoints").is_dir()
-        && let Some(newest) = CheckpointFolder::of_run(path).newest_good(warn)?
+        && let Some(newest) = CheckpointFolder::in_run(path).newest_good(warn)?
     {
         return Ok(newest.path);
     }

@@ -80,7 +80,8 @@ impl TrainingRecord {
     /// # Errors
     /// [`Error::Configuration`] when the device does not support the precision.
     pub(crate) fn compute(&self, options: ModelOptions<'_>) -> Result<Compute, Error> {
-        let (trained, kernels) = (self.resolved.as_ref().map(|of| of.precision), self.config.compute.kernels);
+        let trained = self.resolved.as_ref().map(|of| of.precision);
+        let kernels = self.config.compute.kernels;
         // A GPU without bf16 runs a model that was trained in bf16 elsewhere.
         let trained =
             trained.filter(|of| options.device.is_cpu() || of.check(options.device, kernels).is_ok());

@@ -106,7 +106,8 @@ impl Classifier {
     /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
     /// when the model has too few positions; when the folder cannot be read.
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
-        let (device, encoder) = (options.device.open()?, options.encoder);
+        let device = options.device.open()?;
+        let encoder = options.encoder;
         let record = TrainingRecord::read(folder)?;
         let compute = record.compute(options)?;
         let LoadedModel { model, config, tokenizer } = if is_adapter_folder(folder) {
@@ -146,7 +147,7 @@ impl Classifier {
 
     /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
     pub(crate) fn answer_encoded(&self, encoded: EncodedPair) -> Answer {
-        self.answer_features(&Features::of_encoded(
+        self.answer_features(&Features::from_encoded(
             vec![encoded],
             &self.tokenizer.vocabulary,
             self.max_length,

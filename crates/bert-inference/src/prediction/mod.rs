@@ -114,7 +114,8 @@ pub fn predict_file(predictor: &Predictor, texts: &NewTexts<'_>, out: &mut dyn W
     texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {
         let answers = predictor.answer(texts.path(), examples)?;
         for ((example, answer), id) in examples.iter().zip(&answers).zip(ids) {
-            let (text, text_b) = (example.text_a.as_str(), example.text_b.as_deref());
+            let text = example.text_a.as_str();
+            let text_b = example.text_b.as_deref();
             let row = Row { line: line_of(example), id: id.as_ref(), text, text_b, answer };
             write_line(out, &row)?;
         }

@@ -42,7 +42,8 @@ impl Answerer {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForQuestionAnswering> =
             FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
-        let (record, length) = (&finetuned.record, finetuned.max_length);
+        let record = &finetuned.record;
+        let length = finetuned.max_length;
         let mut windows = record.squad().windows(length);
         if record.max_seq_length() != Some(length) {
             let half = (length / 2).saturating_sub(2).max(1);

@@ -64,7 +64,8 @@ impl Tagger {
     /// Returns the tags of texts.
     pub fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<TaggedText>, TaskError> {
         if let Some(pair) = examples.iter().find(|example| example.text_b.is_some()) {
-            let (column, found) = ("text_b".to_string(), "a second text");
+            let column = "text_b".to_string();
+            let found = "a second text";
             let problem =
                 TaskProblem::WrongValue { column, found, expected: "one text, whose words are tagged" };
             return Err(problem.at_line(path, line_of(pair)).into());

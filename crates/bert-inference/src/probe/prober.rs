@@ -171,8 +171,8 @@ impl Prober {
 
     /// Returns the words of a text, as `--replace` names them.
     pub fn words_of(&self, text: &str) -> Vec<String> {
-        let (words, encoded) =
-            (self.tokenizer(), self.tokenizer().encode_with_masks(text, self.max_length()));
+        let words = self.tokenizer();
+        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
         let ranges = word_ranges(&encoded, &words.vocabulary);
         ranges.into_iter().map(|range| word_text(&encoded.input_ids[range], &words.vocabulary)).collect()
     }
@@ -221,7 +221,8 @@ impl Prober {
                     let ids = text.ids(word);
                     let changed = with_ids_at(&subject.encoded, words[at].clone(), &ids);
                     if ids.is_empty() || changed.input_ids.len() > self.max_length() {
-                        let (length, max) = (changed.input_ids.len(), self.max_length());
+                        let length = changed.input_ids.len();
+                        let max = self.max_length();
                         let reason = format!(
                             "with {word:?} the text has {length} tokens, but the model has {max} positions"
                         );
@@ -275,7 +276,8 @@ impl Prober {
             let moved = edit.moved(*position);
             // The mask itself may have been replaced.
             let now = &after.iter().find(|mask| mask.position == moved)?.probabilities;
-            let (best, best_now) = (largest(row), largest(now));
+            let best = largest(row);
+            let best_now = largest(now);
             let number = words.iter().position(|word| word.contains(position)).map_or(0, |word| word + 1);
             let truth = subject.masked.iter().find(|masked| masked.position == *position);
             Some(Prediction {
@@ -307,7 +309,8 @@ fn text_prediction(before: &Answer, after: &Answer) -> Prediction {
         let short = answer.short();
         Guess { probability: probability(answer, &short), answer: short }
     };
-    let (was, now) = (guess(before), guess(after));
+    let was = guess(before);
+    let now = guess(after);
     let is_class = matches!(before, Answer::Class { .. });
     Prediction {
         of: if is_class { "class" } else { "score" }.to_string(),

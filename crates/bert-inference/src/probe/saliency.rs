@@ -184,7 +184,7 @@ fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize
     };
     let model = model.clone().train();
     let device = classifier.device().clone().autodiff();
-    let (hidden, bias) = model.bert.embed(PaddedBatch::of_one(encoded).input(&device), Mode::Eval);
+    let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
     let hidden = hidden.detach().require_grad();
     let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval);
     let logits = model.classify(model.bert.pooler.forward(states), Mode::Eval);
@@ -195,7 +195,7 @@ fn class_gradients(classifier: &Classifier, encoded: &EncodedPair, output: usize
 fn word_gradients(filler: &MaskFiller, encoded: &EncodedPair, id: usize, position: usize) -> Vec<f32> {
     let model = filler.model().clone().train();
     let device = filler.device().clone().autodiff();
-    let (hidden, bias) = model.bert.embed(PaddedBatch::of_one(encoded).input(&device), Mode::Eval);
+    let (hidden, bias) = model.bert.embed(PaddedBatch::single(encoded).input(&device), Mode::Eval);
     let hidden = hidden.detach().require_grad();
     let states = model.bert.encoder.forward(hidden.clone(), bias, Mode::Eval); // [1, seq, hidden]
     let logits = model.prediction_logits(states.narrow(1, position, 1).squeeze_dim(0));

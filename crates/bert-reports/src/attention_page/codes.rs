@@ -56,7 +56,8 @@ impl PackedWeights {
 /// For each layer and head, `data` has the queries and then the keys, row by row, one signed byte per component, and
 /// `scales` the value of one unit of each.
 pub(super) fn packed_vectors(attention: &Attention, layers: &[usize]) -> Value {
-    let (mut codes, mut scales) = (Vec::new(), Vec::new());
+    let mut codes = Vec::new();
+    let mut scales = Vec::new();
     let mut dimensions = 0;
     for &layer in layers {
         for QueriesAndKeys { queries, keys } in attention.queries_and_keys(layer) {
@@ -90,7 +91,10 @@ mod tests {
         let codes = weight_codes(&attention, 1);
         assert_eq!(codes.len(), 2 * 2 * 25);
         for (at, code) in codes.iter().enumerate() {
-            let (layer, head, key, query) = (at / 50, at / 25 % 2, at / 5 % 5, at % 5);
+            let layer = at / 50;
+            let head = at / 25 % 2;
+            let key = at / 5 % 5;
+            let query = at % 5;
             let weight = attention.weight(layer, head, query, key);
             assert!((f32::from(*code) / 255.0 - weight).abs() <= 0.5 / 255.0 + 1e-6);
         }

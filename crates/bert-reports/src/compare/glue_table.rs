@@ -131,7 +131,8 @@ impl fmt::Display for GlueTable {
                         (_, 1) => "  (mismatched)",
                         _ => "",
                     };
-                    let (name, mean) = (metric.metric.to_string(), 100.0 * metric.statistics.mean);
+                    let name = metric.metric.to_string();
+                    let mean = 100.0 * metric.statistics.mean;
                     let line =
                         format!("{task:<7}{name:<10}{mean:>9.1}{sd:>8}{majority:>9}   {published}{note}");
                     writeln!(f, "{}", line.trim_end())?;

@@ -89,7 +89,8 @@ pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> R
     let ([a, ..], [b, ..]) = (first_folders, second_folders) else {
         return Err(Error::Configuration { flag: "paired", reason: "a side has no folder".to_string() });
     };
-    let (first, second) = (read_side(first_folders)?, read_side(second_folders)?);
+    let first = read_side(first_folders)?;
+    let second = read_side(second_folders)?;
     check_same(&first, a, &second, b)?;
     let metric = first.task.spec().primary;
     let test = paired(metric, &first, &second)?;
@@ -113,7 +114,8 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     fn runs(side: &DevAnswers) -> Vec<&[Label]> {
         side.runs.iter().map(|run| run.answers.as_slice()).collect()
     }
-    let (a, b) = (runs(first), runs(second));
+    let a = runs(first);
+    let b = runs(second);
     let same_seeds = first.runs.iter().map(|run| run.seed).eq(second.runs.iter().map(|run| run.seed));
     paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
         flag: "paired",
@@ -139,7 +141,8 @@ impl Side {
     /// Formats the row of a table.
     fn row(&self, metric: Metric) -> String {
         let Statistics { mean, sd, .. } = self.statistics;
-        let (mean, sd) = (metric.cell(Some(mean)), metric.cell(sd));
+        let mean = metric.cell(Some(mean));
+        let sd = metric.cell(sd);
         let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
         format!("{mean:>6}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
     }

@@ -77,7 +77,8 @@ struct Files {
 impl Files {
     /// Returns the names and labels of the dev examples.
     fn labels(&self) -> Result<(Vec<String>, Vec<Label>), Error> {
-        let (mut names, mut labels) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut labels = Vec::new();
         for (line, text) in self.lines(DEV_LABELS, 1)? {
             let (name, label) = text.split_once('\t').unwrap_or((&text, ""));
             names.push(name.to_string());
@@ -107,13 +108,10 @@ impl Files {
 
     fn check_count(&self, file: &str, found: usize) -> Result<(), Error> {
         let expected = self.examples;
-        match found == expected {
-            true => Ok(()),
-            false => Err(self.wrong(
-                file,
-                found as u64,
-                format!("{found} examples, but report.json has {expected}"),
-            )),
+        if found == expected {
+            Ok(())
+        } else {
+            Err(self.wrong(file, found as u64, format!("{found} examples, but report.json has {expected}")))
         }
     }
 
@@ -186,8 +184,5 @@ pub(crate) fn check_same(
     if let Some((row, _)) = rows.enumerate().find(|(_, (a, b))| a != b) {
         return other(format!("row {row} has another example or another label"));
     }
-    match first.digest == second.digest {
-        true => Ok(()),
-        false => other("the texts differ".to_string()),
-    }
+    if first.digest == second.digest { Ok(()) } else { other("the texts differ".to_string()) }
 }

@@ -63,7 +63,8 @@ pub fn extend_model(
         table.extend(values, &extended.added, rows);
     }
     let words = Vocabulary { words: &extended.tokens, ..tokenizer.files(config.max_position_embeddings) };
-    let (files, weights) = (words.files()?, named_tensors_to_bytes(&tensors));
+    let files = words.files()?;
+    let weights = named_tensors_to_bytes(&tensors);
     write_folder(target, files, &weights, &config.to_json_string(class))?;
     Ok(config.vocab_size)
 }

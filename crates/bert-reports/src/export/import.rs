@@ -71,9 +71,9 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
     };
     let mut config = BertConfig::read(config_file)?;
     let tokenizer = match &how.vocab {
-        Some(vocab) => Some(ModelTokenizer::of_vocabulary(vocab, how.settings)?),
+        Some(vocab) => Some(ModelTokenizer::from_vocabulary(vocab, how.settings)?),
         None if ModelTokenizer::find(folder)?.is_some() => {
-            Some(ModelTokenizer::of_vocabulary(folder, how.settings)?)
+            Some(ModelTokenizer::from_vocabulary(folder, how.settings)?)
         }
         None => None,
     };

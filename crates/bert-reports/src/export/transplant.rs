@@ -95,7 +95,8 @@ mod tests {
     fn encoders_of_other_sizes_are_refused() {
         let config = BertConfig { num_hidden_layers: 1, ..BertConfig::preset(Preset::Tiny, 30) };
         let smaller = BertConfig { vocab_size: 20, ..config.clone() };
-        let (a, b) = (saved::<BertForPreTraining>(&config, 1), saved::<BertForPreTraining>(&smaller, 1));
+        let a = saved::<BertForPreTraining>(&config, 1);
+        let b = saved::<BertForPreTraining>(&smaller, 1);
         let target = tempfile::tempdir().unwrap();
         let error = transplant_encoder(a.path(), b.path(), target.path()).unwrap_err().to_string();
         assert!(error.contains("word_embeddings.weight is Some([30, 128]) and Some([20, 128])"), "{error}");

@@ -83,9 +83,12 @@ fn uses(contents: &FolderContents) -> Vec<FolderUse> {
         (false, false) => Some("no: the folder has no masked-LM head".to_string()),
     };
     let masked_lm = encoder.clone().or(decoder);
-    let next_sentence = (!contents.has_next_sentence()).then(|| match masked_lm.is_none() {
-        true => "with data of --nsp off".to_string(),
-        false => "no: the folder lacks the pre-training heads".to_string(),
+    let next_sentence = (!contents.has_next_sentence()).then(|| {
+        if masked_lm.is_none() {
+            "with data of --nsp off".to_string()
+        } else {
+            "no: the folder lacks the pre-training heads".to_string()
+        }
     });
     let both = masked_lm.clone().or(next_sentence);
     let count = contents.missing_heads.len();
@@ -114,7 +117,9 @@ fn uses(contents: &FolderContents) -> Vec<FolderUse> {
 impl fmt::Display for FolderUses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} in a {}", self.folder.display(), self.class, self.form)?;
-        let (layers, hidden, vocab) = (self.layers, self.hidden_size, self.vocab_size);
+        let layers = self.layers;
+        let hidden = self.hidden_size;
+        let vocab = self.vocab_size;
         let words = self.words.map_or("no tokenizer files".to_string(), |words| format!("{words} words"));
         writeln!(
             f,
@@ -124,9 +129,10 @@ impl fmt::Display for FolderUses {
         for FolderUse { commands, state, .. } in &self.uses {
             writeln!(f, "{commands:<27} {state}")?;
         }
-        match self.unknown.is_empty() {
-            true => Ok(()),
-            false => writeln!(f, "\nunknown tensors: {}", self.unknown.join(", ")),
+        if self.unknown.is_empty() {
+            Ok(())
+        } else {
+            writeln!(f, "\nunknown tensors: {}", self.unknown.join(", "))
         }
     }
 }

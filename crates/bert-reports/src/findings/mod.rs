@@ -127,16 +127,19 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
     if run.metrics.len() < FEW_STEPS {
         return note(format!("{} steps are too few for a diagnosis.", run.metrics.len()));
     }
-    let (now, uniform) = (recent_loss(run), run.uniform_loss());
+    let now = recent_loss(run);
+    let uniform = run.uniform_loss();
     if now > uniform - 0.1 {
         return warning(format!(
             "The masked LM loss ({now:.2}) equals the loss of a uniform prediction ({uniform:.2}): nothing is learnt. \
              Check the instances (bert inspect) and --learning-rate."
         ));
     }
-    let (held_out, counts) = (run.last_evaluation()?, run.baselines?);
+    let held_out = run.last_evaluation()?;
+    let counts = run.baselines?;
     let loss = held_out.evaluation.masked_lm_loss;
-    let (unigram, bigram) = (counts.unigram.masked_lm_loss, counts.bigram.masked_lm_loss);
+    let unigram = counts.unigram.masked_lm_loss;
+    let bigram = counts.bigram.masked_lm_loss;
     if loss > unigram - 0.1 {
         return note(format!(
             "The masked LM is at the unigram baseline: held-out loss {loss:.2}, unigram baseline {unigram:.2}. Its \
@@ -207,22 +210,25 @@ fn next_sentence_level(run: &RunRecord) -> Option<Finding> {
     let majority = last.random_next.max(1.0 - last.random_next);
     let error = (majority * (1.0 - majority) / last.instances.max(1) as f64).sqrt();
     let is_learnt = last.next_sentence_accuracy > majority + 2.0 * error;
-    let (accuracy, majority) = (100.0 * last.next_sentence_accuracy, 100.0 * majority);
-    match is_learnt {
-        true => good(format!(
+    let accuracy = 100.0 * last.next_sentence_accuracy;
+    let majority = 100.0 * majority;
+    if is_learnt {
+        good(format!(
             "Next-sentence prediction is learnt: held-out accuracy {accuracy:.1} %, majority class {majority:.1} %."
-        )),
-        false => note(format!(
+        ))
+    } else {
+        note(format!(
             "Next-sentence prediction is not learnt yet: held-out accuracy {accuracy:.1} %, majority class \
              {majority:.1} %. It is usually learnt after the masked LM, often after thousands of steps, and needs many \
              documents."
-        )),
+        ))
     }
 }
 
 fn overfitting(run: &RunRecord) -> Option<Finding> {
     let loss = |record: &EvaluationRecord| record.evaluation.masked_lm_loss;
-    let (best, last) = (run.best_evaluation()?, run.last_evaluation()?);
+    let best = run.best_evaluation()?;
+    let last = run.last_evaluation()?;
     if loss(last) < loss(best) + 0.05 {
         return None;
     }
@@ -285,7 +291,8 @@ fn waiting(run: &RunRecord) -> Option<Finding> {
 }
 
 fn unfinished(run: &RunRecord) -> Option<Finding> {
-    let (done, steps) = (run.metrics.last().map_or(0, |m| m.step), run.identity.steps);
+    let done = run.metrics.last().map_or(0, |m| m.step);
+    let steps = run.identity.steps;
     if done >= steps {
         return None;
     }

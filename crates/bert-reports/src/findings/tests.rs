@@ -37,7 +37,9 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
     let metrics = (1..=steps).map(|step| {
         let (masked_lm_loss, next_sentence_loss) = losses(step);
         let loss = masked_lm_loss + next_sentence_loss;
-        let (learning_rate, gradient_norm, predictions) = (1e-3, 1.0, 20);
+        let learning_rate = 1e-3;
+        let gradient_norm = 1.0;
+        let predictions = 20;
         StepMetrics {
             step,
             loss,

@@ -98,7 +98,8 @@ impl FinetuningWatch {
                 add("score", format!("{metric} {}", metric.with_unit(value)));
             }
         }
-        let (first, seconds) = (recent[recent.len() - 1], last.second - recent[recent.len() - 1].second);
+        let first = recent[recent.len() - 1];
+        let seconds = last.second - recent[recent.len() - 1].second;
         if seconds > 0.0 && state == LiveState::Running {
             let per_step = seconds / (last.step - first.step).max(1) as f64;
             add("speed", format!("{:.1} steps/s", 1.0 / per_step));

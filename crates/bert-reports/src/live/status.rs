@@ -64,7 +64,9 @@ pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) 
 /// Formats seconds with two units.
 pub(super) fn duration(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    let days = seconds / 86_400;
+    let hours = seconds / 3600 % 24;
+    let minutes = seconds / 60 % 60;
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, _) => format!("{minutes} min {} s", seconds % 60),

@@ -21,7 +21,8 @@ pub fn write_attention_parquet(
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let failed = |error: ParquetError| Error::Results(io::Error::other(error));
-    let (text, number) = (DataType::Utf8, DataType::Int32);
+    let text = DataType::Utf8;
+    let number = DataType::Int32;
     let fields = [
         ("model", text.clone()),
         ("layer", number.clone()),

@@ -90,7 +90,8 @@ fn interrupted_export_can_be_repeated() {
 fn running_export_is_not_disturbed() {
     let world = World::new(0.1);
     run_to_end(&world.config("whole", &SHORT), false);
-    let (from, target) = (world.at("whole/checkpoints/step-00000002"), world.at("exported"));
+    let from = world.at("whole/checkpoints/step-00000002");
+    let target = world.at("exported");
     fs::create_dir(&target).unwrap();
     fs::write(target.join("vocab.txt"), "another process writes this").unwrap();
     let marker = fs::File::create(target.join(".unfinished")).unwrap();

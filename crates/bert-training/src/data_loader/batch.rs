@@ -41,7 +41,8 @@ impl PretrainingBatch {
         let wide = self.padded.seq_length;
         self.padded.narrow(length);
         for position in &mut self.masked_lm_positions {
-            let (row, column) = (*position as usize / wide, *position as usize % wide);
+            let row = *position as usize / wide;
+            let column = *position as usize % wide;
             *position = (row * length + column) as i32;
         }
     }
@@ -145,7 +146,8 @@ mod tests {
     fn split_keeps_the_targets_of_each_row() {
         let mut random = Stream::new(1, Domain::Test, &[]);
         for _ in 0..50 {
-            let (batch_size, seq_length) = (1 + random.below(40), 1 + random.below(9));
+            let batch_size = 1 + random.below(40);
+            let seq_length = 1 + random.below(9);
             let cells = (0..(batch_size * seq_length) as i32).collect::<Vec<_>>();
             let chosen: Vec<i32> = cells.iter().copied().filter(|_| random.below(3) == 0).collect();
             let batch = PretrainingBatch {

@@ -56,8 +56,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     fn new(groups: u64, tokens: u64) -> Self {
-        let of_block = (BLOCK_TOKENS as u128 * u128::from(groups) / u128::from(tokens.max(1))).max(1);
-        Self { groups, blocks: groups.div_ceil(of_block.min(u128::from(groups.max(1))) as u64) }
+        let block_groups = (BLOCK_TOKENS as u128 * u128::from(groups) / u128::from(tokens.max(1))).max(1);
+        Self { groups, blocks: groups.div_ceil(block_groups.min(u128::from(groups.max(1))) as u64) }
     }
 
     /// Returns the positions of a block's row groups in the order of an epoch; `None` after the last block.
@@ -158,17 +158,20 @@ impl DocumentSamples {
     /// Generates the pairs of a block and their order; returns `None` after the last block of the epoch.
     fn generate(&mut self, position: LoaderPosition) -> Result<Option<Block>, Error> {
         let Some(range) = self.blocks.range(position.block) else { return Ok(None) };
-        let (seed, epoch, groups) = (self.seed, position.epoch, self.blocks.groups);
+        let seed = self.seed;
+        let epoch = position.epoch;
+        let groups = self.blocks.groups;
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
             let mut random = Stream::new(seed, Domain::LoaderDocuments, &[epoch]);
             self.order = Some((epoch, Permutation::new(groups, &mut random)));
         }
         let (_, order) = self.order.as_ref().expect("set above");
-        let mut of_block: Vec<u64> = range.map(|at| order.get(at)).collect();
+        let mut block_groups: Vec<u64> = range.map(|at| order.get(at)).collect();
         // Read in the order on disk.
-        of_block.sort_unstable();
-        let bucket = self.groups.read(of_block)?;
-        let (mut pairs, mut sources) = (ShardRows::default(), Vec::new());
+        block_groups.sort_unstable();
+        let bucket = self.groups.read(block_groups)?;
+        let mut pairs = ShardRows::default();
+        let mut sources = Vec::new();
         for at in 0..bucket.len() {
             let before = pairs.len();
             self.passes.append_pairs(&bucket, epoch, at, &mut pairs)?;

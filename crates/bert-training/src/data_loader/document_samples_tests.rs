@@ -96,7 +96,7 @@ fn rows(batch: &PretrainingBatch) -> Vec<Instance> {
     (0..batch.batch_size()).map(row).collect()
 }
 
-fn of_row(row: Row<'_>) -> Instance {
+fn instance(row: Row<'_>) -> Instance {
     let masks = row.masked_lm_positions.iter().zip(row.masked_lm_ids);
     let masks = masks.map(|(&position, &id)| (position as i32, id as i32));
     (row.input_ids.iter().map(|&id| id as i32).collect(), i32::from(row.next_sentence_label), masks.collect())
@@ -108,7 +108,7 @@ fn passes_of_the_builder(world: &World) -> Vec<Instance> {
     world.build("instances", |config| (config.dupe_factor, config.num_shards) = (3, Some(1)));
     let folder = world.at("instances");
     let mut stored = StoredRows::new(&bert_data::DataSet::open(&folder).unwrap());
-    (0..stored.len()).map(|index| of_row(stored.row(index).unwrap())).collect()
+    (0..stored.len()).map(|index| instance(stored.row(index).unwrap())).collect()
 }
 
 /// If a block is the whole text, three epochs equal the builder's three passes under the same seed: no instance is lost
@@ -150,7 +150,9 @@ fn blocks_cover_the_whole_text() {
         }
         all
     };
-    let (whole, cut, next) = (epoch(1, 0).len(), epoch(5, 0), epoch(5, 1));
+    let whole = epoch(1, 0).len();
+    let cut = epoch(5, 0);
+    let next = epoch(5, 1);
     assert!((cut.len() as f64 / whole as f64 - 1.0).abs() < 0.1, "{} and {whole}", cut.len());
     assert_ne!(cut, next);
 }

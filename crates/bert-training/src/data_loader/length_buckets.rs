@@ -39,7 +39,8 @@ impl LengthBuckets {
         for row in rows {
             buckets[self.bucket(length(row))].push(row);
         }
-        let (mut batches, mut left) = (Vec::new(), Vec::new());
+        let mut batches = Vec::new();
+        let mut left = Vec::new();
         for bucket in &buckets {
             let whole = bucket.chunks_exact(self.batch_size);
             left.extend_from_slice(whole.remainder());

@@ -141,7 +141,8 @@ impl DataLoader {
     /// size: samples are ordered for batches that begin at its multiples.
     #[must_use]
     pub fn with_length_buckets(mut self, buckets: usize, batch_size: usize) -> Self {
-        let (batch_size, longest) = (batch_size.max(1), self.seq_length);
+        let batch_size = batch_size.max(1);
+        let longest = self.seq_length;
         self.buckets = (buckets > 1).then_some(LengthBuckets { count: buckets, batch_size, longest });
         for set in &mut self.sets {
             set.samples = Samples::new(&set.data, self.seed, self.buckets);
@@ -197,7 +198,8 @@ impl DataLoader {
     /// [`Error::Mismatch`] with every difference.
     pub fn check_fits(&self, model: &BertConfig, text: Option<&ModelTokenizer>) -> Result<(), Error> {
         let mut differences = Vec::new();
-        let (size, length) = (self.manifest().vocabulary.size, self.seq_length);
+        let size = self.manifest().vocabulary.size;
+        let length = self.seq_length;
         // An embedding table may be larger than the vocabulary (for example padded to a multiple of 8), never smaller.
         if model.vocab_size < size {
             differences.push(format!(
@@ -212,7 +214,8 @@ impl DataLoader {
             ));
         }
         if let Some(text) = text {
-            let (ours, theirs) = (self.data().folder().display(), text.source.display());
+            let ours = self.data().folder().display();
+            let theirs = text.source.display();
             // Compare tokens, not bytes: a copy may have different line endings.
             if text.vocabulary.tokens() != self.vocabulary().tokens() {
                 differences.push(format!(
@@ -228,10 +231,7 @@ impl DataLoader {
                 ));
             }
         }
-        match differences.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Mismatch(differences)),
-        }
+        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
     }
 
     /// Returns the samples `start..start + size` of the run as one batch.

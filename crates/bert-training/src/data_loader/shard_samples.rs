@@ -83,8 +83,8 @@ impl ShardSamples {
 
     /// Returns sample number `index` of the run.
     pub(super) fn row(&mut self, index: u64) -> Result<Row<'_>, Error> {
-        let (epoch, position) =
-            (index / self.data.manifest().instances, index % self.data.manifest().instances);
+        let epoch = index / self.data.manifest().instances;
+        let position = index % self.data.manifest().instances;
         if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
             let rows = self.data.manifest().shards.iter().map(|shard| shard.rows);
             self.order = Some((epoch, ShardOrder::new(rows, self.seed, epoch)));
@@ -131,7 +131,8 @@ fn blocks(reader: &ShardFile, most: u64, random: &mut Stream) -> (Vec<Vec<usize>
         random.shuffle(&mut groups);
     }
     let (mut blocks, mut starts): (Vec<Vec<usize>>, Vec<u64>) = (Vec::new(), Vec::new());
-    let (mut before, mut in_block) = (0, 0);
+    let mut before = 0;
+    let mut in_block = 0;
     for group in groups {
         match blocks.last_mut() {
             Some(block) if in_block + rows(group) <= most => block.push(group),
@@ -301,8 +302,11 @@ mod tests {
             rows.iter().for_each(|row| *counts.entry(row.clone()).or_default() += 1);
             counts
         };
-        let (mut small, mut whole) = (samples(30_000), samples(u64::MAX));
-        let (first, second, at_once) = (epoch(&mut small, 0), epoch(&mut small, 1), epoch(&mut whole, 0));
+        let mut small = samples(30_000);
+        let mut whole = samples(u64::MAX);
+        let first = epoch(&mut small, 0);
+        let second = epoch(&mut small, 1);
+        let at_once = epoch(&mut whole, 0);
         let open = small.open.as_ref().unwrap();
         assert!(open.reader.groups() > 2 && open.blocks.len() > 1, "{:?}", open.blocks);
         assert_eq!(whole.open.as_ref().unwrap().blocks.len(), 1);

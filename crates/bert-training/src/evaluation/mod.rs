@@ -145,7 +145,7 @@ pub(crate) fn evaluate_in(
     let mut sums = EvaluationSums::default();
     for batch in 0..count {
         let start = EvaluationSums::WORDS * (batch / ranks);
-        sums.add(&EvaluationSums::of_words(&all[batch % ranks][start..start + EvaluationSums::WORDS]));
+        sums.add(&EvaluationSums::from_words(&all[batch % ranks][start..start + EvaluationSums::WORDS]));
     }
     let evaluation = sums.mean();
     let has_pairs = data.manifest().config.nsp != Nsp::Off;
@@ -221,7 +221,7 @@ impl EvaluationSums {
     }
 
     /// Returns the sums of [`Self::to_words`].
-    fn of_words(words: &[u64]) -> Self {
+    fn from_words(words: &[u64]) -> Self {
         let sum = |index: usize| f64::from_bits(words[index]);
         Self {
             instances: words[0],
@@ -237,7 +237,8 @@ impl EvaluationSums {
 
     /// Returns the means. Without targets, the masked-LM figures are NaN.
     pub fn mean(self) -> Evaluation {
-        let (predictions, instances) = (self.predictions as f64, self.instances as f64);
+        let predictions = self.predictions as f64;
+        let instances = self.instances as f64;
         Evaluation {
             instances: self.instances,
             predictions: self.predictions,

@@ -67,7 +67,8 @@ pub fn baselines(
 ) -> Result<Baselines, Error> {
     let vocabulary = train.vocabulary();
     if held_out.vocabulary().tokens() != vocabulary.tokens() {
-        let (train, held_out) = (train.data().folder().display(), held_out.data().folder().display());
+        let train = train.data().folder().display();
+        let held_out = held_out.data().folder().display();
         let differences = vec![format!(
             "{held_out} was made with another vocabulary than {train}; build both with the \
                                         same --vocab"
@@ -75,7 +76,7 @@ pub fn baselines(
         return Err(Error::Mismatch(differences));
     }
     let mut masked_tokens = masked_tokens(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = BigramCounts::of_data(train.data(), 1, &StopFlag::new(), &mut |_| {})?;
+    let mut counts = BigramCounts::from_data(train.data(), 1, &StopFlag::new(), &mut |_| {})?;
     let unigram = Unigram::new(&counts);
     Ok(Baselines {
         predictions: masked_tokens.len() as u64,
@@ -182,7 +183,8 @@ impl Bigram {
         // Sorted by left neighbour, so that the counts after each are spread over the vocabulary once.
         masked_tokens.sort_unstable();
         let mut after = vec![0.0; unigram.shares.len()];
-        let (mut loss, mut hits) = (0.0, 0);
+        let mut loss = 0.0;
+        let mut hits = 0;
         for group in masked_tokens.chunk_by(|a, b| a.left == b.left) {
             let left = counts_at(&self.after, group[0].left);
             let mut left_total = 0.0;
@@ -195,10 +197,12 @@ impl Bigram {
                 best_without_right = best_without_right.or(weigh(token, f64::from(count), 0.0));
             }
             for masked in group {
-                let (mut total, mut best) = (PRIOR * (left_total + PRIOR), best_without_right);
+                let mut total = PRIOR * (left_total + PRIOR);
+                let mut best = best_without_right;
                 let mut before_target = 0.0;
                 for &(token, count) in counts_at(&self.before, masked.right) {
-                    let (after, before) = (after[token as usize], f64::from(count));
+                    let after = after[token as usize];
+                    let before = f64::from(count);
                     total += before * (PRIOR + after / unigram.shares[token as usize]);
                     best = best.or(weigh(token, after, before));
                     if token == masked.target {
@@ -245,7 +249,8 @@ mod tests {
         }
         let total: f64 = single.iter().sum();
         let p: Vec<f64> = single.iter().map(|count| count / total).collect();
-        let (mut loss, mut hits) = (0.0, 0);
+        let mut loss = 0.0;
+        let mut hits = 0;
         for masked in masked_tokens {
             let mut q = p.clone();
             for (t, q) in q.iter_mut().enumerate() {
@@ -293,8 +298,8 @@ mod tests {
                     MaskedToken { left: side(), right: side(), target: id(vocabulary) }
                 })
                 .collect();
-            let (found, expected) =
-                (sparse(vocabulary, &texts, &masked_tokens), dense(vocabulary, &texts, &masked_tokens));
+            let found = sparse(vocabulary, &texts, &masked_tokens);
+            let expected = dense(vocabulary, &texts, &masked_tokens);
             assert!((found.masked_lm_loss - expected.masked_lm_loss).abs() < 1e-10, "{found:?} {expected:?}");
             assert_eq!(found.masked_lm_accuracy, expected.masked_lm_accuracy, "seed {seed}");
             all_hits += found.masked_lm_accuracy;

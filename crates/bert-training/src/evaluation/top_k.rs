@@ -25,7 +25,8 @@ pub fn top_k_accuracy(
     limit: Option<u64>,
     device: &Device,
 ) -> Result<f64, Error> {
-    let (mut found, mut all) = (0, 0);
+    let mut found = 0;
+    let mut all = 0;
     for batch in loader.stored_batches(limit, batch_size) {
         let batch = batch?;
         if batch.masked_lm_ids.is_empty() {

@@ -85,7 +85,9 @@ mod tests {
         let layout = Layout::new(lengths.clone(), ranks);
         let what = format!("{lengths:?} on {ranks} ranks");
         let mut next = vec![0; lengths.len()];
-        let (all, mut at, mut before) = (lengths.iter().sum::<usize>(), 0, 0);
+        let all = lengths.iter().sum::<usize>();
+        let mut at = 0;
+        let mut before = 0;
         for rank in 0..ranks {
             for Segment { tensor, range } in layout.segments(rank) {
                 assert!(*tensor >= at && range.start == next[*tensor] && !range.is_empty(), "{what}");

@@ -36,14 +36,14 @@ impl Group {
         device: &Device,
     ) -> Result<StepGradients, Error> {
         if self.is_alone() {
-            return Ok(StepGradients::of_all(own.total()));
+            return Ok(StepGradients::complete(own.total()));
         }
         let nodes = own.into_nodes();
         let format = Format::new(layout);
         let each = micro_batches / self.ranks();
         let nodes_of_rank = |rank: usize| nodes_of((rank * each) as u64..((rank + 1) * each) as u64);
-        let (mut outgoing, mut incoming) =
-            (std::mem::take(&mut self.outgoing), std::mem::take(&mut self.incoming));
+        let mut outgoing = std::mem::take(&mut self.outgoing);
+        let mut incoming = std::mem::take(&mut self.incoming);
         outgoing.resize_with(self.ranks(), Message::default);
         incoming.resize_with(self.ranks(), Message::default);
         let rank = self.rank();
@@ -83,7 +83,8 @@ fn add<'a>(mut left: Part<'a>, right: Part<'a>, layout: &Layout, rank: usize) ->
     let mut start = 0;
     for segment in layout.segments(rank) {
         let end = start + segment.range.len();
-        let (to, from) = (&mut left.values[start..end], &right.values[start..end]);
+        let to = &mut left.values[start..end];
+        let from = &right.values[start..end];
         match (left.has_gradient[segment.tensor], right.has_gradient[segment.tensor]) {
             (true, true) => to.par_chunks_mut(TASK).zip(from.par_chunks(TASK)).for_each(|(to, from)| {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
@@ -127,10 +128,10 @@ impl<'a> Format<'a> {
             }
             let mut values: &mut [f32] = bytemuck::cast_slice_mut(values);
             for segment in self.layout.segments(receiver) {
-                let (of_segment, rest) = values.split_at_mut(segment.range.len());
+                let (segment_values, rest) = values.split_at_mut(segment.range.len());
                 match &node.sum[segment.tensor] {
-                    Some(gradient) => host_values::read(gradient, segment.range.clone(), of_segment),
-                    None => of_segment.fill(0.0),
+                    Some(gradient) => host_values::read(gradient, segment.range.clone(), segment_values),
+                    None => segment_values.fill(0.0),
                 }
                 values = rest;
             }
@@ -143,7 +144,9 @@ impl<'a> Format<'a> {
         message: &'m mut Message,
         receiver: usize,
     ) -> impl Iterator<Item = Part<'m>> + use<'m> {
-        let (words, bits, tensors) = (self.words(receiver), self.bits, self.layout.lengths().len());
+        let words = self.words(receiver);
+        let bits = self.bits;
+        let tensors = self.layout.lengths().len();
         message.content_mut().chunks_exact_mut(words).map(move |content| {
             let (bits, values) = content.split_at_mut(bits);
             let has_gradient = (0..tensors).map(|tensor| bits[tensor / 64] >> (tensor % 64) & 1 == 1);

@@ -21,16 +21,19 @@ impl Group {
         if self.is_alone() {
             return Ok(Some(optimizer.snapshot()));
         }
-        let (layout, rank) = (optimizer.layout(), self.rank());
+        let layout = optimizer.layout();
+        let rank = self.rank();
         let words = |rank: usize| 2 * words_of_floats(layout.elements(rank));
-        let (mut send, mut receive) = (self.empty_messages(), self.empty_messages());
+        let mut send = self.empty_messages();
+        let mut receive = self.empty_messages();
         if self.is_first() {
             receive.iter_mut().enumerate().for_each(|(rank, message)| message.resize(words(rank)));
         }
         let own = if self.is_first() { &mut receive[0] } else { &mut send[0] };
         own.resize(words(rank));
         let (first, second) = halves(own);
-        let (mut first, mut second) = (&mut first[..], &mut second[..]);
+        let mut first = &mut first[..];
+        let mut second = &mut second[..];
         for Segment { tensor, range } in layout.segments(rank) {
             let n = range.len();
             if let Some(moments) = &optimizer.moments()[*tensor] {
@@ -64,16 +67,19 @@ impl Group {
         if !has_moments.contains(&true) {
             return Ok(optimizer);
         }
-        let (layout, rank) = (optimizer.layout(), self.rank());
+        let layout = optimizer.layout();
+        let rank = self.rank();
         let words = |rank: usize| 2 * words_of_floats(layout.elements(rank));
-        let (mut send, mut receive) = (self.empty_messages(), self.empty_messages());
+        let mut send = self.empty_messages();
+        let mut receive = self.empty_messages();
         receive[0].resize(words(rank));
         if let Some(whole) = &whole {
             for (other, message) in send.iter_mut().enumerate() {
                 let message = if other == 0 { &mut receive[0] } else { message };
                 message.resize(words(other));
                 let (first, second) = halves(message);
-                let (mut first, mut second) = (&mut first[..], &mut second[..]);
+                let mut first = &mut first[..];
+                let mut second = &mut second[..];
                 for Segment { tensor, range } in layout.segments(other) {
                     let n = range.len();
                     if let Some(moments) = &whole.moments()[*tensor] {

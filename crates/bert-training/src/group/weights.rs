@@ -77,8 +77,8 @@ fn read_segments<M: Module>(model: &M, segments: &[Segment], mut values: &mut [f
     let mut segments = segments.iter().peekable();
     let visit = |tensor, parameter: Tensor<1>| {
         if let Some(Segment { range, .. }) = segments.next_if(|segment| segment.tensor == tensor) {
-            let (of_segment, rest) = std::mem::take(&mut values).split_at_mut(range.len());
-            host_values::read(&parameter, range.clone(), of_segment);
+            let (segment_values, rest) = std::mem::take(&mut values).split_at_mut(range.len());
+            host_values::read(&parameter, range.clone(), segment_values);
             values = rest;
         }
     };
@@ -91,9 +91,9 @@ fn values_of_segments<'a>(
     mut values: &'a [f32],
 ) -> impl Iterator<Item = (&'a Segment, &'a [f32])> {
     segments.iter().map(move |segment| {
-        let (of_segment, rest) = values.split_at(segment.range.len());
+        let (segment_values, rest) = values.split_at(segment.range.len());
         values = rest;
-        (segment, of_segment)
+        (segment, segment_values)
     })
 }
 

@@ -40,14 +40,15 @@ impl BigramCounts {
     ///
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
-    pub(crate) fn of_data(
+    pub(crate) fn from_data(
         data: &DataSet,
         distance: usize,
         stop: &StopFlag,
         on_share: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         let mut counts = Self::new(data.vocabulary().len(), distance);
-        let (mut counted, total) = (0, tokens_of_text(data).clamp(1, MAX_TOKENS));
+        let mut counted = 0;
+        let total = tokens_of_text(data).clamp(1, MAX_TOKENS);
         for_each_text(data, MAX_TOKENS, &mut |text| {
             counts.add(text);
             counted += text.len() as u64;
@@ -80,9 +81,8 @@ impl BigramCounts {
     pub(crate) fn side(&mut self, offset: i64) -> Side {
         let pairs = &mut self.pairs[offset.unsigned_abs() as usize - 1];
         pairs.merge();
-        let entries = pairs.counted.iter().map(|&(first, second, count)| match offset < 0 {
-            true => (first, second, count),
-            false => (second, first, count),
+        let entries = pairs.counted.iter().map(|&(first, second, count)| {
+            if offset < 0 { (first, second, count) } else { (second, first, count) }
         });
         Side::new(self.occurrences.len(), entries)
     }
@@ -102,7 +102,8 @@ impl Side {
         for neighbour in 0..vocabulary {
             starts[neighbour + 1] += starts[neighbour];
         }
-        let (mut next, mut tokens) = (starts.clone(), vec![(0, 0); starts[vocabulary]]);
+        let mut next = starts.clone();
+        let mut tokens = vec![(0, 0); starts[vocabulary]];
         for (neighbour, token, count) in entries {
             let at = &mut next[neighbour as usize];
             tokens[*at] = (token, count);
@@ -146,7 +147,8 @@ impl Pairs {
             return self.merge();
         }
         let empty = self.finish_merging();
-        let (new, counted) = (std::mem::replace(&mut self.new, empty), std::mem::take(&mut self.counted));
+        let new = std::mem::replace(&mut self.new, empty);
+        let counted = std::mem::take(&mut self.counted);
         self.merging = Some(std::thread::spawn(move || merged(new, counted)));
     }
 

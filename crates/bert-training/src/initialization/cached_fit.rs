@@ -40,7 +40,7 @@ pub(super) enum FoundFit {
 
 impl CachedFit {
     /// Returns the entry of a fit to a data set.
-    pub(super) fn of(data: &DataSet, shape: &LogBilinearShape, seed: u64) -> Self {
+    pub(super) fn new(data: &DataSet, shape: &LogBilinearShape, seed: u64) -> Self {
         let manifest = data.manifest();
         let inputs = json!({
             "fit": FIT_VERSION,

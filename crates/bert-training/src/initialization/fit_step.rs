@@ -29,7 +29,8 @@ impl Parameter {
     pub(super) fn new(value: Tensor<2>) -> Self {
         let tracked = Tensor::from_inner(value.clone().inner()).require_grad();
         let value = values(value.inner());
-        let (first, second) = (vec![0.0; value.len()], vec![0.0; value.len()]);
+        let first = vec![0.0; value.len()];
+        let second = vec![0.0; value.len()];
         Self { tracked, value, first, second }
     }
 
@@ -47,9 +48,10 @@ impl Parameter {
     /// operations on whole tensors give the same bits.
     pub(super) fn update(&mut self, gradient: &[f32], rate: f64, step: usize) {
         let correction = |beta: f64| (1.0 / (1.0 - beta.powi(step as i32 + 1))) as f32;
-        let (corrections, rate) = ((correction(BETAS.0), correction(BETAS.1)), rate as f32);
-        let (keep, add) =
-            ((BETAS.0 as f32, BETAS.1 as f32), ((1.0 - BETAS.0) as f32, (1.0 - BETAS.1) as f32));
+        let corrections = (correction(BETAS.0), correction(BETAS.1));
+        let rate = rate as f32;
+        let keep = (BETAS.0 as f32, BETAS.1 as f32);
+        let add = ((1.0 - BETAS.0) as f32, (1.0 - BETAS.1) as f32);
         let old = self.value.par_chunks_mut(UPDATED).zip(self.first.par_chunks_mut(UPDATED));
         let old = old.zip(self.second.par_chunks_mut(UPDATED)).zip(gradient.par_chunks(UPDATED));
         old.for_each(|(((value, first), second), gradient)| {
@@ -108,11 +110,11 @@ impl OutputGradients {
         let gradient = logit_gradient(logits, neighbours, shares, &device);
         let gradient = Tensor::<2>::from_data(TensorData::new(gradient, [rows, words]), &device);
         let table = Tensor::<2>::from_data(TensorData::new(table.to_vec(), [words, width]), &device);
-        let (of_hidden, of_table) = rayon::join(
+        let (hidden_gradient, table_gradient) = rayon::join(
             || gradient.clone().matmul(table),
             || values(gradient.clone().transpose().matmul(hidden)),
         );
-        Self { hidden: of_hidden, table: of_table, bias: values(gradient.sum_dim(0)) }
+        Self { hidden: hidden_gradient, table: table_gradient, bias: values(gradient.sum_dim(0)) }
     }
 }
 
@@ -179,7 +181,8 @@ mod tests {
         let tokens = [vec![(1, 3), (7, 20)], vec![(0, 1)], vec![], vec![(59, 5000), (2, 1)]];
         let neighbours: Vec<&[(u32, u32)]> = tokens.iter().map(Vec::as_slice).collect();
         let shares = vec![1.0 / WORDS as f64; WORDS];
-        let (logits, shape) = (random_values(4 * WORDS, 2), [4, WORDS]);
+        let logits = random_values(4 * WORDS, 2);
+        let shape = [4, WORDS];
         let tracked =
             Tensor::<2>::from_data(TensorData::new(logits.clone(), shape), &tracking).require_grad();
         let targets: Vec<f32> = neighbours.iter().flat_map(|tokens| distribution(tokens, &shares)).collect();
@@ -192,13 +195,16 @@ mod tests {
     #[test]
     fn output_gradients_equal_automatic_differentiation() {
         let tracking = DeviceName::default().open().unwrap().autodiff();
-        let (rows, words, width) = (96, BLOCK + 60, 128);
+        let rows = 96;
+        let words = BLOCK + 60;
+        let width = 128;
         let tracked = |shape: [usize; 2], seed| {
             let values = random_values(shape[0] * shape[1], seed);
             Tensor::<2>::from_data(TensorData::new(values, shape), &tracking).require_grad()
         };
-        let (hidden, table, bias) =
-            (tracked([rows, width], 3), tracked([words, width], 4), tracked([1, words], 5));
+        let hidden = tracked([rows, width], 3);
+        let table = tracked([words, width], 4);
+        let bias = tracked([1, words], 5);
         let tokens: Vec<[(u32, u32); 2]> =
             (0..rows as u32).map(|row| [(row, 3), (1000 + row / 2, 20)]).collect();
         let neighbours: Vec<&[(u32, u32)]> = tokens.iter().map(|tokens| &tokens[..]).collect();
@@ -218,10 +224,8 @@ mod tests {
 
     /// Returns the value after a step of Adam with operations on whole tensors, whose moments are zero.
     fn after_first_step(value: Tensor<2>, gradient: Tensor<2>, rate: f64) -> Tensor<2> {
-        let (first, second) = (
-            gradient.clone().mul_scalar(1.0 - BETAS.0),
-            (gradient.clone() * gradient).mul_scalar(1.0 - BETAS.1),
-        );
+        let first = gradient.clone().mul_scalar(1.0 - BETAS.0);
+        let second = (gradient.clone() * gradient).mul_scalar(1.0 - BETAS.1);
         let correction = |beta: f64| 1.0 / (1.0 - beta.powi(1));
         let size = second.mul_scalar(correction(BETAS.1)).sqrt().add_scalar(EPSILON);
         value - (first.mul_scalar(correction(BETAS.0)) / size).mul_scalar(rate)

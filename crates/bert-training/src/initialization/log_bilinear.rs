@@ -76,7 +76,7 @@ pub fn log_bilinear(
     on_event: &mut dyn FnMut(CountingEvent),
 ) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
-    let cached = CachedFit::of(data, &shape, seed);
+    let cached = CachedFit::new(data, &shape, seed);
     // A cache that cannot be read or written only costs time.
     match cached.load(special_ids(data.vocabulary())) {
         Ok(FoundFit::Model(found)) => {
@@ -93,7 +93,7 @@ pub fn log_bilinear(
     }
     let started = Instant::now();
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = BigramCounts::of_data(data, farthest as usize, stop, &mut |share| {
+    let counts = BigramCounts::from_data(data, farthest as usize, stop, &mut |share| {
         on_event(CountingEvent::Progress(COUNTING_SHARE * share));
     })?;
     let mut on_step = |share: f64| {
@@ -188,7 +188,9 @@ struct Parameters {
 impl Parameters {
     /// Returns the initial values: random matrices, and unigram frequencies as bias.
     fn new(text: &TextStatistics, shape: &LogBilinearShape, seed: u64, device: &Device) -> Self {
-        let (words, width, rank) = (text.shares.len(), shape.width, shape.rank);
+        let words = text.shares.len();
+        let width = shape.width;
+        let rank = shape.rank;
         let table = Parameter::new(uniform([words, width], TABLE_STD, &[TABLE], seed, device));
         let logs = text.shares.iter().map(|share| share.ln() as f32).collect::<Vec<_>>();
         let bias = Parameter::new(Tensor::from_data(TensorData::new(logs, [1, words]), device));
@@ -205,7 +207,9 @@ impl Parameters {
     /// Returns the gradients of the cross-entropy between the model and the counted distributions at sampled neighbours, in
     /// nats.
     fn gradients(&self, text: &TextStatistics, random: &mut Stream, device: &Device) -> FitGradients {
-        let (mut hidden, mut neighbours, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+        let mut hidden = Vec::new();
+        let mut neighbours = Vec::new();
+        let mut tables = Vec::new();
         for (side, [inputs, outputs]) in text.sides.iter().zip(&self.matrices) {
             let table = Tensor::from_inner(self.table.inner()).require_grad();
             let sampled = (0..NEIGHBOURS).map(|_| sample(&text.running_sum, random)).collect::<Vec<_>>();
@@ -228,8 +232,8 @@ impl Parameters {
         // In the order of automatic differentiation with one table for all offsets, which decides the bits.
         let mut sum = output.table;
         for table in tables.into_iter().rev() {
-            let of_side = values(table.grad(&others).expect("the table is tracked"));
-            sum.par_iter_mut().zip(of_side).for_each(|(sum, of_side)| *sum += of_side);
+            let side_gradient = values(table.grad(&others).expect("the table is tracked"));
+            sum.par_iter_mut().zip(side_gradient).for_each(|(sum, side_gradient)| *sum += side_gradient);
         }
         FitGradients { table: sum, bias: output.bias, matrices: others }
     }
@@ -361,10 +365,10 @@ mod tests {
         let (mut counts, _) = counted();
         // Previous and next neighbours only; 24 dimensions are too few for offsets of 2 and more with 60 words.
         for (side, offset) in [-1, 1].into_iter().enumerate() {
-            let of_text = counts.side(offset);
+            let text_counts = counts.side(offset);
             let mut distance = 0.0;
             for neighbour in SPECIAL.len()..WORDS {
-                let wanted = distribution(of_text.tokens(neighbour), &counts.shares());
+                let wanted = distribution(text_counts.tokens(neighbour), &counts.shares());
                 let predicted = predicted(&model, side, neighbour);
                 let far: f64 = wanted.iter().zip(&predicted).map(|(a, b)| (f64::from(*a) - b).abs()).sum();
                 distance += 0.5 * far / (WORDS - SPECIAL.len()) as f64;

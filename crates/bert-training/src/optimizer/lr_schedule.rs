@@ -44,7 +44,9 @@ impl Schedule {
     /// Returns the learning rate of update number `step`, counted from 0.
     pub fn learning_rate(&self, step: u64) -> f64 {
         let first = if self.kind == ScheduleKind::Poly { 1 } else { 0 };
-        let (s, w, n) = ((step + first) as f64, self.warmup_steps, self.total_steps as f64);
+        let s = (step + first) as f64;
+        let w = self.warmup_steps;
+        let n = self.total_steps as f64;
         if s < w {
             return self.peak * s / w;
         }

@@ -78,7 +78,8 @@ impl Default for OptimizerArgs {
 impl OptimizerArgs {
     /// Checks each value.
     pub fn check(&self) -> Result<(), Error> {
-        let (decay, norm) = (self.weight_decay, self.max_gradient_norm);
+        let decay = self.weight_decay;
+        let norm = self.max_gradient_norm;
         check(decay.is_finite() && decay >= 0.0, "weight-decay", "must not be negative")?;
         check(self.adam_epsilon.is_finite() && self.adam_epsilon > 0.0, "adam-epsilon", "must be positive")?;
         check(norm.is_finite() && norm >= 0.0, "max-gradient-norm", "must not be negative")

@@ -49,8 +49,9 @@ pub struct ModelSize {
 
 impl ModelSize {
     /// Returns the size of a model with this configuration.
-    pub fn of(config: &BertConfig) -> Self {
-        let (layers, hidden) = (config.num_hidden_layers, config.hidden_size);
+    pub fn new(config: &BertConfig) -> Self {
+        let layers = config.num_hidden_layers;
+        let hidden = config.hidden_size;
         let same = |preset: &Preset| {
             let released = BertConfig::preset(*preset, config.vocab_size);
             (released.num_hidden_layers, released.hidden_size) == (layers, hidden)
@@ -106,7 +107,8 @@ impl ModelSize {
 
 /// Returns the number of weights in the matrices of all layers.
 fn encoder_parameters(config: &BertConfig) -> f64 {
-    let (hidden, inner) = (config.hidden_size as f64, config.intermediate_size as f64);
+    let hidden = config.hidden_size as f64;
+    let inner = config.intermediate_size as f64;
     config.num_hidden_layers as f64 * (4.0 * hidden * hidden + 2.0 * hidden * inner)
 }
 
@@ -122,7 +124,7 @@ mod tests {
     const POINTS: [(Preset, f64); 3] = [(Preset::Tiny, 1e-3), (Preset::Mini, 5e-4), (Preset::Base, 5e-5)];
 
     fn size(preset: Preset) -> ModelSize {
-        ModelSize::of(&BertConfig::preset(preset, 1000))
+        ModelSize::new(&BertConfig::preset(preset, 1000))
     }
 
     #[test]
@@ -133,8 +135,8 @@ mod tests {
         assert_eq!(size(Preset::Large).interpolate(&POINTS), 5e-5);
         let smaller =
             BertConfig { hidden_size: 16, intermediate_size: 32, ..BertConfig::preset(Preset::Tiny, 9) };
-        assert_eq!(ModelSize::of(&smaller).interpolate(&POINTS), 1e-3);
-        assert_eq!(ModelSize::of(&smaller).name, "2 layers of 16");
+        assert_eq!(ModelSize::new(&smaller).interpolate(&POINTS), 1e-3);
+        assert_eq!(ModelSize::new(&smaller).name, "2 layers of 16");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub const EVALUATION: &str = "evaluation.json";
 pub(crate) struct SavedModel<'a>(StagedFolder<'a>);
 
 impl<'a> SavedModel<'a> {
-    pub(crate) fn of(run: &StagedFolder<'a>, name: &str) -> Self {
+    pub(crate) fn new(run: &StagedFolder<'a>, name: &str) -> Self {
         Self(run.inside(name))
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     /// Writes the best model of a step, as a run does; its weights encode the step.
     fn keep(files: &dyn FileSystem, run: &Path, step: u64, loss: f64) -> Result<(), Error> {
-        let best = SavedModel::of(&StagedFolder::new(files, run), BEST);
+        let best = SavedModel::new(&StagedFolder::new(files, run), BEST);
         if best.is_worse_than(&record(step, loss))? {
             best.write(|out| out.write_all(&[step as u8; 9]), &[("config.json", b"{}".to_vec())])?;
             best.write_evaluation(&record(step, loss))?;
@@ -131,7 +131,7 @@ mod tests {
 
     fn kept(run: &Path) -> (Vec<u8>, Option<EvaluationRecord>) {
         let best = run.join(BEST);
-        let figures = SavedModel::of(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation().unwrap();
+        let figures = SavedModel::new(&StagedFolder::new(&Faulty::never(), run), BEST).evaluation().unwrap();
         (fs::read(best.join(WEIGHTS)).unwrap_or_default(), figures)
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Faulty::never();
         let run = StagedFolder::new(&files, folder.path());
-        let best = SavedModel::of(&run, BEST);
+        let best = SavedModel::new(&run, BEST);
         assert_eq!(best.evaluation().unwrap(), None);
         keep(&files, folder.path(), 1, 5.0).unwrap();
         fs::write(best.path().join(EVALUATION), "{\"step\": ").unwrap();

@@ -375,8 +375,8 @@ impl PretrainConfig {
 
     /// Returns the number of micro-batches of a step.
     pub fn micro_batches(&self) -> usize {
-        let of_size = self.micro_batch_size.map(|size| self.batch_size.div_ceil(size.max(1)));
-        of_size.unwrap_or(self.gradient_accumulation_steps)
+        let by_size = self.micro_batch_size.map(|size| self.batch_size.div_ceil(size.max(1)));
+        by_size.unwrap_or(self.gradient_accumulation_steps)
     }
 
     /// Returns the number of sequences in the largest micro-batch.
@@ -391,8 +391,8 @@ impl PretrainConfig {
 
     /// Returns the number of whole warm-up steps, or the default for BERT-base.
     pub fn warmup(&self) -> u64 {
-        let of_ratio = self.warmup_ratio.map(|ratio| (ratio * self.total_steps() as f64) as u64);
-        self.warmup_steps.or(of_ratio).unwrap_or((self.total_steps() / 10).min(10_000))
+        let by_ratio = self.warmup_ratio.map(|ratio| (ratio * self.total_steps() as f64) as u64);
+        self.warmup_steps.or(by_ratio).unwrap_or((self.total_steps() / 10).min(10_000))
     }
 
     /// Returns the length of the run.

@@ -63,7 +63,8 @@ impl PretrainConfig {
 
 /// Returns whether a data set has the documents that were held out of the training data.
 fn is_held_out_of(data: &DataSet, training: &Manifest) -> bool {
-    let (held_out, manifest) = (&data.manifest().config, data.manifest());
+    let held_out = &data.manifest().config;
+    let manifest = data.manifest();
     let texts = |manifest: &Manifest| -> Vec<String> {
         manifest.inputs.iter().map(|input| input.blake3.clone()).collect()
     };

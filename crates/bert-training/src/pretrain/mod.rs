@@ -112,7 +112,8 @@ fn train<'scope, 'a: 'scope>(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainOutcome, Error> {
     let OpenRun { mut run, mut model, mut optimizer } = opened;
-    let (steps, schedule) = (run.config().total_steps(), run.config().schedule());
+    let steps = run.config().total_steps();
+    let schedule = run.config().schedule();
     let runner = StepRunner::start(&run.inputs, run.group, run.step..steps, run.position);
     let mut runner = run.group.agree(runner)?;
     run.evaluate_if_pending(&model, on_event)?;

@@ -65,16 +65,16 @@ impl RunSettings {
         let own = check(files, config, group, resume).and_then(|()| Self::new(config, resume));
         let mut settings = group.agree(own)?;
         let filled = &mut settings.config;
-        let of_first = group.value_of_first(group.is_first().then(|| FilledValues {
+        let first_values = group.value_of_first(group.is_first().then(|| FilledValues {
             learning_rate: filled.peak_learning_rate().to_bits(),
             adam_beta2: filled.optimizer().beta2.to_bits(),
             precision: filled.precision(),
             warmup_steps: filled.warmup_steps,
         }))?;
-        filled.learning_rate = config.learning_rate.or(Some(f64::from_bits(of_first.learning_rate)));
-        filled.adam_beta2 = config.adam_beta2.or(Some(f64::from_bits(of_first.adam_beta2)));
-        filled.warmup_steps = config.warmup_steps.or(of_first.warmup_steps);
-        filled.compute.precision = config.compute.precision.or(Some(of_first.precision));
+        filled.learning_rate = config.learning_rate.or(Some(f64::from_bits(first_values.learning_rate)));
+        filled.adam_beta2 = config.adam_beta2.or(Some(f64::from_bits(first_values.adam_beta2)));
+        filled.warmup_steps = config.warmup_steps.or(first_values.warmup_steps);
+        filled.compute.precision = config.compute.precision.or(Some(first_values.precision));
         Ok(settings)
     }
 
@@ -93,7 +93,7 @@ impl RunSettings {
             }
             config.compute.precision.get_or_insert(recorded.precision);
         }
-        let size = ModelSize::of(&model(&config)?);
+        let size = ModelSize::new(&model(&config)?);
         let mut settings = Self { config, defaults: Vec::new(), size };
         settings.select_device()?;
         settings.fill_optimizer();
@@ -131,10 +131,11 @@ impl RunSettings {
             config.learning_rate = Some(rate);
         }
         if config.adam_beta2.is_none() {
-            let beta2 = match published {
-                true => PUBLISHED_BETA2,
+            let beta2 = if published {
+                PUBLISHED_BETA2
+            } else {
                 // Without the rounding error of the subtraction.
-                false => ((1.0 - size.interpolate(&SECOND_MOMENTS)) * 1e6).round() / 1e6,
+                ((1.0 - size.interpolate(&SECOND_MOMENTS)) * 1e6).round() / 1e6
             };
             defaults.push(ChosenDefault::new("adam_beta2", beta2, reason));
             config.adam_beta2 = Some(beta2);
@@ -147,9 +148,10 @@ impl RunSettings {
         if self.config.warmup_steps.is_none() && self.config.warmup_ratio.is_none() {
             let most = self.size.interpolate(&WARMUP_STEPS) as u64;
             let warmup = (steps / 10).min(most);
-            let reason = match warmup < most {
-                true => "a tenth of the steps".to_string(),
-                false => format!("{}, the maximum", self.size.name),
+            let reason = if warmup < most {
+                "a tenth of the steps".to_string()
+            } else {
+                format!("{}, the maximum", self.size.name)
             };
             self.defaults.push(ChosenDefault::new("warmup_steps", warmup, reason));
             self.config.warmup_steps = Some(warmup);

@@ -49,14 +49,17 @@ impl<'a> StepRunner<'a> {
         steps: Range<u64>,
         position: Option<LoaderPosition>,
     ) -> Result<Self, Error> {
-        let (config, step) = (inputs.config, steps.start);
-        let (size, parts) = (config.batch_size, config.micro_batches());
+        let config = inputs.config;
+        let step = steps.start;
+        let size = config.batch_size;
+        let parts = config.micro_batches();
         let own = group.micro_batches(parts);
         let bounds = micro_batch_bounds(size, parts)[own.start..=own.end].to_vec();
         let loader = inputs.loader(position)?;
         let buckets = loader.buckets();
         let batches = Prefetcher::start(loader, steps, size, bounds[0]..bounds[own.len()]);
-        let (device, has_next_sentence) = (inputs.device.clone(), inputs.has_next_sentence());
+        let device = inputs.device.clone();
+        let has_next_sentence = inputs.has_next_sentence();
         Ok(Self { config, device, has_next_sentence, batches, buckets, bounds, step })
     }
 

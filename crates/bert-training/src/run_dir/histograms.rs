@@ -32,7 +32,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// Counts the finite values of a tensor; returns `None` without one.
-    fn of(name: String, values: &[f32]) -> Option<Self> {
+    fn new(name: String, values: &[f32]) -> Option<Self> {
         let finite = || values.iter().copied().filter(|x| x.is_finite()).map(f64::from);
         let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
         if min > max {
@@ -62,11 +62,11 @@ impl Histogram {
 pub fn checkpoint_histograms(checkpoint: &Path) -> Result<Vec<Histogram>, Error> {
     let weights = read_pretrained_tensors(checkpoint)?;
     let weights =
-        weights.iter().filter_map(|(name, (_, values))| Histogram::of(format!("weights/{name}"), values));
+        weights.iter().filter_map(|(name, (_, values))| Histogram::new(format!("weights/{name}"), values));
     let moments = read_optimizer(checkpoint)?;
     let moments = moments
         .iter()
-        .filter_map(|(name, (first, _))| Histogram::of(format!("mean_gradients/{name}"), first));
+        .filter_map(|(name, (first, _))| Histogram::new(format!("mean_gradients/{name}"), first));
     Ok(weights.chain(moments).collect())
 }
 
@@ -77,13 +77,13 @@ mod tests {
     #[test]
     fn values_are_counted_in_equal_intervals() {
         let values: Vec<f32> = (0..=40).map(|x| x as f32).chain([f32::NAN]).collect();
-        let histogram = Histogram::of("a".into(), &values).unwrap();
+        let histogram = Histogram::new("a".into(), &values).unwrap();
         assert_eq!((histogram.min, histogram.max, histogram.count, histogram.sum), (0.0, 40.0, 41, 820.0));
         assert_eq!(histogram.counts.iter().sum::<u64>(), 41);
         assert_eq!((histogram.counts[0], histogram.counts[39]), (1, 2), "the largest value is in the last");
         assert_eq!(histogram.limits[39], 40.0);
-        let equal = Histogram::of("b".into(), &[3.0; 5]).unwrap();
+        let equal = Histogram::new("b".into(), &[3.0; 5]).unwrap();
         assert_eq!((equal.count, equal.counts[0]), (5, 5));
-        assert_eq!(Histogram::of("c".into(), &[f32::NAN]), None);
+        assert_eq!(Histogram::new("c".into(), &[f32::NAN]), None);
     }
 }

@@ -51,9 +51,10 @@ impl<'a> OutputGuard<'a> {
         let is_foreign = |name: &String| {
             is_visible(name) && name != EVENT_FILES && !(left_over && (contents.is_ours)(name))
         };
-        match folder.names()?.iter().any(is_foreign) {
-            true => Err(Error::output_exists(folder.path(), "other files", hint)),
-            false => Ok(()),
+        if folder.names()?.iter().any(is_foreign) {
+            Err(Error::output_exists(folder.path(), "other files", hint))
+        } else {
+            Ok(())
         }
     }
 

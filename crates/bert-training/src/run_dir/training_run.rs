@@ -132,10 +132,7 @@ pub(crate) fn check_free(folder: &StagedFolder<'_>, resume: bool) -> Result<(), 
         let hint = "choose another --output";
         return Err(Error::output_exists(path, "other files", hint));
     }
-    match has_run && !resume {
-        true => Err(holds_a_run(path)),
-        false => Ok(()),
-    }
+    if has_run && !resume { Err(holds_a_run(path)) } else { Ok(()) }
 }
 
 /// Returns the error for a folder with a run that would be overwritten.

@@ -124,7 +124,8 @@ pub fn check_device(
     let again = MicroBatch::compute(device, &model, &batch, Some(&expected.gradients));
     let worst = computed.worst_difference(&expected);
     let bound = bound(name, model.compute.precision);
-    let (tensor, difference) = (worst.tensor, worst.difference);
+    let tensor = worst.tensor;
+    let difference = worst.difference;
     if difference > bound {
         return Err(Error::DeviceWrong { device: name.to_string(), tensor, difference, bound });
     }
@@ -158,7 +159,7 @@ fn batch(model: &BertConfig, shape: CheckShape) -> PretrainingBatch {
     let is_token =
         |cell: usize| (cell / length).is_multiple_of(2) || cell % length < (3 * length).div_ceil(4);
     let cells = || 0..rows * length;
-    let of_row =
+    let row_cells =
         |row: usize| (0..predictions).map(move |i| row * length + i * (length / 2).max(1) / predictions);
     PretrainingBatch {
         padded: PaddedBatch {
@@ -171,7 +172,7 @@ fn batch(model: &BertConfig, shape: CheckShape) -> PretrainingBatch {
                 .collect(),
         },
         first_sequence: 0,
-        masked_lm_positions: (0..rows).flat_map(of_row).map(|cell| cell as i32).collect(),
+        masked_lm_positions: (0..rows).flat_map(row_cells).map(|cell| cell as i32).collect(),
         masked_lm_ids,
         next_sentence_labels: (0..rows as i32).map(|row| row % 2).collect(),
     }
@@ -242,9 +243,8 @@ impl MicroBatch {
             difference: relative_difference(computed, expected, 0.0),
         });
         let all = std::iter::once(loss).chain(gradients).chain(updates);
-        all.map(|found| match found.difference.is_nan() {
-            true => Difference { difference: f64::INFINITY, ..found },
-            false => found,
+        all.map(|found| {
+            if found.difference.is_nan() { Difference { difference: f64::INFINITY, ..found } } else { found }
         })
         .max_by(|a, b| a.difference.total_cmp(&b.difference))
         .expect("there is a loss")

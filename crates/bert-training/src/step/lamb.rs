@@ -40,14 +40,19 @@ pub(crate) fn update<M: Module>(
 /// Returns the ratio of each parameter.
 fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> Result<Vec<f64>, Error> {
     let layout = optimizer.layout();
-    let mut squares = Squares { optimizer, of_tensors: Vec::new() };
+    let mut squares = Squares { optimizer, tensors: Vec::new() };
     module.visit(&mut squares);
     let mut own = Vec::new();
     for Segment { tensor, range } in layout.segments(group.rank()) {
         let chunks = range.len().div_ceil(bert_kernels::adamw::CHUNK);
-        let NormSquares { of_parameter, of_update } = std::mem::take(&mut squares.of_tensors[*tensor])
-            .unwrap_or_else(|| NormSquares { of_parameter: vec![0.0; chunks], of_update: vec![0.0; chunks] });
-        own.extend(of_parameter.into_iter().zip(of_update).flat_map(|(p, u)| [p.to_bits(), u.to_bits()]));
+        let NormSquares { parameter_squares, update_squares } = std::mem::take(&mut squares.tensors[*tensor])
+            .unwrap_or_else(|| NormSquares {
+                parameter_squares: vec![0.0; chunks],
+                update_squares: vec![0.0; chunks],
+            });
+        own.extend(
+            parameter_squares.into_iter().zip(update_squares).flat_map(|(p, u)| [p.to_bits(), u.to_bits()]),
+        );
     }
     let all = group.gather(own, |rank| 2 * layout.chunks(rank))?.concat();
     let chunks = all.chunks_exact(2).map(|bits| [f64::from_bits(bits[0]), f64::from_bits(bits[1])]);
@@ -62,25 +67,26 @@ fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> 
 /// Returns `|p| / |u|` from the sums of squares of the chunks of both, or 1 if one of the norms is 0.
 fn ratio(chunks: &[[f64; 2]]) -> f64 {
     let norm = |side: usize| chunks.iter().map(|squares| squares[side]).sum::<f64>().sqrt();
-    let (p, u) = (norm(0), norm(1));
+    let p = norm(0);
+    let u = norm(1);
     if p > 0.0 && u > 0.0 { p / u } else { 1.0 }
 }
 
 /// Collects the sums of squares of all parameters to which weight decay applies.
 struct Squares<'a> {
     optimizer: &'a AdamW,
-    of_tensors: Vec<Option<NormSquares>>,
+    tensors: Vec<Option<NormSquares>>,
 }
 
 impl ModuleVisitor for Squares<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let index = self.of_tensors.len();
+        let index = self.tensors.len();
         let squares = if self.optimizer.decays(index) {
             self.optimizer.squares(index, param.val().inner().reshape([-1]))
         } else {
             None
         };
-        self.of_tensors.push(squares);
+        self.tensors.push(squares);
     }
 }
 
@@ -109,7 +115,7 @@ mod tests {
         let loss = (parameter.clone() * Tensor::from_data(gradient, &parameter.device())).sum();
         let mut sum = GradientSum::starting_at(0);
         sum.add(&module, [loss.backward()]);
-        let gradients = StepGradients::of_all(sum.total());
+        let gradients = StepGradients::complete(sum.total());
         let norm = gradient.map(|g| f64::from(g).powi(2)).iter().sum::<f64>().sqrt();
         update(&mut Group::alone(), optimizer, module, gradients, norm, 1e-2).unwrap()
     }

@@ -161,19 +161,21 @@ impl Figures {
         losses: Vec<Vec<Tensor<1>>>,
         gradients: &StepGradients,
     ) -> Result<Self, Error> {
-        let (layout, rank) = (optimizer.layout(), group.rank());
+        let layout = optimizer.layout();
+        let rank = group.rank();
         let width = losses.first().map_or(0, Vec::len);
         let count = width * losses.len();
         let (squares, losses) = figures(optimizer, losses, gradients, rank);
         let losses_here = losses.iter().map(|loss| u64::from(loss.to_bits()));
         let own: Vec<u64> = losses_here.chain(squares.iter().map(|sum| sum.to_bits())).collect();
         let all = group.gather(own, |rank| count + layout.chunks(rank))?;
-        let (mut losses, mut squares) = (Vec::new(), Vec::new());
+        let mut losses = Vec::new();
+        let mut squares = Vec::new();
         for words in all {
-            let (of_losses, of_squares) = words.split_at(count);
-            let values: Vec<f32> = of_losses.iter().map(|&bits| f32::from_bits(bits as u32)).collect();
+            let (loss_words, square_words) = words.split_at(count);
+            let values: Vec<f32> = loss_words.iter().map(|&bits| f32::from_bits(bits as u32)).collect();
             losses.extend(values.chunks(width.max(1)).map(<[f32]>::to_vec));
-            squares.extend(of_squares.iter().map(|&bits| f64::from_bits(bits)));
+            squares.extend(square_words.iter().map(|&bits| f64::from_bits(bits)));
         }
         Ok(Self { losses, squares })
     }
@@ -202,15 +204,16 @@ fn figures(
 ) -> (Vec<f64>, Vec<f32>) {
     let present: Vec<Tensor<1>> = gradients.tensors.iter().flatten().cloned().collect();
     let losses: Vec<Tensor<1>> = losses.into_iter().flatten().collect();
-    let (sums, losses) = match losses.is_empty() {
-        true => (adamw::chunk_squares(optimizer.compute(), &present), Vec::new()),
-        false => adamw::chunk_squares_and(optimizer.compute(), &present, Tensor::cat(losses, 0)),
+    let (sums, losses) = if losses.is_empty() {
+        (adamw::chunk_squares(optimizer.compute(), &present), Vec::new())
+    } else {
+        adamw::chunk_squares_and(optimizer.compute(), &present, Tensor::cat(losses, 0))
     };
     let mut sums = sums.into_iter();
     let segments = optimizer.layout().segments(rank).iter();
-    let of_segment = |segment: &Segment| match &gradients.tensors[segment.tensor] {
+    let segment_words = |segment: &Segment| match &gradients.tensors[segment.tensor] {
         Some(_) => sums.next().expect("one per gradient"),
         None => vec![0.0; segment.range.len().div_ceil(adamw::CHUNK)],
     };
-    (segments.flat_map(of_segment).collect(), losses)
+    (segments.flat_map(segment_words).collect(), losses)
 }

@@ -17,7 +17,8 @@ pub fn pretraining_objective(
     let device = device.clone();
     move |model, batch, mode| {
         let mode = mode.from_sequence(batch.first_sequence as u64);
-        let (input, targets) = (batch.input(&device), batch.targets(&device));
+        let input = batch.input(&device);
+        let targets = batch.targets(&device);
         if recompute {
             let (loss, kept) = model.loss_recomputing(input, targets, normalizer, mode);
             return PretrainingParts::with_parts(loss)
@@ -41,14 +42,14 @@ impl PretrainingParts {
     ///
     /// # Panics
     /// For the report of a step with another loss.
-    pub fn of(report: &StepReport) -> Self {
+    pub fn new(report: &StepReport) -> Self {
         let &[masked_lm, next_sentence] = report.parts.as_slice() else {
             panic!("not a step of pre-training")
         };
         Self { masked_lm, next_sentence }
     }
 
-    /// Returns a loss whose parts [`PretrainingParts::of`] reads.
+    /// Returns a loss whose parts [`PretrainingParts::new`] reads.
     fn with_parts(loss: PretrainingLoss) -> MicroBatchLoss {
         MicroBatchLoss::new(loss.total, vec![loss.masked_lm, loss.next_sentence])
     }

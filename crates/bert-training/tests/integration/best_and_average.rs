@@ -54,7 +54,7 @@ fn average_model_is_the_mean_of_checkpoints() {
         _ => {}
     })
     .unwrap();
-    let checkpoints = CheckpointFolder::of_run(&config.output);
+    let checkpoints = CheckpointFolder::in_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [6, 8, 10]);
     let parts =
         [6, 8, 10].map(|step| read_safetensors(&checkpoints.path(step).join("model.safetensors")).unwrap());

@@ -24,7 +24,8 @@ fn resumed_documents_run_is_bit_identical() {
     // Ten steps of 32 are several epochs.
     for (name, flags) in [("plain", vec![]), ("buckets", vec!["--length-buckets", "4"])] {
         let flags = [&["--batch-size", "32"], &flags[..]].concat();
-        let (whole, parts) = (format!("{name}-whole"), format!("{name}-parts"));
+        let whole = format!("{name}-whole");
+        let parts = format!("{name}-parts");
         let metrics = run_to_end(&world.config(&whole, &flags), false);
         let config = world.config(&parts, &flags);
         run_until(&config, false, 2);
@@ -47,13 +48,15 @@ fn resumed_documents_run_is_bit_identical() {
 fn evaluation_does_not_depend_on_seed() {
     let world = world();
     let open = |seed| DataLoader::open(&world.at("data"), seed).unwrap();
-    let (mut one, mut two) = (open(1), open(2));
+    let mut one = open(1);
+    let mut two = open(2);
     let rows = one.rows();
     let all = one.stored(0, rows).unwrap();
     assert_eq!(all, two.stored(0, rows).unwrap());
     assert!(all.num_predictions() as u64 > 2 * rows);
     one.batch(rows, 9).unwrap();
-    let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
+    let a = one.stored(0, 11).unwrap();
+    let b = one.stored(11, rows).unwrap();
     assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
     let mut targets: Vec<i32> = Vec::new();
     (0..rows).for_each(|row| {

@@ -48,7 +48,8 @@ fn every_epoch_has_new_masks() {
     // Any position can be reached directly, with any batch size.
     let mut fresh = DataLoader::open(&world.at("data"), 5).unwrap();
     let start = 2 * rows + 3;
-    let (whole, last) = (fresh.batch(start, 7).unwrap(), fresh.batch(start + 6, 1).unwrap());
+    let whole = fresh.batch(start, 7).unwrap();
+    let last = fresh.batch(start + 6, 1).unwrap();
     let place = 6 * whole.padded.seq_length;
     assert_eq!(whole.padded.input_ids[place..], last.padded.input_ids);
     assert_eq!(
@@ -62,13 +63,15 @@ fn every_epoch_has_new_masks() {
 fn evaluation_masks_do_not_depend_on_seed() {
     let world = world();
     let open = |seed| DataLoader::open(&world.at("data"), seed).unwrap();
-    let (mut one, mut two) = (open(1), open(2));
+    let mut one = open(1);
+    let mut two = open(2);
     let rows = one.rows();
     let all = one.stored(0, rows).unwrap();
     assert_eq!(all, two.stored(0, rows).unwrap());
     // After some training, and in two parts.
     one.batch(rows, 9).unwrap();
-    let (a, b) = (one.stored(0, 11).unwrap(), one.stored(11, rows).unwrap());
+    let a = one.stored(0, 11).unwrap();
+    let b = one.stored(11, rows).unwrap();
     assert_eq!([a.masked_lm_ids, b.masked_lm_ids].concat(), all.masked_lm_ids);
     let mut targets: Vec<i32> = Vec::new();
     (0..rows).for_each(|row| {
@@ -84,14 +87,17 @@ fn length_buckets_keep_every_instance_and_save_padding() {
     let rows = open().rows();
     let batch_size = 4;
     let bucketed = || open().with_length_buckets(8, batch_size);
-    let (mut loader, mut plain) = (bucketed(), open());
+    let mut loader = bucketed();
+    let mut plain = open();
     let width = plain.batch(0, 1).unwrap().padded.seq_length;
     let wide = |batch: &PretrainingBatch| -> Vec<Vec<i32>> {
         let ids = batch.padded.input_ids.chunks(batch.padded.seq_length);
         ids.map(|row| [row, &vec![0; width - batch.padded.seq_length]].concat()).collect()
     };
     // Two epochs of each, with a batch size that does not divide them.
-    let (mut cells, mut steps, mut seen) = (0, 0, Vec::new());
+    let mut cells = 0;
+    let mut steps = 0;
+    let mut seen = Vec::new();
     while (steps + 1) * batch_size as u64 <= 2 * rows {
         let batch = loader.batch(steps * batch_size as u64, batch_size).unwrap();
         assert_eq!(batch.padded.input_mask.len(), batch_size * batch.padded.seq_length);

@@ -39,7 +39,8 @@ fn assert_same(world: &World, run: &str, what: &str) {
         let read = |run: &str| fs::read(world.at(run).join(name)).unwrap();
         assert!(read("whole") == read(run), "{what}: {name} differs");
     }
-    let (whole, other) = (world.at("whole/checkpoints"), world.at(run).join("checkpoints"));
+    let whole = world.at("whole/checkpoints");
+    let other = world.at(run).join("checkpoints");
     assert_eq!(names(&other), ["step-00000002"], "{what}");
     for name in names(&whole.join("step-00000002")) {
         let read = |folder: &Path| fs::read(folder.join("step-00000002").join(&name)).unwrap();
@@ -61,7 +62,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Checks that all existing checkpoints are complete and valid.
 fn assert_checkpoints_are_good(run: &Path, what: &str) {
-    let checkpoints = CheckpointFolder::of_run(run);
+    let checkpoints = CheckpointFolder::in_run(run);
     checkpoints.newest_good(&mut |error| panic!("{what}: {error}")).unwrap();
 }
 
@@ -154,7 +155,7 @@ fn power_cut_loses_no_committed_checkpoint() {
             break;
         }
         cuts += 1;
-        let found = CheckpointFolder::of_run(&config.output)
+        let found = CheckpointFolder::in_run(&config.output)
             .newest_good(&mut |error| panic!("{what}: {error}"))
             .unwrap();
         let step = found.map_or(0, |found| found.state.step);

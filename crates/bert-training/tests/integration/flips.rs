@@ -36,7 +36,8 @@ fn flip(files: &[PathBuf], flips: u64, seed: u64, mut look: impl FnMut(&Path, &s
     let mut random = Stream::new(seed, Domain::Test, &[]);
     for number in 0..flips {
         let at = random.below(files.len());
-        let (place, bit) = (random.below(good[at].len()), random.below(8));
+        let place = random.below(good[at].len());
+        let bit = random.below(8);
         let mut bytes = good[at].clone();
         bytes[place] ^= 1 << bit;
         let what = format!("bit {bit} of byte {place} of {}", files[at].display());
@@ -63,7 +64,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 fn assert_names(error: &(dyn std::error::Error + 'static), path: &Path, what: &str) {
-    let (text, name) = (chain(error), path.file_name().unwrap().to_str().unwrap());
+    let text = chain(error);
+    let name = path.file_name().unwrap().to_str().unwrap();
     assert!(text.contains(name), "{what}: {text}");
 }
 
@@ -76,7 +78,8 @@ fn flips_in_data_are_found() {
     let kind = |end: &str| -> Vec<PathBuf> {
         files.iter().filter(|path| path.to_str().unwrap().ends_with(end)).cloned().collect()
     };
-    let (shards, small) = (kind(".parquet"), [kind("manifest.json"), kind("vocab.txt")].concat());
+    let shards = kind(".parquet");
+    let small = [kind("manifest.json"), kind("vocab.txt")].concat();
     assert_eq!((shards.len(), small.len(), files.len()), (3, 2, 5), "{files:?}");
     read_all(&data).unwrap();
     for (files, flips) in [(&shards, 3000), (&small, 3000)] {
@@ -104,7 +107,7 @@ fn flips_in_a_checkpoint_select_the_older_one() {
     let world = World::new(0.1);
     let config = world.config("run", &["--steps", "2", "--save-every", "1", "--eval-instances", "4"]);
     run_to_end(&config, false);
-    let checkpoints = CheckpointFolder::of_run(&config.output);
+    let checkpoints = CheckpointFolder::in_run(&config.output);
     let newest = checkpoints.path(2);
     let files = names(&newest);
     assert_eq!(files.len(), 9, "{files:?}");

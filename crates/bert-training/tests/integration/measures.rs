@@ -54,7 +54,8 @@ fn nats_per_character_counts_masked_characters() {
     for size in [1, 3, 7] {
         let parts = measure(size);
         assert_eq!(parts.masked_characters, expected);
-        let (one, other) = (parts.masked_lm_nats_per_character, whole.masked_lm_nats_per_character);
+        let one = parts.masked_lm_nats_per_character;
+        let other = whole.masked_lm_nats_per_character;
         assert!((one - other).abs() < 1e-6, "{one} in batches of {size}, {other} at once");
     }
 }
@@ -75,7 +76,8 @@ fn batches_without_masked_tokens_are_evaluated() {
     let rows = loader.rows();
     assert!((0..rows).any(|row| loader.stored(row, row + 1).unwrap().masked_lm_ids.is_empty()));
     let mut measure = |size| evaluate(&model, &mut loader, size, None, &device).unwrap();
-    let (whole, single) = (measure(rows as usize), measure(1));
+    let whole = measure(rows as usize);
+    let single = measure(1);
     assert!(whole.predictions > 0 && single.predictions == whole.predictions, "{whole:?}");
     assert!((single.masked_lm_loss - whole.masked_lm_loss).abs() < 1e-6, "{single:?}, {whole:?}");
     let top =
@@ -110,7 +112,8 @@ fn instances(loader: &mut DataLoader) -> Vec<Instance> {
 
 /// Computes both baselines of `texts` on some instances, from tables of the whole vocabulary.
 fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, size: usize) -> [Baseline; 2] {
-    let (mut single, mut pairs) = (vec![1.0; size], vec![vec![0.0; size]; size]);
+    let mut single = vec![1.0; size];
+    let mut pairs = vec![vec![0.0; size]; size];
     for text in texts {
         text.iter().for_each(|&id| single[id] += 1.0);
         text.windows(2).for_each(|pair| pairs[pair[0]][pair[1]] += 1.0);
@@ -118,7 +121,8 @@ fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, s
     let all: f64 = single.iter().sum();
     let p: Vec<f64> = single.iter().map(|count| count / all).collect();
     let columns: Vec<Vec<f64>> = (0..size).map(|b| pairs.iter().map(|row| row[b]).collect()).collect();
-    let (mut sums, mut n) = ([(0.0, 0.0); 2], 0.0);
+    let mut sums = [(0.0, 0.0); 2];
+    let mut n = 0.0;
     for (ids, masked) in held_out {
         for &(at, target) in masked {
             let mut q = p.clone();
@@ -158,7 +162,8 @@ fn baselines_do_not_depend_on_the_layout() {
     let text = fs::read_to_string(world.at("text.txt")).unwrap();
     let mut held_out = DataLoader::open(&world.at("held"), 0).unwrap();
     let vocabulary = held_out.vocabulary().clone();
-    let (mask, size) = (vocabulary.mask_id() as usize, vocabulary.len());
+    let mask = vocabulary.mask_id() as usize;
+    let size = vocabulary.len();
     let questions = instances(&mut held_out);
     let id = |word: &str| vocabulary.id(word).unwrap() as usize;
     let documents: Vec<Vec<usize>> =

@@ -46,7 +46,8 @@ fn run_on(
             let on_step = &on_step;
             scope.spawn(move || {
                 let mut group = Group::new(transport, timeout, |_| {});
-                let (stop, config) = (StopFlag::new(), &configs[rank % configs.len()]);
+                let stop = StopFlag::new();
+                let config = &configs[rank % configs.len()];
                 let result = pretrain_in(&Faulty::never(), config, &mut group, resume, &stop, &mut |event| {
                     if let PretrainEvent::Step { metrics, .. } = event {
                         on_step(rank, metrics.step, &stop);
@@ -228,7 +229,7 @@ fn faults_of_the_transport_end_all_ranks() {
                     assert_eq!(error.exit_code(), 75, "{fault:?} in operation {at}: {error}");
                 }
             }
-            let checkpoints = CheckpointFolder::of_run(&config.output);
+            let checkpoints = CheckpointFolder::in_run(&config.output);
             checkpoints.newest_good(&mut |error| panic!("{fault:?} in operation {at}: {error}")).unwrap();
             run_ranks(&config, 3, config.output.exists());
             assert_same(&world, "whole", &run, 2, &format!("{fault:?} in operation {at}"));
@@ -288,7 +289,7 @@ fn signal_at_any_rank_stops_all() {
     run_to_end(&world.config("whole", &FLAGS), false);
     let config = world.config("stopped", &FLAGS);
     stop_ranks(&config, 4, false, 5);
-    let checkpoints = CheckpointFolder::of_run(&config.output);
+    let checkpoints = CheckpointFolder::in_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [3, 5]);
     run_ranks(&config, 4, true);
     assert_same(&world, "whole", "stopped", 10, "stopped after step 5");
@@ -306,7 +307,7 @@ fn checkpoint_request_at_any_rank() {
     for outcome in run_on(threads(2), std::slice::from_ref(&config), false, TIMEOUT, request) {
         assert_eq!(outcome.unwrap(), 10);
     }
-    assert_eq!(CheckpointFolder::of_run(&config.output).steps().unwrap(), [4, 10]);
+    assert_eq!(CheckpointFolder::in_run(&config.output).steps().unwrap(), [4, 10]);
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn budget_counts_the_text_once() {
     let world = World::new(0.1);
     let mut config = world.config("run", &["--model", "tiny", "--initialization", "bigram"]);
     (config.steps, config.budget) = (None, Some("40s".parse().unwrap()));
-    let (stop, mut counted) = (StopFlag::new(), 0);
+    let stop = StopFlag::new();
+    let mut counted = 0;
     let result = pretrain_on(&Faulty::never(), &config, false, &stop, &mut |event| match event {
         PretrainEvent::Counting(CountingEvent::Progress(1.0) | CountingEvent::Reused) => counted += 1,
         PretrainEvent::Step { .. } => stop.request(15),
@@ -122,7 +123,7 @@ fn resume_reports_other_held_out_data() {
 #[test]
 fn unreadable_checkpoint_folder_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::of_run(folder.path());
+    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::in_run(folder.path());
     assert!(checkpoints.steps().unwrap().is_empty());
     fs::write(folder.path().join("checkpoints"), "no folder").unwrap();
     assert!(checkpoints.steps().is_err() && checkpoints.newest_good(&mut |_| {}).is_err());
@@ -205,7 +206,8 @@ fn recomputed_layers_give_the_same_bits() {
             let config = world.config(&format!("{what}-{kernels}-{micro_batches}"), flags);
             run_to_end(&config, false)
         };
-        let (kept, again) = (run("kept", &flags[..4]), run("again", &flags));
+        let kept = run("kept", &flags[..4]);
+        let again = run("again", &flags);
         if kernels == "fused" {
             assert_eq!(again, kept, "{micro_batches} micro-batches");
         }
@@ -278,7 +280,7 @@ fn corrupt_checkpoint_does_not_evict_valid_ones() {
     // One step after the valid one, and still before the corrupt one.
     let config = world.config("run", &flags);
     run_until(&config, true, 7);
-    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::of_run(&config.output);
+    let checkpoints = bert_inference::model_dir::checkpoint::CheckpointFolder::in_run(&config.output);
     assert_eq!(checkpoints.steps().unwrap(), [7]);
     checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap();
     run_to_end(&config, true);

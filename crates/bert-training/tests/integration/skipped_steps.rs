@@ -33,7 +33,7 @@ fn too_many_skipped_steps_stop_the_run() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().zip(counts).all(|(text, count)| text.contains(count)), "{warnings:?}");
     // No checkpoint of a skipped step has replaced it.
-    let checkpoints = CheckpointFolder::of_run(&world.at("run"));
+    let checkpoints = CheckpointFolder::in_run(&world.at("run"));
     assert_eq!(checkpoints.steps().unwrap(), [1]);
     let state = checkpoints.newest_good(&mut |error| panic!("{error}")).unwrap().unwrap().state;
     assert_eq!((state.step, state.updates, state.skipped.all), (1, 1, 0));
@@ -81,7 +81,7 @@ fn skipped_step_changes_no_weights() {
     assert!(metrics.iter().all(|m| m.skipped != (m.loss.is_finite() && m.gradient_norm.is_finite())));
     let text = fs::read_to_string(world.at("whole/metrics.jsonl")).unwrap();
     assert_eq!(text.matches("\"skipped\":true").count(), skipped.len());
-    let state = CheckpointFolder::of_run(&world.at("whole"))
+    let state = CheckpointFolder::in_run(&world.at("whole"))
         .newest_good(&mut |error| panic!("{error}"))
         .unwrap()
         .unwrap()

@@ -28,7 +28,8 @@ impl World {
         let mut text = String::new();
         for (document, subject) in SUBJECTS.iter().enumerate() {
             for line in 0..12 {
-                let (verb, object) = (VERBS[(document + line) % 6], SUBJECTS[(document * line + 3) % 8]);
+                let verb = VERBS[(document + line) % 6];
+                let object = SUBJECTS[(document * line + 3) % 8];
                 text += &format!("the old {subject} {verb} the {object} number {line} .\n");
             }
             text.push('\n');

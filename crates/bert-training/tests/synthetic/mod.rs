@@ -186,6 +186,7 @@ pub(crate) fn synthetic_evaluation(
     let words: Vec<i32> = positions.iter().map(|_| random.below(config.vocab_size) as i32).collect();
     let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
     let input = PretrainingInput { bert: input, masked_lm_positions: int_vector(&positions, device) };
-    let (words, labels) = (int_vector(&words, device), int_vector(&labels, device));
+    let words = int_vector(&words, device);
+    let labels = int_vector(&labels, device);
     move || evaluate_batch(&model, input.clone(), words.clone(), labels.clone())
 }

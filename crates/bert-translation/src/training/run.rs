@@ -146,7 +146,7 @@ impl Setup {
     fn new(config: &TrainConfig, bert_folder: Option<&Path>, device: &Device) -> Result<Self, Error> {
         let open = |folder: &Path| FrozenBert::open(folder, config.max_length, device);
         let bert = bert_folder.filter(|_| config.fusion != Fusion::None).map(open).transpose()?;
-        let vocabulary = |path: &Path| ModelTokenizer::of_vocabulary(path, Default::default());
+        let vocabulary = |path: &Path| ModelTokenizer::from_vocabulary(path, Default::default());
         let source = match (&config.source_vocab, bert_folder) {
             (Some(path), _) => vocabulary(path)?,
             (None, Some(folder)) => ModelTokenizer::open(folder)?,

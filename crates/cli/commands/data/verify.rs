@@ -112,7 +112,7 @@ fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
 }
 
 fn checkpoints(args: &Args) -> anyhow::Result<()> {
-    let folder = CheckpointFolder::of_run(&args.folder);
+    let folder = CheckpointFolder::in_run(&args.folder);
     let (mut checks, mut first_problem) = (Vec::new(), None);
     for step in folder.steps()? {
         let path = folder.path(step);

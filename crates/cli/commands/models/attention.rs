@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         heads: args.heads.clone(),
         device: DeviceName::default(),
     };
-    let read = |folder: &PathBuf| Ok(Attention::of_model(folder, &args.text, &options)?);
+    let read = |folder: &PathBuf| Ok(Attention::from_model(folder, &args.text, &options)?);
     let attentions = folders.iter().map(read).collect::<anyhow::Result<Vec<Attention>>>()?;
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let models = names.iter().zip(&attentions);

@@ -97,11 +97,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let mut view = CountingView::new(false);
             let show = &mut |event| view.show(&event);
             let fresh = FreshWeights::new(choice, &data, &model, args.seed, &StopFlag::new(), show)?;
-            (fresh, model, ModelTokenizer::of_data(&data))
+            (fresh, model, ModelTokenizer::from_data(&data))
         }
         (None, vocab) => {
             let vocab = vocab.as_deref().expect("clap asks for one of both");
-            let text = ModelTokenizer::of_vocabulary(vocab, stated)?;
+            let text = ModelTokenizer::from_vocabulary(vocab, stated)?;
             let model = named_model(&args.model, text.vocabulary.len(), note)?;
             let choice = args.initialization.unwrap_or(InitializationChoice::PreviousNext);
             (FreshWeights::uncounted(choice)?, model, text)

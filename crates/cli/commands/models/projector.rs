@@ -65,8 +65,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.checkpoint)?;
     check_writable(&args.output)?;
     let embeddings = match &args.input {
-        Some(input) => Embeddings::of_texts(&folder, input)?,
-        None => Embeddings::of_words(&folder, args.words)?,
+        Some(input) => Embeddings::from_texts(&folder, input)?,
+        None => Embeddings::from_words(&folder, args.words)?,
     };
     let points = embeddings.labels.len();
     anyhow::ensure!(points > 1, "--input: {points} texts with words; at least two are needed");

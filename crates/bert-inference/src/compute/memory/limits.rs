@@ -51,8 +51,8 @@ impl Display for MemoryLimit {
 
 impl MemoryLimit {
     /// Returns all known limits of one of `ranks` processes on this computer. They share its memory and the control group.
-    pub fn of_rank(ranks: usize) -> Vec<Self> {
-        Self::of_system(Path::new("/")).into_iter().map(|limit| limit.shared_by(ranks)).collect()
+    pub fn for_rank(ranks: usize) -> Vec<Self> {
+        Self::in_system(Path::new("/")).into_iter().map(|limit| limit.shared_by(ranks)).collect()
     }
 
     fn shared_by(self, ranks: usize) -> Self {
@@ -73,14 +73,16 @@ impl MemoryLimit {
     }
 
     /// Returns the limits in the files below `root`.
-    fn of_system(root: &Path) -> Vec<Self> {
+    fn in_system(root: &Path) -> Vec<Self> {
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
-        let (memory, limits) = (read("proc/meminfo"), read("proc/self/limits"));
+        let memory = read("proc/meminfo");
+        let limits = read("proc/self/limits");
         let groups = read("proc/self/cgroup");
         let mut found = machine(&memory);
         found.extend(control_group(root, &groups).map(|bytes| Self::new(LimitKind::ControlGroup, bytes)));
-        let of_process = [("Max address space", LimitKind::AddressSpace), ("Max data size", LimitKind::Data)];
-        for (name, kind) in of_process {
+        let process_limits =
+            [("Max address space", LimitKind::AddressSpace), ("Max data size", LimitKind::Data)];
+        for (name, kind) in process_limits {
             found.extend(soft_limit(&limits, name).map(|bytes| Self::new(kind, bytes)));
         }
         found
@@ -156,7 +158,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        MemoryLimit::of_system(folder.path())
+        MemoryLimit::in_system(folder.path())
     }
 
     fn limit(kind: LimitKind, bytes: u64) -> MemoryLimit {

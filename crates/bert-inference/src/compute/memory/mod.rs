@@ -73,8 +73,8 @@ pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
 /// Returns a warning if a step of the largest batch may not fit. It is for training runs that pad batches only to their
 /// longest sequence: it is not known in advance whether any batch has a sequence of maximum length.
 pub fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
-    let needed = StepMemory::of_step(model, shape);
-    match judge(&needed, &MemoryLimit::of_rank(1)) {
+    let needed = StepMemory::for_step(model, shape);
+    match judge(&needed, &MemoryLimit::for_rank(1)) {
         Verdict::Fits => None,
         Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
             "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
@@ -96,7 +96,7 @@ const COLUMNS: f64 = 384.0;
 
 impl StepMemory {
     /// Estimates a step of pre-training, or of fine-tuning if the shape has no targets.
-    pub fn of_step(model: &BertConfig, shape: &StepShape) -> Self {
+    pub fn for_step(model: &BertConfig, shape: &StepShape) -> Self {
         let threads = rayon::current_num_threads() as f64;
         let parameters = match shape.targets {
             0 => model.parameter_count(),
@@ -108,8 +108,8 @@ impl StepMemory {
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
         let program = PROGRAM + threads * PER_THREAD;
         let tokens = (shape.sequences * shape.length) as f64;
-        let (all_layers, layer_at_work) = Self::of_layers(model, shape);
-        let mut vocabulary = Self::of_vocabulary(model, shape, threads);
+        let (all_layers, layer_at_work) = Self::layer_bytes(model, shape);
+        let mut vocabulary = Self::vocabulary_bytes(model, shape, threads);
         if shape.recompute {
             // The logits are freed before the first layer is recomputed.
             vocabulary = (vocabulary - F32 * tokens * layer_at_work).max(0.0);
@@ -130,7 +130,7 @@ impl StepMemory {
 
     /// Returns the numbers per token that all layers keep, and those that only the current layer needs. The last layer
     /// computes the masked tokens and the first of each sequence only after its attention.
-    fn of_layers(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
+    fn layer_bytes(model: &BertConfig, shape: &StepShape) -> (f64, f64) {
         let [layers, hidden, intermediate, heads] =
             [model.num_hidden_layers, model.hidden_size, model.intermediate_size, model.num_attention_heads]
                 .map(|size| size as f64);
@@ -147,15 +147,18 @@ impl StepMemory {
             0 => 1.0,
             targets => (targets + shape.sequences) as f64 / (shape.sequences * shape.length) as f64,
         };
-        let (embeddings, at_work) = (3.0 * hidden, 4.0 * hidden + 2.0 * intermediate);
-        match shape.recompute {
-            true => (layers * hidden + embeddings, attention + rest + at_work),
-            false => (layers * attention + (layers - 1.0 + selected) * rest + embeddings, at_work),
+        let embeddings = 3.0 * hidden;
+        let at_work = 4.0 * hidden + 2.0 * intermediate;
+        if shape.recompute {
+            (layers * hidden + embeddings, attention + rest + at_work)
+        } else {
+            (layers * attention + (layers - 1.0 + selected) * rest + embeddings, at_work)
         }
     }
 
-    fn of_vocabulary(model: &BertConfig, shape: &StepShape, threads: f64) -> f64 {
-        let (targets, hidden) = (shape.targets as f64, model.hidden_size as f64);
+    fn vocabulary_bytes(model: &BertConfig, shape: &StepShape, threads: f64) -> f64 {
+        let targets = shape.targets as f64;
+        let hidden = model.hidden_size as f64;
         let vocabulary = model.vocab_size as f64;
         if shape.targets == 0 {
             return 0.0;

@@ -205,7 +205,8 @@ impl<'a> Network<'a> {
     fn dense(&mut self, name: &str, input: &str) -> String {
         let weight = format!("{name}.weight");
         let (shape, values) = &self.tensors[&weight];
-        let (outputs, inputs) = (shape[0], shape[1]);
+        let outputs = shape[0];
+        let inputs = shape[1];
         let mut transposed = vec![0.0; values.len()];
         for (output, row) in values.chunks_exact(inputs.max(1)).enumerate() {
             for (input, value) in row.iter().enumerate() {

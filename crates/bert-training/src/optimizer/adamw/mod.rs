@@ -99,8 +99,8 @@ pub(crate) struct Moments {
 /// Sums of squares of the chunks of a parameter that this rank owns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NormSquares {
-    pub(crate) of_parameter: Vec<f64>,
-    pub(crate) of_update: Vec<f64>,
+    pub(crate) parameter_squares: Vec<f64>,
+    pub(crate) update_squares: Vec<f64>,
 }
 
 /// The gradients of a step that this rank needs for its update.
@@ -115,7 +115,7 @@ pub(crate) struct StepGradients {
 
 impl StepGradients {
     /// Creates the gradients of a process that owns all elements.
-    pub(crate) fn of_all(tensors: Tensors) -> Self {
+    pub(crate) fn complete(tensors: Tensors) -> Self {
         Self { has_gradient: tensors.iter().map(Option::is_some).collect(), tensors }
     }
 }
@@ -272,10 +272,10 @@ impl AdamW {
     pub(crate) fn squares(&self, index: usize, parameter: Tensor<1>) -> Option<NormSquares> {
         let Moments { first, second } = self.moments[index].clone()?;
         let parameter = parameter.slice([self.owned[index].clone()]);
-        let of_parameter = adamw::chunk_squares(self.compute, std::slice::from_ref(&parameter)).concat();
+        let parameter_squares = adamw::chunk_squares(self.compute, std::slice::from_ref(&parameter)).concat();
         let state = adamw::State { parameter, first, second };
-        let of_update = adamw::update_squares(self.compute, &state, self.hyper_parameters(index));
-        Some(NormSquares { of_parameter, of_update })
+        let update_squares = adamw::update_squares(self.compute, &state, self.hyper_parameters(index));
+        Some(NormSquares { parameter_squares, update_squares })
     }
 
     /// Returns whether weight decay applies to parameter number `index`.
@@ -356,12 +356,13 @@ impl AdamW {
         mut state: MomentValues,
         device: &Device,
     ) -> Result<(), Error> {
-        let (mut counts, mut moments) = (Vec::new(), Vec::new());
+        let mut counts = Vec::new();
+        let mut moments = Vec::new();
         for name in &self.names {
             let count = fewer_updates.get(name).copied().unwrap_or(updates);
-            let of_name = state.remove(name);
-            counts.push(if of_name.is_some() { count } else { 0 });
-            moments.push(of_name.map(|(first, second)| Moments {
+            let saved = state.remove(name);
+            counts.push(if saved.is_some() { count } else { 0 });
+            moments.push(saved.map(|(first, second)| Moments {
                 first: float_vector(first, device),
                 second: float_vector(second, device),
             }));

@@ -31,7 +31,7 @@ fn trajectory(bias_correction: bool, weight_decay: f64) -> Vec<f32> {
         let sum = sum.total();
         let norm = norm(&sum);
         assert!((norm - f64::from(g.abs())).abs() < 1e-6);
-        let sum = StepGradients::of_all(sum);
+        let sum = StepGradients::complete(sum);
         module = optimizer.update(module, sum, norm, schedule.learning_rate(step as u64));
         values.push(module.weight.val().into_scalar::<f32>());
     }
@@ -64,7 +64,7 @@ struct Two {
 fn update_of(optimizer: &mut AdamW, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
     let mut sum = GradientSum::default();
     sum.add(&module, [loss(&module).backward()]);
-    optimizer.update(module, StepGradients::of_all(sum.total()), 1.0, 1e-2)
+    optimizer.update(module, StepGradients::complete(sum.total()), 1.0, 1e-2)
 }
 
 /// With bias correction, the first update of a parameter is about its learning rate, whenever its first gradient
@@ -125,7 +125,7 @@ fn clipping_is_over_all_parameters_together() {
     let sum = sum.total();
     assert!((norm(&sum) - 5.0).abs() < 1e-6);
     let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
-    let module = optimizer.update(module, StepGradients::of_all(sum), 5.0, 0.0);
+    let module = optimizer.update(module, StepGradients::complete(sum), 5.0, 0.0);
     // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
     let state = optimizer.snapshot().to_named_tensors();
     let first = |name: &str| state[&format!("first.{name}")].1[0];

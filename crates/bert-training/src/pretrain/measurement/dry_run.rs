@@ -128,7 +128,9 @@ fn passes_in_an_epoch(manifest: &Manifest) -> usize {
 
 /// Returns the operations of a step with sequences of maximum length. With `--recompute` the layers run forward twice.
 fn flops_per_step(inputs: &RunInputs<'_>) -> f64 {
-    let (config, rules, model) = (inputs.config, &inputs.manifest().config, inputs.model_config());
+    let config = inputs.config;
+    let rules = &inputs.manifest().config;
+    let model = inputs.model_config();
     let length = rules.max_seq_length;
     let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
     let targets = targets.min(rules.max_predictions_per_seq).max(1);
@@ -151,7 +153,8 @@ fn seconds_per_evaluation(
     model: &BertForPreTraining,
     stop: &StopFlag,
 ) -> Result<f64, Error> {
-    let (config, device) = (inputs.config, inputs.device.clone().inner());
+    let config = inputs.config;
+    let device = inputs.device.clone().inner();
     let Some(loader) = &mut inputs.eval_loader else { return Ok(0.0) };
     let all = loader.rows().min(config.eval_instances.unwrap_or(u64::MAX));
     let size = config.largest_micro_batch();

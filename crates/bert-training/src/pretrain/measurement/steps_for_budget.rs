@@ -53,9 +53,10 @@ pub(crate) fn measure_length(
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<MeasuredLength, Error> {
     let began = Instant::now();
-    let recorded = match resume && group.is_first() {
-        true => recorded_settings(&config.output).map(|recorded| recorded.map(|recorded| recorded.steps)),
-        false => Ok(None),
+    let recorded = if resume && group.is_first() {
+        recorded_settings(&config.output).map(|recorded| recorded.map(|recorded| recorded.steps))
+    } else {
+        Ok(None)
     };
     let recorded = group.agree(recorded)?;
     if let Some(steps) = group.value_of_first(Some(recorded))? {
@@ -69,9 +70,10 @@ pub(crate) fn measure_length(
     let fresh = group.agree(fresh)?;
     // The run repeats this, but not the counting.
     let started = Instant::now();
-    let model = match group.is_first() {
-        true => inputs.model(None, fresh.as_ref(), stop, on_event),
-        false => Ok(inputs.untrained_model()),
+    let model = if group.is_first() {
+        inputs.model(None, fresh.as_ref(), stop, on_event)
+    } else {
+        Ok(inputs.untrained_model())
     };
     let model = group.agree(model)?;
     let model = group.broadcast_weights(model)?;
@@ -121,7 +123,8 @@ pub(super) fn seconds_per_step(
     let mut optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
     let runner = StepRunner::start(inputs, group, 0..u64::MAX / config.batch_size as u64, None);
     let mut runner = group.agree(runner)?;
-    let (mut measured, mut started) = (0, Instant::now());
+    let mut measured = 0;
+    let mut started = Instant::now();
     for step in 0.. {
         if step == WARMUP_STEPS {
             started = Instant::now();

@@ -81,7 +81,7 @@ impl<'a> RunFiles<'a> {
         found: Option<&ValidCheckpoint>,
     ) -> Result<Self, Error> {
         let logs = RunLogs::open(&folder.folder, step)?;
-        let tokenizer = ModelTokenizer::of_data(inputs.data());
+        let tokenizer = ModelTokenizer::from_data(inputs.data());
         let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
         let files_except_weights =
             files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
@@ -92,7 +92,7 @@ impl<'a> RunFiles<'a> {
 
     /// Returns the folder of the best model.
     pub(crate) fn best(&self) -> SavedModel<'a> {
-        SavedModel::of(&self.folder.folder, BEST)
+        SavedModel::new(&self.folder.folder, BEST)
     }
 
     /// Returns whether `evaluations.jsonl` has no evaluation of the weights of `step`.
@@ -114,7 +114,8 @@ impl RunLogs {
     /// is evaluated again.
     fn open(folder: &StagedFolder<'_>, step: Option<u64>) -> Result<Self, Error> {
         let log = |name: &str| MetricsLog::open(folder, name, step);
-        let (metrics, evaluations) = (log("metrics.jsonl")?, log("evaluations.jsonl")?);
+        let metrics = log("metrics.jsonl")?;
+        let evaluations = log("evaluations.jsonl")?;
         Ok(Self { metrics, timing: log("timing.jsonl")?, evaluations })
     }
 
@@ -172,7 +173,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), Error> {
         let FinishedStep { report, skipped, predictions, timing } = finished;
         self.step = timing.step;
-        let parts = PretrainingParts::of(&report);
+        let parts = PretrainingParts::new(&report);
         let metrics = StepMetrics {
             step: self.step,
             loss: report.loss,
@@ -209,7 +210,8 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let &StepMetrics { step, loss, gradient_norm, .. } = metrics;
-        let (max, in_a_row) = (self.config().max_skipped_steps, self.skipped.in_a_row);
+        let max = self.config().max_skipped_steps;
+        let in_a_row = self.skipped.in_a_row;
         if in_a_row > max {
             return Err(Error::TooManySkippedSteps { step, loss, gradient_norm, skipped: in_a_row, max });
         }
@@ -281,7 +283,8 @@ impl<'a> Run<'a> {
         let (throttle, [weights, moments]) =
             SnapshotThrottle::over([Snapshot::of(&model.clone().valid()), moments]);
         optimizer.throttle_on(throttle);
-        let (checkpoints, files) = (files.folder.checkpoints(), files.files_except_weights.clone());
+        let checkpoints = files.folder.checkpoints();
+        let files = files.files_except_weights.clone();
         writer.start(self.step, move || {
             weights.check_finite()?;
             let weights = vec![(WEIGHTS, weights)];
@@ -328,7 +331,7 @@ impl<'a> Run<'a> {
     /// Returns the last checkpoint and the figures of the best one, which only rank 0 reads.
     fn final_figures(&self) -> Result<(PathBuf, Option<EvaluationRecord>), Error> {
         let Some(files) = &self.files else {
-            return Ok((CheckpointFolder::of_run(&self.config().output).path(self.step), None));
+            return Ok((CheckpointFolder::in_run(&self.config().output).path(self.step), None));
         };
         let best = if self.config().keep_best { files.best().evaluation()? } else { None };
         let none = || FolderProblem::NoCheckpoint.located(&self.config().output);

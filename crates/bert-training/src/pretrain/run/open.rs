@@ -120,9 +120,10 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
     let first = group.value_of_first(group.is_first().then(|| own.clone()))?;
     let changed = differences(&first, &own);
     let name = |text: String| format!("{text} on {}", group.own_name());
-    let own = match changed.is_empty() {
-        true => Ok(()),
-        false => Err(Error::RanksDiffer(changed.into_iter().map(name).collect())),
+    let own = if changed.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::RanksDiffer(changed.into_iter().map(name).collect()))
     };
     group.agree(own)
 }
@@ -168,7 +169,8 @@ impl<'a> FirstRank<'a> {
             Some(initial) if found.is_none() => initial,
             _ => inputs.model(found.as_ref().map(|found| found.path.as_path()), fresh, stop, on_event)?,
         };
-        let (mut optimizer, device) = (inputs.optimizer(&model), inputs.device.clone().inner());
+        let mut optimizer = inputs.optimizer(&model);
+        let device = inputs.device.clone().inner();
         match (&found, initial_moments) {
             (Some(ValidCheckpoint { path, state }), _) => {
                 optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, &device)?;

@@ -25,7 +25,7 @@ pub(crate) fn check_memory(
     }
     let step = |parts, recompute| memory_of_step(config, model, data, group.ranks(), parts, recompute);
     let needed = step(config.micro_batches(), config.recompute);
-    match judge(&needed, &MemoryLimit::of_rank(group.local_ranks())) {
+    match judge(&needed, &MemoryLimit::for_rank(group.local_ranks())) {
         Verdict::Fits => Ok(Some(needed.total())),
         Verdict::Close(limit) => {
             let remedy = remedy(config, &limit, step);
@@ -63,7 +63,7 @@ fn memory_of_step(
     let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
     let block = (rows * rules.max_seq_length as u64).min(BLOCK_TOKENS);
     let ahead = 8 * (config.batch_size * rules.max_seq_length) as u64;
-    StepMemory::of_step(model, &shape).with_tokens_of_data(block + ahead)
+    StepMemory::for_step(model, &shape).with_tokens_of_data(block + ahead)
 }
 
 /// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.

@@ -36,7 +36,8 @@ impl RunInputs<'_> {
                 &counted
             }
         };
-        let (model, seed) = (self.model_config(), self.config.seed);
+        let model = self.model_config();
+        let seed = self.config.seed;
         Ok(BertForPreTraining::initialized(model, fresh.initialization(), seed, &self.device)?)
     }
 
@@ -52,7 +53,8 @@ impl RunInputs<'_> {
         };
         let hint = "--fresh-heads initializes missing heads at random; data made with --nsp off needs no pooler and \
                     no next-sentence head";
-        let (model, seed) = (self.model_config(), self.config.seed);
+        let model = self.model_config();
+        let seed = self.config.seed;
         let Pretrained { model, fresh } = load_pretraining(model, path, heads, hint, seed, &self.device)?;
         if !fresh.is_empty() {
             on_event(PretrainEvent::Warning(format!(

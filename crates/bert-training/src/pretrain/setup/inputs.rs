@@ -50,7 +50,7 @@ impl<'a> RunInputs<'a> {
         let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
         let start = StartingPoint::resolve(config, &loader, on_event)?;
         if let Some(eval) = &eval_loader {
-            eval.check_fits(&start.config, Some(&ModelTokenizer::of_data(loader.data())))?;
+            eval.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
         }
         let memory = check_memory(config, &start.config, loader.manifest(), group, on_event)?;
         Ok(Self { config, device, sets, eval_loader, start, memory })

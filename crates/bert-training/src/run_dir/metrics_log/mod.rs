@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn reopening_drops_records_after_the_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, name) = (folder.path().join("metrics.jsonl"), "metrics.jsonl");
+        let path = folder.path().join("metrics.jsonl");
+        let name = "metrics.jsonl";
         let staged = StagedFolder::new(&Disk, folder.path());
         let mut log = MetricsLog::open(&staged, name, None).unwrap();
         for step in 1..=5 {

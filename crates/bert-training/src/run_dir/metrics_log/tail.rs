@@ -73,7 +73,8 @@ mod tests {
     fn growing_and_replaced_logs_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let (mut tail, mut records) = (LogTail::new(&path), Vec::<u64>::new());
+        let mut tail = LogTail::new(&path);
+        let mut records = Vec::<u64>::new();
         assert!(!tail.read_into(&mut records).unwrap());
         fs::write(&path, "1\n2\n3").unwrap();
         assert!(tail.read_into(&mut records).unwrap());

@@ -61,7 +61,8 @@ impl Batch {
         let positions = self.ints("masked_lm_positions").into_iter().enumerate();
         let positions = positions.map(|(i, p)| (i / per_row) as i32 * seq + p).collect();
         let weights = self.floats("masked_lm_weights");
-        let (targets, rows) = (weights.iter().sum::<f32>(), self.shape("input_ids")[0]);
+        let targets = weights.iter().sum::<f32>();
+        let rows = self.shape("input_ids")[0];
         let input = PretrainingInput {
             bert: BertInput {
                 input_ids: self.matrix("input_ids", device),
