@@ -50,7 +50,7 @@ struct Worker {
 }
 
 impl NcclTransport {
-    /// Joins the group over TCP, then over NCCL. The GPU is the number of lower ranks on the same host.
+    /// Joins the group over TCP, then over NCCL. The GPU is that of [`Topology::card`].
     ///
     /// # Errors
     /// As [`TcpTransport::join`], and if there is no NCCL library or no GPU for this rank.
@@ -69,7 +69,7 @@ impl NcclTransport {
             id = new.internal().map(|byte| byte as u8);
         }
         tcp.broadcast(0, &mut id, deadline)?;
-        let worker = Worker::start(Id::uninit(id.map(|byte| byte as _)), topology.local_rank, topology);
+        let worker = Worker::start(Id::uninit(id.map(|byte| byte as _)), topology);
         let mut transport = Self { tcp, traffic: Traffic::default(), worker, failure: None };
         // The first result says that the communicator exists on all ranks.
         transport.wait(deadline)?;
@@ -168,13 +168,13 @@ impl Transport for NcclTransport {
 }
 
 impl Worker {
-    fn start(id: Id, gpu: usize, topology: Topology) -> Self {
+    fn start(id: Id, topology: Topology) -> Self {
         let (jobs, inbox) = channel::<Exchange>();
         let (outbox, results) = channel();
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let cancelled = is_cancelled.clone();
         thread::spawn(move || {
-            let opened = open(id, gpu, &topology);
+            let opened = open(id, &topology);
             let comm = match opened {
                 Ok(comm) => comm,
                 Err(error) => return drop(outbox.send(Err(error))),
@@ -193,7 +193,14 @@ impl Worker {
 }
 
 /// Opens a GPU and its communicator; waits until all ranks have done so.
-fn open(id: Id, gpu: usize, topology: &Topology) -> Result<Comm, String> {
+fn open(id: Id, topology: &Topology) -> Result<Comm, String> {
+    let visible = CudaContext::device_count().map_err(|error| format!("GPU: {error}"))?.max(0) as usize;
+    let gpu = topology.card(0, visible).ok_or_else(|| {
+        format!(
+            "{} ranks of this computer need a card each, and {visible} are visible",
+            topology.local_world_size
+        )
+    })?;
     let context = CudaContext::new(gpu).map_err(|error| format!("GPU {gpu}: {error}"))?;
     let stream = context.new_stream().map_err(|error| format!("GPU {gpu}: {error}"))?;
     Comm::from_rank(stream, topology.rank, topology.world_size, id)

@@ -38,6 +38,16 @@ impl Topology {
         self.world_size == 1
     }
 
+    /// Returns the index of this rank's card among the visible ones: the rank's own from `first` on, or the only visible one,
+    /// as under a scheduler that shows each process its own. `None` if there are too few cards.
+    pub fn card(&self, first: usize, visible: usize) -> Option<usize> {
+        if visible == 1 {
+            return Some(0);
+        }
+        let card = first + self.local_rank;
+        (self.local_world_size == 1 || first + self.local_world_size <= visible).then_some(card)
+    }
+
     /// Returns a rank with its host, for messages.
     ///
     /// # Panics
@@ -88,6 +98,20 @@ mod tests {
             (topology.local_rank, topology.local_world_size)
         };
         assert_eq!([0, 1, 2, 3, 4].map(local), [(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]);
+    }
+
+    #[test]
+    fn each_local_rank_has_its_own_card() {
+        let hosts: Vec<String> = ["a", "b", "a", "b"].map(String::from).into();
+        let cards = |first, visible| {
+            let ranks = 0..hosts.len();
+            ranks.map(|rank| Topology::new(rank, hosts.clone()).card(first, visible)).collect::<Vec<_>>()
+        };
+        assert_eq!(cards(0, 2), [Some(0), Some(0), Some(1), Some(1)]);
+        assert_eq!(cards(1, 8), [Some(1), Some(1), Some(2), Some(2)]);
+        assert_eq!(cards(0, 1), [Some(0); 4]);
+        assert_eq!(cards(1, 2), [None; 4]);
+        assert_eq!(Topology::new(0, vec!["a".into()]).card(2, 4), Some(2));
     }
 
     #[test]

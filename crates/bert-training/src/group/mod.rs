@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting};
 use bert_inference::Error;
+use bert_inference::compute::device::DeviceName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -106,6 +107,29 @@ impl Group {
     /// Returns the number of ranks on this computer.
     pub(crate) fn local_ranks(&self) -> usize {
         self.transport.topology().local_world_size
+    }
+
+    /// Returns the device that this rank computes on: several ranks of a computer have a card each, from the named one on, and
+    /// a rank that sees one card has this card.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] if there are fewer cards than ranks.
+    pub(crate) fn device_of_this_rank(&self, device: DeviceName) -> Result<DeviceName, Error> {
+        let DeviceName::Cuda(first) = device else { return Ok(device) };
+        let topology = self.transport.topology();
+        if topology.local_world_size == 1 {
+            return Ok(device);
+        }
+        let visible =
+            DeviceName::available().iter().filter(|found| matches!(found, DeviceName::Cuda(_))).count();
+        let card = topology.card(first, visible).ok_or_else(|| Error::Configuration {
+            flag: "device",
+            reason: format!(
+                "{} ranks of this computer need a card each from {device} on, and {visible} cards are visible",
+                topology.local_world_size
+            ),
+        });
+        card.map(DeviceName::Cuda)
     }
 
     /// Returns whether this is rank 0, which alone writes files.

@@ -43,7 +43,7 @@ impl<'a> RunInputs<'a> {
         group: &Group,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
-        let device = config.compute.device.open()?.autodiff();
+        let device = group.device_of_this_rank(config.compute.device)?.open()?.autodiff();
         let sets = config.open_all_data()?;
         let loader = DataLoader::mixed(sets.clone(), config.seed)?;
         let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
