@@ -9,9 +9,10 @@ use bert_kernels::attention::attention;
 use bert_kernels::dense;
 use bert_kernels::dropout;
 use bert_kernels::embeddings::gather;
+use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
-use bert_kernels::masked_lm_loss;
+use bert_kernels::masked_lm_loss::masked_lm_nll;
 use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -172,7 +173,6 @@ fn attentions(gpu: &Device) {
     }
 }
 
-/// Log-sum-exp over classes, by the loss of masked words.
 fn masked_lm_losses(gpu: &Device) {
     for (n, hidden, vocab) in [(1, 1, 1), (3, 7, 130), (70, 16, 1000)] {
         let inputs = [numbers(1, n * hidden), numbers(2, vocab * hidden), numbers(3, vocab)];
@@ -180,9 +180,25 @@ fn masked_lm_losses(gpu: &Device) {
             let labels: Vec<i32> = (0..n as i32).map(|i| i * 7 % vocab as i32).collect();
             let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &x[0].device());
             let matrix = |i: usize, rows: usize| x[i].clone().reshape([rows, hidden]);
-            masked_lm_loss::plain(compute, matrix(0, n), matrix(1, vocab), x[2].clone(), labels)
+            masked_lm_nll(compute, matrix(0, n), matrix(1, vocab), x[2].clone(), labels)
         };
         check(gpu, &format!("masked LM {n} x {hidden} of {vocab}"), &operation, &inputs, of_products(1e-5));
+    }
+}
+
+fn feed_forwards(gpu: &Device) {
+    for (rows, width, wide, form) in [(1, 1, 1, Gelu::Erf), (70, 6, 21, Gelu::Tanh), (300, 12, 64, Gelu::Erf)]
+    {
+        let inputs =
+            [numbers(1, rows * width), numbers(2, width * wide), numbers(3, wide), numbers(4, wide * width)];
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let matrix = |i: usize, shape: [usize; 2]| x[i].clone().reshape(shape);
+            let first = Projection { weight: matrix(1, [width, wide]), bias: x[2].clone() };
+            let y = feed_forward(compute, matrix(0, [rows, width]), first, matrix(3, [wide, width]), form);
+            y.reshape([rows * width])
+        };
+        let name = format!("feed-forward {rows} x {width} x {wide}");
+        check(gpu, &name, &operation, &inputs, of_products(1e-5));
     }
 }
 
@@ -239,20 +255,25 @@ fn updates(gpu: &Device) {
             gradient_scale: 0.7,
             learning_rate: 1e-2,
         };
+        // Parameters of several lengths share a launch.
         let run = |device: &Device, dtype: DType| {
             let tensor = |values: Vec<f64>| {
                 let len = values.len();
                 Tensor::<1>::from_data(TensorData::new(values, [len]), (device, dtype))
             };
-            let second = numbers(3, 5000).iter().map(|x| x * x).collect();
-            let state = State {
-                parameter: tensor(numbers(1, 5000)),
-                first: tensor(numbers(2, 5000)),
-                second: tensor(second),
-            };
-            let State { parameter, first, second } =
-                adamw::update(Compute::default(), state, tensor(numbers(4, 5000)), step);
-            [parameter, first, second].map(host)
+            let mut updates = adamw::Updates::new(Compute::default());
+            let lengths = [5000, 1, 1024, 3, 130, 2049, 70];
+            let states = lengths.map(|len| {
+                let second = numbers(3, len).iter().map(|x| x * x).collect();
+                let state = State {
+                    parameter: tensor(numbers(1, len)),
+                    first: tensor(numbers(2, len)),
+                    second: tensor(second),
+                };
+                updates.update_part(state, 0..len, tensor(numbers(4, len)), step)
+            });
+            drop(updates);
+            states.map(|State { parameter, first, second }| [parameter, first, second].map(host).concat())
         };
         let want = run(&Device::flex(), DType::F64);
         for (i, (got, want)) in run(gpu, DType::F32).iter().zip(&want).enumerate() {
@@ -283,6 +304,7 @@ fn kernels_agree_with_burn() {
     squares(&gpu);
     attentions(&gpu);
     products(&gpu);
+    feed_forwards(&gpu);
     masked_lm_losses(&gpu);
     updates(&gpu);
 }

@@ -1,51 +1,91 @@
-//! AdamW on a GPU: the equations of [`mod@crate::ops::adamw`] in one pass over a parameter, one unit for each element.
+//! AdamW on a GPU: the equations of [`mod@crate::ops::adamw`] in one pass over parameters, moments and gradients.
 //!
 //! Parameter, moments and gradient have one length and no autodiff. The parameter and its moments are overwritten; a
-//! buffer that is shared is copied first.
+//! buffer that is shared is copied first. Updates with equal hyperparameters share a launch: a [`Queue`] keeps them until it
+//! is full or dropped.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, elementwise, inputs, into_contiguous, len};
-use crate::arguments::Kernels;
-use crate::arguments::{AdamW, State};
+use super::{Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row};
+use crate::arguments::{AdamW, Kernels, State};
 
-/// Returns whether all tensors are on a GPU, so that [`update`] can be used.
+/// Elements that a cube updates.
+const BLOCK: usize = 8 * UNITS as usize;
+
+/// Updates that wait for a common launch. Their tensors have the new values for all work after the queue is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    groups: Vec<Group>,
+}
+
+/// Updates with equal hyperparameters: parameters, moments and gradients.
+#[derive(Debug)]
+struct Group {
+    step: AdamW,
+    tensors: Vec<[CubeTensor; 4]>,
+}
+
+/// Returns whether all tensors are on a GPU, so that [`Queue::update`] can be used.
 pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> bool {
     let is_gpu = |x: &Tensor<1>| matches!(inputs(kernels, [x.clone()]), Some(Inputs::Plain(_)));
     [&state.parameter, &state.first, &state.second, gradient].into_iter().all(is_gpu)
 }
 
-/// Computes one update of tensors on a GPU.
-pub(crate) fn update(state: State, gradient: &Tensor<1>, step: AdamW) -> State {
-    let State { parameter, first, second } = state;
-    let own = |x: Tensor<1>| x.try_into_primitive::<Cube>().map(into_contiguous).expect("a tensor on a GPU");
-    let [parameter, first, second] = [parameter, first, second].map(|x| writable(own(x)));
-    let (count, dim) = elementwise(len(&parameter));
-    let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
-    kernel::launch(
-        &parameter.client,
-        count,
-        dim,
-        parameter.clone().into_buffer_arg(),
-        first.clone().into_buffer_arg(),
-        second.clone().into_buffer_arg(),
-        own(gradient.clone()).into_buffer_arg(),
-        step.beta1 as f32,
-        (1.0 - step.beta1) as f32,
-        step.beta2 as f32,
-        (1.0 - step.beta2) as f32,
-        c1 as f32,
-        c2 as f32,
-        step.epsilon as f32,
-        step.weight_decay as f32,
-        step.gradient_scale as f32,
-        step.learning_rate as f32,
-    );
-    let [parameter, first, second] = [parameter, first, second].map(Tensor::from_primitive::<Cube>);
-    State { parameter, first, second }
+impl Queue {
+    /// Returns the tensors of the updated state, of tensors on a GPU.
+    pub(crate) fn update(&mut self, state: State, gradient: &Tensor<1>, step: AdamW) -> State {
+        let State { parameter, first, second } = state;
+        let own =
+            |x: Tensor<1>| x.try_into_primitive::<Cube>().map(into_contiguous).expect("a tensor on a GPU");
+        let [parameter, first, second] = [parameter, first, second].map(|x| writable(own(x)));
+        let most = buffers_per_launch(&parameter.client) / 4;
+        let tensors = [parameter.clone(), first.clone(), second.clone(), own(gradient.clone())];
+        match self.groups.iter_mut().find(|group| group.step == step && group.tensors.len() < most) {
+            Some(group) => group.tensors.push(tensors),
+            None => self.groups.push(Group { step, tensors: vec![tensors] }),
+        }
+        let [parameter, first, second] = [parameter, first, second].map(Tensor::from_primitive::<Cube>);
+        State { parameter, first, second }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.groups.drain(..).for_each(Group::launch);
+    }
+}
+
+impl Group {
+    fn launch(self) {
+        let Self { step, tensors } = self;
+        let client = tensors[0][0].client.clone();
+        let cubes = tensors.iter().map(|[parameter, ..]| len(parameter).div_ceil(BLOCK)).sum();
+        let (count, dim) = one_cube_per_row(cubes);
+        let buffers = |place: usize| tensors.iter().map(|x| x[place].clone().into_buffer_arg()).collect();
+        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
+        kernel::launch(
+            &client,
+            count,
+            dim,
+            buffers(0),
+            buffers(1),
+            buffers(2),
+            buffers(3),
+            step.beta1 as f32,
+            (1.0 - step.beta1) as f32,
+            step.beta2 as f32,
+            (1.0 - step.beta2) as f32,
+            c1 as f32,
+            c2 as f32,
+            step.epsilon as f32,
+            step.weight_decay as f32,
+            step.gradient_scale as f32,
+            step.learning_rate as f32,
+        );
+    }
 }
 
 /// Returns a tensor whose buffer nothing else uses.
@@ -56,10 +96,10 @@ fn writable(x: CubeTensor) -> CubeTensor {
 #[expect(clippy::too_many_arguments, reason = "four tensors, and the step")]
 #[cube(launch)]
 fn kernel(
-    parameter: &mut [f32],
-    first: &mut [f32],
-    second: &mut [f32],
-    gradient: &[f32],
+    parameters: &mut Sequence<Box<[f32]>>,
+    firsts: &mut Sequence<Box<[f32]>>,
+    seconds: &mut Sequence<Box<[f32]>>,
+    gradients: &Sequence<Box<[f32]>>,
     b1: f32,
     a1: f32,
     b2: f32,
@@ -71,14 +111,31 @@ fn kernel(
     scale: f32,
     rate: f32,
 ) {
-    if ABSOLUTE_POS < parameter.len() {
-        let g = gradient[ABSOLUTE_POS] * scale;
-        let p = parameter[ABSOLUTE_POS];
-        let m = b1 * first[ABSOLUTE_POS] + a1 * g;
-        let v = b2 * second[ABSOLUTE_POS] + a2 * g * g;
-        let update = (m / c1) / ((v / c2).sqrt() + epsilon);
-        parameter[ABSOLUTE_POS] = p - rate * (update + decay * p);
-        first[ABSOLUTE_POS] = m;
-        second[ABSOLUTE_POS] = v;
+    // The number of cubes of the tensors before this one.
+    let mut before = 0usize.runtime();
+    #[unroll]
+    for number in 0..gradients.len() {
+        let gradient = gradients.index(number);
+        let cubes = gradient.len().div_ceil(BLOCK);
+        if CUBE_POS >= before && CUBE_POS < before + cubes {
+            let parameter = parameters.index_mut(number);
+            let first = firsts.index_mut(number);
+            let second = seconds.index_mut(number);
+            let start = (CUBE_POS - before) * BLOCK;
+            let end = min(start + BLOCK, gradient.len());
+            let mut i = start + UNIT_POS as usize;
+            while i < end {
+                let g = gradient[i] * scale;
+                let p = parameter[i];
+                let m = b1 * first[i] + a1 * g;
+                let v = b2 * second[i] + a2 * g * g;
+                let update = (m / c1) / ((v / c2).sqrt() + epsilon);
+                parameter[i] = p - rate * (update + decay * p);
+                first[i] = m;
+                second[i] = v;
+                i += UNITS as usize;
+            }
+        }
+        before += cubes;
     }
 }

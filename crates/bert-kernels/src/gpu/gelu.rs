@@ -1,15 +1,17 @@
 //! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative; or the
 //! tanh form with its own derivative.
 //!
-//! One unit computes one element of a flat x. `db` is the sum of dx over the rows.
+//! One unit computes a few adjacent elements of a flat x, in f32, of values in f32 or bf16. `db` is the sum of dx over the
+//! rows.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::column_sums::column_sums;
-use super::{apply, elementwise, empty_like, into_contiguous, len};
+use super::{apply, element, elementwise, empty_like, into_contiguous, len, vector_size};
 use crate::arguments::Gelu;
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
@@ -26,20 +28,8 @@ impl Fused<2, Cube> for BiasGelu {
     type Saved = [CubeTensor; 2];
 
     fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
-        let inputs = inputs.map(into_contiguous);
-        let y = empty_like(&inputs[0], len(&inputs[0]));
-        let [x, bias] = inputs.clone();
-        let (count, dim) = elementwise(len(&x));
-        forward_kernel::launch(
-            &y.client,
-            count,
-            dim,
-            x.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            y.clone().into_buffer_arg(),
-            self.0 == Gelu::Tanh,
-        );
-        (y, inputs)
+        let [x, bias] = inputs.map(into_contiguous);
+        (forward(self.0, &x, &bias), [x, bias])
     }
 
     fn backward(
@@ -48,53 +38,99 @@ impl Fused<2, Cube> for BiasGelu {
         gradient: CubeTensor,
         [_, bias_wanted]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
-        let d_x = empty_like(&x, len(&x));
-        let (width, rows) = (len(&bias), len(&x) / len(&bias));
-        let (count, dim) = elementwise(len(&x));
-        backward_kernel::launch(
-            &d_x.client,
-            count,
-            dim,
-            x.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            into_contiguous(gradient).into_buffer_arg(),
-            d_x.clone().into_buffer_arg(),
-            self.0 == Gelu::Tanh,
-        );
+        let width = len(&bias);
+        let rows = len(&x) / width;
+        let d_x = backward(self.0, &x, &bias, into_contiguous(gradient));
         let d_bias = bias_wanted.then(|| column_sums(d_x.clone(), rows, width));
         [Some(d_x), d_bias]
     }
 }
 
+/// Returns `gelu(x + bias)` in the type of x. Both are contiguous.
+pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTensor {
+    let y = empty_like(x, len(x));
+    let vector = vector_size(len(bias));
+    let (count, dim) = elementwise(len(x) / vector);
+    forward_kernel::launch(
+        &y.client,
+        count,
+        dim,
+        vector,
+        x.clone().into_buffer_arg(),
+        bias.clone().into_buffer_arg(),
+        y.clone().into_buffer_arg(),
+        form == Gelu::Tanh,
+        element(x),
+    );
+    y
+}
+
+/// Returns the gradient of x in the type of x, for a contiguous gradient of this type.
+pub(super) fn backward(form: Gelu, x: &CubeTensor, bias: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
+    let d_x = empty_like(x, len(x));
+    let vector = vector_size(len(bias));
+    let (count, dim) = elementwise(len(x) / vector);
+    backward_kernel::launch(
+        &d_x.client,
+        count,
+        dim,
+        vector,
+        x.clone().into_buffer_arg(),
+        bias.clone().into_buffer_arg(),
+        gradient.into_buffer_arg(),
+        d_x.clone().into_buffer_arg(),
+        form == Gelu::Tanh,
+        element(x),
+    );
+    d_x
+}
+
 #[cube(launch)]
-fn forward_kernel(x: &[f32], bias: &[f32], y: &mut [f32], #[comptime] tanh: bool) {
+fn forward_kernel<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    bias: &[Vector<f32, N>],
+    y: &mut [Vector<E, N>],
+    #[comptime] tanh: bool,
+    #[define(E)] _element: ElemType,
+) {
     if ABSOLUTE_POS < y.len() {
-        let z = x[ABSOLUTE_POS] + bias[ABSOLUTE_POS % bias.len()];
-        y[ABSOLUTE_POS] = z * distribution(z, tanh);
+        let z = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]) + bias[ABSOLUTE_POS % bias.len()];
+        y[ABSOLUTE_POS] = Vector::cast_from(z * distribution(z, tanh));
     }
 }
 
 #[cube(launch)]
-fn backward_kernel(x: &[f32], bias: &[f32], gradient: &[f32], d_x: &mut [f32], #[comptime] tanh: bool) {
+fn backward_kernel<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    bias: &[Vector<f32, N>],
+    gradient: &[Vector<E, N>],
+    d_x: &mut [Vector<E, N>],
+    #[comptime] tanh: bool,
+    #[define(E)] _element: ElemType,
+) {
     if ABSOLUTE_POS < d_x.len() {
-        let z = x[ABSOLUTE_POS] + bias[ABSOLUTE_POS % bias.len()];
+        let z = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]) + bias[ABSOLUTE_POS % bias.len()];
         let p = distribution(z, tanh);
+        let one = Vector::<f32, N>::new(1.0);
         let slope = if comptime!(tanh) {
             // 2u = sqrt(8 / pi) (z + 0.044715 z^3), and p is the logistic function of it.
-            p + z * p * (1.0 - p) * (1.595_769_2 * (1.0 + 0.134_145 * z * z))
+            let inner = one + z * z * Vector::new(0.134_145);
+            p + z * p * (one - p) * Vector::new(1.595_769_2) * inner
         } else {
-            p + z * (z * z * f32::new(-0.5)).exp() * 0.398_942_3
+            p + z * (z * z * Vector::new(-0.5)).exp() * Vector::new(0.398_942_3)
         };
-        d_x[ABSOLUTE_POS] = gradient[ABSOLUTE_POS] * slope;
+        d_x[ABSOLUTE_POS] = Vector::cast_from(Vector::<f32, N>::cast_from(gradient[ABSOLUTE_POS]) * slope);
     }
 }
 
 /// Returns `P(X <= z)`, or the logistic function that replaces it in the tanh form.
 #[cube]
-fn distribution(z: f32, #[comptime] tanh: bool) -> f32 {
+fn distribution<N: Size>(z: Vector<f32, N>, #[comptime] tanh: bool) -> Vector<f32, N> {
+    let one = Vector::<f32, N>::new(1.0);
     if comptime!(tanh) {
-        1.0 / (1.0 + ((z + 0.044_715 * z * z * z) * f32::new(-1.595_769_2)).exp())
+        let exponent = (z + z * z * z * Vector::new(0.044_715)) * Vector::new(-1.595_769_2);
+        one / (one + exponent.exp())
     } else {
-        0.5 * (1.0 + Erf::erf(z * 0.707_106_77))
+        (one + (z * Vector::new(0.707_106_77)).erf()) * Vector::new(0.5)
     }
 }

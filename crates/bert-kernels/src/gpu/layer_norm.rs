@@ -9,8 +9,8 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::column_sums::column_sums;
-use super::{UNITS, apply, cube_sum, empty_like, into_contiguous, len, one_cube_per_row};
+use super::column_sums::{BLOCK, column_sums, parts};
+use super::{UNITS, apply, cube_sum, elementwise, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
@@ -64,25 +64,94 @@ impl Fused<3, Cube> for LayerNorm {
         [_, gamma_wanted, beta_wanted]: [bool; 3],
     ) -> [Option<CubeTensor>; 3] {
         let gradient = into_contiguous(gradient);
-        let (width, rows) = (len(&gamma), len(&h) / len(&gamma));
-        let (d_h, d_gamma) = (empty_like(&h, len(&h)), empty_like(&h, len(&h)));
-        let (count, dim) = one_cube_per_row(rows);
+        let width = len(&gamma);
+        let d_h = empty_like(&h, len(&h));
+        let (count, dim) = one_cube_per_row(len(&h) / width);
         backward_kernel::launch(
             &d_h.client,
             count,
             dim,
-            h.into_buffer_arg(),
+            h.clone().into_buffer_arg(),
             gamma.into_buffer_arg(),
-            statistics.into_buffer_arg(),
+            statistics.clone().into_buffer_arg(),
             gradient.clone().into_buffer_arg(),
             d_h.clone().into_buffer_arg(),
-            d_gamma.clone().into_buffer_arg(),
         );
-        [
-            Some(d_h),
-            gamma_wanted.then(|| column_sums(d_gamma, rows, width)),
-            beta_wanted.then(|| column_sums(gradient, rows, width)),
-        ]
+        if !(gamma_wanted || beta_wanted) {
+            return [Some(d_h), None, None];
+        }
+        let [d_gamma, d_beta] = parameter_gradients(&h, &statistics, gradient, None, width);
+        [Some(d_h), gamma_wanted.then_some(d_gamma), beta_wanted.then_some(d_beta)]
+    }
+}
+
+/// Returns the gradients of gamma and beta, and the column sums of `d_x` if it is given, in two passes for all of them.
+pub(super) fn parameter_gradients<const N: usize>(
+    h: &CubeTensor,
+    statistics: &CubeTensor,
+    gradient: CubeTensor,
+    d_x: Option<CubeTensor>,
+    width: usize,
+) -> [CubeTensor; N] {
+    let rows = len(h) / width;
+    let blocks = rows.div_ceil(BLOCK);
+    let sums = empty_like(h, blocks * N * width);
+    let (count, dim) = elementwise(blocks * width);
+    let with_bias = d_x.is_some();
+    parameter_kernel::launch(
+        &sums.client,
+        count,
+        dim,
+        h.clone().into_buffer_arg(),
+        statistics.clone().into_buffer_arg(),
+        gradient.clone().into_buffer_arg(),
+        d_x.unwrap_or(gradient).into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        width,
+        with_bias,
+    );
+    parts(column_sums(sums, blocks, N * width))
+}
+
+/// Adds the terms of one column in [`BLOCK`] rows: of gamma, of beta, and of x if its gradient is given.
+#[cube(launch)]
+fn parameter_kernel(
+    h: &[f32],
+    statistics: &[f32],
+    gradient: &[f32],
+    d_x: &[f32],
+    sums: &mut [f32],
+    width: usize,
+    #[comptime] with_bias: bool,
+) {
+    let block = ABSOLUTE_POS / width;
+    let column = ABSOLUTE_POS % width;
+    let rows = h.len() / width;
+    let mut row = block * BLOCK;
+    if row >= rows {
+        terminate!();
+    }
+    let end = min(row + BLOCK, rows);
+    let mut gamma = 0.0f32;
+    let mut beta = 0.0f32;
+    let mut bias = 0.0f32;
+    while row < end {
+        let place = row * width + column;
+        let dy = gradient[place];
+        gamma += dy * ((h[place] - statistics[2 * row]) * statistics[2 * row + 1]);
+        beta += dy;
+        if comptime!(with_bias) {
+            bias += d_x[place];
+        }
+        row += 1;
+    }
+    if comptime!(with_bias) {
+        sums[block * 3 * width + column] = gamma;
+        sums[block * 3 * width + width + column] = beta;
+        sums[block * 3 * width + 2 * width + column] = bias;
+    } else {
+        sums[block * 2 * width + column] = gamma;
+        sums[block * 2 * width + width + column] = beta;
     }
 }
 
@@ -145,22 +214,15 @@ pub(super) fn normalize_row(
 }
 
 #[cube(launch)]
-fn backward_kernel(
-    h: &[f32],
-    gamma: &[f32],
-    statistics: &[f32],
-    gradient: &[f32],
-    d_h: &mut [f32],
-    d_gamma: &mut [f32],
-) {
+fn backward_kernel(h: &[f32], gamma: &[f32], statistics: &[f32], gradient: &[f32], d_h: &mut [f32]) {
     let start = CUBE_POS * gamma.len();
     if start >= h.len() {
         terminate!();
     }
-    row_gradients(h, gamma, statistics, gradient, d_h, d_gamma, start);
+    row_gradients(h, gamma, statistics, gradient, d_h, start);
 }
 
-/// Writes dh of the row that begins at `start`, and its term of dgamma.
+/// Writes dh of the row that begins at `start`.
 #[cube]
 pub(super) fn row_gradients(
     h: &[f32],
@@ -168,7 +230,6 @@ pub(super) fn row_gradients(
     statistics: &[f32],
     gradient: &[f32],
     d_h: &mut [f32],
-    d_gamma: &mut [f32],
     start: usize,
 ) {
     let width = gamma.len();
@@ -180,7 +241,6 @@ pub(super) fn row_gradients(
     while i < width {
         let n = (h[start + i] - mean) * r;
         let g = gradient[start + i] * gamma[i];
-        d_gamma[start + i] = gradient[start + i] * n;
         sum += g;
         dot += g * n;
         i += UNITS as usize;

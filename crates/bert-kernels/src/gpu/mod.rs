@@ -4,21 +4,23 @@
 //! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
 //! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
 //! mask would be made on the host and copied; and its sums over rows and over large vocabularies use a few units of a
-//! GPU. The kernels of matrix products are burn's own.
+//! GPU. Matrix products are computed by cuBLASLt or by kernels of CubeCL.
 //!
 //! | module | operation |
 //! |---|---|
 //! | [`gelu`] | bias + GELU, erf and tanh |
+//! | [`feed_forward`] | the feed-forward network of a layer |
 //! | [`column_sums`] | sums over rows |
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
 //! | [`layer_norm`] | LayerNorm over the last axis |
 //! | [`residual`] | bias + dropout + residual + LayerNorm |
-//! | [`log_sum_exp`] | log-sum-exp over the classes |
+//! | [`masked_lm`] | the loss of the masked-LM head |
 //! | [`gather`] | rows of a table by index |
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`properties`] | memory and units of a device |
-//! | [`product`] | matrix products with results in f32 |
+//! | [`product`] | matrix products with sums in f32 |
+//! | `cublas`, [`strategy`] | who computes them |
 //! | [`self_attention`] | projections and attention, with queries, keys and values in one product |
 //! | [`softmax`] | scale + key bias + softmax + dropout of attention |
 //!
@@ -29,17 +31,21 @@
 
 pub(crate) mod adamw;
 mod column_sums;
+#[cfg(feature = "cuda")]
+mod cublas;
 pub(crate) mod dropout;
+pub(crate) mod feed_forward;
 pub(crate) mod gather;
 pub(crate) mod gelu;
 pub(crate) mod layer_norm;
-pub(crate) mod log_sum_exp;
+pub(crate) mod masked_lm;
 pub(crate) mod product;
 pub(crate) mod properties;
 pub(crate) mod residual;
 pub(crate) mod self_attention;
 pub(crate) mod softmax;
 pub(crate) mod squares;
+mod strategy;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Cube, DispatchAutodiffContext, GradientCheckpointingStrategy};
@@ -47,6 +53,7 @@ use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
 use crate::arguments::Kernels;
@@ -159,14 +166,36 @@ fn into_contiguous(x: CubeTensor) -> CubeTensor {
     x
 }
 
-/// Returns a tensor on the device of `x` to be overwritten.
+/// Returns a tensor of the type and on the device of `x` to be overwritten.
 fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
-    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), x.dtype)
+    empty_with(x, len, x.dtype)
+}
+
+/// Returns a tensor of a type on the device of `x` to be overwritten.
+fn empty_with(x: &CubeTensor, len: usize, dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), dtype)
 }
 
 /// Returns the number of elements.
 fn len(x: &CubeTensor) -> usize {
     x.meta.num_elements()
+}
+
+/// Returns the number of tensors that one launch can take.
+fn buffers_per_launch(client: &Client) -> usize {
+    // One buffer is for the result, one for the sizes.
+    let most = client.properties().hardware.max_bindings.saturating_sub(2) as usize;
+    most.clamp(4, 32)
+}
+
+/// Returns the type of the elements, as kernels name it.
+fn element(x: &CubeTensor) -> ElemType {
+    ElemType::Float(if x.dtype == DType::BF16 { FloatKind::BF16 } else { FloatKind::F32 })
+}
+
+/// Returns the number of adjacent elements that a unit computes, of rows of this width.
+fn vector_size(width: usize) -> usize {
+    if width.is_multiple_of(4) { 4 } else { 1 }
 }
 
 /// Returns the launch size with one unit for each of `count` elements.

@@ -1,13 +1,15 @@
 //! Matrix products on a GPU with results in f32, forward and backward: `y = x W`, `dx = dy W'`, `dW = x' dy`.
 //!
-//! In bf16 only the factors are rounded. burn's own product of bf16 tensors rounds the result as well.
+//! In bf16 the factors are rounded, and the sums are in f32. burn's own product of bf16 tensors rounds the result as well.
+//! On NVIDIA GPUs cuBLASLt computes the products, elsewhere a kernel of CubeCL.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel::cast;
-use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+use burn_std::{Metadata, strides};
 
 use super::column_sums::column_sums;
 use super::{apply_inputs, input, into_contiguous};
@@ -30,10 +32,12 @@ pub(crate) fn product(compute: Compute, x: Tensor<2>, weight: Tensor<2>) -> Opti
 struct Product(Precision);
 
 impl Fused<2, Cube> for Product {
+    /// The factors, rounded.
     type Saved = [CubeTensor; 2];
 
-    fn forward(&self, [x, weight]: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
-        (multiply(self.0, x.clone(), weight.clone()), [x, weight])
+    fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
+        let [x, weight] = inputs.map(|factor| rounded(self.0, factor));
+        (multiply(x.clone(), weight.clone(), DType::F32), [x, weight])
     }
 
     fn backward(
@@ -42,47 +46,92 @@ impl Fused<2, Cube> for Product {
         gradient: CubeTensor,
         [x_wanted, weight_wanted]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
+        let gradient = rounded(self.0, gradient);
         [
-            x_wanted.then(|| multiply(self.0, gradient.clone(), transposed(weight))),
-            weight_wanted.then(|| multiply_transposed(self.0, x, gradient)),
+            x_wanted.then(|| multiply(gradient.clone(), transposed(weight), DType::F32)),
+            weight_wanted.then(|| multiply_transposed(x, gradient)),
         ]
     }
 }
 
-/// Returns `a b` in f32, of factors that are rounded to the precision.
+/// Returns the type of factors, and of values between two products of one operation.
+pub(super) fn factor_type(precision: Precision) -> DType {
+    match precision {
+        Precision::F32 => DType::F32,
+        Precision::Bf16 => DType::BF16,
+    }
+}
+
+/// Returns a factor, rounded to the precision.
+pub(super) fn rounded(precision: Precision, factor: CubeTensor) -> CubeTensor {
+    cast(factor, factor_type(precision))
+}
+
+/// Returns `a b` with sums in f32, of factors of one type.
 ///
 /// # Shapes
 /// - same as [`Tensor::matmul`]
-pub(super) fn multiply(precision: Precision, a: CubeTensor, b: CubeTensor) -> CubeTensor {
-    let [a, b] = match precision {
-        Precision::F32 => [a, b],
-        Precision::Bf16 => [a, b].map(|factor| cast(factor, DType::BF16)),
-    };
-    matmul(a, b, None, MatmulStrategy::default(), DType::F32).expect("every product has a kernel")
+pub(super) fn multiply(a: CubeTensor, b: CubeTensor, result: DType) -> CubeTensor {
+    #[cfg(feature = "cuda")]
+    if let Some(product) = super::cublas::multiply(&a, &b, result) {
+        return product;
+    }
+    super::strategy::multiply(a, b, result)
 }
 
-/// Returns `a' b` in f32, the sum over many rows: products of parts of the rows, and their sum.
+/// Returns `a b` in f32, in rows of `width` elements; the elements after those of the product are undefined.
 ///
-/// A product of burn has one cube for a part of the result, so a small result of many rows leaves most of a GPU idle.
+/// # Shapes
+/// - a: `[m, k]`; b: `[k, n]`
+/// - output: `[m, n]`, with strides `[width, 1]`
+pub(super) fn multiply_into_rows(a: CubeTensor, b: CubeTensor, width: usize) -> CubeTensor {
+    #[cfg(feature = "cuda")]
+    if let Some(product) = super::cublas::multiply_into_rows(&a, &b, DType::F32, width) {
+        return product;
+    }
+    let [m, n] = [a.meta.shape()[0], b.meta.shape()[1]];
+    let product = super::strategy::multiply(a, b, DType::F32);
+    if width == n {
+        return product;
+    }
+    let rows = empty_device_contiguous_dtype(
+        product.client.clone(),
+        product.device.clone(),
+        Shape::new([m, width]),
+        DType::F32,
+    );
+    let mut rows = Cube::float_slice_assign(rows, &[(0..m).into(), (0..n).into()], product);
+    *rows.meta = Metadata::new(Shape::new([m, n]), strides![width, 1]);
+    rows
+}
+
+/// Returns `a' b` in f32, the sum over many rows.
 ///
 /// # Shapes
 /// - a: `[rows, n]`; b: `[rows, m]`
 /// - output: `[n, m]`
-pub(super) fn multiply_transposed(precision: Precision, a: CubeTensor, b: CubeTensor) -> CubeTensor {
-    let ([rows, n], m) = ([a.meta.shape()[0], a.meta.shape()[1]], b.meta.shape()[1]);
+pub(super) fn multiply_transposed(a: CubeTensor, b: CubeTensor) -> CubeTensor {
+    #[cfg(feature = "cuda")]
+    if let Some(product) = super::cublas::multiply(&transposed(a.clone()), &b, DType::F32) {
+        return product;
+    }
+    let [rows, n] = [a.meta.shape()[0], a.meta.shape()[1]];
+    let m = b.meta.shape()[1];
     let parts = row_parts(rows, n, m);
     if parts == 1 {
-        return multiply(precision, transposed(a), b);
+        return super::strategy::multiply(transposed(a), b, DType::F32);
     }
     let divided = |x: CubeTensor, width: usize| {
         Cube::float_reshape(into_contiguous(x), Shape::new([parts, rows / parts, width]))
     };
-    let products = multiply(precision, transposed(divided(a, n)), divided(b, m)); // [parts, n, m]
+    let products = super::strategy::multiply(transposed(divided(a, n)), divided(b, m), DType::F32); // [parts, n, m]
     Cube::float_reshape(column_sums(products, parts, n * m), Shape::new([n, m]))
 }
 
 /// Returns the number of equal parts of the rows: the largest power of two with at least 256 rows in each part and at most 256
 /// cubes in all, if a cube computes 256 x 64 cells.
+///
+/// A product of CubeCL has one cube for a part of the result, so a small result of many rows leaves most of a GPU idle.
 fn row_parts(rows: usize, n: usize, m: usize) -> usize {
     let cubes = n.div_ceil(256) * m.div_ceil(64);
     let mut parts = 1;

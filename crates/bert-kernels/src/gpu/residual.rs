@@ -8,9 +8,8 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::column_sums::column_sums;
 use super::dropout::{arguments, factor};
-use super::layer_norm::{normalize_row, row_gradients};
+use super::layer_norm::{normalize_row, parameter_gradients, row_gradients};
 use super::{UNITS, apply, empty_like, into_contiguous, len, one_cube_per_row};
 use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
@@ -81,33 +80,37 @@ impl Fused<5, Cube> for ResidualLayerNorm {
         [x_wanted, bias_wanted, residual_wanted, gamma_wanted, beta_wanted]: [bool; 5],
     ) -> [Option<CubeTensor>; 5] {
         let gradient = into_contiguous(gradient);
-        let (width, rows) = (len(&gamma), len(&h) / len(&gamma));
-        let [d_h, d_x, d_gamma] = [(); 3].map(|()| empty_like(&h, len(&h)));
-        let (count, dim) = one_cube_per_row(rows);
+        let width = len(&gamma);
+        let [d_h, d_x] = [(); 2].map(|()| empty_like(&h, len(&h)));
+        let (count, dim) = one_cube_per_row(len(&h) / width);
         let [key_low, key_high, threshold, skip] = arguments(self.dropout);
         backward_kernel::launch(
             &d_h.client,
             count,
             dim,
-            h.into_buffer_arg(),
+            h.clone().into_buffer_arg(),
             gamma.into_buffer_arg(),
-            statistics.into_buffer_arg(),
+            statistics.clone().into_buffer_arg(),
             gradient.clone().into_buffer_arg(),
             d_h.clone().into_buffer_arg(),
             d_x.clone().into_buffer_arg(),
-            d_gamma.clone().into_buffer_arg(),
             key_low,
             key_high,
             threshold,
             self.dropout_scale(),
             skip,
         );
+        let [mut d_gamma, mut d_beta, mut d_bias] = [(); 3].map(|()| None);
+        if bias_wanted || gamma_wanted || beta_wanted {
+            let sums = parameter_gradients(&h, &statistics, gradient, Some(d_x.clone()), width);
+            [d_gamma, d_beta, d_bias] = sums.map(Some);
+        }
         [
-            x_wanted.then(|| d_x.clone()),
-            bias_wanted.then(|| column_sums(d_x, rows, width)),
+            x_wanted.then_some(d_x),
+            d_bias.filter(|_| bias_wanted),
             residual_wanted.then_some(d_h),
-            gamma_wanted.then(|| column_sums(d_gamma, rows, width)),
-            beta_wanted.then(|| column_sums(gradient, rows, width)),
+            d_gamma.filter(|_| gamma_wanted),
+            d_beta.filter(|_| beta_wanted),
         ]
     }
 }
@@ -147,7 +150,7 @@ fn forward_kernel(
     normalize_row(h, gamma, beta, y, statistics, start, sum, epsilon);
 }
 
-#[expect(clippy::too_many_arguments, reason = "four tensors in, three out, and the mask")]
+#[expect(clippy::too_many_arguments, reason = "four tensors in, two out, and the mask")]
 #[cube(launch)]
 fn backward_kernel(
     h: &[f32],
@@ -156,7 +159,6 @@ fn backward_kernel(
     gradient: &[f32],
     d_h: &mut [f32],
     d_x: &mut [f32],
-    d_gamma: &mut [f32],
     key_low: u32,
     key_high: u32,
     threshold: u32,
@@ -168,7 +170,7 @@ fn backward_kernel(
     if start >= h.len() {
         terminate!();
     }
-    row_gradients(h, gamma, statistics, gradient, d_h, d_gamma, start);
+    row_gradients(h, gamma, statistics, gradient, d_h, start);
     let mut i = UNIT_POS as usize;
     while i < width {
         let mask = factor(key_low, key_high, threshold, dropout_scale, start + i + skip as usize);

@@ -3,18 +3,22 @@
 //!
 //! The three weights are joined to `[hidden, 3 hidden]`, so that queries, keys and values are one product, and so are the
 //! gradients of x and of the weights. One kernel adds the biases and stores the heads one after the other, as the batched
-//! products of attention need them; one kernel of the backward pass reverses it.
+//! products of attention need them; one kernel of the backward pass reverses it. In bf16 all values between the products are
+//! stored in bf16, as autocast of other frameworks does; sums, the softmax and the gradients of weights are in f32.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{Shape, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::column_sums::column_sums;
-use super::product::{multiply, multiply_transposed, transposed};
+use super::column_sums::{self, column_sums};
+use super::product::{factor_type, multiply, multiply_transposed, rounded, transposed};
 use super::softmax::Softmax;
-use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len};
+use super::{
+    apply_inputs, element, elementwise, empty_like, empty_with, input, into_contiguous, len, vector_size,
+};
 use crate::arguments::{Compute, Kernels, Precision, Projection, QkvProjections};
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
@@ -67,7 +71,7 @@ impl Sizes {
     }
 }
 
-/// Values that the backward pass needs.
+/// Values that the backward pass needs, in the type of factors.
 #[derive(Clone, Debug)]
 struct Saved {
     /// `[rows, hidden]`
@@ -94,56 +98,57 @@ impl Fused<8, Cube> for SelfAttention {
 
     fn forward(&self, inputs: [CubeTensor; 8]) -> (CubeTensor, Saved) {
         let Sizes { batch, seq, hidden, .. } = self.sizes;
+        let factors = factor_type(self.precision);
         let [x, wq, wk, wv, bq, bk, bv, bias] = inputs.map(into_contiguous);
-        let x = Cube::float_reshape(x, Shape::new([self.sizes.rows(), hidden]));
-        let weights = Cube::float_reshape(join([wq, wk, wv], hidden), Shape::new([hidden, 3 * hidden]));
-        let projected = multiply(self.precision, x.clone(), weights.clone());
-        let qkv = split_heads(projected, join([bq, bk, bv], hidden), self.sizes);
-        let [query, key, value] = qkv.clone().map(|x| self.sizes.heads(x, self.sizes.head_dim()));
-        let scores = multiply(self.precision, query.clone(), transposed(key.clone()));
+        let x = rounded(self.precision, Cube::float_reshape(x, Shape::new([self.sizes.rows(), hidden])));
+        let weights =
+            Cube::float_reshape(join([wq, wk, wv], hidden, factors), Shape::new([hidden, 3 * hidden]));
+        let projected = multiply(x.clone(), weights.clone(), factors);
+        let qkv = split_heads(projected, join([bq, bk, bv], hidden, DType::F32), self.sizes);
+        let [query, key, value] = qkv.map(|x| self.sizes.heads(x, self.sizes.head_dim()));
+        let scores = multiply(query.clone(), transposed(key.clone()), factors);
         let scores = Cube::float_reshape(scores, Shape::new([len(&bias) * self.sizes.heads * seq]));
         let (probabilities, before_dropout) = self.softmax.forward([scores, bias]);
         let probabilities = self.sizes.heads(probabilities, seq);
-        let context = multiply(self.precision, probabilities.clone(), value.clone());
-        let context = into_contiguous(Cube::float_swap_dims(context, 1, 2)); // [batch, seq, heads, head_dim]
+        let context = multiply(probabilities.clone(), value.clone(), factors);
+        let context = merge_heads(context, self.sizes, DType::F32);
         let context = Cube::float_reshape(context, Shape::new([batch, seq, hidden]));
         (context, Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities })
     }
 
     fn backward(self, saved: Saved, gradient: CubeTensor, wanted: [bool; 8]) -> [Option<CubeTensor>; 8] {
-        let Sizes { batch, seq, heads, hidden } = self.sizes;
+        let Sizes { batch, seq, hidden, .. } = self.sizes;
+        let factors = factor_type(self.precision);
         let Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities } = saved;
-        let head_dim = self.sizes.head_dim();
-        let gradient = Cube::float_reshape(gradient, Shape::new([batch, seq, heads, head_dim]));
-        let gradient = into_contiguous(Cube::float_swap_dims(gradient, 1, 2)); // [batch, heads, seq, head_dim]
-        let d_value = multiply(self.precision, transposed(probabilities), gradient.clone());
-        let d_probabilities = multiply(self.precision, gradient, transposed(value));
+        let gradient = split_context(into_contiguous(gradient), self.sizes, factors);
+        let gradient = self.sizes.heads(gradient, self.sizes.head_dim());
+        let d_value = multiply(transposed(probabilities), gradient.clone(), factors);
+        let d_probabilities = multiply(gradient, transposed(value), factors);
         let [d_scores, _] = self.softmax.backward(before_dropout, d_probabilities, [true, false]);
         let d_scores = self.sizes.heads(d_scores.expect("it is wanted"), seq);
-        let d_query = multiply(self.precision, d_scores.clone(), key);
-        let d_key = multiply(self.precision, transposed(d_scores), query);
-        let joined = merge_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
+        let d_query = multiply(d_scores.clone(), key, factors);
+        let d_key = multiply(transposed(d_scores), query, factors);
+        let joined = join_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
         let d_x = wanted[0].then(|| {
-            let d_x = multiply(self.precision, joined.clone(), transposed(weights));
+            let d_x = multiply(joined.clone(), transposed(weights), DType::F32);
             Cube::float_reshape(d_x, Shape::new([batch, seq, hidden]))
         });
-        let d_weights = wanted[1..4].contains(&true).then(|| {
-            let joined = multiply_transposed(self.precision, x, joined.clone());
-            divide(joined, hidden, &[hidden, hidden])
-        });
+        let d_weights =
+            wanted[1..4].contains(&true).then(|| divide(multiply_transposed(x, joined.clone()), hidden));
         let d_biases = wanted[4..7]
             .contains(&true)
-            .then(|| divide(column_sums(joined, self.sizes.rows(), 3 * hidden), hidden, &[hidden]));
+            .then(|| column_sums::parts(column_sums(joined, self.sizes.rows(), 3 * hidden)));
         let parts =
             |parts: Option<[CubeTensor; 3]>| parts.map_or([None, None, None], |parts| parts.map(Some));
-        let ([wq, wk, wv], [bq, bk, bv]) = (parts(d_weights), parts(d_biases));
+        let [wq, wk, wv] = parts(d_weights);
+        let [bq, bk, bv] = parts(d_biases);
         [d_x, wq, wk, wv, bq, bk, bv, None]
     }
 }
 
-/// Returns three matrices of `width` columns side by side, flat.
-fn join([query, key, value]: [CubeTensor; 3], width: usize) -> CubeTensor {
-    let joined = empty_like(&query, 3 * len(&query));
+/// Returns three f32 matrices of `width` columns side by side, flat, in another type.
+fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> CubeTensor {
+    let joined = empty_with(&query, 3 * len(&query), dtype);
     let (count, dim) = elementwise(len(&joined));
     join_kernel::launch(
         &joined.client,
@@ -154,12 +159,13 @@ fn join([query, key, value]: [CubeTensor; 3], width: usize) -> CubeTensor {
         value.into_buffer_arg(),
         joined.clone().into_buffer_arg(),
         width,
+        element(&joined),
     );
     joined
 }
 
-/// Returns the three matrices of `width` columns that [`join`] has put side by side.
-fn divide(joined: CubeTensor, width: usize, shape: &[usize]) -> [CubeTensor; 3] {
+/// Returns the three f32 matrices of `width` columns that [`join`] has put side by side.
+fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&joined, len(&joined) / 3));
     let (count, dim) = elementwise(len(&joined));
     let [query, key, value] = parts.clone();
@@ -173,18 +179,20 @@ fn divide(joined: CubeTensor, width: usize, shape: &[usize]) -> [CubeTensor; 3] 
         value.into_buffer_arg(),
         width,
     );
-    parts.map(|part| Cube::float_reshape(part, Shape::from(shape.to_vec())))
+    parts.map(|part| Cube::float_reshape(part, Shape::new([width, width])))
 }
 
 /// Returns queries, keys and values with their biases, flat, the heads one after the other.
 fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&projected, len(&projected) / 3));
-    let (count, dim) = elementwise(len(&projected));
+    let vector = vector_size(sizes.head_dim());
+    let (count, dim) = elementwise(len(&projected) / vector);
     let [query, key, value] = parts.clone();
     split_kernel::launch(
         &bias.client,
         count,
         dim,
+        vector,
         into_contiguous(projected).into_buffer_arg(),
         bias.clone().into_buffer_arg(),
         query.into_buffer_arg(),
@@ -192,81 +200,178 @@ fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTe
         value.into_buffer_arg(),
         sizes.seq,
         sizes.heads,
+        element(&parts[0]),
     );
     parts
 }
 
 /// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`.
-fn merge_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> CubeTensor {
+fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> CubeTensor {
     let [query, key, value] = gradients.map(into_contiguous);
-    let merged = empty_like(&query, 3 * len(&query));
-    let (count, dim) = elementwise(len(&merged));
-    merge_kernel::launch(
-        &merged.client,
+    let joined = empty_like(&query, 3 * len(&query));
+    let vector = vector_size(sizes.head_dim());
+    let (count, dim) = elementwise(len(&joined) / vector);
+    join_heads_kernel::launch(
+        &joined.client,
         count,
         dim,
+        vector,
         query.into_buffer_arg(),
         key.into_buffer_arg(),
         value.into_buffer_arg(),
-        merged.clone().into_buffer_arg(),
-        sizes.hidden,
+        joined.clone().into_buffer_arg(),
+        sizes.hidden / vector,
         sizes.seq,
         sizes.heads,
+        element(&joined),
     );
-    Cube::float_reshape(merged, Shape::new([sizes.rows(), 3 * sizes.hidden]))
+    Cube::float_reshape(joined, Shape::new([sizes.rows(), 3 * sizes.hidden]))
+}
+
+/// Returns a context `[batch, heads, seq, head_dim]` as `[batch, seq, heads, head_dim]`, flat, in another type.
+fn merge_heads(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
+    exchange_axes(into_contiguous(context), sizes.heads, sizes.seq, sizes.head_dim(), dtype)
+}
+
+/// Returns a context `[batch, seq, heads, head_dim]` as `[batch, heads, seq, head_dim]`, flat, in another type.
+fn split_context(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor {
+    exchange_axes(context, sizes.seq, sizes.heads, sizes.head_dim(), dtype)
+}
+
+/// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in another type.
+fn exchange_axes(x: CubeTensor, first: usize, second: usize, width: usize, dtype: DType) -> CubeTensor {
+    let y = empty_with(&x, len(&x), dtype);
+    let vector = vector_size(width);
+    let (count, dim) = elementwise(len(&x) / vector);
+    let types = [element(&x), element(&y)];
+    exchange_kernel::launch(
+        &y.client,
+        count,
+        dim,
+        vector,
+        x.into_buffer_arg(),
+        y.clone().into_buffer_arg(),
+        first,
+        second,
+        width / vector,
+        types,
+    );
+    y
 }
 
 #[cube(launch)]
-fn join_kernel(query: &[f32], key: &[f32], value: &[f32], joined: &mut [f32], width: usize) {
+fn exchange_kernel<I: Float, O: Float, N: Size>(
+    x: &[Vector<I, N>],
+    y: &mut [Vector<O, N>],
+    first: usize,
+    second: usize,
+    width: usize,
+    #[define(I, O)] _elements: [ElemType; 2],
+) {
+    if ABSOLUTE_POS < y.len() {
+        // The place in y is (group, b, a, column), the place in x is (group, a, b, column).
+        let row = ABSOLUTE_POS / width;
+        let a = row % first;
+        let b = row / first % second;
+        let group = row / (first * second);
+        let place = ((group * first + a) * second + b) * width + ABSOLUTE_POS % width;
+        y[ABSOLUTE_POS] = Vector::cast_from(x[place]);
+    }
+}
+
+#[cube(launch)]
+fn join_kernel<E: Float>(
+    query: &[f32],
+    key: &[f32],
+    value: &[f32],
+    joined: &mut [E],
+    width: usize,
+    #[define(E)] _element: ElemType,
+) {
     if ABSOLUTE_POS < joined.len() {
-        let (row, column) = (ABSOLUTE_POS / (3 * width), ABSOLUTE_POS % (3 * width));
+        let row = ABSOLUTE_POS / (3 * width);
+        let column = ABSOLUTE_POS % (3 * width);
         let place = row * width + column % width;
-        joined[ABSOLUTE_POS] = one_of_three(query, key, value, place, column / width);
+        let number = column / width;
+        let mut element = value[place];
+        if number == 0 {
+            element = query[place];
+        } else if number == 1 {
+            element = key[place];
+        }
+        joined[ABSOLUTE_POS] = E::cast_from(element);
     }
 }
 
 #[cube(launch)]
 fn divide_kernel(joined: &[f32], query: &mut [f32], key: &mut [f32], value: &mut [f32], width: usize) {
     if ABSOLUTE_POS < joined.len() {
-        let (row, column) = (ABSOLUTE_POS / (3 * width), ABSOLUTE_POS % (3 * width));
+        let row = ABSOLUTE_POS / (3 * width);
+        let column = ABSOLUTE_POS % (3 * width);
         let place = row * width + column % width;
-        set_one_of_three(query, key, value, place, column / width, joined[ABSOLUTE_POS]);
+        let number = column / width;
+        if number == 0 {
+            query[place] = joined[ABSOLUTE_POS];
+        } else if number == 1 {
+            key[place] = joined[ABSOLUTE_POS];
+        } else {
+            value[place] = joined[ABSOLUTE_POS];
+        }
     }
 }
 
 #[cube(launch)]
-fn split_kernel(
-    projected: &[f32],
-    bias: &[f32],
-    query: &mut [f32],
-    key: &mut [f32],
-    value: &mut [f32],
+fn split_kernel<E: Float, N: Size>(
+    projected: &[Vector<E, N>],
+    bias: &[Vector<f32, N>],
+    query: &mut [Vector<E, N>],
+    key: &mut [Vector<E, N>],
+    value: &mut [Vector<E, N>],
     seq: usize,
     heads: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if ABSOLUTE_POS < projected.len() {
         let width = bias.len() / 3;
-        let (row, column) = (ABSOLUTE_POS / bias.len(), ABSOLUTE_POS % bias.len());
+        let row = ABSOLUTE_POS / bias.len();
+        let column = ABSOLUTE_POS % bias.len();
         let place = place_in_heads(row, column % width, width, seq, heads);
-        let sum = projected[ABSOLUTE_POS] + bias[column];
-        set_one_of_three(query, key, value, place, column / width, sum);
+        let sum =
+            Vector::<E, N>::cast_from(Vector::<f32, N>::cast_from(projected[ABSOLUTE_POS]) + bias[column]);
+        let number = column / width;
+        if number == 0 {
+            query[place] = sum;
+        } else if number == 1 {
+            key[place] = sum;
+        } else {
+            value[place] = sum;
+        }
     }
 }
 
 #[cube(launch)]
-fn merge_kernel(
-    query: &[f32],
-    key: &[f32],
-    value: &[f32],
-    merged: &mut [f32],
+fn join_heads_kernel<E: Float, N: Size>(
+    query: &[Vector<E, N>],
+    key: &[Vector<E, N>],
+    value: &[Vector<E, N>],
+    joined: &mut [Vector<E, N>],
     width: usize,
     seq: usize,
     heads: usize,
+    #[define(E)] _element: ElemType,
 ) {
-    if ABSOLUTE_POS < merged.len() {
-        let (row, column) = (ABSOLUTE_POS / (3 * width), ABSOLUTE_POS % (3 * width));
+    if ABSOLUTE_POS < joined.len() {
+        let row = ABSOLUTE_POS / (3 * width);
+        let column = ABSOLUTE_POS % (3 * width);
         let place = place_in_heads(row, column % width, width, seq, heads);
-        merged[ABSOLUTE_POS] = one_of_three(query, key, value, place, column / width);
+        let number = column / width;
+        let mut elements = value[place];
+        if number == 0 {
+            elements = query[place];
+        } else if number == 1 {
+            elements = key[place];
+        }
+        joined[ABSOLUTE_POS] = elements;
     }
 }
 
@@ -276,35 +381,4 @@ fn place_in_heads(row: usize, column: usize, width: usize, seq: usize, heads: us
     let head_dim = width / heads;
     let head = (row / seq) * heads + column / head_dim;
     (head * seq + row % seq) * head_dim + column % head_dim
-}
-
-/// Returns the element at a place of the tensor with this number.
-#[cube]
-fn one_of_three(first: &[f32], second: &[f32], third: &[f32], place: usize, number: usize) -> f32 {
-    let mut element = third[place];
-    if number == 0 {
-        element = first[place];
-    } else if number == 1 {
-        element = second[place];
-    }
-    element
-}
-
-/// Sets the element at a place of the tensor with this number.
-#[cube]
-fn set_one_of_three(
-    first: &mut [f32],
-    second: &mut [f32],
-    third: &mut [f32],
-    place: usize,
-    number: usize,
-    element: f32,
-) {
-    if number == 0 {
-        first[place] = element;
-    } else if number == 1 {
-        second[place] = element;
-    } else {
-        third[place] = element;
-    }
 }

@@ -1,10 +1,14 @@
-//! Sums of squares of the chunks of many tensors: one cube adds one chunk, and all sums go into one buffer.
+//! Sums of squares of the chunks of many tensors: one cube adds one chunk, several tensors share a launch, and all sums go
+//! into one buffer.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
+use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, UNITS, cube_sum, empty_like, inputs, into_contiguous, len, one_cube_per_row};
+use super::{
+    Inputs, UNITS, buffers_per_launch, cube_sum, empty_like, inputs, into_contiguous, len, one_cube_per_row,
+};
 use crate::arguments::{CHUNK, Kernels};
 
 /// Returns the sum of the squares of each chunk of each tensor, one after the other, if all tensors are on a GPU.
@@ -14,33 +18,46 @@ pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<T
         Inputs::Graph(_) => None,
     };
     let tensors = tensors.iter().map(plain).collect::<Option<Vec<_>>>()?;
-    let chunks = tensors.iter().map(|x| len(x).div_ceil(CHUNK).max(1)).sum();
-    let sums = empty_like(tensors.first()?, chunks);
+    let first = tensors.first()?;
+    let sums = empty_like(first, tensors.iter().map(chunks).sum());
     let mut offset = 0;
-    for x in tensors {
-        let chunks = len(&x).div_ceil(CHUNK).max(1);
-        let (count, dim) = one_cube_per_row(chunks);
-        kernel::launch(&sums.client, count, dim, x.into_buffer_arg(), sums.clone().into_buffer_arg(), offset);
-        offset += chunks;
+    for group in tensors.chunks(buffers_per_launch(&first.client)) {
+        let cubes = group.iter().map(chunks).sum();
+        let (count, dim) = one_cube_per_row(cubes);
+        let buffers = group.iter().map(|x| x.clone().into_buffer_arg()).collect();
+        kernel::launch(&sums.client, count, dim, buffers, sums.clone().into_buffer_arg(), offset);
+        offset += cubes;
     }
     Some(Tensor::from_primitive::<Cube>(sums))
 }
 
+/// Returns the number of chunks; an empty tensor has one.
+fn chunks(x: &CubeTensor) -> usize {
+    len(x).div_ceil(CHUNK).max(1)
+}
+
 #[cube(launch)]
-fn kernel(x: &[f32], sums: &mut [f32], offset: usize) {
-    let start = CUBE_POS * CHUNK;
-    if start >= x.len() {
-        terminate!();
-    }
-    let end = min(start + CHUNK, x.len());
+fn kernel(tensors: &Sequence<Box<[f32]>>, sums: &mut [f32], offset: usize) {
     let mut sum = 0.0f32;
-    let mut i = start + UNIT_POS as usize;
-    while i < end {
-        sum += x[i] * x[i];
-        i += UNITS as usize;
+    // The number of cubes of the tensors before this one.
+    let mut before = 0usize.runtime();
+    #[unroll]
+    for number in 0..tensors.len() {
+        let x = tensors.index(number);
+        let cubes = max(x.len().div_ceil(CHUNK), 1);
+        if CUBE_POS >= before && CUBE_POS < before + cubes {
+            let start = (CUBE_POS - before) * CHUNK;
+            let end = min(start + CHUNK, x.len());
+            let mut i = start + UNIT_POS as usize;
+            while i < end {
+                sum += x[i] * x[i];
+                i += UNITS as usize;
+            }
+        }
+        before += cubes;
     }
     let total = cube_sum(sum);
-    if UNIT_POS == 0 {
+    if UNIT_POS == 0 && CUBE_POS < before {
         sums[offset + CUBE_POS] = total;
     }
 }

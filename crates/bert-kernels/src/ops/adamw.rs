@@ -51,23 +51,65 @@ pub fn update_part(
     gradient: Tensor<1>,
     step: AdamW,
 ) -> State {
-    let [n] = gradient.dims();
-    let State { parameter, first, second } = &state;
-    assert!(range.len() == n && first.dims() == [n] && second.dims() == [n], "lengths differ");
-    let backends =
-        [tensor_backend(parameter), tensor_backend(first), tensor_backend(second), tensor_backend(&gradient)];
-    if fused_path(compute, &backends) != Some(TensorBackend::Flex) {
-        return on_part(state, range, |state| {
+    Updates::new(compute).update_part(state, range, gradient, step)
+}
+
+/// Updates of many parameters, which share launches on a GPU: there the returned tensors have their values for all work
+/// after the updates are dropped.
+#[derive(Debug)]
+pub struct Updates {
+    compute: Compute,
+    #[cfg(feature = "cubecl")]
+    queue: crate::gpu::adamw::Queue,
+}
+
+impl Updates {
+    /// Creates updates that compute as given.
+    pub fn new(compute: Compute) -> Self {
+        Self {
+            compute,
             #[cfg(feature = "cubecl")]
-            if crate::gpu::adamw::serves(compute.kernels, &state, &gradient) {
-                return crate::gpu::adamw::update(state, &gradient, step);
-            }
-            plain(state, gradient, step)
-        });
+            queue: Default::default(),
+        }
     }
+
+    /// Updates the elements `range` of a parameter, and their moments.
+    ///
+    /// # Shapes
+    ///
+    /// - parameter: `[n]`
+    /// - moments and gradient: `[range]`
+    pub fn update_part(
+        &mut self,
+        state: State,
+        range: Range<usize>,
+        gradient: Tensor<1>,
+        step: AdamW,
+    ) -> State {
+        let [n] = gradient.dims();
+        let State { parameter, first, second } = &state;
+        assert!(range.len() == n && first.dims() == [n] && second.dims() == [n], "lengths differ");
+        let backends = [parameter, first, second, &gradient].map(tensor_backend);
+        if fused_path(self.compute, &backends) == Some(TensorBackend::Flex) {
+            return update_slices(state, range, gradient, step);
+        }
+        #[cfg(feature = "cubecl")]
+        if crate::gpu::adamw::serves(self.compute.kernels, &state, &gradient) {
+            if range == (0..state.parameter.dims()[0]) {
+                return self.queue.update(state, &gradient, step);
+            }
+            let update = |state| crate::gpu::adamw::Queue::default().update(state, &gradient, step);
+            return on_part(state, range, update);
+        }
+        on_part(state, range, |state| plain(state, gradient, step))
+    }
+}
+
+/// Computes [`update_part`] on slices.
+fn update_slices(state: State, range: Range<usize>, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
     let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
-    let (mut parameter, mut first, mut second) = (own(parameter), own(first), own(second));
+    let [mut parameter, mut first, mut second] = [parameter, first, second].map(own);
     let gradient = own(gradient);
     slice_mut(&mut parameter)[range]
         .par_chunks_mut(CHUNK)

@@ -65,7 +65,15 @@ pub fn masked_lm_nll(
             let operation = MaskedLm { labels: indices(labels), precision: compute.precision };
             apply(operation, path, [transformed.into(), table.into(), bias.into()])
         }
-        None => plain(compute, transformed, table, bias, labels),
+        None => {
+            #[cfg(feature = "cubecl")]
+            if let Some(nll) =
+                crate::gpu::masked_lm::masked_lm_nll(compute, &transformed, &table, &bias, &labels)
+            {
+                return nll;
+            }
+            plain(compute, transformed, table, bias, labels)
+        }
     }
 }
 
@@ -86,10 +94,6 @@ pub fn plain(
     let label_bias = gather(compute, bias.clone().unsqueeze_dim(1), labels).reshape([n]); // [n]
     let label_logits = (transformed.clone() * label_rows).sum_dim(1).reshape([n]) + label_bias; // [n]
     let logits = matrix_product(compute, transformed, table.transpose()) + bias.unsqueeze::<2>(); // [n, vocab]
-    #[cfg(feature = "cubecl")]
-    if let Some(sums) = crate::gpu::log_sum_exp::log_sum_exp(compute.kernels, logits.clone()) {
-        return sums - label_logits;
-    }
     log_sum_exp(logits) - label_logits
 }
 

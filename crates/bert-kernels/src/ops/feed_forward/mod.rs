@@ -51,6 +51,15 @@ pub fn feed_forward<'a, const D: usize>(
     {
         return bf16_blocks::feed_forward((path, ctx.packed), x, first, second, form);
     }
+    #[cfg(feature = "cubecl")]
+    {
+        let mut shape = x.dims();
+        let rows = x.clone().reshape([shape.iter().product::<usize>() / input, input]);
+        if let Some(y) = crate::gpu::feed_forward::feed_forward(ctx.compute, rows, &first, &second, form) {
+            shape[D - 1] = second.dims()[1];
+            return y.reshape(shape);
+        }
+    }
     let wide = bias_gelu(ctx.compute, dense::product(ctx, x, first.weight), first.bias, form);
     dense::product(ctx, wide, second)
 }

@@ -245,7 +245,8 @@ impl AdamW {
             learning_rate: learning_rate * optimizer.rates[index],
             ..optimizer.hyper_parameters(index)
         };
-        module.map(&mut Update { optimizer: self, gradients: gradients.tensors, index: 0, step })
+        let updates = adamw::Updates::new(self.compute);
+        module.map(&mut Update { optimizer: self, updates, gradients: gradients.tensors, index: 0, step })
     }
 
     /// Changes the parameters that have a gradient by their update, from moments that are already updated; multiplies
@@ -264,7 +265,8 @@ impl AdamW {
             learning_rate: learning_rate * optimizer.rates[index] * ratios[index],
             ..optimizer.hyper_parameters(index)
         };
-        module.map(&mut Update { optimizer: self, gradients, index: 0, step })
+        let updates = adamw::Updates::new(self.compute);
+        module.map(&mut Update { optimizer: self, updates, gradients, index: 0, step })
     }
 
     /// Returns the sums of squares of the owned chunks of parameter number `index` and of its update; `None` if this rank
@@ -302,6 +304,7 @@ impl AdamW {
     /// Returns the new value of parameter number `index`.
     fn step(
         &mut self,
+        updates: &mut adamw::Updates,
         index: usize,
         parameter: Tensor<1>,
         gradient: Tensor<1>,
@@ -310,7 +313,7 @@ impl AdamW {
         let fresh = || Moments { first: gradient.zeros_like(), second: gradient.zeros_like() };
         let Moments { first, second } = self.moments[index].take().unwrap_or_else(fresh);
         let state = adamw::State { parameter, first, second };
-        let updated = adamw::update_part(self.compute, state, self.owned[index].clone(), gradient, step);
+        let updated = updates.update_part(state, self.owned[index].clone(), gradient, step);
         self.moments[index] = Some(Moments { first: updated.first, second: updated.second });
         updated.parameter
     }
@@ -396,6 +399,7 @@ fn decays_weight(name: &str) -> bool {
 
 struct Update<'a, F> {
     optimizer: &'a mut AdamW,
+    updates: adamw::Updates,
     gradients: Tensors,
     index: usize,
     /// Returns the hyper-parameters of a parameter's update.
@@ -413,7 +417,7 @@ impl<F: Fn(&AdamW, usize) -> adamw::AdamW> ModuleMapper for Update<'_, F> {
             let shape = tensor.dims();
             let flat = tensor.inner().reshape([-1]);
             let step = (self.step)(self.optimizer, index);
-            let updated = self.optimizer.step(index, flat, gradient, step);
+            let updated = self.optimizer.step(&mut self.updates, index, flat, gradient, step);
             updated.reshape(shape).autodiff().require_grad()
         })
     }

@@ -1,0 +1,100 @@
+//! The feed-forward network of a layer on a GPU, one operation to autodiff: `y = gelu(x W1 + b1) W2`, with the equations of
+//! [`mod@crate::ops::feed_forward`].
+//!
+//! In bf16 the factors are rounded once, forward and backward, and the wide values between the products are stored in bf16.
+
+use burn::backend::Cube;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::tensor::CubeTensor;
+
+use super::column_sums::column_sums;
+use super::product::{factor_type, multiply, multiply_transposed, rounded, transposed};
+use super::{apply_inputs, gelu, input, into_contiguous};
+use crate::arguments::{Compute, Gelu, Kernels, Precision, Projection};
+use crate::fused_op::Fused;
+
+/// Returns `gelu(x W1 + b1) W2`, if all tensors are on a GPU.
+///
+/// # Shapes
+/// - x: `[rows, d_input]`
+/// - first: `[d_input, d_intermediate]` and `[d_intermediate]`
+/// - second: `[d_intermediate, d_output]`
+/// - output: `[rows, d_output]`
+pub(crate) fn feed_forward(
+    compute: Compute,
+    x: Tensor<2>,
+    first: &Projection,
+    second: &Tensor<2>,
+    form: Gelu,
+) -> Option<Tensor<2>> {
+    if compute.kernels == Kernels::Plain {
+        return None;
+    }
+    let operation = FeedForward { form, precision: compute.precision };
+    let inputs = [input(x), input(first.weight.clone()), input(first.bias.clone()), input(second.clone())];
+    apply_inputs(operation, inputs)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FeedForward {
+    form: Gelu,
+    precision: Precision,
+}
+
+/// Values that the backward pass needs, matrices in the type of factors.
+#[derive(Clone, Debug)]
+struct Saved {
+    /// `[rows, d_input]`
+    x: CubeTensor,
+    /// `[d_input, d_intermediate]`
+    first: CubeTensor,
+    /// `[d_intermediate]`, in f32
+    bias: CubeTensor,
+    /// `[d_intermediate, d_output]`
+    second: CubeTensor,
+    /// `x W1`: `[rows, d_intermediate]`
+    projected: CubeTensor,
+    /// `gelu(x W1 + b1)`: `[rows, d_intermediate]`
+    wide: CubeTensor,
+}
+
+impl Fused<4, Cube> for FeedForward {
+    type Saved = Saved;
+
+    fn forward(&self, inputs: [CubeTensor; 4]) -> (CubeTensor, Saved) {
+        let [x, first, bias, second] = inputs.map(into_contiguous);
+        let [x, first, second] = [x, first, second].map(|factor| rounded(self.precision, factor));
+        let projected = multiply(x.clone(), first.clone(), factor_type(self.precision));
+        let wide = reshaped_like(gelu::forward(self.form, &projected, &bias), &projected);
+        let y = multiply(wide.clone(), second.clone(), DType::F32);
+        (y, Saved { x, first, bias, second, projected, wide })
+    }
+
+    fn backward(
+        self,
+        Saved { x, first, bias, second, projected, wide }: Saved,
+        gradient: CubeTensor,
+        [x_wanted, first_wanted, bias_wanted, second_wanted]: [bool; 4],
+    ) -> [Option<CubeTensor>; 4] {
+        let gradient = rounded(self.precision, into_contiguous(gradient));
+        let d_second = second_wanted.then(|| multiply_transposed(wide, gradient.clone()));
+        if !(x_wanted || first_wanted || bias_wanted) {
+            return [None, None, None, d_second];
+        }
+        let d_wide = multiply(gradient, transposed(second), factor_type(self.precision));
+        let d_projected = reshaped_like(gelu::backward(self.form, &projected, &bias, d_wide), &projected);
+        let [rows, width] = [projected.meta.shape()[0], projected.meta.shape()[1]];
+        [
+            x_wanted.then(|| multiply(d_projected.clone(), transposed(first), DType::F32)),
+            first_wanted.then(|| multiply_transposed(x, d_projected.clone())),
+            bias_wanted.then(|| column_sums(d_projected, rows, width)),
+            d_second,
+        ]
+    }
+}
+
+/// Returns a flat tensor with the shape of another.
+fn reshaped_like(x: CubeTensor, other: &CubeTensor) -> CubeTensor {
+    Cube::float_reshape(x, Shape::from(other.meta.shape().to_vec()))
+}

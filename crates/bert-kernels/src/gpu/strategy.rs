@@ -1,0 +1,81 @@
+//! The kernels of CubeCL for matrix products, chosen by name.
+//!
+//! burn without its feature `autotune` takes the simplest kernel with tensor cores. On NVIDIA GPUs the lists here begin with
+//! the fastest of 50 on an H200 for each role (docs/results.md), at 1.5 to 4 times its rate. A kernel that the device does
+//! not have is skipped, and so is one that does not compile there. None uses atomics, so equal products have equal bits on
+//! one kind of device.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use burn::tensor::{DType, Shape};
+use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems};
+use cubek::matmul::launch::launch_ref;
+use cubek::matmul::multi_level::Strategy;
+use cubek::matmul::multi_level::Strategy::{DoubleTmaMma, SimpleTmaCmma, SpecializedTmaMma};
+use cubek::matmul::multi_level::routines::batch::simple::SimpleArgs;
+use cubek::matmul::routine::BlueprintStrategy::Inferred;
+use cubek::std::InputBinding;
+
+use super::element;
+
+/// Kernels that have compiled on a device, or not, by their name.
+static COMPILED: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
+
+/// Returns `a b` with sums in f32, of factors of one type.
+///
+/// # Shapes
+/// - a: `[.., m, k]`; b: `[.., k, n]`
+/// - output: `[.., m, n]`
+pub(super) fn multiply(a: CubeTensor, b: CubeTensor, result: DType) -> CubeTensor {
+    if a.dtype == DType::BF16 && a.client.name() == "cuda" {
+        for strategy in candidates(&a, &b) {
+            if let Some(product) = launch(&strategy, &a, &b, result) {
+                return product;
+            }
+        }
+    }
+    matmul(a, b, None, MatmulStrategy::default(), result).expect("every product has a kernel")
+}
+
+/// Returns the kernels for a product, the fastest first: the gradient of a weight reads the left factor by columns, the gradient
+/// of an input the right one.
+fn candidates(a: &CubeTensor, b: &CubeTensor) -> Vec<Strategy> {
+    let by_columns = |x: &CubeTensor| x.meta.strides().last() != Some(&1);
+    let several_rows = SimpleArgs { multi_rows: true, ..Default::default() };
+    if by_columns(a) {
+        vec![SpecializedTmaMma(Default::default()), DoubleTmaMma(Default::default())]
+    } else if by_columns(b) {
+        vec![SimpleTmaCmma(Inferred(several_rows)), SpecializedTmaMma(Default::default())]
+    } else {
+        vec![DoubleTmaMma(Default::default()), SpecializedTmaMma(Default::default())]
+    }
+}
+
+/// Returns the product by one kernel; `None` if the device cannot run it.
+fn launch(strategy: &Strategy, a: &CubeTensor, b: &CubeTensor, result: DType) -> Option<CubeTensor> {
+    let name = strategy.to_string();
+    let compiled = COMPILED.lock().expect("the map is never left half changed").get(&name).copied();
+    if compiled == Some(false) {
+        return None;
+    }
+    let mut shape = a.meta.shape().to_vec();
+    let last = shape.len() - 1;
+    shape[last] = b.meta.shape()[last];
+    let out = empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(shape), result);
+    let [left, right, sums] = [a, b, &out].map(|x| element(x).into());
+    let mut elements = MatmulElems::from_globals(&MatmulGlobalElems { lhs: left, rhs: right, out: sums });
+    let [left, right] = [(a, left), (b, right)].map(|(x, kind)| InputBinding::new(x.clone().binding(), kind));
+    let strategy = strategy.clone().into();
+    launch_ref(&strategy, &a.client, left, right, out.clone().binding(), &mut elements).ok()?;
+    if compiled.is_none() {
+        // An error of the compiler is an error of the result.
+        let works = a.client.check([&out.handle]).is_ok();
+        COMPILED.lock().expect("the map is never left half changed").insert(name, works);
+        return works.then_some(out);
+    }
+    Some(out)
+}
