@@ -50,7 +50,7 @@ struct Worker {
 }
 
 impl NcclTransport {
-    /// Joins the group over TCP, then over NCCL. The GPU is that of [`Topology::card`].
+    /// Joins the group over TCP, then over NCCL. [`Topology::card`] chooses the GPU.
     ///
     /// # Errors
     /// As [`TcpTransport::join`], and if there is no NCCL library or no GPU for this rank.

@@ -1,7 +1,7 @@
 //! Matrix products of NVIDIA's library cuBLASLt, on the memory of CubeCL.
 //!
 //! On Hopper its kernels are 3 to 5 times as fast as the best of CubeCL: 500 to 740 TFLOP/s next to 55 to 220 on an
-//! H200. The library is loaded when the first product runs; without it the products are those of [`super::strategy`].
+//! H200. The library is loaded when the first product runs; without it [`super::strategy`] computes the products.
 //!
 //! CubeCL does not give away its stream. A product runs on a stream of its own, between two events: the first waits for
 //! all work that the context has, and all later work of the context waits for the second. Both exist since CUDA 12.5.
@@ -92,7 +92,7 @@ pub(super) fn multiply(a: &CubeTensor, b: &CubeTensor, result: DType) -> Option<
     multiply_into_rows(a, b, result, *b.meta.shape().last()?)
 }
 
-/// Returns [`multiply`] in rows of `step` elements; the elements after those of the product are undefined.
+/// Returns [`multiply`] in rows of `step` elements; the elements after the columns of the product are undefined.
 pub(super) fn multiply_into_rows(
     a: &CubeTensor,
     b: &CubeTensor,
@@ -200,7 +200,7 @@ impl Order {
     /// Returns the functions, if the driver has them.
     #[expect(unsafe_code, reason = "functions of the driver are found by name")]
     fn load() -> Option<Self> {
-        // SAFETY: the driver is loaded, and the types are those of its documentation.
+        // SAFETY: the driver is loaded, and its documentation has these types.
         unsafe {
             let driver = cuda::culib();
             let record = driver.get(b"cuCtxRecordEvent\0").ok()?;
@@ -258,7 +258,7 @@ impl Library {
             Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
             Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         ];
-        // SAFETY: all descriptions are valid, and the sizes are those of the values.
+        // SAFETY: all descriptions are valid, and each size belongs to its value.
         let found = unsafe {
             for (attribute, layout) in
                 [(CUBLASLT_MATMUL_DESC_TRANSA, right), (CUBLASLT_MATMUL_DESC_TRANSB, left)]
@@ -288,7 +288,7 @@ impl Library {
         })
     }
 
-    /// Puts a product into the order of the context's work. The pointers are those of both factors and the result.
+    /// Puts a product into the order of the context's work. The pointers point to both factors and the result.
     #[expect(unsafe_code, reason = "the driver and the library are C code")]
     fn multiply(&self, plan: &Plan, [a, b, output]: [*mut c_void; 3]) -> Result<(), String> {
         let factor = 1.0f32;
@@ -350,7 +350,7 @@ fn matrix_layout(
         Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
         Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
     );
-    // SAFETY: the description is valid, and the sizes are those of the values.
+    // SAFETY: the description is valid, and each size belongs to its value.
     unsafe {
         lt::set_matrix_layout_attribute(described, counted, (&raw const count).cast(), size_of_val(&count))?;
         lt::set_matrix_layout_attribute(described, stepped, (&raw const step).cast(), size_of_val(&step))?;

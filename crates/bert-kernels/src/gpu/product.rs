@@ -79,7 +79,7 @@ pub(super) fn multiply(a: CubeTensor, b: CubeTensor, result: DType) -> CubeTenso
     super::strategy::multiply(a, b, result)
 }
 
-/// Returns `a b` in f32, in rows of `width` elements; the elements after those of the product are undefined.
+/// Returns `a b` in f32, in rows of `width` elements; the elements after the columns of the product are undefined.
 ///
 /// # Shapes
 /// - a: `[m, k]`; b: `[k, n]`
