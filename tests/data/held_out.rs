@@ -30,10 +30,30 @@ fn pretrain_evaluates_on_held_out_documents() {
         2,
         "--hold-out",
     );
-    let part = format!(
-        "make-pretrain-data --input train.txt --vocab vocab.txt --hold-out 1% --part 1 --parts 2 {FLAGS}"
+}
+
+#[test]
+fn parts_write_both_data_sets() {
+    let folder = Folder::with_data();
+    folder.write(
+        "days.txt",
+        (1..100).map(|day| format!("It is day {day}.\nThe sun rose.\n\n")).collect::<String>(),
     );
-    folder.refused(&format!("{part} --output part"), 2, "--hold-out cannot be used with --part");
+    let part = |part: usize| {
+        format!(
+            "make-pretrain-data --input days.txt --vocab vocab.txt --hold-out 20 --part {part} --parts 2 --num-shards 2 \
+             {FLAGS} --output parts"
+        )
+    };
+    for line in [1, 2].map(part) {
+        folder.ok(&format!("{line} --tokenize-only"));
+    }
+    for line in [2, 1].map(part) {
+        folder.ok(&line);
+    }
+    folder.ok("bert merge parts");
+    assert_eq!(folder.json("parts/held-out/manifest.json")[0]["report"]["documents"], 20);
+    assert_eq!(folder.json("parts/manifest.json")[0]["report"]["documents"], 79);
 }
 
 #[test]

@@ -95,9 +95,16 @@ impl Work {
             }
         };
         let mut watch = |_: BuildProgress| stop_if_cancelled();
-        let mut attempt = || match self.stage {
-            Stage::Tokenize => tokenize_part(&config, &mut watch).map(|text| text.tokens),
-            Stage::Shards => build_part(&config, &mut watch).map(|shards| shards.rows),
+        let mut build = |config: &BuildConfig| match self.stage {
+            Stage::Tokenize => tokenize_part(config, &mut watch).map(|text| text.tokens),
+            Stage::Shards => build_part(config, &mut watch).map(|shards| shards.rows),
+        };
+        // A part of the held-out data set is built with each part of the training data.
+        let held_out = config.held_out_config();
+        let mut attempt = || {
+            let count = build(&config)?;
+            held_out.as_ref().map(&mut build).transpose()?;
+            Ok(count)
         };
         let done = loop {
             match attempt() {

@@ -159,7 +159,7 @@ pub use builder::{BuildOutcome, build, build_on};
 pub use config::byte_size::ByteSize;
 pub use config::hold_out::{HELD_OUT_FOLDER, HoldOut, held_out_folder};
 pub use config::resolved::ResolvedConfig;
-pub use config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+pub use config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
 pub use dataset::invariants::Invariants;
 pub use dataset::manifest::Manifest;
@@ -170,11 +170,11 @@ pub use dataset::verify::{CheckedFile, Recount, ShardProgress, Verification, ver
 pub use dataset::{CACHE_BYTES, DataSet};
 pub use documents::bucket::Bucket;
 pub use documents::casing::casing_warning;
+pub use documents::text_writer::write_documents;
 pub use error::{
     Error, InputError, InputProblem, Locate, Located, ManifestProblem, OptionError, OutputProblem, PartError,
     Result, RowProblem, ShardProblem, TextProblem, VocabularyProblem, is_disk_full,
 };
-pub use input::text_writer::write_documents;
 pub use inspect::inspect;
 pub use shard::file::{ShardFile, read_shard};
 pub use shard::row::{Row, ShardRows};

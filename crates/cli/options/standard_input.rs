@@ -1,17 +1,44 @@
 //! Reads the input `-`: a copy of standard input in a file, because text is read more than once.
 
+use std::fs::File;
 use std::io::{self, Seek};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bert_storage::is_url;
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::output::progress::print_note;
 
-/// The copy of standard input. It is removed with this value.
+/// The copy of standard input. On Linux it is an open file without a name, which is gone with the process, however that
+/// ends; elsewhere it has a name and is removed with this value.
 #[derive(Debug, Default)]
-pub struct StandardInput(Option<NamedTempFile>);
+pub struct StandardInput {
+    _copy: Option<TextCopy>,
+}
+
+#[derive(Debug)]
+struct TextCopy {
+    file: File,
+    path: PathBuf,
+    /// Removes the name.
+    _name: Option<TempPath>,
+}
+
+impl TextCopy {
+    /// Creates an empty file in a folder.
+    fn create(folder: &Path) -> io::Result<Self> {
+        if cfg!(target_os = "linux") {
+            let file = tempfile::tempfile_in(folder)?;
+            let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            return Ok(Self { file, path, _name: None });
+        }
+        let (file, name) =
+            tempfile::Builder::new().prefix(".standard-input-").tempfile_in(folder)?.into_parts();
+        Ok(Self { file, path: name.to_path_buf(), _name: Some(name) })
+    }
+}
 
 impl StandardInput {
     /// Replaces `-` among the inputs by a copy of standard input in a folder: `scratch`, else the folder that contains
@@ -26,7 +53,7 @@ impl StandardInput {
         quiet: bool,
     ) -> anyhow::Result<Self> {
         let mut named = inputs.iter_mut().filter(|input| input.as_os_str() == "-");
-        let Some(input) = named.next() else { return Ok(Self(None)) };
+        let Some(input) = named.next() else { return Ok(Self::default()) };
         if named.next().is_some() {
             bail!("-: standard input is given twice; remove one");
         }
@@ -35,29 +62,21 @@ impl StandardInput {
         let local = |folder: &&Path| !is_url(folder);
         let folder =
             scratch.filter(local).or(above.filter(local)).map_or_else(std::env::temp_dir, Path::to_owned);
-        let builder = || tempfile::Builder::new().prefix(".standard-input-").tempfile_in(&folder);
-        let mut file =
-            builder().with_context(|| format!("{}: cannot copy standard input there", folder.display()))?;
+        let mut copy = TextCopy::create(&folder)
+            .with_context(|| format!("{}: cannot copy standard input there", folder.display()))?;
         if !quiet {
             print_note(format!(
-                "standard input is copied to {} first, because text is read more than once",
-                file.path().display()
+                "standard input is copied to {} first, because text is read more than once; the copy is removed afterwards",
+                folder.display()
             ));
         }
-        let copied =
-            io::copy(&mut io::stdin().lock(), &mut file).and_then(|bytes| file.rewind().map(|()| bytes));
-        let bytes =
-            copied.with_context(|| format!("{}: cannot copy standard input", file.path().display()))?;
+        let copied = io::copy(&mut io::stdin().lock(), &mut copy.file)
+            .and_then(|bytes| copy.file.rewind().map(|()| bytes));
+        let bytes = copied.with_context(|| format!("{}: cannot copy standard input", folder.display()))?;
         if bytes == 0 {
             bail!("-: standard input is empty");
         }
-        *input = file.path().to_owned();
-        Ok(Self(Some(file)))
-    }
-
-    /// Returns the file, if standard input was an input.
-    #[must_use]
-    pub fn path(&self) -> Option<&Path> {
-        self.0.as_ref().map(NamedTempFile::path)
+        copy.path.clone_into(input);
+        Ok(Self { _copy: Some(copy) })
     }
 }

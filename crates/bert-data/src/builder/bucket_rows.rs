@@ -48,7 +48,7 @@ impl BucketJob<'_> {
     }
 
     fn path(&self, shard: usize) -> PathBuf {
-        PathBuf::from(shard_name(shard, self.plan.shards))
+        PathBuf::from(shard_name(shard, self.plan.shards, self.prepared.config.held_out))
     }
 }
 

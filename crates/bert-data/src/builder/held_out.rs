@@ -20,8 +20,10 @@ pub fn build_held_out(
     let built = build(&held_out, progress).map_err(|error| match error {
         Error::Input(
             InputError::NoText { .. } | InputError::NoInstances { .. } | InputError::NoSentencePairs { .. },
-        ) => InputError::TooFewHeldOut { share: share.to_string(), documents: training.report.documents }
-            .into(),
+        ) => {
+            let documents = training.report.documents;
+            InputError::TooFewHeldOut { share: share.to_string(), held_out: 0, documents }.into()
+        }
         other => other,
     });
     built.map(Some)

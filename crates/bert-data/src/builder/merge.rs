@@ -11,6 +11,7 @@ use crate::builder::output::clear_other_shards;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::scratch::{clear_text, folder_in};
+use crate::config::hold_out::held_out_folder;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::dataset::verify::{ShardProgress, each_shard};
@@ -45,17 +46,43 @@ pub fn merge_with_scratch(
     if let Some(objects) = ObjectOutput::of(output, true) {
         let reason = "the parts of a build into an object store keep their receipts there";
         let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
-        return merge_objects(&objects, &scratch, progress);
+        let manifest = merge_objects(&objects, &scratch, progress)?;
+        if has_held_out(&manifest) {
+            merge_with_scratch(&held_out_folder(output), Some(&scratch), progress)?;
+        }
+        return Ok(manifest);
     }
     let staged = StagedFolder::new(&Disk, output);
     // Runs before the lock is taken, because the lock file is the first change.
     find(&staged)?;
-    let _lock = staged.lock(LOCK)?;
+    let lock = staged.lock(LOCK)?;
     let manifest = merge_locked(&staged, progress)?;
-    if let Some(scratch) = scratch {
-        clear_text(&StagedFolder::new(&Disk, &folder_in(&scratch, output)?))?;
+    if let Some(scratch) = &scratch {
+        clear_text(&StagedFolder::new(&Disk, &folder_in(scratch, output)?))?;
     }
+    drop(lock);
+    merge_held_out(&manifest, output, scratch.as_deref(), progress)?;
     Ok(manifest)
+}
+
+/// Returns whether documents are held out of a data set.
+fn has_held_out(training: &Manifest) -> bool {
+    training.config.hold_out.is_some() && !training.config.held_out
+}
+
+/// Merges the parts of the held-out data set, if there are any in its folder.
+fn merge_held_out(
+    training: &Manifest,
+    output: &Path,
+    scratch: Option<&Path>,
+    progress: &mut dyn FnMut(ShardProgress),
+) -> Result<()> {
+    let folder = held_out_folder(output);
+    if has_held_out(training) && matches!(find(&StagedFolder::new(&Disk, &folder)), Ok(MergeInput::Parts(_)))
+    {
+        merge_with_scratch(&folder, scratch, progress)?;
+    }
+    Ok(())
 }
 
 fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgress)) -> Result<Manifest> {

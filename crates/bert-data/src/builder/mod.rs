@@ -42,6 +42,7 @@ use crate::dataset::DataSet;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
+use crate::documents::selection::{check_held_out, with_limit};
 use crate::error::{Error, InputError, Locate, OutputProblem, Result};
 use crate::input::{each_file, same_text};
 use crate::shard::documents::document_format;
@@ -92,6 +93,7 @@ pub fn build_on(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<BuildOutcome> {
     config.output()?;
+    let config = &*with_limit(config)?;
     if config.part()? != Part::WHOLE {
         return conflict("part", "a whole build", "a part is built separately, and the parts are merged");
     }
@@ -107,7 +109,7 @@ pub(crate) fn build_prepared(
     if let OutputState::Open(output) = &mut state
         && let Some(manifest) = output.committed()?
     {
-        if same_text(&manifest.inputs, &prepared.files, &AtomicBool::new(false))? {
+        if same_text(&manifest.inputs, &prepared.files, prepared.config.reading(), &AtomicBool::new(false))? {
             return prepared.outcome(manifest);
         }
         // The data set is complete but was built from different text; it is handled like any other finished data set.
@@ -225,7 +227,7 @@ impl PreparedBuild<'_> {
     fn is_text_of(&self, manifest: &Manifest) -> Result<bool> {
         let sizes = each_file(&self.files, |path| size(path).map_err(Error::io("read", path)))?;
         Ok(manifest.inputs.iter().map(|input| input.bytes).eq(sizes)
-            && same_text(&manifest.inputs, &self.files, &AtomicBool::new(false))?)
+            && same_text(&manifest.inputs, &self.files, self.config.reading(), &AtomicBool::new(false))?)
     }
 
     /// Writes the shards of this part in the work folder, reusing finished ones, and checks that nothing was lost.
@@ -238,7 +240,11 @@ impl PreparedBuild<'_> {
         let division = Division::new(self)?;
         division.tokenize(self, &output.work, progress)?;
         let store = division.store(self, output);
-        let store = store.and_then(|store| check_instances(config, &store.counts).map(|()| store));
+        let store = store.and_then(|store| {
+            check_instances(config, &store.counts)?;
+            check_held_out(config, &store.read, store.counts.documents)?;
+            Ok(store)
+        });
         match &store {
             // This text yields no instances, so there is nothing to keep.
             Err(Error::Input(_)) => output.work.discard(),

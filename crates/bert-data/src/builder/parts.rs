@@ -16,6 +16,7 @@ use crate::builder::write_shards::{has_digest, is_shard_receipt};
 use crate::config::BuildConfig;
 use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
+use crate::documents::selection::with_limit;
 use crate::error::{Error, Locate, OutputProblem, Result};
 use crate::parallel::map_all;
 use bert_storage::{Disk, FileSystem, digest_bytes};
@@ -64,6 +65,7 @@ pub fn build_part_on(
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<PartOutcome> {
     config.output()?;
+    let config = &*with_limit(config)?;
     build_prepared_part(files, &prepare(config)?, progress)
 }
 
@@ -185,6 +187,7 @@ fn all_valid(
 /// Any [`Error`].
 pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgress)) -> Result<PartText> {
     config.output()?;
+    let config = &*with_limit(config)?;
     let prepared = &prepare(config)?;
     let output = match prepared.open(&Disk)? {
         OutputState::Open(output) => *output,

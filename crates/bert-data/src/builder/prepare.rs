@@ -49,7 +49,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     for output in [&config.output, &config.scratch].into_iter().flatten() {
         reject_output_inside(&config.input, output)?;
     }
-    let formats = input_formats(&each_file(&files, Format::of)?);
+    let formats = input_formats(&each_file(&files, |path| Format::of(path, config.reading()))?);
     config.check_formats(formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {
@@ -73,7 +73,8 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
 /// Returns the kinds of these formats.
 fn input_formats(formats: &[Format]) -> InputFormats {
     InputFormats {
-        tables: formats.iter().any(|format| format.is_table()),
+        running_text: formats.iter().any(|format| format.is_running_text()),
+        others: formats.iter().any(|&format| format != Format::Text),
         columns: formats.iter().any(|format| format.has_columns()),
         dumps: formats.contains(&Format::WikiDump),
     }

@@ -115,7 +115,7 @@ impl ReferenceRows {
             bytes.resize(before + (end - start) as usize, 0);
             read_exact_at(&self.file, &mut bytes[before..], start).map_err(Error::io("read", &self.path))?;
         }
-        let group = encoder.encode(Path::new(&shard_name(0, 1)), &bytes, width, &starts)?;
+        let group = encoder.encode(Path::new(&shard_name(0, 1, false)), &bytes, width, &starts)?;
         let rows = tally_of(&bytes, width, &starts);
         Ok(vec![ShardPiece { shard: 0, groups: vec![group], rows, stats }])
     }

@@ -87,22 +87,16 @@ fn receipt_name(shard: usize) -> String {
 }
 
 /// Returns the receipt of a shard that an earlier run finished, if the shard is intact.
-fn cached_shard(
-    output: &Output<'_>,
-    build: &str,
-    shard: usize,
-    shards: usize,
-) -> Result<Option<ShardReceipt>> {
+fn cached_shard(output: &Output<'_>, build: &str, shard: usize, name: &str) -> Result<Option<ShardReceipt>> {
     let Some(receipt) = output.work.folder.read_checksummed::<ShardReceipt>(&receipt_name(shard))? else {
         return Ok(None);
     };
-    let name = shard_name(shard, shards);
     let WrittenShard { shard: number, entry, .. } = &receipt.written;
-    let is_same = (receipt.build.as_str(), *number, &entry.file) == (build, shard as u64, &name);
+    let is_same = (receipt.build.as_str(), *number, entry.file.as_str()) == (build, shard as u64, name);
     let is_valid = || match &output.objects {
         // A shard that was uploaded is compared again when the data set is committed.
         Some(objects) => objects.has_shard(entry),
-        None => has_digest(&output.find(&name)?, &entry.blake3),
+        None => has_digest(&output.find(name)?, &entry.blake3),
     };
     Ok(if is_same && is_valid()? { Some(receipt) } else { None })
 }
@@ -126,7 +120,7 @@ pub(crate) struct ShardJob<'a> {
 impl ShardJob<'_> {
     /// Returns the path at which a shard is written.
     fn path(&self, shard: usize) -> PathBuf {
-        self.output.work.path(&shard_name(shard, self.plan.shards))
+        self.output.work.path(&shard_name(shard, self.plan.shards, self.prepared.config.held_out))
     }
 }
 
@@ -238,7 +232,8 @@ fn cached_shards(
 ) -> Result<CachedShards> {
     let (mut shards, mut missing) = (Vec::new(), Vec::new());
     for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
-        match cached_shard(job.output, job.build, shard, job.plan.shards)? {
+        let name = shard_name(shard, job.plan.shards, job.prepared.config.held_out);
+        match cached_shard(job.output, job.build, shard, &name)? {
             Some(receipt) => {
                 receipt.stats.iter().for_each(|stats| sum.add(stats));
                 shards.push(receipt.written);
@@ -272,7 +267,8 @@ fn finish_shards<'a>(
             break;
         }
         let FinishedShard { rows, groups, out } = writer.finish()?;
-        let (name, file) = (shard_name(shard, job.plan.shards), out.commit()?);
+        let name = shard_name(shard, job.plan.shards, job.prepared.config.held_out);
+        let file = out.commit()?;
         if let Some(objects) = &job.output.objects {
             objects.upload(&job.path(shard), &name)?;
         }

@@ -1,8 +1,8 @@
 //! Rejects option values that are out of range and combinations of flags that exclude each other.
 
 use super::{
-    BuildConfig, Columns, DUPE_FACTOR, Layout, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp, RandomMode,
-    Segmenter, TEXT_COLUMN,
+    BuildConfig, Columns, DUPE_FACTOR, Layout, LineBreaks, MAX_ROW_GROUPS, MAX_SEQUENCE_LENGTH, Masking, Nsp,
+    RandomMode, Segmenter, TEXT_COLUMN,
 };
 use crate::config::part::Part;
 use crate::config::resolved::InputFormats;
@@ -78,8 +78,15 @@ impl BuildConfig {
         }
         // Each pass has at least one bucket of documents.
         self.check_shards(self.num_shards.unwrap_or(usize::MAX), self.passes() as u64)?;
-        if self.split_sentences {
+        if self.splits_lines() {
             self.check_language()?;
+        }
+        if self.split_sentences && self.line_breaks == LineBreaks::Sentence {
+            return conflict(
+                "split-sentences",
+                "--line-breaks sentence",
+                "one splits the lines that the other keeps whole",
+            );
         }
         if self.segmenter != Segmenter::None && !self.do_whole_word_mask && self.max_ngram == 1 {
             let reason = "add --do-whole-word-mask or --max-ngram N";
@@ -149,12 +156,6 @@ impl BuildConfig {
         exclude([
             (self.overwrite, "overwrite", "--part", shared),
             (self.preview > 0, "preview", "--part", "a part may lack the first shard"),
-            (
-                self.hold_out.is_some() && !self.held_out,
-                "hold-out",
-                "--part",
-                "build both data sets on one machine",
-            ),
         ])?;
         Ok(Part { index, count })
     }
@@ -164,11 +165,11 @@ impl BuildConfig {
         if !formats.columns && self.text_column != TEXT_COLUMN {
             return conflict("text-column", "these inputs", "none of them is JSON, Parquet, CSV or TSV");
         }
-        if formats.tables && self.random == RandomMode::Reference {
-            let reason = "the reference reads plain text, not tables or dumps";
+        if formats.others && self.random == RandomMode::Reference {
+            let reason = "the reference reads plain text in lines only";
             return conflict("input", "--random reference", reason);
         }
-        if formats.tables { self.check_language() } else { Ok(()) }
+        if formats.running_text { self.check_language() } else { Ok(()) }
     }
 
     fn check_reference_mode(&self) -> Result<()> {
@@ -178,7 +179,13 @@ impl BuildConfig {
         let (shards, segmented) = (self.num_shards.unwrap_or(1), self.segmenter != Segmenter::None);
         let (skips, with) = (self.random_word_skip_special, "--random reference");
         exclude([
-            (self.split_sentences, "split-sentences", with, "the reference does not split sentences"),
+            (self.splits_lines(), "split-sentences", with, "the reference does not split sentences"),
+            (
+                self.line_breaks == LineBreaks::Wrapped,
+                "line-breaks wrapped",
+                with,
+                "the reference reads lines as they are",
+            ),
             (shards != 1, "num-shards", with, "the reference's order is kept in one shard"),
             (self.part.is_some(), "part", with, "the reference draws serially"),
             (self.nsp != Nsp::On, "nsp", with, "the reference has next sentence prediction only"),

@@ -43,6 +43,80 @@ const LANGUAGES: [&str; 31] = [
 /// The language of a text whose language is not given.
 pub(crate) const DEFAULT_LANGUAGE: &str = "en";
 
+/// ISO 639 codes of three letters of the languages with rules, and of others with many speakers, and their codes of two
+/// letters.
+const THREE_LETTERS: [(&str, &str); 56] = [
+    ("amh", "am"),
+    ("ara", "ar"),
+    ("aze", "az"),
+    ("bul", "bg"),
+    ("ben", "bn"),
+    ("cat", "ca"),
+    ("ces", "cs"),
+    ("cze", "cs"),
+    ("dan", "da"),
+    ("deu", "de"),
+    ("ger", "de"),
+    ("ell", "el"),
+    ("gre", "el"),
+    ("eng", "en"),
+    ("spa", "es"),
+    ("est", "et"),
+    ("fas", "fa"),
+    ("per", "fa"),
+    ("fin", "fi"),
+    ("fra", "fr"),
+    ("fre", "fr"),
+    ("guj", "gu"),
+    ("heb", "he"),
+    ("hin", "hi"),
+    ("hun", "hu"),
+    ("hye", "hy"),
+    ("arm", "hy"),
+    ("ind", "id"),
+    ("ita", "it"),
+    ("jpn", "ja"),
+    ("kaz", "kk"),
+    ("khm", "km"),
+    ("kan", "kn"),
+    ("kor", "ko"),
+    ("lao", "lo"),
+    ("mal", "ml"),
+    ("mar", "mr"),
+    ("mya", "my"),
+    ("bur", "my"),
+    ("nld", "nl"),
+    ("dut", "nl"),
+    ("pan", "pa"),
+    ("pol", "pl"),
+    ("por", "pt"),
+    ("ron", "ro"),
+    ("rum", "ro"),
+    ("rus", "ru"),
+    ("slk", "sk"),
+    ("slo", "sk"),
+    ("swe", "sv"),
+    ("tam", "ta"),
+    ("tel", "te"),
+    ("tha", "th"),
+    ("tur", "tr"),
+    ("ukr", "uk"),
+    ("zho", "zh"),
+];
+
+/// Returns the code by which the sentence splitter knows a language: without its region and script, in small letters,
+/// with two letters if there is such a code. `None` for any other text.
+pub(crate) fn language_code(given: &str) -> Option<String> {
+    let lower = given.to_ascii_lowercase().replace('_', "-");
+    let base = lower.split('-').next().unwrap_or_default();
+    if has_sentence_rules(&lower) && !has_sentence_rules(base) {
+        return Some(lower);
+    }
+    let known = THREE_LETTERS.iter().find(|(three, _)| *three == base).map(|(_, two)| *two);
+    let is_code = matches!(base.len(), 2 | 3) && base.bytes().all(|byte| byte.is_ascii_lowercase());
+    is_code.then(|| known.unwrap_or(base).to_owned())
+}
+
 /// Returns whether the sentence splitter has rules for a language, or for a related one.
 pub(crate) fn has_sentence_rules(code: &str) -> bool {
     // The general rules know the punctuation of Chinese, to which the codes of its variants lead.
@@ -57,7 +131,7 @@ impl BuildConfig {
     /// Checks that the sentence splitter supports the language, if one is given.
     pub(super) fn check_language(&self) -> Result<()> {
         match &self.language {
-            Some(language) if !has_sentence_rules(language) => {
+            Some(language) if language_code(language).is_none() => {
                 Err(OptionError::Language { value: language.clone(), advice: advice(language) }.into())
             }
             _ => Ok(()),
@@ -74,7 +148,10 @@ fn advice(value: &str) -> String {
         .collect();
     // A code differs from most others in one letter, so only names are compared.
     let meant = did_you_mean(value, by_name.iter().map(String::as_str));
-    format!("{}, or of a language whose rules are one of these{meant}", LANGUAGES.join(", "))
+    format!(
+        "{}; other languages are accepted, and their sentences end as in English{meant}",
+        LANGUAGES.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -83,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_of_languages_lead_to_their_codes() {
-        for (value, code) in [("german", "de"), ("English", "en"), ("ukranian", "uk"), ("ger", "de")] {
+        for (value, code) in [("german", "de"), ("English", "en"), ("ukranian", "uk"), ("germ", "de")] {
             let config = BuildConfig { language: Some(value.to_owned()), ..BuildConfig::default() };
             let message = config.check_language().unwrap_err().to_string();
             assert!(message.ends_with(&format!("({code})`?")), "{message}");
@@ -91,10 +168,27 @@ mod tests {
                 message.starts_with(&format!("--language is {value}")) && message.contains("fr (French)")
             );
         }
-        for code in ["de", "zh", "als", "zh-hant"] {
+        for code in ["de", "zh", "als", "zh-hant", "sv", "pt-BR", "de_DE", "zh-CN", "eng", "EN", "km"] {
             let config = BuildConfig { language: Some(code.to_owned()), ..BuildConfig::default() };
             config.check_language().unwrap();
         }
+    }
+
+    #[test]
+    fn regions_and_three_letters_lead_to_codes() {
+        for (given, code) in [
+            ("pt-BR", "pt"),
+            ("de_DE", "de"),
+            ("zh-CN", "zh"),
+            ("eng", "en"),
+            ("SWE", "sv"),
+            ("zh-hant", "zh"),
+            ("tlh", "tlh"),
+        ] {
+            assert_eq!(language_code(given).as_deref(), Some(code), "{given}");
+        }
+        assert_eq!(language_code("german"), None);
+        assert!(!has_sentence_rules("sv") && has_sentence_rules("pt"));
     }
 
     #[test]

@@ -101,6 +101,39 @@ pub enum Columns {
     Hf,
 }
 
+/// The meaning of the line breaks of plain text, and of line breaks inside rows of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum LineBreaks {
+    /// Measured for each file and row: joined if they lie inside sentences, else the end of a sentence.
+    #[default]
+    Auto,
+    /// The end of a sentence.
+    Sentence,
+    /// The end of a paragraph; paragraphs are split into sentences, as with --split-sentences.
+    Paragraph,
+    /// Nothing: lines are joined to paragraphs, which end at blank lines and are split into sentences.
+    Wrapped,
+}
+
+/// The options that decide how a file is recognized and read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// Name, path or number of the text column of tables.
+    pub text_column: &'a str,
+    /// Meaning of line breaks.
+    pub line_breaks: LineBreaks,
+    /// Whether lines are read as by the reference.
+    pub reference: bool,
+}
+
+impl Default for Reading<'_> {
+    fn default() -> Self {
+        Self { text_column: TEXT_COLUMN, line_breaks: LineBreaks::Auto, reference: false }
+    }
+}
+
 /// Options for building pre-training data from text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_setters::Setters)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -243,10 +276,15 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub split_sentences: bool,
 
-    /// Language whose rules find the ends of sentences, for --split-sentences, tables and dumps: am, ar, bg, bn, ca, da,
-    /// de, el, en, es, fi, fr, gu, hi, hy, it, ja, kk, kn, ml, mr, my, nl, pa, pl, pt, ru, sk, ta, te, uk, or the ISO 639
-    /// code of a language that uses the rules of one of these, such as zh [default: the language in the header of a
-    /// Wikipedia dump, else en].
+    /// Meaning of line breaks in text and in rows of tables. With auto, the lines of a file or row are joined if they
+    /// break inside sentences, as in books of Project Gutenberg, mail and text from PDF; a warning names the files.
+    #[cfg_attr(feature = "cli", arg(long, value_enum, value_name = "KIND", default_value_t = BuildConfig::default().line_breaks))]
+    pub line_breaks: LineBreaks,
+
+    /// Language whose rules find the ends of sentences, for --split-sentences, wrapped lines, tables and dumps: an ISO 639
+    /// code, with or without region. There are rules for am, ar, bg, bn, ca, da, de, el, en, es, fi, fr, gu, hi, hy, it, ja,
+    /// kk, kn, ml, mr, my, nl, pa, pl, pt, ru, sk, ta, te, uk and their relatives; a note names another language. tr and az
+    /// also lower-case I and dotted I as in Turkish [default: the language in the header of a Wikipedia dump, else en].
     #[cfg_attr(feature = "cli", arg(long, value_name = "CODE"))]
     #[setters(into)]
     pub language: Option<String>,
@@ -268,10 +306,11 @@ pub struct BuildConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub strict_rows: bool,
 
-    /// Write this share of the documents, such as 1%, to OUTPUT/held-out instead. This second data set has one pass with
-    /// fixed masks, and `pretrain` evaluates on it. The seed and the text of a document decide, so the same documents are
-    /// held out for every vocabulary. The text is read once for each of the two data sets.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT"))]
+    /// Write this share of the documents, such as 1%, or this number of them to OUTPUT/held-out instead. This second data set has one
+    /// pass with fixed masks, and `pretrain` evaluates on it. The seed and the text of a document decide, so the same documents
+    /// are held out for every vocabulary, length and --nsp. The text is read once for each of the two data sets, and once more for a
+    /// number.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "SHARE"))]
     pub hold_out: Option<HoldOut>,
 
     /// Whether this data set has the documents that are held out. Set by [`BuildConfig::held_out_config`].
@@ -334,6 +373,7 @@ impl Default for BuildConfig {
             random: RandomMode::Keyed,
             preview: 0,
             split_sentences: false,
+            line_breaks: LineBreaks::Auto,
             language: None,
             text_column: TEXT_COLUMN.to_owned(),
             strict_utf8: false,
@@ -344,6 +384,12 @@ impl Default for BuildConfig {
             overwrite: false,
         }
     }
+}
+
+/// Returns the name under which an input is recorded: its path, or `-` for a file without a name that a program opened for
+/// standard input.
+pub(crate) fn recorded_name(path: &Path) -> String {
+    if path.starts_with("/proc/self/fd") { "-".to_owned() } else { path.to_string_lossy().into_owned() }
 }
 
 /// Default number of passes over the text.
@@ -369,6 +415,11 @@ impl BuildConfig {
             (RandomMode::Reference, _) | (_, Nsp::Off) => usize::MAX,
             _ => self.max_seq_length - 3,
         }
+    }
+
+    /// Returns whether lines of plain text are split into sentences.
+    pub(crate) fn splits_lines(&self) -> bool {
+        self.split_sentences || self.line_breaks == LineBreaks::Paragraph
     }
 
     /// Returns the maximum number of masked tokens of an instance: the given value, else the default of the mode. For

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::hold_out::HoldOut;
 use crate::config::language::DEFAULT_LANGUAGE;
-use crate::config::{BuildConfig, Columns, Layout, Masking, Nsp, RandomMode, Segmenter};
+use crate::config::{
+    BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter, recorded_name,
+};
 use crate::error::{Locate, ManifestProblem, Result};
 use crate::tokenization::settings::TokenizerSettings;
 use bert_storage::digest_bytes;
@@ -56,6 +58,9 @@ pub struct ResolvedConfig {
     pub num_shards: usize,
     pub random: RandomMode,
     pub split_sentences: bool,
+    /// Omitted if measured.
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub line_breaks: LineBreaks,
     pub language: Option<String>,
     /// Present if an input has columns.
     #[serde(default)]
@@ -76,8 +81,10 @@ pub struct ResolvedConfig {
 /// The kinds of formats among the inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InputFormats {
-    /// Whether an input has one document per row.
-    pub(crate) tables: bool,
+    /// Whether an input is split into sentences.
+    pub(crate) running_text: bool,
+    /// Whether an input is not plain text in lines.
+    pub(crate) others: bool,
     /// Whether an input has rows with columns.
     pub(crate) columns: bool,
     /// Whether an input is a Wikipedia dump.
@@ -96,6 +103,11 @@ fn is_true(flag: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(flag: &bool) -> bool {
     !*flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_auto(line_breaks: &LineBreaks) -> bool {
+    *line_breaks == LineBreaks::Auto
 }
 
 fn one() -> usize {
@@ -144,6 +156,20 @@ impl ResolvedConfig {
         Ok(())
     }
 
+    /// Returns whether a data set with these options has the documents that are held out of a training set with the other
+    /// options, provided that the text is the same: all options agree that [`BuildConfig::held_out_config`] does not set.
+    pub fn is_held_out_of(&self, training: &Self) -> bool {
+        let same = |config: &Self| Self {
+            layout: Layout::Instances,
+            masking: Masking::Static,
+            dupe_factor: 1,
+            num_shards: 0,
+            held_out: true,
+            ..config.without_paths()
+        };
+        self.held_out && !training.held_out && self.hold_out.is_some() && same(self) == same(training)
+    }
+
     /// Returns how the text was normalized.
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
@@ -163,10 +189,10 @@ impl ResolvedConfig {
     ) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         // A dump has its own language; without one, its header or this default decides.
-        let splits = config.split_sentences || formats.tables;
+        let splits = config.splits_lines() || formats.running_text;
         let default = (splits && !formats.dumps).then(|| DEFAULT_LANGUAGE.to_owned());
         Self {
-            input: config.input.iter().map(|path| text(path)).collect(),
+            input: config.input.iter().map(|path| recorded_name(path)).collect(),
             vocab: config.vocab.as_deref().map(text).unwrap_or_default(),
             do_lower_case: settings.do_lower_case,
             strip_accents: settings.strip_accents,
@@ -189,6 +215,7 @@ impl ResolvedConfig {
             num_shards,
             random: config.random,
             split_sentences: config.split_sentences,
+            line_breaks: config.line_breaks,
             language: config.language.clone().filter(|_| splits).or(default),
             text_column: formats.columns.then(|| config.text_column.clone()),
             strict_utf8: config.strict_utf8,
@@ -218,6 +245,7 @@ mod tests {
             BuildConfig { strip_accents: Some(false), tokenize_chinese_chars: Some(false), ..plain.clone() },
             BuildConfig { masking: Masking::Dynamic, dupe_factor: 3, max_ngram: 2, ..plain.clone() },
             BuildConfig { hold_out: Some("1%".parse().unwrap()), held_out: true, ..plain.clone() },
+            BuildConfig { line_breaks: LineBreaks::Wrapped, ..plain.clone() },
             BuildConfig { columns: Columns::Hf, max_predictions_per_seq: Some(7), ..plain.clone() },
             BuildConfig { random: RandomMode::Reference, random_seed: 1, ..plain.clone() },
             BuildConfig {
@@ -229,7 +257,7 @@ mod tests {
         ] {
             for (tables, columns, dumps) in [(false, false, false), (true, true, false), (true, false, true)]
             {
-                let formats = InputFormats { tables, columns, dumps };
+                let formats = InputFormats { running_text: tables, others: tables, columns, dumps };
                 let resolve = |config: &BuildConfig| {
                     ResolvedConfig::new(config, config.stated_settings().resolved(), 5, formats)
                 };
@@ -255,9 +283,13 @@ mod tests {
             strip_accents: Some(false),
             tokenize_chinese_chars: false,
         };
-        let formats = InputFormats { tables: true, columns: true, dumps: false };
-        let config =
-            BuildConfig { hold_out: Some("1%".parse().unwrap()), held_out: true, ..BuildConfig::default() };
+        let formats = InputFormats { running_text: true, others: true, columns: true, dumps: false };
+        let config = BuildConfig {
+            hold_out: Some("1%".parse().unwrap()),
+            held_out: true,
+            line_breaks: LineBreaks::Wrapped,
+            ..BuildConfig::default()
+        };
         let saved = ResolvedConfig::new(&config, settings, 1, formats);
         let saved = keys(serde_json::to_value(saved).unwrap());
         let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());

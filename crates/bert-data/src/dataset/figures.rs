@@ -22,14 +22,14 @@ impl DataReport {
         add("sentences", count(self.sentences), "");
         add("tokens", count(self.tokens), "");
         add("  [UNK]", percent(self.unknown_fraction()), "");
-        add("lines not UTF-8", count(self.invalid_utf8_lines), "");
-        if self.null_rows > 0 {
-            add("rows that are null", count(self.null_rows), "");
-        }
         add("  omitted per pass", percent(self.omitted_fraction), "truncated, or without a pair");
         let sample = format!("of a sample of {} tokens", count(self.sampled_tokens));
         let of_all = if self.is_sampled() { sample.as_str() } else { "" };
         add("  omitted in all passes", percent(self.uncovered_fraction()), of_all);
+        add("lines not UTF-8", count(self.invalid_utf8_lines), "");
+        if self.null_rows > 0 {
+            add("rows that are null", count(self.null_rows), "");
+        }
         if self.cut_sentences > 0 {
             add("sentences cut into pieces", count(self.cut_sentences), "longer than an instance");
         }

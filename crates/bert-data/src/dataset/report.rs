@@ -25,6 +25,15 @@ pub(super) const MAX_UNCOVERED_ONE_PASS: f64 = 0.2;
 /// Number of equal ranges in the length histogram.
 const RANGES: usize = 16;
 
+/// The kinds of text that a data set was built from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TextKinds {
+    /// Whether the lines or rows were split into sentences.
+    pub(super) split: bool,
+    /// Whether all documents are rows, so that blank lines do not matter.
+    pub(super) rows: bool,
+}
+
 /// Sums over instances. Addition is commutative, so the sums do not depend on the number of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -235,11 +244,12 @@ impl DataReport {
             warnings: Vec::new(),
         };
         // Rows of tables are always split into sentences; a language is set only if lines were split.
-        let is_table = |input: &InputEntry| input.format.is_table();
-        let split = config.split_sentences || config.language.is_some() || read.inputs.iter().any(is_table);
+        let is_running = |input: &InputEntry| input.format.is_running_text();
+        let split = config.split_sentences || config.language.is_some() || read.inputs.iter().any(is_running);
+        let rows = !read.inputs.is_empty() && read.inputs.iter().all(|input| input.format.is_table());
         let paragraphs = report.paragraph_warning(read.long_sentence_tokens, split);
         let warnings = read.warnings().into_iter().chain(paragraphs);
-        report.warnings = warnings.chain(report.find_warnings(split, config)).collect();
+        report.warnings = warnings.chain(report.find_warnings(TextKinds { split, rows }, config)).collect();
         report.warnings.extend(warn_of_cap(
             config.max_seq_length,
             config.masked_lm_prob,

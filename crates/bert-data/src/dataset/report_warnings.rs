@@ -1,12 +1,32 @@
 //! Warnings about a data set, found in its figures.
 
-use super::report::{DataReport, MAX_UNCOVERED, MAX_UNCOVERED_ONE_PASS, fraction};
+use super::report::{DataReport, MAX_UNCOVERED, MAX_UNCOVERED_ONE_PASS, TextKinds, fraction};
+use crate::config::language::{has_sentence_rules, language_code};
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{Layout, Nsp, RandomMode};
 use crate::documents::read_report::PARAGRAPH_TOKENS;
 
 /// Minimum number of lines for a warning about their length.
 const MIN_LINES: u64 = 20;
+/// Share of random next sentences that documents of two or more sentences do not exceed: two or three sentences give
+/// 65 %, seven or eight give 62 %.
+const MAX_RANDOM: f64 = 0.66;
+/// The same for actual next sentences.
+const MAX_ACTUAL: f64 = 0.6;
+
+impl TextKinds {
+    /// Returns advice for documents that are too short.
+    fn advice(self) -> String {
+        let or_split = if self.split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
+        if self.rows {
+            "Give rows of several sentences, or use --nsp off, which needs no pairs of sentences.".to_owned()
+        } else {
+            format!(
+                "Put blank lines between documents, not between sentences{or_split}; single sentences are for --nsp off."
+            )
+        }
+    }
+}
 
 impl DataReport {
     /// Warns if most of a text that is not split into sentences is in lines as long as paragraphs.
@@ -21,15 +41,20 @@ impl DataReport {
         })
     }
 
-    /// Returns the warnings; `split` is whether the lines were split into sentences.
-    pub(super) fn find_warnings(&self, split: bool, config: &ResolvedConfig) -> Vec<String> {
+    /// Returns the warnings.
+    pub(super) fn find_warnings(&self, kinds: TextKinds, config: &ResolvedConfig) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: String| warnings.push(text);
-        let or_split = if split { "" } else { "; if the lines are paragraphs, use --split-sentences" };
         if self.nsp == Nsp::On && self.documents == 1 {
-            warn("There is one document only, so a next sentence cannot be drawn from another one and the next \
-                  sentence labels teach nothing. Put blank lines between documents, or give more files."
-                .to_owned());
+            let advice = if kinds.rows {
+                "Give more rows"
+            } else {
+                "Put blank lines between documents, or give more files"
+            };
+            warn(format!(
+                "There is one document only, so a next sentence cannot be drawn from another one and the next sentence \
+                 labels teach nothing. {advice}, or use --nsp off."
+            ));
         }
         if self.nsp != Nsp::Off && 2 * self.one_sentence_documents > self.documents {
             let so = match self.nsp {
@@ -37,13 +62,14 @@ impl DataReport {
                 _ => ", and such documents give random next sentences only",
             };
             warn(format!(
-                "{} of {} documents have one sentence only{so}. Put blank lines between documents, not between \
-                 sentences{or_split}.",
-                self.one_sentence_documents, self.documents
+                "{} of {} documents have one sentence only{so}. {}",
+                self.one_sentence_documents,
+                self.documents,
+                kinds.advice()
             ));
         }
         let random = self.random_next_fraction();
-        if self.nsp == Nsp::On && self.instances > 0 && !(0.4..=0.6).contains(&random) {
+        if self.nsp == Nsp::On && self.instances > 0 && !(1.0 - MAX_ACTUAL..=MAX_RANDOM).contains(&random) {
             let (class, part) = if random > 0.5 { ("random", random) } else { ("actual", 1.0 - random) };
             let cause = match self.layout {
                 Layout::Documents if self.documents < 2 * config.num_shards as u64 => format!(
@@ -51,26 +77,32 @@ impl DataReport {
                      groups have one document: --num-shards {} or fewer avoids it. Training draws from many row groups.",
                     (self.documents / 2).max(1)
                 ),
-                _ => format!(
-                    "Short documents and documents with one sentence are the usual cause: check that blank lines stand \
-                     between documents only{or_split}."
-                ),
+                _ if random <= 0.5 => "Too few documents are the usual cause.".to_owned(),
+                _ => format!("Documents with one sentence are the usual cause. {}", kinds.advice()),
             };
             warn(format!(
-                "{:.1} % of the next sentence labels are {class}: more than 60 % in one class. {cause}",
-                100.0 * part
+                "{:.1} % of the next sentence labels are {class}: more than {:.0} % in one class. {cause}",
+                100.0 * part,
+                100.0 * if random > 0.5 { MAX_RANDOM } else { MAX_ACTUAL }
             ));
         }
         let one_pass = config.dupe_factor == 1 && config.layout == Layout::Instances;
         let limit = if one_pass { MAX_UNCOVERED_ONE_PASS } else { MAX_UNCOVERED };
         if self.uncovered_fraction() >= limit {
-            warn(self.why_uncovered(config));
+            warn(self.why_uncovered(kinds, config));
         }
         if self.unknown_fraction() > 0.05 {
             warn(format!(
                 "{:.1} % of the tokens are [UNK]: the vocabulary does not fit the text, or --do-lower-case does not \
                  fit the vocabulary.",
                 100.0 * self.unknown_fraction()
+            ));
+        }
+        if let Some(language) = config.language.as_ref().filter(|_| kinds.split)
+            && !language_code(language).is_some_and(|code| has_sentence_rules(&code))
+        {
+            warn(format!(
+                "The sentence splitter has no rules for the language {language}; its sentences were ended as in English."
             ));
         }
         if self.invalid_utf8_lines > 0 {
@@ -84,7 +116,7 @@ impl DataReport {
 
     /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
     /// passes omit mostly different tokens.
-    pub(super) fn why_uncovered(&self, config: &ResolvedConfig) -> String {
+    pub(super) fn why_uncovered(&self, kinds: TextKinds, config: &ResolvedConfig) -> String {
         let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
         // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
         let independent = omitted.powi(config.dupe_factor as i32);
@@ -99,8 +131,9 @@ impl DataReport {
             "documents of one sentence give no pair of sentences".to_owned()
         } else {
             let keyed = if config.random == RandomMode::Reference { " or --random keyed" } else { "" };
+            let split = if kinds.split { "" } else { "--split-sentences, " };
             format!(
-                "lines of more than half an instance lose both ends in every pass; use --split-sentences, a larger \
+                "sentences of more than half an instance lose both ends in every pass; use {split}a larger \
                  --max-seq-length{keyed}"
             )
         };

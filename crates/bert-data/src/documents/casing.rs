@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use crate::config::{BuildConfig, RandomMode};
+use crate::documents::marks::{LostMarks, Marks, marks};
 use crate::error::Result;
 use crate::input::files_to_read;
 use crate::input::line_check::BadLines;
@@ -34,14 +35,20 @@ const FILES: usize = 16;
 pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
     let (vocabulary, settings) = tokenizer_of(config)?;
     if settings.do_lower_case && !settings.strips_accents() && config.strip_accents.is_none() {
-        let reason =
-            share_with_accents(&vocabulary).unwrap_or("the files of its tokenizer set this".to_owned());
-        return Ok(Some(format!(
-            "accents are kept in the lower-cased text: {reason}. --strip-accents true strips them."
-        )));
+        let (accented, words) = accented_words(&vocabulary);
+        // Marks of other scripts are letters, so there is nothing to warn of.
+        let accented: Vec<_> = accented.into_iter().filter(|word| marks(word) == Marks::Accents).collect();
+        let Some(first) = accented.first() else { return Ok(None) };
+        let are_many = accented.len() as f64 > MAX_ACCENTED_FRACTION * words as f64;
+        return Ok(are_many.then(|| {
+            format!(
+                "accents are kept in the lower-cased text: {} of the {words} words of the vocabulary have accents (as {first}). \
+                 --strip-accents true strips them.",
+                accented.len()
+            )
+        }));
     }
-    let files =
-        if settings.do_lower_case { Vec::new() } else { files_to_read(&config.input, &config.text_column)? };
+    let files = files_to_read(&config.input, &config.text_column)?;
     warning(config, &vocabulary, settings, &files)
 }
 
@@ -81,6 +88,10 @@ pub(crate) fn warning(
     } else {
         unknown_capitals(config, vocabulary, settings, files)?
     };
+    let case = match case {
+        None => lost_letters(config, settings, files)?,
+        case => case,
+    };
     let never = || share_with_accents(vocabulary).filter(|_| settings.strips_accents());
     Ok(case.or_else(|| {
         never().map(|share| {
@@ -91,11 +102,30 @@ pub(crate) fn warning(
     }))
 }
 
+/// Warns if text loses marks that are letters of their script, and no option asked for it.
+fn lost_letters(
+    config: &BuildConfig,
+    settings: TokenizerSettings,
+    files: &[PathBuf],
+) -> Result<Option<String>> {
+    if !settings.strips_accents() || config.strip_accents.is_some() || config.random == RandomMode::Reference
+    {
+        return Ok(None);
+    }
+    let lost = LostMarks::measure(files, config.reading())?;
+    Ok(lost.share().filter(|_| lost.are_letters()).map(|share| {
+        format!(
+            "{share} lose vowel signs or other marks that are letters of their script, as the vocabulary has none: train one with \
+             bert make-vocab, or use --strip-accents false."
+        )
+    }))
+}
+
 /// Describes the number of words with accents in a vocabulary; `None` if there are none.
 fn share_with_accents(vocabulary: &Vocabulary) -> Option<String> {
     let (accented, words) = accented_words(vocabulary);
     let first = accented.first()?;
-    Some(format!("{} of the {words} words of the vocabulary have accents ({first:?})", accented.len()))
+    Some(format!("{} of the {words} words of the vocabulary have accents (as {first})", accented.len()))
 }
 
 /// Warns if text is lower-cased but the vocabulary contains tokens with upper-case letters.
@@ -127,14 +157,9 @@ fn unknown_capitals(
         ids.contains(&vocabulary.unk_id())
     };
     // Bad lines are handled later, when all lines are read.
-    let rules = TextRules {
-        reference: false,
-        bad_lines: BadLines::Any,
-        strict_rows: false,
-        text_column: &config.text_column,
-    };
+    let rules = TextRules { reading: config.reading(), bad_lines: BadLines::Any, strict_rows: false };
     for (number, path) in files.iter().enumerate().take(FILES) {
-        let Some(block) = InputReader::open(path, number, &config.text_column)?.next_block()? else {
+        let Some(block) = InputReader::open_with(path, number, config.reading())?.next_block()? else {
             continue;
         };
         each_text(&block, path, rules, |text, _| {

@@ -5,15 +5,19 @@
 //! (`builder::token_store`). A [`DocumentsBuilder`] collects documents in memory or writes them to the store. The
 //! reference uses lists of lists of strings.
 
+mod abbreviations;
 pub(crate) mod bucket;
 pub(crate) mod casing;
 pub(crate) mod id_width;
 pub(crate) mod long_sentence;
+pub(crate) mod marks;
 mod open_document;
 pub mod read;
 pub(crate) mod read_report;
+pub(crate) mod selection;
 pub(crate) mod sentences;
 pub(crate) mod tally;
+pub(crate) mod text_writer;
 
 use std::ops::Range;
 

@@ -22,6 +22,11 @@ pub(crate) struct ReadReport {
     pub null_rows: u64,
     /// Number of documents without tokens; omitted.
     pub empty_documents: u64,
+    /// Number of documents of the other data set of `--hold-out`, and of their sentences or pieces of them.
+    #[serde(default)]
+    pub left_out_documents: u64,
+    #[serde(default)]
+    pub left_out_sentences: u64,
     /// Number of documents with a single sentence.
     pub one_sentence_documents: u64,
     /// Number of `[UNK]` tokens.
@@ -51,6 +56,8 @@ impl ReadReport {
             (&mut self.invalid_utf8_lines, other.invalid_utf8_lines),
             (&mut self.null_rows, other.null_rows),
             (&mut self.empty_documents, other.empty_documents),
+            (&mut self.left_out_documents, other.left_out_documents),
+            (&mut self.left_out_sentences, other.left_out_sentences),
             (&mut self.one_sentence_documents, other.one_sentence_documents),
             (&mut self.unknown_tokens, other.unknown_tokens),
             (&mut self.cut_sentences, other.cut_sentences),
@@ -62,6 +69,24 @@ impl ReadReport {
         self.first_long_document = self.first_long_document.take().or(other.first_long_document);
         self.warnings.extend(other.warnings);
         self.remarks.add(other.remarks);
+    }
+
+    /// Returns the statistics of a text that is this many times as large.
+    pub(crate) fn scaled(mut self, scale: f64) -> Self {
+        for count in [
+            &mut self.invalid_utf8_lines,
+            &mut self.null_rows,
+            &mut self.empty_documents,
+            &mut self.left_out_documents,
+            &mut self.left_out_sentences,
+            &mut self.one_sentence_documents,
+            &mut self.unknown_tokens,
+            &mut self.cut_sentences,
+            &mut self.long_sentence_tokens,
+        ] {
+            *count = (*count as f64 * scale).round() as u64;
+        }
+        self
     }
 
     /// Returns all warnings for the user.

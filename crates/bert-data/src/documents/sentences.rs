@@ -6,18 +6,26 @@
 
 use sentencex::languages::Language;
 
+use crate::config::language::{DEFAULT_LANGUAGE, language_code};
+use crate::documents::abbreviations::Abbreviations;
+use crate::tokenization::sentence_ends::is_script_end;
+
 /// Maximum number of bytes per chunk.
 const CHUNK: usize = 16 << 10;
 /// A chunk is cut at white space if its last `CUT_WINDOW` bytes contain any.
 const CUT_WINDOW: usize = 1 << 10;
 
 /// A sentence splitter for one language.
-pub(crate) struct SentenceSplitter(Box<dyn Language>);
+pub(crate) struct SentenceSplitter {
+    rules: Box<dyn Language>,
+    abbreviations: Abbreviations,
+}
 
 impl SentenceSplitter {
     /// Returns the splitter for a language, given by its ISO 639 code.
     pub(crate) fn new(language: &str) -> Self {
-        Self(sentencex::language_factory(language))
+        let code = language_code(language).unwrap_or_else(|| DEFAULT_LANGUAGE.to_owned());
+        Self { rules: sentencex::language_factory(&code), abbreviations: Abbreviations::new(&code) }
     }
 
     /// Calls `on_sentence` with each sentence of a line, in order. The concatenated sentences equal the line.
@@ -48,19 +56,39 @@ impl SentenceSplitter {
 
     /// Returns the ends of the sentences in a text, except the last one, which may be incomplete.
     fn ends(&self, text: &str) -> Vec<usize> {
-        let mut end = 0;
-        let mut ends: Vec<usize> = self
-            .0
-            .segment(text)
-            .into_iter()
-            .map(|sentence| {
-                end += sentence.len();
-                end
-            })
-            .collect();
+        let mut ends = Vec::new();
+        let mut start = 0;
+        for sentence in self.rules.segment(text) {
+            ends.extend(script_ends(sentence).map(|end| start + end));
+            ends.extend(self.abbreviations.ends_inside(sentence).map(|end| start + end));
+            start += sentence.len();
+            ends.push(start);
+        }
         ends.pop();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.retain(|&end| !self.abbreviations.continue_across(&text[..end], &text[end..]));
         ends
     }
+}
+
+/// Iterates over the ends of sentences inside a text that scripts without rules in `sentencex` mark, such as Khmer and
+/// Tibetan.
+fn script_ends(sentence: &str) -> impl Iterator<Item = usize> {
+    let mut chars = sentence.char_indices().peekable();
+    std::iter::from_fn(move || {
+        while let Some((at, c)) = chars.next() {
+            if !is_script_end(c) {
+                continue;
+            }
+            let mut end = at + c.len_utf8();
+            while let Some((at, c)) = chars.next_if(|(_, c)| is_script_end(*c) || c.is_whitespace()) {
+                end = at + c.len_utf8();
+            }
+            return Some(end);
+        }
+        None
+    })
 }
 
 /// Returns the last sentence end to accept from a chunk: one that is followed by at least a quarter of the chunk, so
@@ -120,6 +148,31 @@ mod tests {
         }
         let polish = "Rzekł: „Dobrze. Idziemy.” I poszli. ".repeat(2000);
         assert_eq!(sentences("pl", &polish), sentencex::language_factory("pl").segment(&polish));
+    }
+
+    #[test]
+    fn scripts_without_rules_have_ends() {
+        let khmer = "ក្នុងភូមិ ទន្លេហូរ។ ទៅភូមិនេះ។នៅទីក្រុង";
+        assert_eq!(sentences("en", khmer), ["ក្នុងភូមិ ទន្លេហូរ។ ", "ទៅភូមិនេះ។", "នៅទីក្រុង"]);
+        assert_eq!(sentences("bo", "བོད་ཡིག། བོད་སྐད།"), ["བོད་ཡིག། ", "བོད་སྐད།"]);
+    }
+
+    #[test]
+    fn abbreviations_do_not_end_sentences() {
+        for (language, text, count) in [
+            ("fr", "M. Petit est là. Le Dr. Martin aussi.", 2),
+            ("pl", "Zob. s. 12, tj. tabl. 3 itd. To wszystko.", 2),
+            ("pl", "Prof. dr hab. Jan Nowak ur. 3 maja 1950 r. w Warszawie. Mieszka tam.", 2),
+            ("it", "Cfr. pag. 12 e art. 3. E tutto.", 2),
+            ("it", "Il sig. Rossi abita in via Roma n. 5. Sono felici.", 2),
+            ("pt", "O Sr. Silva mora na Av. Paulista, n. 5. Ele é feliz.", 2),
+            ("nl", "Dhr. Jansen en mevr. de Vries wonen o.a. in Den Haag. Zij zijn blij.", 2),
+            ("ru", "См. рис. 3 и табл. 4. Шёл дождь.", 2),
+            ("sv", "Se t.ex. kap. 3. Det regnade.", 2),
+            ("fr", "Il en reste n. Elle part.", 2),
+        ] {
+            assert_eq!(sentences(language, text).len(), count, "{language}: {:?}", sentences(language, text));
+        }
     }
 
     #[test]

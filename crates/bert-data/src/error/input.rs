@@ -20,6 +20,14 @@ pub enum InputError {
         /// Number of input files.
         files: usize,
     },
+    /// Several files have formats that cannot be read; their messages, each on its own line.
+    #[error("{files} input files are not text that can be read; convert them or leave them out:{list}")]
+    Refused {
+        /// Number of these files.
+        files: usize,
+        /// Their names, formats and advice.
+        list: String,
+    },
     /// A document has more tokens than 32 bits can count, in reference mode, which cannot split it.
     #[error("a document has more than {} tokens; are the empty lines between documents missing?", u32::MAX)]
     DocumentTooLong,
@@ -33,13 +41,15 @@ pub enum InputError {
     },
     /// The held-out documents are too few for a data set.
     #[error(
-        "the documents that --hold-out {share} selects are too few to evaluate on ({documents} documents in all): hold out \
-         a larger share, or put blank lines between documents"
+        "--hold-out {share} selects {held_out} of {documents} documents, too few to evaluate on: hold out a larger share, \
+         or a number of documents (--hold-out 20)"
     )]
     TooFewHeldOut {
         /// The share.
         share: String,
-        /// Number of documents of the training data.
+        /// Number of documents that are held out.
+        held_out: u64,
+        /// Number of all documents.
         documents: u64,
     },
     /// There are documents, but no instance can be generated from them.
@@ -170,6 +180,16 @@ pub enum InputProblem {
         /// The maximum.
         limit: usize,
     },
+    /// A Parquet file has another number of rows than its footer declares.
+    #[error(
+        "{found} row(s) were read, but the footer of the file declares {expected}: the file is damaged; write it again"
+    )]
+    RowCount {
+        /// Number of rows in the pages.
+        found: u64,
+        /// Number of rows in the footer.
+        expected: u64,
+    },
     /// A row of a binary column is not UTF-8.
     #[error("row {row} is not UTF-8: the column has binary data or text in another encoding")]
     RowNotUtf8 {
@@ -206,8 +226,8 @@ pub enum InputProblem {
     },
     /// A row of a CSV or TSV file has more or fewer fields than the header.
     #[error(
-        "{found} field(s), but the header has {expected}; put quotes around a field that contains the separator; \
-         tab-separated fields cannot contain tabs or line breaks"
+        "{found} field(s), but the first row of this table has {expected}; put quotes around a field that contains the \
+         separator; tab-separated fields cannot contain tabs or line breaks"
     )]
     Fields {
         /// Number of fields of the row.
@@ -215,7 +235,7 @@ pub enum InputProblem {
         /// Number of fields of the header.
         expected: u64,
     },
-    /// A CSV or TSV file ends within quotes.
+    /// A quoted field of a CSV or TSV file is not closed before a separator or the end of a line.
     #[error("the quote that begins a field in this row is never closed")]
     OpenQuote,
     /// A line contains a NUL byte, and `--strict-utf8` is on.

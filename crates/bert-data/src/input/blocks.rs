@@ -9,8 +9,13 @@ use super::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange
 use super::json::values::JsonValues;
 use super::wikitext::Wiki;
 use super::{BLOCK, Format, InputEntry, MAX_LINE_BYTES};
+use crate::config::recorded_name;
 use crate::error::{Error, InputProblem, Locate, Result};
+use crate::input::forms::form::Form;
+use crate::input::forms::text::FormCounts;
+use crate::input::forms::{Converted, SharedCounts};
 use crate::input::recognize::known_format::reject_known_format;
+use crate::parallel::lock;
 
 /// Decompressed size in bytes from which the expansion ratio is checked.
 const GROWN: u64 = 64 << 20;
@@ -32,6 +37,8 @@ pub struct Block {
     pub row_ends: Vec<usize>,
     /// For Parquet: the null rows, ascending, counted from 0 in this block.
     pub null_rows: Vec<usize>,
+    /// For Parquet: whether each row is a list of sentences, which are the lines of its text.
+    pub lists: bool,
     /// For a dump: the wiki in its header.
     pub(crate) wiki: Option<Arc<Wiki>>,
     /// Whether the file ends with this block. A file's last block may be empty.
@@ -86,6 +93,8 @@ pub struct BlockReader {
     next_line: u64,
     text_bytes: u64,
     done: bool,
+    /// Counts of the conversion, if the file has a form that is converted.
+    counts: Option<SharedCounts>,
 }
 
 impl BlockReader {
@@ -114,7 +123,7 @@ impl BlockReader {
         text: Box<dyn BufRead + Send>,
     ) -> Self {
         let path = path.to_owned();
-        Self { path, file, format, origin, text, next_line: 1, text_bytes: 0, done: false }
+        Self { path, file, format, origin, text, next_line: 1, text_bytes: 0, done: false, counts: None }
     }
 
     /// Opens a range of a file. Its lines are counted from 1.
@@ -135,6 +144,20 @@ impl BlockReader {
         let mut reader = Self::new(path, file, Format::Jsonl, source);
         reader.text = Box::new(JsonValues::new(reader.text));
         reader
+    }
+
+    /// Returns a reader of a file in a form that is converted to lines of text.
+    pub(super) fn with_form(path: &Path, file: usize, source: Source, form: Form) -> Self {
+        let mut reader = Self::new(path, file, Format::from_form(&form), source);
+        let (text, counts) = Converted::new(form, reader.text, MAX_LINE_BYTES);
+        reader.text = Box::new(text);
+        reader.counts = Some(counts);
+        reader
+    }
+
+    /// Returns the counts of the conversion, if the file has a form that is converted; valid after the last block.
+    pub(super) fn form_counts(&self) -> Option<FormCounts> {
+        self.counts.as_ref().map(|counts| lock(counts).clone())
     }
 
     /// Returns the next block, or `None` after the last block of the file.
@@ -187,7 +210,17 @@ impl BlockReader {
         let ends_file = self.done && matches!(self.origin, Origin::File(_));
         let (file, format) = (self.file, self.format);
         let (row_ends, null_rows, wiki) = (Vec::new(), Vec::new(), None);
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file }))
+        Ok(Some(Block {
+            file,
+            format,
+            first_line,
+            bytes,
+            row_ends,
+            null_rows,
+            wiki,
+            lists: false,
+            ends_file,
+        }))
     }
 
     fn damaged(&self, error: io::Error) -> Error {
@@ -197,10 +230,14 @@ impl BlockReader {
         }
     }
 
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
     /// Returns the manifest entry of the file; valid after the last block. The entry of a range has no digest.
     pub fn entry(&self) -> InputEntry {
         InputEntry {
-            path: self.path.to_string_lossy().into_owned(),
+            path: recorded_name(&self.path),
             bytes: self.bytes_read(),
             format: self.format,
             lines: self.next_line - 1,

@@ -10,13 +10,13 @@ mod blocks;
 pub(crate) mod bytes;
 mod dump;
 mod files;
+mod findings;
+pub(crate) mod forms;
 mod json;
-pub mod line_check;
 mod recognize;
-pub mod remarks;
 mod separated;
 pub mod table;
-pub(crate) mod text_writer;
+mod text_column;
 pub(crate) mod texts;
 pub mod wikitext;
 
@@ -28,22 +28,28 @@ use bert_storage::{is_url, open_stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub use crate::config::Reading;
 pub use blocks::{Block, BlockReader};
 pub use files::{
     expand, first_duplicate, reject_output_inside, skipped_names_note, skipped_tables_warning, split_lists,
 };
 pub(crate) use files::{files_to_read, reject_too_many, reject_vocabulary};
+pub use findings::{line_check, remarks};
 
-use crate::error::{Error, InputProblem, Locate, Result};
+use crate::error::{Error, InputError, InputProblem, Locate, Result};
 use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
 use crate::input::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
+use crate::input::forms::form::Form;
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
 use crate::parallel::pool;
 
 /// Minimum size of a full block; it ends at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
+/// Version of the conversion of files to sentences. It changes when the same file gives other sentences, so that an
+/// unfinished build does not continue with other text.
+pub(crate) const TEXT_VERSION: u32 = 2;
 /// Maximum length of a line: far longer than any real text, and far smaller than memory.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
@@ -70,6 +76,24 @@ pub enum Format {
     WikiDump,
     /// Output of WikiExtractor: one document per `<doc>` element.
     DocTags,
+    /// Lines that break inside sentences.
+    Wrapped,
+    /// Lines with a separator such as `<|endoftext|>` between documents.
+    Delimited,
+    /// Sentences with annotation, as in Universal Dependencies.
+    Conllu,
+    /// One token per line, and a blank line after each sentence.
+    Conll,
+    /// One token per line between tags of sentences.
+    Vertical,
+    /// SubRip or WebVTT: one document per file.
+    Subtitles,
+    /// Mails: one document each.
+    Mail,
+    /// Records of MEDLINE or RIS: one document each.
+    Medline,
+    /// Verses with their numbers: one document per chapter.
+    Verses,
 }
 
 impl Format {
@@ -80,12 +104,13 @@ impl Format {
     /// # Errors
     /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
     /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
-    pub fn of(path: &Path) -> Result<Self> {
-        Ok(match OpenInput::of(path)? {
+    pub fn of(path: &Path, reading: Reading<'_>) -> Result<Self> {
+        Ok(match OpenInput::of(path, reading)? {
             OpenInput::Parquet => Self::Parquet,
             OpenInput::Articles(_, Articles::WikiDump) => Self::WikiDump,
             OpenInput::Articles(_, Articles::DocTags) => Self::DocTags,
             OpenInput::Text(_, Layout::Lines) => Self::Text,
+            OpenInput::Text(_, Layout::Form(form)) => Self::from_form(&form),
             OpenInput::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
             OpenInput::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
             OpenInput::Text(_, Layout::Separated(_)) => Self::Csv,
@@ -98,16 +123,37 @@ impl Format {
         matches!(self, Self::Parquet | Self::Csv | Self::Tsv | Self::WikiDump | Self::DocTags)
     }
 
+    /// Returns the format of a file in a form that is converted.
+    fn from_form(form: &Form) -> Self {
+        match form {
+            Form::Conllu => Self::Conllu,
+            Form::Columns(_) => Self::Conll,
+            Form::Vertical => Self::Vertical,
+            Form::Delimited => Self::Delimited,
+            Form::Subtitles => Self::Subtitles,
+            Form::Mail => Self::Mail,
+            Form::Medline => Self::Medline,
+            Form::Verses => Self::Verses,
+            Form::Wrapped(_) => Self::Wrapped,
+        }
+    }
+
     /// Returns whether rows have named columns or keys.
     #[must_use]
     pub fn has_columns(self) -> bool {
-        !matches!(self, Self::Text | Self::WikiDump | Self::DocTags)
+        matches!(self, Self::Jsonl | Self::Parquet | Self::Csv | Self::Tsv)
     }
 
     /// Returns whether each row is a document of running text.
     #[must_use]
     pub fn is_table(self) -> bool {
-        self != Self::Text
+        self.has_rows() || self == Self::Jsonl
+    }
+
+    /// Returns whether the text is split into sentences: its lines and rows are paragraphs.
+    #[must_use]
+    pub fn is_running_text(self) -> bool {
+        self.is_table() || matches!(self, Self::Wrapped | Self::Subtitles | Self::Mail | Self::Medline)
     }
 }
 
@@ -126,7 +172,7 @@ impl OpenInput {
     ///
     /// # Errors
     /// The errors of [`Format::of`].
-    fn of(path: &Path) -> Result<Self> {
+    fn of(path: &Path, reading: Reading<'_>) -> Result<Self> {
         let source = Source::open(path)?;
         if source.raw_head.starts_with(b"PAR1") {
             return Ok(Self::Parquet);
@@ -140,7 +186,7 @@ impl OpenInput {
         }
         let text = String::from_utf8_lossy(&source.head);
         let head = Head::new(&text, source.head.len() < HEAD);
-        let layout = recognize::layout(path, &head);
+        let layout = recognize::layout(path, &head, reading);
         Ok(Self::Text(Box::new(source), layout))
     }
 }
@@ -149,8 +195,8 @@ impl OpenInput {
 ///
 /// # Errors
 /// The errors of [`Format::of`].
-pub(crate) fn document_end(path: &Path) -> Result<Option<DocumentEnd>> {
-    Ok(match OpenInput::of(path)? {
+pub(crate) fn document_end(path: &Path, reading: Reading<'_>) -> Result<Option<DocumentEnd>> {
+    Ok(match OpenInput::of(path, reading)? {
         OpenInput::Text(source, Layout::Lines) if source.compression.is_none() => {
             Some(DocumentEnd::BlankLine)
         }
@@ -194,7 +240,8 @@ pub struct InputEntry {
     pub blake3: String,
 }
 
-/// Calls `ask` for each file, many at a time. If several calls fail, the error of the first file is returned.
+/// Calls `ask` for each file, many at a time. If several calls fail, the error of the first file is returned; if several
+/// files have formats that cannot be read, one error names them all.
 pub(crate) fn each_file<T: Send>(
     files: &[PathBuf],
     ask: impl Fn(&Path) -> Result<T> + Sync,
@@ -209,19 +256,50 @@ pub(crate) fn each_file<T: Send>(
         0 | 1 => files.iter().map(|file| ask(file)).collect(),
         threads => pool(threads)?.install(|| files.par_iter().map(|file| ask(file)).collect()),
     };
+    let refused: Vec<String> = asked.iter().filter_map(|asked| refusal(asked.as_ref().err()?)).collect();
+    if refused.len() > 1 {
+        return Err(InputError::Refused { files: refused.len(), list: listed_lines(&refused) }.into());
+    }
     asked.into_iter().collect()
+}
+
+/// Returns the message of an error about the format of a file.
+fn refusal(error: &Error) -> Option<String> {
+    match error {
+        Error::InputFile(file) if matches!(file.problem, InputProblem::KnownFormat { .. }) => {
+            Some(file.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// Maximum number of refused files that are named.
+const MAX_NAMED: usize = 20;
+
+/// Returns messages, each on its own line.
+fn listed_lines(messages: &[String]) -> String {
+    let mut list: String = messages.iter().take(MAX_NAMED).map(|message| format!("\n  {message}")).collect();
+    if messages.len() > MAX_NAMED {
+        list += &format!("\n  and {} more", messages.len() - MAX_NAMED);
+    }
+    list
 }
 
 /// Returns whether files contain the text that was read, in the same order, regardless of their location.
 ///
 /// # Errors
 /// [`Error::Storage`], also once `stop` is set, and the errors of [`Format::of`].
-pub(crate) fn same_text(read: &[InputEntry], files: &[PathBuf], stop: &AtomicBool) -> Result<bool> {
+pub(crate) fn same_text(
+    read: &[InputEntry],
+    files: &[PathBuf],
+    reading: Reading<'_>,
+    stop: &AtomicBool,
+) -> Result<bool> {
     if read.len() != files.len() {
         return Ok(false);
     }
     for (entry, path) in read.iter().zip(files) {
-        if Format::of(path)? != entry.format || digest_unless(stop, path)? != entry.blake3 {
+        if Format::of(path, reading)? != entry.format || digest_unless(stop, path)? != entry.blake3 {
             return Ok(false);
         }
     }

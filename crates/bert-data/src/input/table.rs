@@ -6,16 +6,14 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, Fields};
+use arrow_array::Array;
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 pub use crate::input::json::json_text;
 
-use crate::config::TEXT_COLUMN;
+use crate::config::{TEXT_COLUMN, recorded_name};
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::blocks::reject_bomb;
 use crate::input::bytes::file_range::{FileRange, RangeDigests};
@@ -23,9 +21,10 @@ use crate::input::dump::ArticleReader;
 use crate::input::recognize::Layout;
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::separated::SeparatedReader;
-use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, MAX_LINE_BYTES, OpenInput};
+use crate::input::text_column::TextColumn;
+use crate::input::{BLOCK, Block, BlockReader, Format, InputEntry, OpenInput, Reading};
 use crate::parquet::open::{Batches, ParquetFile};
-use bert_storage::{did_you_mean, digest_file, open_file};
+use bert_storage::{digest_file, open_file};
 
 /// Number of rows decoded at a time; an article has a few kilobytes.
 const ROWS: usize = 64;
@@ -53,7 +52,16 @@ impl InputReader {
     /// # Errors
     /// The errors of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
-        let (source, layout) = match OpenInput::of(path)? {
+        Self::open_with(path, file, Reading { text_column, ..Reading::default() })
+    }
+
+    /// Opens a file that is recognized and read with these options; `file` is its index in the list.
+    ///
+    /// # Errors
+    /// As [`InputReader::open`].
+    pub fn open_with(path: &Path, file: usize, reading: Reading<'_>) -> Result<Self> {
+        let text_column = reading.text_column;
+        let (source, layout) = match OpenInput::of(path, reading)? {
             OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
             OpenInput::Articles(source, kind) => {
                 return Ok(Self::Articles(Box::new(ArticleReader::new(path, file, *source, kind))));
@@ -64,6 +72,7 @@ impl InputReader {
             Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
             Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
             Layout::JsonValues => Self::Lines(BlockReader::of_values(path, file, source)),
+            Layout::Form(form) => Self::Lines(BlockReader::with_form(path, file, source, form)),
             Layout::Separated(by) => {
                 Self::Separated(Box::new(SeparatedReader::new(path, file, source, by, text_column)?))
             }
@@ -112,6 +121,17 @@ impl InputReader {
         }
     }
 
+    /// Returns the manifest entry of the file without its size and digest; valid after the last block.
+    pub(crate) fn description(&self) -> InputEntry {
+        let (format, lines, dump) = match self {
+            Self::Lines(reader) => (reader.format(), 0, None),
+            Self::Rows(_) => (Format::Parquet, 0, None),
+            Self::Separated(reader) => (reader.format(), 0, None),
+            Self::Articles(reader) => (reader.format(), reader.rows_read(), reader.pages()),
+        };
+        InputEntry { path: String::new(), bytes: 0, format, lines, dump, blake3: String::new() }
+    }
+
     /// Returns the number of bytes of the file behind the blocks so far; for Parquet, in proportion to the rows.
     pub fn bytes_read(&self) -> u64 {
         match self {
@@ -126,7 +146,12 @@ impl InputReader {
     pub(crate) fn remarks(&self, path: &Path, text_column: &str) -> Remarks {
         let mut remarks = Remarks::default();
         match self {
-            Self::Lines(reader) => remarks.add_count(Remark::IgnoredBytes, path, reader.ignored()),
+            Self::Lines(reader) => {
+                remarks.add_count(Remark::IgnoredBytes, path, reader.ignored());
+                if let Some(counts) = reader.form_counts() {
+                    remarks.add_form(reader.format(), path, counts);
+                }
+            }
             Self::Rows(_) => {}
             Self::Articles(reader) => remarks.add_count(Remark::IgnoredBytes, path, reader.ignored()),
             Self::Separated(reader) => {
@@ -145,6 +170,8 @@ pub struct RowReader {
     path: PathBuf,
     file: usize,
     batches: Batches,
+    /// `None` if the file has no rows and no column of text.
+    column: Option<TextColumn>,
     bytes: u64,
     rows: u64,
     rows_read: u64,
@@ -161,22 +188,25 @@ impl RowReader {
         let source = open_file(path).map_err(Error::io("open", path))?;
         let bytes = source.metadata().map_err(Error::io("read", path))?.len();
         let unreadable = |source| InputProblem::Parquet(source).located(path);
-        let ParquetFile { builder, largest_page } =
-            ParquetFile::open(source, |root| root == column).map_err(unreadable)?;
+        // A column of this name, or a path such as `doc.text`.
+        let is_root = |root: &str| {
+            column.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let ParquetFile { builder, largest_page } = ParquetFile::open(source, is_root).map_err(unreadable)?;
         let groups = builder.metadata().row_groups();
-        let rows = groups.iter().map(|group| group.num_rows().max(0) as u64).sum();
-        let root = match check_column(builder.schema().fields(), column) {
+        let counts = groups.iter().map(|group| group.num_rows().max(0) as u64);
+        let rows = counts.fold(0, u64::saturating_add);
+        let found = match TextColumn::find(builder.schema().fields(), column) {
             // A writer without rows may have chosen any type.
             Err(_) if rows == 0 => None,
-            checked => {
-                checked.map_err(|problem| problem.located(path))?;
-                let roots = builder.parquet_schema().root_schema().get_fields();
-                roots.iter().position(|root| root.name() == column)
-            }
+            found => Some(found.map_err(|problem| problem.located(path))?),
         };
-        let mask = ProjectionMask::roots(builder.parquet_schema(), root);
+        let mask = match &found {
+            Some(_) => ProjectionMask::columns(builder.parquet_schema(), [column]),
+            None => ProjectionMask::none(builder.parquet_schema().num_columns()),
+        };
         let is_lzo = |chunk: &ColumnChunkMetaData| {
-            chunk.column_path().parts().first().is_some_and(|root| root == column)
+            chunk.column_path().parts().first().is_some_and(|root| is_root(root))
                 && chunk.compression() == Compression::LZO
         };
         if groups.iter().flat_map(|group| group.columns()).any(is_lzo) {
@@ -186,7 +216,7 @@ impl RowReader {
         let builder = builder.with_projection(mask).with_batch_size(at_once);
         let batches = Batches::of(builder).map_err(unreadable)?;
         let path = path.to_owned();
-        Ok(Self { path, file, batches, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
+        Ok(Self { path, file, batches, column: found, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
     }
 
     /// Returns the next block of whole rows, or `None` after the last block of the file.
@@ -202,32 +232,54 @@ impl RowReader {
         while bytes.len() < BLOCK && row_ends.len() < ROWS_OF_BLOCK {
             let Some(batch) = self.batches.next() else {
                 self.done = true;
+                self.check_rows()?;
                 break;
             };
             let (path, rows) = (&self.path, self.rows_read);
             let batch = batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?;
             // Without columns, the batch has no text.
-            let Some(column) = batch.columns().first() else { continue };
-            for at in 0..column.len() {
-                let text =
-                    checked_row(column, at, rows + at as u64 + 1).map_err(|problem| problem.located(path))?;
-                match text {
-                    Some(text) => bytes.extend_from_slice(text),
-                    None => null_rows.push(row_ends.len()),
+            let (Some(root), Some(column)) = (batch.columns().first(), &self.column) else { continue };
+            for at in 0..root.len() {
+                let start = bytes.len();
+                let text = column.append(root, at, &mut bytes);
+                let text = text.map_err(|problem| problem.in_row(rows + at as u64 + 1).located(path))?;
+                if !text {
+                    null_rows.push(row_ends.len());
                 }
-                self.text_bytes += text.map_or(0, |text| text.len() as u64);
+                self.text_bytes += (bytes.len() - start) as u64;
                 row_ends.push(bytes.len());
             }
-            self.rows_read += column.len() as u64;
+            self.rows_read += root.len() as u64;
             reject_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
         let (file, format, wiki) = (self.file, Format::Parquet, None);
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file: self.done }))
+        let lists = self.column.as_ref().is_some_and(TextColumn::has_lists);
+        Ok(Some(Block {
+            file,
+            format,
+            first_line,
+            bytes,
+            row_ends,
+            null_rows,
+            wiki,
+            lists,
+            ends_file: self.done,
+        }))
+    }
+
+    /// Compares the number of rows with the number in the footer.
+    fn check_rows(&self) -> Result<()> {
+        let found = self.rows_read;
+        let expected = self.rows;
+        if self.column.is_some() && found != expected {
+            return Err(InputProblem::RowCount { found, expected }.located(&self.path).into());
+        }
+        Ok(())
     }
 
     fn entry(&self) -> Result<InputEntry> {
         Ok(InputEntry {
-            path: self.path.to_string_lossy().into_owned(),
+            path: recorded_name(&self.path),
             bytes: self.bytes,
             format: Format::Parquet,
             lines: self.rows_read,
@@ -241,57 +293,5 @@ impl RowReader {
             0 => self.bytes,
             rows => (u128::from(self.bytes) * u128::from(self.rows_read) / u128::from(rows)) as u64,
         }
-    }
-}
-
-/// Rejects a text column that is missing, duplicated, or neither text nor all null.
-fn check_column(fields: &Fields, column: &str) -> Result<(), InputProblem> {
-    let names = |is_listed: fn(&DataType) -> bool| {
-        let listed = fields.iter().filter(|field| is_listed(field.data_type()));
-        listed.map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let mut of_name = fields.iter().filter(|field| field.name() == column).map(|field| field.data_type());
-    let found = match (of_name.next(), of_name.next()) {
-        (None, _) => {
-            let similar = did_you_mean(column, fields.iter().map(|field| field.name().as_str()));
-            format!("missing (columns: {}{similar})", names(|_| true))
-        }
-        (Some(_), Some(_)) => "there twice".to_owned(),
-        (Some(kind), None) if is_text(kind) || *kind == DataType::Null => return Ok(()),
-        (Some(kind), None) => {
-            let kind = kind.to_string().to_lowercase();
-            match names(is_text) {
-                texts if texts.is_empty() => kind,
-                texts => format!("{kind} (columns of text: {texts})"),
-            }
-        }
-    };
-    Err(InputProblem::Column { column: column.to_owned(), found, expected: "text (see --text-column)" })
-}
-
-/// Returns whether a column contains text. Old writers (Impala, Hive, Spark) do not mark their bytes as UTF-8.
-fn is_text(kind: &DataType) -> bool {
-    matches!(kind, DataType::Utf8 | DataType::Binary)
-}
-
-/// Returns the bytes of a row, `None` for a null; `number` is named in errors.
-fn checked_row(column: &ArrayRef, at: usize, number: u64) -> Result<Option<&[u8]>, InputProblem> {
-    let Some(bytes) = utf8_or_binary(column, at) else { return Ok(None) };
-    if bytes.len() > MAX_LINE_BYTES {
-        return Err(InputProblem::RowTooLong { row: number, limit: MAX_LINE_BYTES });
-    }
-    if *column.data_type() == DataType::Binary && str::from_utf8(bytes).is_err() {
-        return Err(InputProblem::RowNotUtf8 { row: number });
-    }
-    Ok(Some(bytes))
-}
-
-/// Returns the bytes of a row of a column of text, `None` for a null.
-fn utf8_or_binary(column: &ArrayRef, at: usize) -> Option<&[u8]> {
-    match column.data_type() {
-        _ if column.is_null(at) => None,
-        DataType::Utf8 => Some(column.as_string::<i32>().value(at).as_bytes()),
-        DataType::Binary => Some(column.as_binary::<i32>().value(at)),
-        _ => None,
     }
 }

@@ -7,36 +7,46 @@ use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
 use crate::input::json::read_row;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::wikitext::{Wiki, article_text};
-use crate::input::{Block, Format};
+use crate::input::{Block, Format, Reading};
 use crate::tokenization::python_str::{is_python_space, python_strip};
 
-/// Rules for rejecting lines and rows, and the column of the text.
+/// Rules for reading and rejecting lines and rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextRules<'a> {
-    /// Whether to treat line ends as the 2018 script does.
-    pub(crate) reference: bool,
+    pub(crate) reading: Reading<'a>,
     pub(crate) bad_lines: BadLines,
     pub(crate) strict_rows: bool,
-    pub(crate) text_column: &'a str,
 }
 
-/// Calls `see` with the text of each line or row of a block that is not null, and whether it is a row. Returns the
-/// counts of lines and rows. Empty lines in JSON, such as the last one, do not count as rows.
+/// The kind of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    /// A line of a text file.
+    Line,
+    /// A row of running text.
+    Row,
+    /// A row that is a list of sentences, one on each line.
+    Sentences,
+}
+
+/// Calls `see` with the text of each line or row of a block that is not null, and its kind. Returns the counts of lines and rows. Empty lines in JSON, such as the last one, do not count as rows.
 pub(crate) fn each_text(
     block: &Block,
     path: &Path,
     rules: TextRules<'_>,
-    mut see: impl FnMut(&str, bool),
+    mut see: impl FnMut(&str, TextKind),
 ) -> Result<LineCheck> {
     let mut lines = LineCheck::default();
-    let mut see_row = |row: Option<&str>, number: u64, lines: &mut LineCheck| {
-        if rules.strict_rows {
-            reject_empty(row, (path, number), rules.text_column)?;
+    let mut see_row = |row: Option<&str>, number: u64, is_list: bool, lines: &mut LineCheck| {
+        if rules.strict_rows && block.format.has_columns() {
+            reject_empty(row, (path, number), rules.reading.text_column)?;
         }
         lines.null_rows += u64::from(row.is_none());
         if let Some(row) = row {
-            lines.texts += u64::from(!python_strip(row).is_empty());
-            see(row, true);
+            let text = python_strip(row);
+            lines.texts += u64::from(!text.is_empty());
+            lines.signs.look(text);
+            see(&separated(row, lines), if is_list { TextKind::Sentences } else { TextKind::Row });
         }
         Ok::<(), Error>(())
     };
@@ -56,7 +66,7 @@ pub(crate) fn each_text(
                 }
                 _ => row.map(|row| lines.decode(row, (path, number), rules.bad_lines)).transpose()?,
             };
-            see_row(row.as_deref(), number, &mut lines)?;
+            see_row(row.as_deref(), number, block.lists, &mut lines)?;
         }
         return Ok(lines);
     }
@@ -65,22 +75,69 @@ pub(crate) fn each_text(
             let text = lines.decode(raw, (path, number), rules.bad_lines)?;
             let line = text.trim_matches(|c| is_python_space(c) || c == MARK);
             if !line.is_empty() {
-                let row = read_row(line, path, number, rules.text_column)?;
+                let row = read_row(line, path, number, rules.reading.text_column)?;
                 lines.see_half_pair(row.half_pair, (path, number), rules.bad_lines)?;
-                see_row(row.text.as_deref(), number, &mut lines)?;
+                see_row(row.text.as_deref(), number, row.is_list, &mut lines)?;
             }
         }
         return Ok(lines);
     }
+    each_line(block, path, rules, &mut lines, see)?;
+    Ok(lines)
+}
+
+/// Calls `see` with each line of a block of text.
+fn each_line(
+    block: &Block,
+    path: &Path,
+    rules: TextRules<'_>,
+    lines: &mut LineCheck,
+    mut see: impl FnMut(&str, TextKind),
+) -> Result<()> {
+    let (mut edge, mut before): (_, &[u8]) = (None, &[]);
     for (number, raw) in block.lines() {
-        let raw = tidy(raw, rules.reference);
-        lines.look_at_text(&raw);
-        let text = lines.decode(&raw, (path, number), rules.bad_lines)?;
+        let tidied = tidy(raw, rules.reading.reference);
+        lines.look_for_returns(&tidied);
+        let text = lines.decode(&tidied, (path, number), rules.bad_lines)?;
         let line = python_strip(&text);
         lines.texts += u64::from(!line.is_empty());
-        see(line, false);
+        lines.signs.look(line);
+        if block.format == Format::Text {
+            lines.signs.broken.add(&mut edge, line, || String::from_utf8_lossy(before).into_owned());
+            before = raw;
+        }
+        if rules.reading.reference {
+            see(line, TextKind::Line);
+        } else {
+            see(&separated(line, lines), TextKind::Line);
+        }
     }
-    Ok(lines)
+    Ok(())
+}
+
+/// The zero-width space, with which writers of some scripts separate words.
+const ZERO_WIDTH_SPACE: char = '\u{200b}';
+
+/// Returns a text with blanks for the zero-width spaces between letters of scripts without blanks, and counts them. The
+/// tokenizer, as the reference's, deletes these characters, and the words would grow together.
+fn separated<'a>(text: &'a str, lines: &mut LineCheck) -> Cow<'a, str> {
+    if !text.contains(ZERO_WIDTH_SPACE) {
+        return text.into();
+    }
+    // Thai, Lao, Tibetan, Burmese, Khmer, and the scripts of their neighbours.
+    let is_without_blanks = |c: Option<char>| {
+        c.is_some_and(|c| matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF))
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let separates = c == ZERO_WIDTH_SPACE
+            && is_without_blanks(out.chars().next_back())
+            && is_without_blanks(chars.peek().copied());
+        lines.signs.zero_width += u64::from(separates);
+        out.push(if separates { ' ' } else { c });
+    }
+    out.into()
 }
 
 /// The byte-order mark, which some programs write at the start of a file. After joining such files, it occurs at the

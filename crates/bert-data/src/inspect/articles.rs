@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::config::TEXT_COLUMN;
 use crate::error::Result;
+use crate::input::Reading;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
@@ -14,8 +15,7 @@ use crate::input::texts::{TextRules, each_text};
 /// The errors of [`InputReader::open`] and [`InputReader::next_block`].
 pub fn for_each_article(path: &Path, see: &mut dyn FnMut(&str)) -> Result<()> {
     let mut reader = InputReader::open(path, 0, TEXT_COLUMN)?;
-    let (reference, bad_lines, strict_rows) = (false, BadLines::Any, false);
-    let rules = TextRules { reference, bad_lines, strict_rows, text_column: TEXT_COLUMN };
+    let rules = TextRules { reading: Reading::default(), bad_lines: BadLines::Any, strict_rows: false };
     while let Some(block) = reader.next_block()? {
         each_text(&block, path, rules, |text, _| see(text))?;
     }

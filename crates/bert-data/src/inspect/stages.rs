@@ -138,14 +138,15 @@ impl StageRules<'_> {
     fn documents(&self, text: &str) -> Result<(Vec<Vec<SentenceStage>>, Documents)> {
         let mut builder = DocumentsBuilder::new(self.vocabulary.len());
         let mut all = Vec::new();
-        for block in text.replace("\r\n", "\n").split("\n\n") {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for block in lines.split(|line| line.is_empty()) {
             let mut sentences = Vec::new();
-            for line in block.lines().map(str::trim) {
+            for line in block {
                 let mut ids = Vec::new();
                 self.tokenizer.encode(line, &mut ids);
                 if !ids.is_empty() {
                     builder.push_sentence(&ids)?;
-                    sentences.push(SentenceStage { text: line.to_string(), pieces: self.words(&ids) });
+                    sentences.push(SentenceStage { text: (*line).to_owned(), pieces: self.words(&ids) });
                 }
             }
             if !sentences.is_empty() {

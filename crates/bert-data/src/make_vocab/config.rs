@@ -1,13 +1,18 @@
 //! The options of vocabulary training. Each is defined once: field = command-line flag = help text.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::config::TEXT_COLUMN;
 use crate::config::check::{conflict, invalid};
+use crate::documents::marks::LostMarks;
 use crate::error::Result;
+use crate::input::Reading;
 use crate::input::line_check::BadLines;
 use crate::input::texts::TextRules;
 use crate::tokenization::settings::TokenizerSettings;
+use crate::tokenization::turkic::{is_turkic, turkic_lower_case};
 
 /// Maximum number of distinct words that are counted; enough for some tens of gigabytes of text.
 const MAX_WORDS: usize = 5_000_000;
@@ -33,7 +38,8 @@ pub struct VocabConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", default_value_t = VocabConfig::default().do_lower_case, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true"))]
     pub do_lower_case: bool,
 
-    /// Strip accents (nonspacing marks) [default: as --do-lower-case].
+    /// Strip accents (nonspacing marks) [default: as --do-lower-case, but false if marks are letters of the script of the
+    /// text, as in Hindi, Thai and Japanese].
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true"))]
     pub strip_accents: Option<bool>,
 
@@ -68,6 +74,11 @@ pub struct VocabConfig {
     #[setters(into)]
     pub text_column: String,
 
+    /// Language of the text: with tr and az, I and dotted I are lower-cased as in Turkish.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "CODE"))]
+    #[setters(into)]
+    pub language: Option<String>,
+
     /// Compute threads; 0 means one per core. The vocabulary does not depend on it.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = VocabConfig::default().threads))]
     pub threads: usize,
@@ -87,6 +98,7 @@ impl Default for VocabConfig {
             lossy_utf8: false,
             strict_rows: false,
             text_column: TEXT_COLUMN.to_owned(),
+            language: None,
             threads: 0,
         }
     }
@@ -106,6 +118,30 @@ impl VocabConfig {
         Ok(())
     }
 
+    /// Returns a text with I and dotted I in lower case, if the options ask for it.
+    pub(super) fn folded<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let folds = self.do_lower_case && self.language.as_deref().is_some_and(is_turkic);
+        if folds { turkic_lower_case(text) } else { text.into() }
+    }
+
+    /// Returns these options with a decision about accents: if no option asks to strip them, the marks of scripts in which
+    /// they are letters are kept.
+    pub(super) fn with_marks(&self, lost: &LostMarks) -> Self {
+        let keeps = self.strip_accents.is_none() && self.do_lower_case && lost.are_letters();
+        Self { strip_accents: if keeps { Some(false) } else { self.strip_accents }, ..self.clone() }
+    }
+
+    /// Returns a note about accents that were stripped, or that were kept without being asked for.
+    pub(super) fn accents_note(&self, lost: &LostMarks) -> Option<String> {
+        let share = lost.share()?;
+        if self.with_marks(lost).tokenizer_settings().strips_accents() {
+            return Some(format!("{share} lose accents; --strip-accents false keeps them"));
+        }
+        (self.strip_accents.is_none() && self.do_lower_case).then(|| {
+            format!("{share} have marks that are letters of their script, so accents were kept; --strip-accents true strips them")
+        })
+    }
+
     /// Returns how the text is normalized.
     pub fn tokenizer_settings(&self) -> TokenizerSettings {
         TokenizerSettings {
@@ -117,10 +153,9 @@ impl VocabConfig {
 
     pub(super) fn text_rules(&self) -> TextRules<'_> {
         TextRules {
-            reference: false,
+            reading: Reading { text_column: &self.text_column, ..Reading::default() },
             bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
             strict_rows: self.strict_rows,
-            text_column: &self.text_column,
         }
     }
 }

@@ -16,7 +16,7 @@ use compact_str::{CompactString, format_compact};
 use serde::Serialize;
 
 use super::merges::CONTINUES;
-use super::{TrainingText, VocabConfig, training_files};
+use super::{TrainingText, VocabConfig, VocabReport, training_files};
 use crate::config::check::invalid;
 use crate::error::Result;
 use crate::parallel::pool;
@@ -34,6 +34,8 @@ pub struct ExtendedVocabulary {
     pub added: Vec<AddedPiece>,
     /// Statistics of the text.
     pub report: ExtensionReport,
+    /// Report of the repaired, skipped and conspicuous parts of the text.
+    pub read: VocabReport,
 }
 
 /// A new piece.
@@ -81,10 +83,11 @@ pub fn extend_vocabulary(
     }
     let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
     let text = TrainingText { files: &files, config, pool: &pool };
-    let (counts, _) = text.count_words(progress)?;
+    let (counts, mut read) = text.count_words(progress)?;
+    read.dropped_words = counts.dropped;
     let mut words: Vec<(CompactString, u64)> = counts.words.into_iter().collect();
     words.sort_unstable();
-    Ok(extend(vocabulary, &words, add, config.min_frequency))
+    Ok(ExtendedVocabulary { read, ..extend(vocabulary, &words, add, config.min_frequency) })
 }
 
 /// Chooses pieces for sorted words with their counts.
@@ -123,7 +126,7 @@ fn extend(
         on_unused_rows,
         ..report(&[&old, &search.pieces], words)
     };
-    ExtendedVocabulary { tokens, added, report }
+    ExtendedVocabulary { tokens, added, report, read: VocabReport::default() }
 }
 
 /// Returns whether a token is `[unusedN]`, a row that BERT's vocabularies reserve.

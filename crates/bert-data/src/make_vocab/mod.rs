@@ -25,6 +25,7 @@ pub use config::VocabConfig;
 pub use extend::{AddedPiece, ExtendedVocabulary, ExtensionReport, extend_vocabulary};
 pub use report::{TrainedVocabulary, VocabReport};
 
+use crate::documents::marks::LostMarks;
 use crate::documents::read::Source;
 use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
 use crate::input::line_check::LineCheck;
@@ -54,10 +55,14 @@ pub fn train_vocabulary(
 ) -> Result<TrainedVocabulary> {
     config.check()?;
     let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
+    let lost = LostMarks::measure(&files, config.text_rules().reading)?;
+    let note = config.accents_note(&lost);
+    let config = &config.with_marks(&lost);
     let text = TrainingText { files: &files, config, pool: &pool };
     let (counts, read) = text.count_words(progress)?;
     let mut trained = train(counts, config, read)?;
     let report = &mut trained.report;
+    report.accents = note;
     if report.dropped_words > 0 {
         text.count_tokens(&trained.tokens, report, progress)?;
     }
@@ -94,7 +99,7 @@ impl TrainingText<'_> {
     ) -> Result<(u64, VocabReport)> {
         let (files, config) = (self.files, self.config);
         let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
-        let mut source = Source::new(files, &config.text_column);
+        let mut source = Source::new(files, config.text_rules().reading);
         let (mut read, mut file_lines) = (VocabReport::default(), LineCheck::default());
         let mut workers = vec![(); self.pool.current_num_threads()];
         map_in_order(
@@ -108,14 +113,10 @@ impl TrainingText<'_> {
                 Ok((result, lines, (block.file, block.ends_file), done))
             },
             |(result, lines, (file, ends_file), done)| {
-                read.remarks.add(file_lines.add_block(
-                    lines,
-                    &files[file],
-                    ends_file,
-                    config.text_rules().bad_lines,
-                )?);
                 read.invalid_utf8_lines += lines.bad;
                 read.null_rows += lines.null_rows;
+                let bad_lines = config.text_rules().bad_lines;
+                read.remarks.add(file_lines.add_block(lines, &files[file], ends_file, bad_lines)?);
                 consume(result);
                 Ok(Some(done))
             },
@@ -136,7 +137,8 @@ impl TrainingText<'_> {
             |block, path| {
                 let mut counts = WordCounts::default();
                 let lines = each_text(block, path, config.text_rules(), |text, _| {
-                    basic_tokens(text, config.tokenizer_settings(), |word| counts.add_word(word, 1));
+                    let text = config.folded(text);
+                    basic_tokens(&text, config.tokenizer_settings(), |word| counts.add_word(word, 1));
                 })?;
                 counts.count_characters();
                 Ok((counts, lines))
@@ -164,7 +166,7 @@ impl TrainingText<'_> {
             |block, path| {
                 let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
                 let lines = each_text(block, path, self.config.text_rules(), |text, _| {
-                    encoder.encode(text, &mut ids)
+                    encoder.encode(&self.config.folded(text), &mut ids)
                 })?;
                 let unknown = ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
                 Ok(((ids.len() as u64, unknown as u64), lines))

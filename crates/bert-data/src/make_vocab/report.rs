@@ -32,6 +32,8 @@ pub struct VocabReport {
     pub invalid_utf8_lines: u64,
     /// Number of null rows of tables, which are skipped.
     pub null_rows: u64,
+    /// The accents that were stripped, or kept without being asked for, in words.
+    pub accents: Option<String>,
     /// Remarks on the files for the user.
     pub remarks: Remarks,
 }
@@ -54,15 +56,25 @@ impl fmt::Display for VocabReport {
             self.dropped_characters,
             self.characters
         )?;
+        self.notes().iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+impl VocabReport {
+    /// Returns sentences about the repaired, skipped and conspicuous parts of the text.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         for (count, what) in [
             (self.dropped_words, "occurrences of rare words were not counted (--max-words)"),
             (self.invalid_utf8_lines, "lines were not UTF-8 and were repaired"),
             (self.null_rows, "rows were null and were skipped"),
         ] {
             if count > 0 {
-                write!(f, "\n{count} {what}")?;
+                notes.push(format!("{count} {what}"));
             }
         }
-        self.remarks.sentences().try_for_each(|remark| write!(f, "\n{remark}"))
+        notes.extend(self.accents.clone());
+        notes.extend(self.remarks.sentences());
+        notes
     }
 }

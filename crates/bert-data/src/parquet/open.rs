@@ -61,8 +61,11 @@ impl ParquetFile {
         })
         .unwrap_or_else(|panic| Err(decoder_panic(&panic)))?;
         let mut largest = 0;
-        for group in metadata.metadata().row_groups() {
-            for chunk in group.columns() {
+        let groups = metadata.metadata().row_groups();
+        // Some writers leave a group without rows, whose columns have no pages; it is not read.
+        let filled: Vec<usize> = (0..groups.len()).filter(|&group| groups[group].num_rows() != 0).collect();
+        for &group in &filled {
+            for chunk in groups[group].columns() {
                 let (start, length) = chunk_range(chunk, file.len())?;
                 if chunk.column_path().parts().first().is_some_and(|root| is_read(root)) {
                     let found = check_pages(&file, start, length, chunk.compression())?;
@@ -70,7 +73,8 @@ impl ParquetFile {
                 }
             }
         }
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_row_groups(filled);
         Ok(Self { builder, largest_page: largest })
     }
 }

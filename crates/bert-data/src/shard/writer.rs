@@ -32,15 +32,23 @@ use crate::shard::schema::BATCH;
 /// Size of a page in bytes: small pages keep the writer's buffers small at little cost in file size.
 const PAGE: usize = 1 << 17;
 
-/// Returns the name of shard `index` of `count`.
-pub fn shard_name(index: usize, count: usize) -> String {
-    format!("train-{index:05}-of-{count:05}.parquet")
+/// Prefix of the shards of training data.
+const TRAINING: &str = "train-";
+/// Prefix of the shards of held-out data. Tools that read the folder of the training data recursively skip names that
+/// begin with `_`.
+const HELD_OUT: &str = "_validation-";
+
+/// Returns the name of shard `index` of `count`, of training or held-out data.
+pub fn shard_name(index: usize, count: usize, held_out: bool) -> String {
+    let prefix = if held_out { HELD_OUT } else { TRAINING };
+    format!("{prefix}{index:05}-of-{count:05}.parquet")
 }
 
 /// Returns whether a file name is the name of a shard.
 pub fn is_shard_name(name: &str) -> bool {
     let number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    name.strip_prefix("train-")
+    name.strip_prefix(TRAINING)
+        .or(name.strip_prefix(HELD_OUT))
         .and_then(|rest| rest.strip_suffix(".parquet"))
         .and_then(|rest| rest.split_once("-of-"))
         .is_some_and(|(index, count)| number(index) && number(count))

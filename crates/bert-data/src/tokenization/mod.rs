@@ -8,9 +8,11 @@
 pub mod chinese_words;
 pub(crate) mod offsets;
 pub mod python_str;
+pub(crate) mod sentence_ends;
 pub mod settings;
 pub mod tokenizer_files;
 mod tokenizer_json;
+pub(crate) mod turkic;
 pub mod vocabulary;
 pub mod word_marks;
 
@@ -30,7 +32,7 @@ use crate::tokenization::vocabulary::{UNK, Vocabulary};
 use crate::tokenization::word_marks::IdSpace;
 
 /// Maximum characters of a word; longer words are one `[UNK]`.
-const MAX_INPUT_CHARS_PER_WORD: usize = 200;
+pub(crate) const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 /// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
 const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word; longer words are rare.
@@ -353,6 +355,11 @@ impl Run {
 
 impl Encoder<'_> {
     /// Returns whether a token begins a word: it is neither a `##` piece nor marked.
+    pub(crate) fn lower_cases(&self) -> bool {
+        self.tokenizer.settings.do_lower_case
+    }
+
+    /// Returns whether a piece begins a word.
     pub(crate) fn begins_word(&self, id: u32) -> bool {
         self.tokenizer.continues.get(id as usize).is_some_and(|continues| !continues)
     }

@@ -20,6 +20,8 @@ const VOCAB: &str = "vocab.txt";
 /// The format of the `tokenizers` library: the only one that current versions of `transformers` write.
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
+/// The description of the model, in which older folders name the tokenizer's class.
+const MODEL: &str = "config.json";
 /// Tokens that older versions of `transformers` added to `vocab.txt`.
 const ADDED: &str = "added_tokens.json";
 
@@ -63,6 +65,9 @@ impl TokenizerFiles {
         // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
         let config = of_folder(CONFIG)?.flatten().unwrap_or_default();
         let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
+        if let Some(model) = folder.and_then(|folder| object(&folder.join(MODEL)).ok().flatten()) {
+            check_class(&model).map_err(|found| problem(found, MODEL))?;
+        }
         if let Some(json) = json_of(&source, &bytes)? {
             let read = Self::from_object(&json, &source)?;
             return Ok(Self { stated: stated.or(read.stated), ..read });
@@ -146,16 +151,23 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     }
 }
 
-/// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
-fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
+/// Rejects a `tokenizer_class` whose tokenizer splits text in another way than BERT's.
+fn check_class(config: &Map<String, Value>) -> Result<(), VocabularyProblem> {
     let is_ours = |class: &str| {
         let name = class.strip_suffix("Fast").unwrap_or(class);
         GENERAL_CLASSES.contains(&class)
             || name.strip_suffix("Tokenizer").is_some_and(|name| CLASSES.contains(&name))
     };
-    let class = |value: &Value| value.as_str().is_some_and(is_ours);
-    reject_unless(config, "tokenizer_class", class, "BertTokenizer")?;
+    reject_unless(config, "tokenizer_class", |value| value.as_str().is_some_and(is_ours), "BertTokenizer")
+}
+
+/// Returns the settings in `tokenizer_config.json`; a tokenizer other than BERT's is rejected.
+fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, VocabularyProblem> {
+    check_class(config)?;
     reject_unless(config, "do_basic_tokenize", |value| value == true, "true")?;
+    // The tokenizer of Japanese models splits words with a dictionary such as MeCab's.
+    reject_unless(config, "word_tokenizer_type", |value| value == "basic", "basic")?;
+    reject_unless(config, "subword_tokenizer_type", |value| value == "wordpiece", "wordpiece")?;
     let special = [
         ("unk_token", UNK),
         ("cls_token", CLS),

@@ -271,6 +271,7 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         random_seed: _,
         num_shards: _,
         split_sentences: _,
+        line_breaks: _,
         language: _,
         text_column: _,
         strict_utf8: _,

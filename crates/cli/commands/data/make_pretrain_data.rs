@@ -73,7 +73,7 @@ pub struct Args {
 fn with_heading(flag: Arg) -> Arg {
     let (heading, is_rare) = match flag.get_id().as_str() {
         "split_sentences" | "text_column" => ("Text", false),
-        "language" | "strict_utf8" | "lossy_utf8" | "strict_rows" => ("Text", true),
+        "line_breaks" | "language" | "strict_utf8" | "lossy_utf8" | "strict_rows" => ("Text", true),
         "do_lower_case" => ("Tokenization", false),
         "strip_accents" | "tokenize_chinese_chars" => ("Tokenization", true),
         "max_seq_length" | "dupe_factor" | "random_seed" => ("Instances", false),
@@ -129,11 +129,6 @@ pub fn run(mut args: Args) -> anyhow::Result<()> {
     if args.engine != engine::LOCAL && args.config.overwrite {
         let reason = "--overwrite cannot be used with --engine: its parts share the output, and one part would remove the \
                       shards of the others; remove the finished data set first, or choose another --output";
-        return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
-    }
-    if args.engine != engine::LOCAL && args.config.hold_out.is_some() {
-        let reason = "--hold-out cannot be used with --engine: build both data sets on one machine, or divide the text \
-                      into files and build the held-out files as a data set of their own";
         return Err(Args::command().error(ErrorKind::ArgumentConflict, reason).into());
     }
     require_flags(&args)?;
@@ -263,11 +258,14 @@ fn count(number: usize, noun: &str) -> String {
 
 fn run_part(args: &Args) -> anyhow::Result<()> {
     let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
+    // A part of the held-out data set is built with each part of the training data.
+    let held_out = args.config.held_out_config();
     if args.tokenize_only {
-        let bert_data::PartText { documents, tokens, was_finished, .. } =
-            with_progress(args.print.quiet, |on_progress| {
-                bert_data::tokenize_part(&args.config, on_progress)
-            })?;
+        let tokenize = |config: &BuildConfig| {
+            with_progress(args.print.quiet, |on_progress| bert_data::tokenize_part(config, on_progress))
+        };
+        let bert_data::PartText { documents, tokens, was_finished, .. } = tokenize(&args.config)?;
+        held_out.as_ref().map(tokenize).transpose()?;
         if was_finished && !args.print.quiet {
             print_note(FINISHED);
         }
@@ -282,8 +280,11 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
             )),
         };
     }
-    let outcome =
-        with_progress(args.print.quiet, |on_progress| bert_data::build_part(&args.config, on_progress))?;
+    let build = |config: &BuildConfig| {
+        with_progress(args.print.quiet, |on_progress| bert_data::build_part(config, on_progress))
+    };
+    let outcome = build(&args.config)?;
+    held_out.as_ref().map(build).transpose()?;
     if args.print.json {
         let (shards, rows) = (outcome.shards, outcome.rows);
         return print_json(

@@ -106,6 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     drop(progress);
     let extended = extended?;
+    extended.read.notes().iter().for_each(print_warning);
     if extended.added.len() < args.add {
         print_note(format!(
             "{} pieces instead of --add {}: no other piece occurs --min-frequency ({}) times and shortens the text",

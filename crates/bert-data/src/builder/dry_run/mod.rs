@@ -17,10 +17,14 @@ use crate::builder::memory::Tuning;
 use crate::builder::plan::{Plan, PlanFigures};
 use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::config::{BuildConfig, Layout, RandomMode};
+use crate::dataset::report::{Counters, DataReport};
 use crate::documents::casing;
 use crate::documents::read::TextReader;
+use crate::documents::read_report::ReadReport;
+use crate::documents::selection::{check_held_out, with_limit};
 use crate::documents::{Counts, Documents, DocumentsBuilder};
 use crate::error::Result;
+use crate::instance::coverage::Uncovered;
 use bert_random::{Domain, Stream};
 
 /// The estimated size of a data set and the cost of its build.
@@ -93,16 +97,17 @@ impl fmt::Display for Estimate {
 /// As [`crate::build`] for options and inputs. Errors in the text outside the sample are not found.
 pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let start = Instant::now();
+    let config = &*with_limit(config)?;
     let prepared = prepare(config)?;
     let sample = Sample::read(&prepared)?;
     let reading = start.elapsed().as_secs_f64();
     let scale = sample.text_bytes as f64 / sample.bytes.max(1) as f64;
     let start = Instant::now();
-    let documents = tokenize_sample(&prepared, &sample)?;
+    let (documents, found) = tokenize_sample(&prepared, &sample)?;
     let tokenizing = start.elapsed().as_secs_f64() * scale;
     let in_text = |count: u64| (count as f64 * scale).round() as u64;
     let text = Counts {
-        documents: sample.documents.max(1),
+        documents: documents_of(config, &sample, &documents, &found).max(1),
         sentences: in_text(documents.sentences()),
         tokens: in_text(documents.tokens()),
         ..Counts::default()
@@ -140,19 +145,52 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
         seconds: before + building * idle + syncs,
         cpu_seconds: (before + building) * if serial { 1.0 } else { threads as f64 },
         plan: plan.figures(rows, threads),
-        warnings: casing::warning(config, &prepared.vocabulary, prepared.settings, &prepared.files)?
-            .into_iter()
-            .collect(),
+        warnings: warnings(&prepared, sample.read, found, &text, (&trial.counters, scale))?,
     })
 }
 
-/// Tokenizes the sample; returns its documents.
-fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<Documents> {
+/// Returns the number of documents of the data set: all that begin in the text, less the share of the sample that is held
+/// out of them.
+fn documents_of(config: &BuildConfig, sample: &Sample, documents: &Documents, found: &ReadReport) -> u64 {
+    let kept = documents.len() as f64;
+    let all = kept + found.left_out_documents as f64;
+    match config.hold_out {
+        Some(_) if all > 0.0 => (sample.documents as f64 * kept / all).round() as u64,
+        _ => sample.documents,
+    }
+}
+
+/// Returns the warnings that the build will give, as far as the sample shows them.
+fn warnings(
+    prepared: &PreparedBuild<'_>,
+    read: ReadReport,
+    found: ReadReport,
+    text: &Counts,
+    (counters, scale): (&Counters, f64),
+) -> Result<Vec<String>> {
+    let mut read = read;
+    read.warnings.extend(casing::warning(
+        prepared.config,
+        &prepared.vocabulary,
+        prepared.settings,
+        &prepared.files,
+    )?);
+    let found = found.scaled(scale);
+    let held_out = check_held_out(prepared.config, &found, text.documents);
+    read.add(found);
+    let resolved = prepared.resolved(prepared.config.num_shards.unwrap_or(1));
+    let mut warnings = DataReport::new(&resolved, text, &read, counters, Uncovered::default()).warnings;
+    warnings.extend(held_out.err().map(|error| format!("in the sample, {error}")));
+    Ok(warnings)
+}
+
+/// Tokenizes the sample; returns its documents and statistics.
+fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<(Documents, ReadReport)> {
     let config = prepared.config;
     let tokenizer = prepared.tokenizer();
     // The lines were already checked when all inputs were read.
     let any_lines = BuildConfig { strict_utf8: false, lossy_utf8: true, ..config.clone() };
-    let mut text = TextReader::new(&tokenizer, &any_lines, &prepared.pool).sample(
+    let (mut text, read) = TextReader::new(&tokenizer, &any_lines, &prepared.pool).sample(
         &prepared.files,
         &sample.blocks,
         DocumentsBuilder::new(tokenizer.ids().size()),
@@ -161,7 +199,7 @@ fn tokenize_sample(prepared: &PreparedBuild<'_>, sample: &Sample) -> Result<Docu
         // Shuffled like the stored documents, because neighbours in the text may have phrases in common.
         text.shuffle(&mut Stream::new(config.random_seed, Domain::Buckets, &[0]));
     }
-    Ok(text)
+    Ok((text, read))
 }
 
 /// The sizes of the corpus and its data set.

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::builder::prepare::PreparedBuild;
+use crate::documents::read_report::ReadReport;
 use crate::error::Result;
 use crate::input::line_check::LineCheck;
 use crate::input::table::InputReader;
@@ -27,6 +28,8 @@ pub(super) struct Sample {
     pub(super) text_bytes: u64,
     /// Number of documents in the whole text, including documents without tokens.
     pub(super) documents: u64,
+    /// The formats of the inputs, and the remarks on them that need no sample.
+    pub(super) read: ReadReport,
 }
 
 /// A sampled block of the text.
@@ -43,7 +46,7 @@ impl Sample {
         let (bad_lines, mut lines) = (prepared.config.text_rules().bad_lines, LineCheck::default());
         let (mut sampled, mut number, mut distance) = (Vec::new(), 0usize, 1);
         for (index, path) in prepared.files.iter().enumerate() {
-            let mut reader = InputReader::open(path, index, &prepared.config.text_column)?;
+            let mut reader = InputReader::open_with(path, index, prepared.config.reading())?;
             let mut in_document = false;
             while let Some(block) = reader.next_block()? {
                 sample.text_bytes += block.bytes.len() as u64;
@@ -59,6 +62,8 @@ impl Sample {
                     sampled.retain(|block| block.number.is_multiple_of(distance));
                 }
             }
+            sample.read.inputs.push(reader.description());
+            sample.read.remarks.add(reader.remarks(path, &prepared.config.text_column));
         }
         sample.bytes = sampled.iter().map(|block| block.bytes).sum();
         sample.blocks = sampled.into_iter().map(|block| block.block).collect();
@@ -123,7 +128,8 @@ fn first_rows(
     let represented = (block.bytes.len() as f64 * fraction) as u64;
     let (file, first_line) = (block.file, block.first_line);
     let (format, null_rows, wiki, ends_file) = (Format::Parquet, Vec::new(), None, false);
-    let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file };
+    let lists = block.lists;
+    let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, lists, ends_file };
     Ok(SampledBlock { number, block, bytes: represented })
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Trial {
     pub(super) bytes: u64,
     pub(super) seconds: f64,
     pub(super) tuning: Tuning,
+    /// Counts of these instances.
+    pub(super) counters: Counters,
 }
 
 impl Trial {
@@ -55,7 +57,8 @@ impl Trial {
             Layout::Documents => encode_documents(prepared, plan, &tuning, text, scale),
         })?;
         let (rows, passes, packed) = (sample.rows.len(), sample.passes, sample.bytes.len());
-        Ok(Self { rows, passes, packed, bytes, seconds: building + writing, tuning })
+        let counters = sample.counters;
+        Ok(Self { rows, passes, packed, bytes, seconds: building + writing, tuning, counters })
     }
 }
 
@@ -79,13 +82,15 @@ struct SampleRows {
     /// Offset of each row in `bytes`.
     rows: Vec<u32>,
     passes: usize,
+    counters: Counters,
 }
 
 /// Builds the instances of a few passes over the sample, with the same number of threads as the build.
 fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<SampleRows> {
     let config = prepared.config;
     let width = Width::of(prepared.ids().size());
-    let mut sample = SampleRows { bytes: Vec::new(), rows: Vec::new(), passes: 0 };
+    let counters = Counters::new(config.max_seq_length);
+    let mut sample = SampleRows { bytes: Vec::new(), rows: Vec::new(), passes: 0, counters };
     let serial = config.random == RandomMode::Reference;
     let threads = if serial { 1 } else { prepared.pool.current_num_threads() };
     let mut makers = vec![prepared.resolved(1).keyed(&prepared.vocabulary); threads];
@@ -93,7 +98,7 @@ fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<Sam
     let is_small =
         |sample: &SampleRows| (sample.rows.len() as u64) < MIN_ROWS && sample.bytes.len() < MAX_PACKED_BYTES;
     while sample.passes < config.passes() && is_small(&sample) {
-        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>)> {
+        let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>, Counters)> {
             let (mut rows, mut starts) = (Vec::new(), Vec::new());
             let mut counters = Counters::new(config.max_seq_length);
             keyed.generate(documents, sample.passes as u64, (document, document as u64), |_, row| {
@@ -102,15 +107,16 @@ fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<Sam
                 counters.count(row, mask);
                 Ok(())
             })?;
-            Ok((rows, starts))
+            Ok((rows, starts, counters))
         };
         let all = (0..documents.len()).collect();
-        for (rows, starts) in
+        for (rows, starts, counters) in
             map_all(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
         {
             let base = sample.bytes.len() as u32;
             sample.rows.extend(starts.into_iter().map(|start| base + start));
             sample.bytes.extend_from_slice(&rows);
+            sample.counters.add(&counters);
         }
         sample.passes += 1;
     }

@@ -15,14 +15,11 @@ pub(crate) const CARD: &str = "README.md";
 /// Maximum number of inputs that are listed.
 const MAX_INPUTS: usize = 100;
 
-/// The YAML header for `datasets`, and the title.
+/// The YAML header for `datasets`, and the title. CONFIGS is replaced by the splits.
 const HEADER: &str = "\
 ---
 configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: \"train-*.parquet\"
+CONFIGS
 task_categories:
 - fill-mask
 tags:
@@ -65,8 +62,9 @@ pub(crate) fn card(manifest: &Manifest) -> String {
         }
         Layout::Documents => format!("{} tokenized documents", report.documents),
     };
+    let header = HEADER.replace("CONFIGS", &splits(config));
     let mut card = format!(
-        "{HEADER}\n{what} in {} Parquet file(s), built by {} from {} document(s). `manifest.json` has every option, \
+        "{header}\n{what} in {} Parquet file(s), built by {} from {} document(s). `manifest.json` has every option, \
          count and digest; `vocab.txt` is the vocabulary of the ids.\n\n{OPEN}\n",
         manifest.shards.len(),
         manifest.program,
@@ -85,6 +83,22 @@ pub(crate) fn card(manifest: &Manifest) -> String {
     }
     report.warnings.iter().for_each(|warning| card += &format!("- {}\n", plain(warning)));
     card
+}
+
+/// Returns the splits of the data set, as `datasets` reads them. The held-out documents of training data are a
+/// configuration of their own, because they may have other columns.
+fn splits(config: &ResolvedConfig) -> String {
+    let split = |name: &str, split: &str, path: &str| {
+        format!("- config_name: {name}\n  data_files:\n  - split: {split}\n    path: \"{path}\"")
+    };
+    match (config.held_out, config.hold_out) {
+        (true, _) => split("default", "validation", "_validation-*.parquet"),
+        (false, None) => split("default", "train", "train-*.parquet"),
+        (false, Some(_)) => {
+            let held_out = split("held-out", "validation", "held-out/_validation-*.parquet");
+            format!("{}\n{held_out}", split("default", "train", "train-*.parquet"))
+        }
+    }
 }
 
 /// Returns the rows of the table of counts.

@@ -19,6 +19,7 @@ use crate::builder::output::card::{CARD, card};
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::scratch::{clear_text, folder_in};
 use crate::builder::output::work_folder::{COMMITTING, Identity, WorkFolder};
+use crate::config::hold_out::HELD_OUT_FOLDER;
 use crate::config::part::{Owner, Part, owner_of};
 use crate::dataset::manifest::{MANIFEST, Manifest, VOCABULARY};
 use crate::error::{Error, Locate, Located, ManifestProblem, OutputProblem, Result};
@@ -58,7 +59,14 @@ fn is_ignored_file(name: &str) -> bool {
             is_number || (stem.starts_with("slurm-") && ["out", "err"].contains(&end))
         })
     };
-    let known = ["lost+found", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "System Volume Information"];
+    let known = [
+        HELD_OUT_FOLDER,
+        "lost+found",
+        "Thumbs.db",
+        "desktop.ini",
+        "$RECYCLE.BIN",
+        "System Volume Information",
+    ];
     name.starts_with('.') || known.contains(&name) || is_job_log(name)
 }
 
@@ -115,6 +123,21 @@ fn check(
         }
     }
     Ok(None)
+}
+
+/// Removes the manifest of the held-out data set of the training data that are replaced: its documents may be among the new
+/// ones.
+///
+/// # Errors
+/// When another process uses that data set; the training data are then not replaced.
+fn withdraw_held_out(folder: &StagedFolder<'_>) -> Result<()> {
+    let held_out = folder.inside(HELD_OUT_FOLDER);
+    if held_out.has(MANIFEST)? {
+        let _lock = held_out.lock(LOCK)?;
+        held_out.remove(MANIFEST)?;
+        held_out.sync()?;
+    }
+    Ok(())
 }
 
 /// Runs [`check`] on the folder and on the object store of the data set.
@@ -228,6 +251,9 @@ impl<'a> Output<'a> {
 
     /// Moves the files to their final names, writes the manifest and removes the work folder.
     pub(crate) fn commit(mut self, manifest: &Manifest, vocabulary: &[u8]) -> Result<()> {
+        if !manifest.config.held_out {
+            withdraw_held_out(&self.folder)?;
+        }
         if let Some(objects) = &self.objects {
             self.start_publishing()?;
             objects.commit(manifest, vocabulary, &card(manifest))?;

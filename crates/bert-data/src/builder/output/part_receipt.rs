@@ -66,7 +66,9 @@ impl PartReceipt {
     /// instances are consistent. [`Manifest::check`] later checks the sums over all parts.
     fn check(&self, path: &Path) -> Result<()> {
         let shards = self.config.num_shards;
-        let named = |shard: &WrittenShard| usize::try_from(shard.shard).map(|at| shard_name(at, shards));
+        let held_out = self.config.held_out;
+        let named =
+            |shard: &WrittenShard| usize::try_from(shard.shard).map(|at| shard_name(at, shards, held_out));
         let foreign = self.shards.iter().find(|shard| named(shard).ok().as_ref() != Some(&shard.entry.file));
         let foreign = foreign.map(|shard| &shard.entry.file);
         let foreign = foreign.or(Some(&self.vocabulary.file).filter(|file| *file != VOCABULARY));

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::manifest::{Manifest, PROGRAM};
 use crate::error::{Locate, OutputProblem, Result};
+use crate::input::TEXT_VERSION;
 use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 use bert_storage::{StagedFolder, digest_bytes};
 
@@ -35,6 +36,8 @@ pub(crate) fn is_text_file(name: &str) -> bool {
 pub(crate) struct Identity {
     format_version: u32,
     streams_version: u32,
+    /// Version of the conversion of files to sentences.
+    text_version: u32,
     /// Digest of the vocabulary.
     vocabulary: String,
     /// The options. The number of shards is 0 if it follows from the text; paths do not affect the identity.
@@ -87,8 +90,13 @@ pub(crate) fn all_differences(differences: &[Difference]) -> String {
 
 impl Identity {
     pub(crate) fn new(options: ResolvedConfig, vocabulary: &[u8]) -> Self {
-        let (format_version, streams_version) = (FORMAT_VERSION, STREAMS_VERSION);
-        Self { format_version, streams_version, vocabulary: digest_bytes(vocabulary), options }
+        Self {
+            format_version: FORMAT_VERSION,
+            streams_version: STREAMS_VERSION,
+            text_version: TEXT_VERSION,
+            vocabulary: digest_bytes(vocabulary),
+            options,
+        }
     }
 
     /// Returns a copy with the number of shards that follows from the text.
@@ -109,6 +117,7 @@ impl Identity {
         let there = Self {
             format_version: manifest.format_version,
             streams_version,
+            text_version: if manifest.program == PROGRAM { TEXT_VERSION } else { 0 },
             vocabulary: manifest.vocabulary.blake3.clone(),
             options: manifest.config.clone(),
         };

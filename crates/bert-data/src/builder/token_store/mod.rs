@@ -23,6 +23,7 @@ use crate::builder::progress::{BuildProgress, BuildStage};
 use crate::builder::token_store::divided_file::DividedFile;
 use crate::builder::token_store::segments::{SegmentText, Segments};
 use crate::config::part::Part;
+use crate::config::recorded_name;
 use crate::documents::bucket::Bucket;
 use crate::documents::casing;
 use crate::documents::id_width::Width;
@@ -93,15 +94,15 @@ impl Division {
         &self,
         receipt: &SegmentReceipt,
         text: &SegmentText,
-        files: &[PathBuf],
+        prepared: &PreparedBuild<'_>,
         stop: &AtomicBool,
     ) -> Result<bool> {
         if receipt.segments != self.segments.len() as u64 {
             return Ok(false);
         }
-        let files = text.paths(files);
+        let files = text.paths(&prepared.files);
         match (&receipt.range, text.range) {
-            (None, None) => same_text(&receipt.read.inputs, files, stop),
+            (None, None) => same_text(&receipt.read.inputs, files, prepared.config.reading(), stop),
             (Some(read), Some(range)) if read.range == range => {
                 same_range(&read.digests, &files[0], range, stop)
             }
@@ -112,7 +113,7 @@ impl Division {
     /// Returns the state of a segment in this part's work folder.
     fn cached(
         &self,
-        files: &[PathBuf],
+        prepared: &PreparedBuild<'_>,
         work: &WorkFolder<'_>,
         segment: usize,
         stop: &AtomicBool,
@@ -120,7 +121,7 @@ impl Division {
         let Some(receipt) = work.text.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
             return Ok(CachedSegment::Missing);
         };
-        if !self.is_text_of(&receipt, &self.segments[segment], files, stop)? {
+        if !self.is_text_of(&receipt, &self.segments[segment], prepared, stop)? {
             return Ok(CachedSegment::Changed(receipt.counts.documents));
         }
         if receipt.identity != work.identity.digest() || receipt.segment != segment as u64 {
@@ -145,7 +146,7 @@ impl Division {
         let own: Vec<usize> = self.own().collect();
         let total = own.len() as u64;
         let stop = &AtomicBool::new(false);
-        let check = |(): &mut (), segment| Ok((segment, self.cached(&prepared.files, work, segment, stop)?));
+        let check = |(): &mut (), segment| Ok((segment, self.cached(prepared, work, segment, stop)?));
         let mut on_tick = || progress(BuildProgress { stage: BuildStage::Checking, done: 0, total });
         let mut workers = vec![(); prepared.pool.current_num_threads()];
         map_all(&prepared.pool, &mut workers, own, stop, check, &mut on_tick)
@@ -317,7 +318,7 @@ impl Division {
             let files = text.paths(&prepared.files);
             for (entry, path) in read.inputs.iter_mut().zip(files) {
                 // The present location of the file.
-                entry.path = path.to_string_lossy().into_owned();
+                entry.path = recorded_name(path);
             }
             segment_digests.push((read.without_paths(), range.clone(), counts, columns));
             if missing == 0

@@ -48,7 +48,7 @@ impl Segments {
         let paths: Vec<PathBuf> = large.iter().map(|&file| prepared.files[file].clone()).collect();
         let ranges = each_file(&paths, |path| {
             let bytes = size(path).map_err(Error::io("read", path))?;
-            match document_end(path)? {
+            match document_end(path, prepared.config.reading())? {
                 Some(document_end) => ranges_of(path, bytes, share, document_end),
                 None => Ok(Vec::new()),
             }

@@ -19,7 +19,7 @@ use crate::error::{Error, InputProblem, Locate, Result};
 use crate::parallel::lock;
 
 /// Number of bytes of a file that are examined to find its format.
-pub(crate) const HEAD: usize = 16 << 10;
+pub(crate) const HEAD: usize = 64 << 10;
 
 /// Maximum memory of a window or a dictionary.
 const MEMORY: u64 = 2 << 30;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::doc_tags::{DocError, DocTags};
-use super::xml::Dump;
+use super::xml::{Dump, Next};
+use crate::config::recorded_name;
 use crate::error::{Error, InputProblem, Locate, Result};
 use crate::input::blocks::reject_bomb;
 use crate::input::bytes::decompress::Source;
@@ -51,31 +52,53 @@ impl ArticleReader {
             return Ok(None);
         }
         let first_line = self.rows_read + 1;
+        // All articles of a block are in one wiki.
+        let mut wiki = self.wiki();
         let (mut bytes, mut row_ends) = (Vec::new(), Vec::new());
         while bytes.len() < BLOCK && row_ends.len() < ROWS {
-            if !self.next_article(&mut bytes)? {
-                self.done = true;
-                break;
+            match self.next_article(&mut bytes)? {
+                Next::Article => {
+                    row_ends.push(bytes.len());
+                    self.rows_read += 1;
+                    wiki = self.wiki();
+                }
+                Next::Dump => break,
+                Next::End => {
+                    self.done = true;
+                    break;
+                }
             }
-            row_ends.push(bytes.len());
-            self.rows_read += 1;
         }
         self.text_bytes += bytes.len() as u64;
         if let Some(format) = self.source.compression {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
-        let (file, format, null_rows, wiki) = (self.file, self.format(), Vec::new(), self.wiki());
-        Ok(Some(Block { file, format, first_line, bytes, row_ends, null_rows, wiki, ends_file: self.done }))
+        let file = self.file;
+        let format = self.format();
+        let null_rows = Vec::new();
+        Ok(Some(Block {
+            file,
+            format,
+            first_line,
+            bytes,
+            row_ends,
+            null_rows,
+            wiki,
+            lists: false,
+            ends_file: self.done,
+        }))
     }
 
-    fn next_article(&mut self, into: &mut Vec<u8>) -> Result<bool> {
+    fn next_article(&mut self, into: &mut Vec<u8>) -> Result<Next> {
         match &mut self.articles {
             Articles::Dump(dump) => dump.next_article(into).map_err(|problem| self.failed(problem)),
-            Articles::DocTags(documents) => documents.next_document(into).map_err(|error| match error {
-                DocError::Problem(problem) => problem.located(&self.path).into(),
-                DocError::Line(problem, line) => problem.at_line(&self.path, line).into(),
-                DocError::Io(error) => self.source.damaged(&self.path, error),
-            }),
+            Articles::DocTags(documents) => {
+                documents.next_document(into).map(Next::for_document).map_err(|error| match error {
+                    DocError::Problem(problem) => problem.located(&self.path).into(),
+                    DocError::Line(problem, line) => problem.at_line(&self.path, line).into(),
+                    DocError::Io(error) => self.source.damaged(&self.path, error),
+                })
+            }
         }
     }
 
@@ -90,7 +113,7 @@ impl ArticleReader {
         }
     }
 
-    fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> Format {
         match self.articles {
             Articles::Dump(_) => Format::WikiDump,
             Articles::DocTags(_) => Format::DocTags,
@@ -115,13 +138,17 @@ impl ArticleReader {
     /// Returns the manifest entry of the file; valid after the last block.
     pub(crate) fn entry(&self) -> InputEntry {
         InputEntry {
-            path: self.path.to_string_lossy().into_owned(),
+            path: recorded_name(&self.path),
             bytes: self.source.bytes_read(),
             format: self.format(),
             lines: self.rows_read,
             dump: self.pages(),
             blake3: self.source.digest(),
         }
+    }
+
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.rows_read
     }
 
     pub(crate) fn bytes_read(&self) -> u64 {

@@ -48,6 +48,9 @@ impl DocTags {
         let (start, mut is_first) = (into.len(), true);
         while self.read_line()? {
             let line = self.line.trim_ascii();
+            if line.starts_with(b"<doc id=") {
+                return Err(DocError::Line(InputProblem::OpenDoc, begun));
+            }
             if line == b"</doc>" {
                 self.documents += 1;
                 return Ok(true);
@@ -88,13 +91,24 @@ impl DocTags {
     }
 }
 
+/// Returns whether a text is the name of an attribute.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
 /// Returns the attribute `title` of a tag.
 fn title(tag: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(tag);
     let title = text
         .split_once("title=\"")
-        .and_then(|(_, rest)| rest.rsplit_once('"'))
-        .map_or("", |(title, _)| title);
+        .and_then(|(_, rest)| {
+            // A title may have quotes; its last one is followed by another attribute or the end of the tag.
+            let next = rest
+                .match_indices("\" ")
+                .find(|(at, _)| rest[at + 2..].split_once('=').is_some_and(|(name, _)| is_name(name)));
+            next.map(|(at, _)| &rest[..at]).or_else(|| rest.rsplit_once('"').map(|(title, _)| title))
+        })
+        .unwrap_or_default();
     unescaped(title.as_bytes())
 }
 

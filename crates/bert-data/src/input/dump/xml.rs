@@ -41,6 +41,24 @@ struct Page {
     is_redirect: bool,
 }
 
+/// The next item of a file of articles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// An article.
+    Article,
+    /// The header of another dump: articles that follow are in another wiki.
+    Dump,
+    /// The end of the file.
+    End,
+}
+
+impl Next {
+    /// Returns the result for a document, if there was one.
+    pub(super) fn for_document(found: bool) -> Self {
+        if found { Self::Article } else { Self::End }
+    }
+}
+
 /// Reader of the articles of a dump.
 pub(super) struct Dump {
     xml: Reader<BufReader<Box<dyn Read + Send>>>,
@@ -54,6 +72,8 @@ pub(super) struct Dump {
     /// Names of all namespaces except the namespace of articles, for dumps without the numbers of namespaces.
     other_namespaces: HashSet<String>,
     wiki: Arc<Wiki>,
+    /// The languages of all headers so far.
+    languages: Vec<String>,
     pages: DumpPages,
     /// Number of pages so far.
     count: u64,
@@ -82,6 +102,7 @@ impl Dump {
             name: String::new(),
             other_namespaces: HashSet::new(),
             wiki: Arc::default(),
+            languages: Vec::new(),
             pages: DumpPages::default(),
             count: 0,
             is_complete: false,
@@ -95,15 +116,15 @@ impl Dump {
 
     /// Returns the counts of the pages that are not articles.
     pub(super) fn pages(&self) -> DumpPages {
-        DumpPages { language: self.wiki.language.clone(), ..self.pages.clone() }
+        DumpPages { language: self.languages.join(", "), ..self.pages.clone() }
     }
 
-    /// Appends the wikitext of the next article; returns whether there was one.
+    /// Appends the wikitext of the next article, if there is one.
     ///
     /// # Errors
     /// [`InputProblem::DumpXml`], [`InputProblem::DumpCut`], [`InputProblem::PageTooLong`]; an error of reading as
     /// [`quick_xml::Error::Io`] in the first one.
-    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<bool, InputProblem> {
+    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<Next, InputProblem> {
         let count = self.count;
         catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
             let error = quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)));
@@ -111,7 +132,7 @@ impl Dump {
         })
     }
 
-    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<bool, InputProblem> {
+    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<Next, InputProblem> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let found = loop {
             self.limits.begin_row();
@@ -121,16 +142,23 @@ impl Dump {
                 Err(error) => return Err(self.failed(error)),
             };
             match event {
-                Event::Eof if self.is_complete => break false,
+                Event::Eof if self.is_complete => break Next::End,
                 Event::Eof => return Err(InputProblem::DumpCut { pages: self.count }),
-                Event::Start(element) => self.start(&element),
+                Event::Start(element) => {
+                    let begins_dump = element.name().as_ref() == b"mediawiki" && self.count > 0;
+                    self.start(&element);
+                    if begins_dump {
+                        self.buffer = buffer;
+                        return Ok(Next::Dump);
+                    }
+                }
                 Event::Empty(element) => self.empty(&element),
                 Event::End(element) => {
                     let is_article = element.name().as_ref() == b"page" && self.end_page();
                     self.end(element.name().as_ref());
                     if is_article {
                         into.extend_from_slice(&self.page.text);
-                        break true;
+                        break Next::Article;
                     }
                 }
                 Event::Text(text) => self.append(&text)?,
@@ -158,7 +186,14 @@ impl Dump {
     fn start(&mut self, element: &BytesStart<'_>) {
         self.field = match element.name().as_ref() {
             b"mediawiki" => {
+                // Dumps may be joined: each has its own end, language and namespaces.
+                self.is_complete = false;
+                self.wiki = Arc::default();
+                self.other_namespaces.clear();
                 if let Some(language) = attribute(element, b"xml:lang") {
+                    if !self.languages.contains(&language) {
+                        self.languages.push(language.clone());
+                    }
                     Arc::make_mut(&mut self.wiki).language = language;
                 }
                 Field::None

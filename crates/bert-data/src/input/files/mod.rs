@@ -155,14 +155,14 @@ pub fn split_lists(inputs: &[PathBuf]) -> Vec<PathBuf> {
     names
 }
 
+/// Maximum number of bytes of a file name.
+const MAX_NAME: usize = 255;
+
 /// Splits a list at its commas, but not inside an existing name; the longest existing name wins.
 fn split_list(list: &str, names: &mut Vec<PathBuf>) {
     let mut rest = Some(list);
     while let Some(text) = rest {
-        let commas = text.match_indices(',').map(|(at, _)| at);
-        let ends: Vec<usize> = commas.chain([text.len()]).collect();
-        let end = ends.iter().rev().find(|&&end| names_something(&text[..end]));
-        let end = *end.unwrap_or(&ends[0]);
+        let end = if is_url(Path::new(text)) { end_of_url(text) } else { end_of_name(text) };
         if end > 0 {
             names.push(text[..end].into());
         }
@@ -170,18 +170,47 @@ fn split_list(list: &str, names: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns whether a text is an existing name or a pattern that matches. Object stores are not queried: a URL ends at a
-/// comma that is followed by another existing name.
-fn names_something(text: &str) -> bool {
-    let path = Path::new(text);
-    if is_url(path) {
-        let is_name =
-            |part: &str| part.is_empty() || is_url(Path::new(part)) || fs::symlink_metadata(part).is_ok();
-        return !text.split(',').skip(1).any(is_name);
+/// Returns the end of the URL with which a list begins. Object stores are not queried: a URL ends at a comma that is
+/// followed by another existing name.
+fn end_of_url(list: &str) -> usize {
+    let is_name =
+        |part: &str| part.is_empty() || is_url(Path::new(part)) || fs::symlink_metadata(part).is_ok();
+    let mut end = 0;
+    for (number, part) in list.split(',').enumerate() {
+        if number > 0 && is_name(part) {
+            break;
+        }
+        end += part.len() + usize::from(number > 0);
     }
-    let path = &*on_disk(path);
-    let matches = |pattern: &str| pattern::collect(pattern, &mut Walk::default()).is_ok();
-    fs::symlink_metadata(path).is_ok() || path.to_str().is_some_and(|path| is_pattern(path) && matches(path))
+    end
+}
+
+/// Returns the end of the name with which a list begins: the longest that exists or is a pattern with a match, else the
+/// first. A name with commas is no longer than a file name may be, so the time does not grow with the length of the list.
+fn end_of_name(list: &str) -> usize {
+    let first = list.find(',').unwrap_or(list.len());
+    let component = list[..first].rfind('/').map_or(0, |at| at + 1);
+    let limit = list[component..].find('/').map_or(list.len(), |at| component + at);
+    let is_folder = limit - component <= MAX_NAME && fs::symlink_metadata(&list[..limit]).is_ok();
+    let last = if is_folder { list.len() } else { limit.min(component + MAX_NAME) };
+    // Only a name with a comma can match a pattern with one.
+    let may_match = |end: usize| end == first || is_folder || has_name_with_comma(&list[..component]);
+    let commas = list.match_indices(',').map(|(at, _)| at).chain([list.len()]);
+    let ends: Vec<usize> = commas.take_while(|&end| end <= last || end == first).collect();
+    let names_something = |end: &&usize| {
+        let path = on_disk(Path::new(&list[..**end])).into_owned();
+        let pattern = path.to_str().filter(|path| is_pattern(path));
+        let matches = |pattern| may_match(**end) && pattern::collect(pattern, &mut Walk::default()).is_ok();
+        fs::symlink_metadata(&path).is_ok() || pattern.is_some_and(matches)
+    };
+    *ends.iter().rev().find(names_something).unwrap_or(&first)
+}
+
+/// Returns whether a folder has a name with a comma, which a pattern with a comma may mean.
+fn has_name_with_comma(folder: &str) -> bool {
+    let folder = if folder.is_empty() { "." } else { folder };
+    let names = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    names.map(|name| name.file_name()).any(|name| name.to_string_lossy().contains(','))
 }
 
 /// Returns the first file that is named more than once, if any.

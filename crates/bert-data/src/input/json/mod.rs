@@ -26,6 +26,8 @@ const REPLACED: &str = "\\ufffd";
 pub(crate) struct JsonText {
     /// The text; `None` for a null.
     pub(crate) text: Option<String>,
+    /// Whether the value is a list of sentences, which are the lines of the text.
+    pub(crate) is_list: bool,
     /// Whether the row contained half of a surrogate pair, which was replaced.
     pub(crate) half_pair: bool,
 }
@@ -52,7 +54,10 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     }
     let found = found.map_err(|source| InputProblem::Json(source).at_line(path, line))?;
     let problem = match found {
-        KeyLookup::Text(text) => return Ok(JsonText { text, half_pair }),
+        KeyLookup::Text(text) => return Ok(JsonText { text, is_list: false, half_pair }),
+        KeyLookup::List(sentences) => {
+            return Ok(JsonText { text: Some(sentences), is_list: true, half_pair });
+        }
         KeyLookup::Other(kind) => TextProblem::NotText(kind),
         KeyLookup::Missing(keys) => {
             let similar = did_you_mean(column, keys.iter().map(|key| &**key));
@@ -62,16 +67,28 @@ pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Resu
     Err(InputProblem::Text { column: column.to_owned(), problem }.at_line(path, line).into())
 }
 
-/// Returns a hint where the rows are, if they are nested inside a row.
+/// Returns a hint where the text is, if it is nested inside a row.
 fn rows_within(json: &str, column: &str) -> String {
     let object: Map<String, Value> = serde_json::from_str(&repaired(json).json).unwrap_or_default();
     let is_plain = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let inside = object.iter().filter(|(key, _)| is_plain(key)).find_map(|(key, value)| match value {
-        Value::Array(rows) if rows.first().is_some_and(Value::is_object) => Some(format!("{key}[]")),
-        Value::Object(row) if row.contains_key(column) => Some(key.clone()),
+    let hint = object.iter().filter(|(key, _)| is_plain(key)).find_map(|(key, value)| match value {
+        Value::Array(rows) if rows.first().is_some_and(Value::is_object) => {
+            Some(format!("one object on each line is expected: jq -c '.{key}[]'"))
+        }
+        Value::Object(row) if row.contains_key(column) => {
+            Some(format!("--text-column {key}.{column} reads the key inside of it"))
+        }
         _ => None,
     });
-    inside.map(|path| format!("; one object on each line is expected: jq -c '.{path}'")).unwrap_or_default()
+    hint.map(|hint| format!("; {hint}")).unwrap_or_default()
+}
+
+/// Appends a sentence of a list as a line.
+pub(crate) fn push_sentence(sentence: &str, lines: &mut String) {
+    if !lines.is_empty() {
+        lines.push('\n');
+    }
+    lines.extend(sentence.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
 }
 
 /// Returns a list of names in words: the first names, and the number of the others.
@@ -174,14 +191,16 @@ fn unit(text: &str) -> Option<u32> {
 enum KeyLookup {
     /// The text; `None` for a null.
     Text(Option<String>),
+    /// A list of sentences, as lines.
+    List(String),
     /// A value that is not text, in words.
     Other(&'static str),
     /// The key is missing; the object has these keys.
     Missing(Vec<String>),
 }
 
-/// Visitor that extracts one key of an object and ignores the rest. The last value of a repeated key wins, as in
-/// Python.
+/// Visitor that extracts one key of an object, or one at a path such as `doc.text`, and ignores the rest. The last value
+/// of a repeated key wins, as in Python.
 struct TextOf<'c>(&'c str);
 
 impl<'de> Visitor<'de> for TextOf<'_> {
@@ -192,22 +211,37 @@ impl<'de> Visitor<'de> for TextOf<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyLookup, A::Error> {
-        let (mut found, mut keys) = (None, Vec::new());
+        let mut found = None;
+        let mut inside = None;
+        let mut keys = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            if key == self.0 {
-                found = Some(map.next_value_seed(AnyValue)?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-                keys.push(key);
+            let rest = self.0.strip_prefix(key.as_str());
+            match rest.map(|rest| (rest, rest.strip_prefix('.'))) {
+                Some(("", _)) => found = Some(map.next_value_seed(AnyValue(None))?),
+                Some((_, Some(path))) => {
+                    inside = Some(map.next_value_seed(AnyValue(Some(path)))?);
+                    keys.push(key);
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    keys.push(key);
+                }
             }
         }
-        Ok(found.unwrap_or(KeyLookup::Missing(keys)))
+        Ok(found.or(inside).unwrap_or(KeyLookup::Missing(keys)))
     }
 }
 
-struct AnyValue;
+/// Visitor of a value: the text itself, or an object with the text at a path.
+struct AnyValue<'c>(Option<&'c str>);
 
-impl<'de> DeserializeSeed<'de> for AnyValue {
+impl AnyValue<'_> {
+    fn other<E>(&self, kind: &'static str) -> Result<KeyLookup, E> {
+        Ok(KeyLookup::Other(kind))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for AnyValue<'_> {
     type Value = KeyLookup;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyLookup, D::Error> {
@@ -215,7 +249,7 @@ impl<'de> DeserializeSeed<'de> for AnyValue {
     }
 }
 
-impl<'de> Visitor<'de> for AnyValue {
+impl<'de> Visitor<'de> for AnyValue<'_> {
     type Value = KeyLookup;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,7 +257,10 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<KeyLookup, E> {
-        Ok(KeyLookup::Text(Some(text.to_owned())))
+        match self.0 {
+            None => Ok(KeyLookup::Text(Some(text.to_owned()))),
+            Some(_) => self.other("in a text"),
+        }
     }
 
     fn visit_unit<E>(self) -> Result<KeyLookup, E> {
@@ -231,29 +268,40 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<KeyLookup, E> {
-        Ok(KeyLookup::Other("a truth value"))
+        self.other("a truth value")
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<KeyLookup, E> {
-        Ok(KeyLookup::Other("a number"))
+        self.other("a number")
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<KeyLookup, E> {
-        Ok(KeyLookup::Other("a number"))
+        self.other("a number")
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<KeyLookup, E> {
-        Ok(KeyLookup::Other("a number"))
+        self.other("a number")
     }
 
     fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<KeyLookup, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(KeyLookup::Other("a list"))
+        let mut sentences = String::new();
+        let mut other = None;
+        while let Some(found) = list.next_element_seed(AnyValue(self.0))? {
+            match found {
+                KeyLookup::Text(Some(text)) | KeyLookup::List(text) => push_sentence(&text, &mut sentences),
+                KeyLookup::Text(None) => {}
+                _ => other = Some("a list, but not of texts"),
+            }
+        }
+        Ok(other.map_or(KeyLookup::List(sentences), KeyLookup::Other))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyLookup, A::Error> {
+        if let Some(path) = self.0 {
+            return TextOf(path).visit_map(map);
+        }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(KeyLookup::Other("an object"))
+        self.other("an object")
     }
 }
 
@@ -290,8 +338,30 @@ mod tests {
         ] {
             assert_eq!(read(json).unwrap().text.as_deref(), text, "{json}");
         }
-        let error = read(r#"{"text": "a", "text": ["b"]}"#).unwrap_err();
-        assert!(error.to_string().contains("a.jsonl:3: \"text\" is a list, expected text"), "{error}");
+        let error = read(r#"{"text": "a", "text": [1]}"#).unwrap_err();
+        assert!(
+            error.to_string().contains("a.jsonl:3: \"text\" is a list, but not of texts, expected text"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn lists_are_sentences_and_paths_lead_inside() {
+        let at = |json: &str, column: &str| {
+            read_row(json, Path::new("a.jsonl"), 3, column).map(|row| (row.text, row.is_list))
+        };
+        let list = (Some("a b.\nc d.".to_owned()), true);
+        for (json, column) in [
+            (r#"{"text": ["a b.", null, "c\nd."]}"#, "text"),
+            (r#"{"doc": {"id": 1, "text": ["a b.", "c d."]}}"#, "doc.text"),
+            (r#"{"doc": [{"text": "a b."}, {"text": "c d."}]}"#, "doc.text"),
+        ] {
+            assert_eq!(at(json, column).unwrap(), list, "{json}");
+        }
+        let text = |text: &str| (Some(text.to_owned()), false);
+        assert_eq!(at(r#"{"doc": {"text": "a"}}"#, "doc.text").unwrap(), text("a"));
+        assert_eq!(at(r#"{"doc": {"text": "a"}, "doc.text": "b"}"#, "doc.text").unwrap(), text("b"));
+        assert!(at(r#"{"doc": "a"}"#, "doc.text").is_err() && at(r#"{"doc": {}}"#, "doc.text").is_err());
     }
 
     #[test]
@@ -320,7 +390,7 @@ mod tests {
                 .contains("(keys: n, data; one object on each line")
         );
         assert!(message(r#"{"data": [{"text": "x"}]}"#).contains("jq -c '.data[]'"));
-        assert!(message(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("jq -c '.doc'"));
+        assert!(message(r#"{"id": 1, "doc": {"text": "x"}}"#).contains("--text-column doc.text"));
         let many: String = (0..40).map(|n| format!("\"k{n}\": {n}, ")).collect();
         assert!(message(&format!("{{{many}\"z\": 0}}")).contains("k15, and 25 more"));
     }

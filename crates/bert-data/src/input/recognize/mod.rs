@@ -8,11 +8,14 @@ use std::path::Path;
 
 use serde::de::IgnoredAny;
 
+use crate::config::Reading;
 use crate::input::bytes::utf16::{self, Order};
+use crate::input::forms::form::Form;
+use crate::input::forms::recognize::{is_vertical, recognize};
 use crate::input::json::repaired;
 
 /// Layout of the text of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// Lines of text.
     Lines,
@@ -20,8 +23,10 @@ pub(super) enum Layout {
     JsonLines,
     /// JSON objects in an array, or over several lines.
     JsonValues,
-    /// Values separated by this byte, with a header.
+    /// Values separated by this byte.
     Separated(u8),
+    /// Lines that are converted.
+    Form(Form),
 }
 
 /// A file of articles.
@@ -41,7 +46,9 @@ pub(super) fn articles(head: &[u8]) -> Option<Articles> {
     };
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     if rest.starts_with("<doc id=\"") || rest.starts_with("<doc id='") {
-        return Some(Articles::DocTags);
+        // Vertical text of corpus tools begins with the same tag.
+        let lines: Vec<&str> = rest.lines().filter(|line| !line.trim().is_empty()).collect();
+        return (!is_vertical(&lines)).then_some(Articles::DocTags);
     }
     // Declarations and comments precede the first element.
     loop {
@@ -94,7 +101,7 @@ pub(super) fn has_table_name(path: &Path) -> bool {
 }
 
 /// Returns the layout of a file that is not Parquet or another known format.
-pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
+pub(super) fn layout(path: &Path, head: &Head<'_>, reading: Reading<'_>) -> Layout {
     let name = unpacked_name(path);
     let named = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     let is_named_json = named(&[".jsonl", ".ndjson", ".json"]);
@@ -104,13 +111,23 @@ pub(super) fn layout(path: &Path, head: &Head<'_>) -> Layout {
     if is_named_json {
         return Layout::JsonLines;
     }
-    if named(&CSV_NAMES) {
-        return Layout::Separated(most_frequent(head, b",;\t|"));
+    let lines: Vec<&str> = head.lines().collect();
+    let separated = if named(&CSV_NAMES) {
+        Some(most_frequent(head, b",;\t|"))
+    } else if named(&TSV_NAMES) {
+        Some(b'\t')
+    } else {
+        separator(head)
+    };
+    // Annotation and verses have tabs too, so tables come after them, and lines that break after tables.
+    match (recognize(&lines, reading), separated) {
+        (Some(form @ (Form::Conllu | Form::Columns(_) | Form::Vertical | Form::Verses)), _) => {
+            Layout::Form(form)
+        }
+        (_, Some(separator)) => Layout::Separated(separator),
+        (Some(form), None) => Layout::Form(form),
+        (None, None) => Layout::Lines,
     }
-    if named(&TSV_NAMES) {
-        return Layout::Separated(b'\t');
-    }
-    separator(head).map_or(Layout::Lines, Layout::Separated)
 }
 
 /// Returns the layout of JSON, or `None` if the text is not JSON. Plain text may begin with a bracket or a JSON sample.
@@ -176,34 +193,43 @@ fn most_frequent(head: &Head<'_>, bytes: &[u8]) -> u8 {
     found.copied().filter(|&byte| count(byte) > 0).unwrap_or(bytes[0])
 }
 
-/// Returns the separator of a file that is clearly a table even without the name of one: each line has as many tabs as
-/// the first; or the first line contains column names, and each row has the same number of values.
+/// Returns the separator of a file that is clearly a table even without the name of one: nine of ten lines have as many
+/// tabs as the first, apart from blank lines and comments at the beginning; or the first line contains column names, and each row has the same number of values.
 fn separator(head: &Head<'_>) -> Option<u8> {
     let lines: Vec<&str> = head.lines().collect();
-    let [first, rest @ ..] = lines.as_slice() else { return None };
+    let rows = lines.iter().skip_while(|line| line.starts_with('#') && !line.contains('\t'));
+    let rows: Vec<&str> = rows.copied().filter(|line| !line.trim().is_empty()).collect();
+    let [first, rest @ ..] = rows.as_slice() else { return None };
     if rest.len() < 2 {
         return None;
     }
     let tabs = |line: &str| line.trim().bytes().filter(|&byte| byte == b'\t').count();
-    if tabs(first) > 0 && rest.iter().all(|line| tabs(line) == tabs(first)) {
+    let same = rest.iter().filter(|line| tabs(line) == tabs(first)).count();
+    // A row with a stray tab is an error of the table, not text.
+    if tabs(first) > 0 && 10 * same >= 9 * rest.len() {
         return Some(b'\t');
     }
     b",;|".iter().copied().find(|&separator| is_header(first, separator) && rows_agree(head, separator))
 }
 
-/// Returns whether a line consists of column names: distinct words without blanks around them.
+/// Returns whether a line consists of column names.
 fn is_header(line: &str, separator: u8) -> bool {
     let fields: Vec<&str> =
         line.trim_end().split(char::from(separator)).map(|name| name.trim_matches('"')).collect();
-    let is_name = |name: &&str| {
+    are_column_names(&fields)
+}
+
+/// Returns whether the fields of a first row are column names: distinct words without blanks around them.
+pub(super) fn are_column_names<S: AsRef<str>>(fields: &[S]) -> bool {
+    let is_name = |name: &str| {
         let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
         name.len() <= 64
             && name.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && name.ends_with(|c: char| c.is_alphanumeric() || c == '_')
             && name.chars().all(inside)
     };
-    let different: HashSet<&&str> = fields.iter().collect();
-    fields.len() > 1 && different.len() == fields.len() && fields.iter().all(is_name)
+    let different: HashSet<&str> = fields.iter().map(S::as_ref).collect();
+    fields.len() > 1 && different.len() == fields.len() && different.into_iter().all(is_name)
 }
 
 /// Returns whether at least two rows follow the header, each with the same number of values.
@@ -221,20 +247,20 @@ fn rows_agree(head: &Head<'_>, separator: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn recognize(name: &str, text: &str) -> Layout {
-        layout(Path::new(name), &Head::new(text, true))
+    fn layout_of(name: &str, text: &str) -> Layout {
+        layout(Path::new(name), &Head::new(text, true), Reading::default())
     }
 
     fn cut(name: &str, text: &str) -> Layout {
-        layout(Path::new(name), &Head::new(text, false))
+        layout(Path::new(name), &Head::new(text, false), Reading::default())
     }
 
     #[test]
     fn json_is_known_by_what_it_holds() {
         let row = "{\"id\": NaN, \"text\": \"a b\"}";
         let rows = format!("\u{feff}{row}\n\n{row}\r\n");
-        assert_eq!(recognize("wiki_00", &rows), Layout::JsonLines);
-        assert_eq!(recognize("wiki_00", row), Layout::JsonLines);
+        assert_eq!(layout_of("wiki_00", &rows), Layout::JsonLines);
+        assert_eq!(layout_of("wiki_00", row), Layout::JsonLines);
         assert_eq!(cut("wiki_00", &format!("{row}\n{}", &row[..9])), Layout::JsonLines);
         assert_eq!(
             cut("wiki_00", &row[..18]),
@@ -242,7 +268,7 @@ mod tests {
             "a first line that is longer than the head"
         );
         assert_eq!(
-            recognize("wiki_00", &format!("{row}\nbroken\n{row}\n")),
+            layout_of("wiki_00", &format!("{row}\nbroken\n{row}\n")),
             Layout::JsonLines,
             "one bad line"
         );
@@ -254,23 +280,23 @@ mod tests {
             format!("{row}\r{row}\r"),
             "[\"a\", \"b\"]".to_owned(),
         ] {
-            assert_eq!(recognize("data", &values), Layout::JsonValues, "{values}");
+            assert_eq!(layout_of("data", &values), Layout::JsonValues, "{values}");
             assert_eq!(cut("data.json", &values[..values.len() - 1]), Layout::JsonValues, "{values}");
         }
-        assert_eq!(recognize("a.jsonl.zst", "no JSON"), Layout::JsonLines);
+        assert_eq!(layout_of("a.jsonl.zst", "no JSON"), Layout::JsonLines);
     }
 
     #[test]
     fn tables_are_known_by_name_or_beyond_doubt() {
         let semicolons = "id;text\n1;\"a; b\"\n2;c\n";
-        assert_eq!(recognize("a.csv", semicolons), Layout::Separated(b';'));
-        assert_eq!(recognize("a", semicolons), Layout::Separated(b';'));
-        assert_eq!(recognize("A.CSV.gz", "text\none\n"), Layout::Separated(b','));
-        assert_eq!(recognize("a.tsv", "text\none\n"), Layout::Separated(b'\t'));
-        assert_eq!(recognize("a.txt", "id,text\n1,\"a,\n\nb\"\n2,c\n"), Layout::Separated(b','));
+        assert_eq!(layout_of("a.csv", semicolons), Layout::Separated(b';'));
+        assert_eq!(layout_of("a", semicolons), Layout::Separated(b';'));
+        assert_eq!(layout_of("A.CSV.gz", "text\none\n"), Layout::Separated(b','));
+        assert_eq!(layout_of("a.tsv", "text\none\n"), Layout::Separated(b'\t'));
+        assert_eq!(layout_of("a.txt", "id,text\n1,\"a,\n\nb\"\n2,c\n"), Layout::Separated(b','));
         assert_eq!(cut("a.txt", "id,text\n1,\"a,\nb\"\n2,c\n3,\"d\ne"), Layout::Separated(b','));
         assert_eq!(
-            recognize("a.txt", "1\tone sentence\n2\tanother\n3\tthe last\n"),
+            layout_of("a.txt", "1\tone sentence\n2\tanother\n3\tthe last\n"),
             Layout::Separated(b'\t')
         );
     }
@@ -291,7 +317,7 @@ mod tests {
             "{{Infobox}}\nA mill.\n",
             "{\nreturn 0;\n}\n",
         ] {
-            assert_eq!(recognize("a.txt", text), Layout::Lines, "{text}");
+            assert_eq!(layout_of("a.txt", text), Layout::Lines, "{text}");
         }
     }
 }

@@ -354,6 +354,10 @@ impl<'a> Converter<'a> {
             tags::Content::Literal if !tag.is_end && !tag.is_empty => self.copy_element(tag.name),
             tags::Content::Dropped => self.drop_element(&tag),
             tags::Content::Line => self.out.push('\n'),
+            // 10<sup>8</sup> is 10^8, not 108.
+            _ if tag.name == "sup" && !tag.is_end && is_exponent(&self.out, &self.source[self.at..]) => {
+                self.out.push('^')
+            }
             _ => {}
         }
     }
@@ -420,9 +424,10 @@ impl<'a> Converter<'a> {
     fn switch(&mut self) {
         let rest = &self.source[self.at + 2..];
         let rest = &rest[..rest.floor_char_boundary(80)];
+        let is_inside_word = self.out.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let end = rest.find("__").filter(|&end| {
             let is_capital = |c: char| c == '_' || (c.is_alphabetic() && !c.is_lowercase());
-            end > 2 && rest[..end].chars().all(is_capital)
+            end > 2 && !is_inside_word && rest[..end].chars().all(is_capital)
         });
         match end {
             Some(end) => self.at += end + 4,
@@ -451,6 +456,14 @@ impl<'a> Converter<'a> {
 /// Returns whether a byte may begin markup.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'\n' | b'{' | b'}' | b'[' | b']' | b'|' | b'\'' | b'<' | b'&' | b'_' | b'-')
+}
+
+/// Returns whether raised text after a base is an exponent: a number, with or without a sign.
+fn is_exponent(base: &str, raised: &str) -> bool {
+    let digits = raised.trim_start().trim_start_matches(['-', '+', '\u{2212}', '\u{2013}']);
+    let digits = digits.strip_prefix("&minus;").unwrap_or(digits);
+    base.ends_with(|c: char| c.is_alphanumeric() || c == ')')
+        && digits.starts_with(|c: char| c.is_ascii_digit())
 }
 
 #[cfg(test)]

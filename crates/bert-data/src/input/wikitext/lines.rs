@@ -1,5 +1,7 @@
 //! Tidies the lines of a page after its markup is removed: list markers, headings, remains of removed text.
 
+use crate::tokenization::sentence_ends::ends_sentence;
+
 /// Returns the lines of text: paragraphs, and the list items that are sentences. Headings, rules and lines without
 /// letters are removed, and sections without a paragraph: they list books, links or names.
 pub(super) fn tidy_lines(text: &str) -> String {
@@ -15,7 +17,8 @@ pub(super) fn tidy_lines(text: &str) -> String {
             continue;
         }
         // Cells of a table that a template began.
-        if line.is_empty() || line.starts_with(['|', '!']) {
+        let is_cell = line.starts_with('|') || line.starts_with('!') && !ends_sentence(line);
+        if line.is_empty() || is_cell {
             continue;
         }
         let start = out.len();

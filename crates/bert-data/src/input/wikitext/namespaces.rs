@@ -105,7 +105,9 @@ impl Namespaces {
             return Shown::Target;
         }
         let is_hidden = HIDDEN.contains(&name.as_str()) || self.hidden.contains(&name);
-        let is_language = is_language_code(prefix.trim_start()) && !rest.starts_with(' ') && !rest.is_empty();
+        // Titles begin with a capital; `[[re:publica]]` is the name of an article.
+        let is_language = is_language_code(prefix.trim_start())
+            && rest.starts_with(|c: char| c != ' ' && !c.is_lowercase());
         if is_hidden || (is_language && !has_text) { Shown::Nothing } else { Shown::Target }
     }
 }

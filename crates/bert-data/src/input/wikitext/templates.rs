@@ -29,7 +29,6 @@ const FIRST_PARAMETER: &[&str] = &[
     "linktext",
     "vanchor",
     "visible anchor",
-    "sup",
     "sub",
     "smallcaps",
     "sc",
@@ -68,7 +67,17 @@ pub(super) fn shown(name: &str, parameters: &[&str]) -> Cow<'static, str> {
         name if FIRST_PARAMETER.contains(&name) => parameter(0),
         "convert" | "cvt" | "conv" => convert(&positional),
         "circa" | "c." | "ca" | "c" => format!("c. {}", parameter(0)).trim_end().to_owned(),
-        "as of" => format!("as of {}", positional.join(" ")).trim_end().to_owned(),
+        "sup" => match parameter(0) {
+            number
+                if number
+                    .trim_start_matches(['-', '+', '\u{2212}', '\u{2013}'])
+                    .starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                format!("^{number}")
+            }
+            other => other,
+        },
+        "as of" => format!("as of {}", date(&positional)).trim_end().to_owned(),
         "frac" | "fraction" | "sfrac" => fraction(&positional),
         "spaced ndash" | "spnd" | "snd" | "spaced en dash" | "sndash" => " – ".to_owned(),
         "ndash" | "en dash" | "–" => "–".to_owned(),
@@ -96,6 +105,34 @@ fn positional<'a>(parameters: &[&'a str]) -> Vec<&'a str> {
         }
     };
     parameters.iter().filter_map(value).collect()
+}
+
+/// Returns a date in words: `{{as of|2012|3}}` is "as of March 2012".
+fn date(positional: &[&str]) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let month = |number: &str| {
+        number.parse().ok().and_then(|number: usize| MONTHS.get(number.wrapping_sub(1)).copied())
+    };
+    match positional {
+        [year, number, day, ..] if month(number).is_some() => {
+            format!("{day} {} {year}", month(number).unwrap_or_default())
+        }
+        [year, number] => format!("{} {year}", month(number).unwrap_or(number)),
+        all => all.join(" "),
+    }
 }
 
 /// Returns a measure in its own unit: `{{convert|5|km|mi}}` is "5 km".

@@ -109,10 +109,106 @@ fn too_few_documents_are_reported() {
     std::fs::write(folder.path().join("a.txt"), small_text(3)).unwrap();
     let options =
         BuildConfig { hold_out: Some("0.1%".parse().unwrap()), ..options(folder.path(), "a.txt", "out") };
-    let training = run(&options).unwrap();
-    let error = build_held_out(&options, &training.manifest, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("--hold-out 0.1%"), "{error}");
+    let error = run(&options).unwrap_err();
+    assert!(error.to_string().contains("--hold-out 0.1% selects 0 of 3 documents"), "{error}");
     assert_eq!(error.exit_code(), 3);
+    assert!(!folder.path().join("out").exists(), "nothing is left");
+    let estimate = bert_data::dry_run(&options).unwrap();
+    assert!(
+        estimate.warnings.iter().any(|warning| warning.contains("--hold-out")),
+        "{:?}",
+        estimate.warnings
+    );
+}
+
+/// Returns the words of the documents of a data set, without the division into sentences and pieces.
+fn words(outcome: &BuildOutcome) -> HashSet<String> {
+    let vocabulary = bert_data::Vocabulary::read(&outcome.manifest.vocabulary_path(&outcome.output)).unwrap();
+    let text = |ids: Vec<u32>| {
+        let pieces: String = ids.iter().map(|&id| format!(" {}", vocabulary.token(id))).collect();
+        pieces.replace(" ##", "").replace(' ', "")
+    };
+    documents(outcome).into_iter().map(text).collect()
+}
+
+#[test]
+fn lengths_vocabularies_and_pairs_do_not_move_documents() {
+    let folder = TempDir::new().unwrap();
+    let long = "the cat sat on the mat and ran far away ".repeat(20);
+    let texts: Vec<String> = numbered(200)
+        .iter()
+        .enumerate()
+        .map(|(n, text)| if n % 2 == 0 { format!("{long} {n}.\n{text}") } else { text.clone() })
+        .collect();
+    std::fs::write(folder.path().join("a.txt"), texts.join("\n")).unwrap();
+    let base = options(folder.path(), "a.txt", "base");
+    let letters = folder.path().join("letters.txt");
+    let tokens = ('a'..='z').chain('0'..='9').flat_map(|c| [c.to_string(), format!("##{c}")]);
+    let tokens =
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?"].map(String::from).into_iter().chain(tokens);
+    std::fs::write(&letters, tokens.collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    let base = BuildConfig { vocab: Some(letters), ..base };
+    let held_out = |config: BuildConfig, name: &str| {
+        let output = Some(folder.path().join(name));
+        words(&run(&BuildConfig { held_out: true, output, ..config }).unwrap())
+    };
+    let expected = held_out(base.clone(), "one");
+    assert!(!expected.is_empty());
+    for (name, config) in [
+        ("long", BuildConfig { max_seq_length: 512, ..base.clone() }),
+        ("short", BuildConfig { max_seq_length: 16, ..base.clone() }),
+        ("single", BuildConfig { nsp: bert_data::Nsp::Off, ..base.clone() }),
+        ("split", BuildConfig { split_sentences: true, ..base.clone() }),
+    ] {
+        assert_eq!(held_out(config, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_number_of_documents_is_held_out() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.txt"), numbered(100).join("\n")).unwrap();
+    let options =
+        BuildConfig { hold_out: Some("7".parse().unwrap()), ..options(folder.path(), "a.txt", "out") };
+    let both = build_both(&options);
+    assert_eq!(both.each_ref().map(|outcome| outcome.manifest.report.documents), [93, 7]);
+    assert!(both[1].manifest.config.is_held_out_of(&both[0].manifest.config));
+    assert!(both[1].manifest.shards[0].file.starts_with("_validation-"));
+}
+
+#[test]
+fn other_training_data_withdraw_the_held_out_set() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.txt"), numbered(100).join("\n")).unwrap();
+    let options = options(folder.path(), "a.txt", "out");
+    let [training, held_out] = build_both(&options);
+    run(&BuildConfig { max_seq_length: 64, overwrite: true, ..options }).unwrap();
+    assert!(!held_out.output.join("manifest.json").exists());
+    assert!(training.output.join("manifest.json").exists());
+}
+
+#[test]
+fn parts_hold_out_the_documents_of_a_whole_build() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.txt"), numbered(150).join("\n")).unwrap();
+    let base = BuildConfig { num_shards: Some(2), ..options(folder.path(), "a.txt", "parts") };
+    let configs = |part| {
+        let config = BuildConfig { part: Some(part), parts: Some(2), ..base.clone() };
+        [config.held_out_config().unwrap(), config]
+    };
+    for config in [1, 2].into_iter().flat_map(configs) {
+        bert_data::tokenize_part(&config, &mut |_| {}).unwrap();
+    }
+    for config in [2, 1].into_iter().flat_map(configs) {
+        bert_data::build_part(&config, &mut |_| {}).unwrap();
+    }
+    let output = base.output.clone().unwrap();
+    bert_data::merge(&output, &mut |_| {}).unwrap();
+    let whole = build_both(&BuildConfig { output: Some(folder.path().join("whole")), ..base });
+    for (folder, outcome) in [output.clone(), held_out_folder(&output)].iter().zip(&whole) {
+        let parts = bert_data::DataSet::open(folder).unwrap();
+        assert_eq!(parts.manifest().shards_digest(), outcome.manifest.shards_digest());
+    }
 }
 
 #[test]

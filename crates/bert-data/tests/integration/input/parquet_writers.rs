@@ -13,8 +13,11 @@ use bert_data::Error;
 use bert_data::input::table::InputReader;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 const TEXTS: [&str; 5] =
     ["The cat sat.", "", "The dog r\u{e4}n far. Is the sun hot?", "The cat sat.", "Far."];
@@ -160,5 +163,64 @@ fn dictionary_offset_zero_means_no_dictionary() {
     for place in [0, -1, 4, 1 << 40] {
         std::fs::write(&path, with_dictionary_at(&path, &bytes, place)).unwrap();
         assert_eq!(rows(&path).unwrap(), TEXTS.map(|text| Some(text.to_owned())), "{place}");
+    }
+}
+
+/// Returns a file with a row group for each list of texts.
+fn groups(groups: &[&[&str]]) -> Vec<u8> {
+    let schema = parse_message_type("message rows { required binary text (UTF8); }").unwrap();
+    let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::default()).unwrap();
+    for texts in groups {
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let texts: Vec<ByteArray> = texts.iter().map(|&text| text.into()).collect();
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.into_inner().unwrap()
+}
+
+/// Returns the same file with other numbers of rows in its footer.
+fn with_rows(path: &Path, rows: i64) -> Vec<u8> {
+    let file = std::fs::read(path).unwrap();
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&File::open(path).unwrap()).unwrap();
+    let footer = u32::from_le_bytes(file[file.len() - 8..file.len() - 4].try_into().unwrap()) as usize;
+    let mut out = file[..file.len() - 8 - footer].to_vec();
+    let groups = metadata
+        .row_groups()
+        .iter()
+        .map(|group| group.clone().into_builder().set_num_rows(rows).build().unwrap());
+    let changed = ParquetMetaData::new(metadata.file_metadata().clone(), groups.collect());
+    let mut end = Vec::new();
+    ParquetMetaDataWriter::new(&mut end, &changed).finish().unwrap();
+    out.extend_from_slice(&end);
+    out
+}
+
+#[test]
+fn row_groups_without_rows_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for (file, expected) in [
+        (groups(&[&["one"], &[], &["two"]]), &["one", "two"][..]),
+        (groups(&[&[], &["one"]]), &["one"]),
+        (groups(&[&[]]), &[]),
+    ] {
+        std::fs::write(&path, file).unwrap();
+        let expected: Vec<_> = expected.iter().map(|&text| Some(text.to_owned())).collect();
+        assert_eq!(rows(&path).unwrap(), expected);
+    }
+}
+
+#[test]
+fn rows_that_the_footer_declares_are_not_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for declared in [3, 1 << 40] {
+        std::fs::write(&path, groups(&[&["one", "two"], &["three"]])).unwrap();
+        std::fs::write(&path, with_rows(&path, declared)).unwrap();
+        let error = rows(&path).unwrap_err();
+        assert!(error.exit_code() == 3 && error.to_string().contains("row"), "{declared}: {error}");
     }
 }

@@ -23,7 +23,7 @@ fn wrong_values_name_the_flag() {
         ("max-ngram", BuildConfig { max_ngram: 0, ..base() }),
         ("max-ngram", BuildConfig { max_ngram: 65, ..base() }),
         ("threads", BuildConfig { threads: 5000, ..base() }),
-        ("language", BuildConfig { split_sentences: true, language: Some("tlh".to_owned()), ..base() }),
+        ("language", BuildConfig { split_sentences: true, language: Some("klingon".to_owned()), ..base() }),
     ];
     for (flag, config) in cases {
         let error = world.fails(&config, 2, &[&format!("--{flag}")]);

@@ -8,17 +8,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::remarks::{Remark, Remarks};
+use super::signs::Signs;
 use crate::error::{InputProblem, Locate, Result};
 use crate::input::Block;
-use crate::input::remarks::{Remark, Remarks};
 
 /// At most one line in this number may be bad.
 const GOOD_PER_BAD: u64 = 20;
 /// Minimum number of lines before a file can be rejected early, when more than half of them are bad.
 const ENOUGH: u64 = 20;
-
-/// A remark is made if more than one line of text in this number begins with a tag.
-const TEXTS_PER_TAG: u64 = 4;
 
 /// Policy for lines that are not text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl BadLines {
 }
 
 /// Counts of the lines of a file so far, or of one block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LineCheck {
     /// Lines that are not blank.
@@ -59,12 +57,12 @@ pub(crate) struct LineCheck {
     pub(crate) texts: u64,
     /// Number of lines of text with carriage returns inside.
     returns: u64,
-    /// Number of lines of text that begin with a tag.
-    tags: u64,
     /// Number of JSON rows with half of a surrogate pair.
     half_pairs: u64,
     /// Number of rows of tables that are null.
     pub(crate) null_rows: u64,
+    /// Signs that the text is not running text.
+    pub(crate) signs: Signs,
 }
 
 impl LineCheck {
@@ -98,11 +96,9 @@ impl LineCheck {
         Ok(text)
     }
 
-    /// Checks a line of text, without its end, for carriage returns and markup.
-    pub(crate) fn look_at_text(&mut self, line: &[u8]) {
+    /// Checks a line of text, without its end, for carriage returns.
+    pub(crate) fn look_for_returns(&mut self, line: &[u8]) {
         self.returns += u64::from(line.contains(&b'\r'));
-        let is_tag = matches!(line.trim_ascii_start(), [b'<', b'/' | b'a'..=b'z' | b'A'..=b'Z', ..]);
-        self.tags += u64::from(is_tag && line.contains(&b'>'));
     }
 
     /// Counts a JSON row with half of a surrogate pair, or rejects it.
@@ -134,9 +130,9 @@ impl LineCheck {
         self.nul |= next.nul;
         self.texts += next.texts;
         self.returns += next.returns;
-        self.tags += next.tags;
         self.half_pairs += next.half_pairs;
         self.null_rows += next.null_rows;
+        self.signs.add(next.signs);
     }
 
     /// Adds the counts of the next block, and rejects a file with too many bad lines. After the last block of a file
@@ -155,9 +151,8 @@ impl LineCheck {
             let file = std::mem::take(self);
             remarks.add_count(Remark::CarriageReturns, path, file.returns);
             remarks.add_count(Remark::HalfSurrogates, path, file.half_pairs);
-            let many_tags = file.tags * TEXTS_PER_TAG > file.lines;
-            remarks.add_count(Remark::Tags, path, if many_tags { file.tags } else { 0 });
             remarks.add_count(Remark::NoText, path, u64::from(file.texts == 0));
+            remarks.add(file.signs.remarks(path));
         }
         Ok(remarks)
     }

@@ -1,0 +1,142 @@
+//! Measures the marks that a text loses if accents are stripped.
+//!
+//! BERT strips all nonspacing marks of lower-cased text. In Latin, Greek and Cyrillic these are accents; in other scripts
+//! they are vowels, tones and voicing marks, without which words cannot be told apart.
+
+use std::path::PathBuf;
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::error::Result;
+use crate::input::Reading;
+use crate::input::line_check::BadLines;
+use crate::input::table::InputReader;
+use crate::input::texts::{TextRules, each_text};
+use crate::tokenization::basic_tokens;
+use crate::tokenization::settings::TokenizerSettings;
+
+/// Maximum number of files whose first block is measured.
+const FILES: usize = 16;
+
+/// Words of a text that stripping changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LostMarks {
+    words: u64,
+    /// Number of words with accents of Latin, Greek or Cyrillic, and the first one.
+    accents: u64,
+    accent: Option<String>,
+    /// Number of words with marks of other scripts, and the first one.
+    letters: u64,
+    letter: Option<String>,
+}
+
+/// The kind of the marks of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    None,
+    /// Accents of Latin, Greek or Cyrillic only.
+    Accents,
+    /// Marks of another script.
+    Letters,
+}
+
+/// Returns the kind of the marks of a word.
+pub(crate) fn marks(word: &str) -> Marks {
+    let mut found = Marks::None;
+    if word.is_ascii() {
+        return found;
+    }
+    for c in word.chars().nfd().filter(|&c| get_general_category(c) == GeneralCategory::NonspacingMark) {
+        match u32::from(c) {
+            // Variants of emoji and of ideographs.
+            0xFE00..=0xFE0F | 0x180B..=0x180D | 0xE0100..=0xE01EF => {}
+            0x0300..=0x036F
+            | 0x0483..=0x0487
+            | 0x1AB0..=0x1AFF
+            | 0x1DC0..=0x1DFF
+            | 0x20D0..=0x20FF
+            | 0xFE20..=0xFE2F => {
+                found = Marks::Accents;
+            }
+            _ => return Marks::Letters,
+        }
+    }
+    found
+}
+
+impl LostMarks {
+    /// Measures the first block of each file, up to 16 of them.
+    ///
+    /// # Errors
+    /// The errors of reading.
+    pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>) -> Result<Self> {
+        let mut lost = Self::default();
+        let rules = TextRules { reading, bad_lines: BadLines::Any, strict_rows: false };
+        let kept = TokenizerSettings { strip_accents: Some(false), ..TokenizerSettings::default() };
+        for (number, path) in files.iter().enumerate().take(FILES) {
+            let Some(block) = InputReader::open_with(path, number, reading)?.next_block()? else { continue };
+            each_text(&block, path, rules, |text, _| {
+                if text.is_ascii() {
+                    lost.words += text.split_ascii_whitespace().count() as u64;
+                } else {
+                    basic_tokens(text, kept, |word| lost.add(word));
+                }
+            })?;
+        }
+        Ok(lost)
+    }
+
+    fn add(&mut self, word: &str) {
+        self.words += 1;
+        match marks(word) {
+            Marks::None => {}
+            Marks::Accents => {
+                self.accents += 1;
+                self.accent.get_or_insert_with(|| word.to_owned());
+            }
+            Marks::Letters => {
+                self.letters += 1;
+                self.letter.get_or_insert_with(|| word.to_owned());
+            }
+        }
+    }
+
+    /// Returns whether more than one word in a hundred has marks that are letters of their script.
+    pub(crate) fn are_letters(&self) -> bool {
+        100 * self.letters > self.words
+    }
+
+    /// Returns the share of words with marks of the more frequent kind and the first of these words, in words.
+    pub(crate) fn share(&self) -> Option<String> {
+        let (count, example) =
+            if self.are_letters() { (self.letters, &self.letter) } else { (self.accents, &self.accent) };
+        let example = example.as_ref()?;
+        let percent = 100.0 * count as f64 / self.words.max(1) as f64;
+        (percent >= 0.5)
+            .then(|| format!("{percent:.1} % of the words at the beginning of the text (as {example})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_other_scripts_are_letters() {
+        for word in ["m\u{fc}ller", "e\u{301}", "\u{439}", "\u{1f00}\u{3b3}\u{3bf}\u{3c1}\u{3ac}"] {
+            assert_eq!(marks(word), Marks::Accents, "{word}");
+        }
+        for word in [
+            "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}",
+            "\u{e19}\u{e35}\u{e49}",
+            "\u{304c}",
+            "\u{623}\u{628}",
+        ] {
+            assert_eq!(marks(word), Marks::Letters, "{word}");
+        }
+        for word in ["mill", "\u{6cb3}", "\u{2764}\u{fe0f}", "\u{43c}\u{43b}\u{44b}\u{43d}"] {
+            assert_eq!(marks(word), Marks::None, "{word}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Follows the quotes of separated values, to find quoted fields that are not closed.
+//!
+//! The crate `csv` reads a field with an open quote up to the next quote or the end of the file, which joins rows. A
+//! field of several lines must therefore be closed by a quote before a separator or the end of a line.
+
+/// Where the next byte is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Place {
+    #[default]
+    FieldStart,
+    Unquoted,
+    Quoted,
+    /// After a quote in a quoted field: its end, or the first of two quotes.
+    AfterQuote,
+}
+
+/// The state of the quotes at the end of the bytes so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quotes {
+    separator: u8,
+    place: Place,
+    line: u64,
+    /// The line in which the open quoted field begins.
+    begun: u64,
+    bad_line: Option<u64>,
+    /// Number of quoted fields of several lines.
+    long_fields: u64,
+}
+
+impl Quotes {
+    /// Returns the state at the beginning of a file; its first line has this number.
+    pub(crate) fn new(separator: u8, line: u64) -> Self {
+        Self { separator, place: Place::FieldStart, line, begun: line, bad_line: None, long_fields: 0 }
+    }
+
+    /// Follows the next bytes.
+    pub(crate) fn follow(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.step(byte);
+        }
+    }
+
+    fn step(&mut self, byte: u8) {
+        let ends = byte == self.separator || matches!(byte, b'\n' | b'\r');
+        self.place = match self.place {
+            Place::FieldStart if byte == b'"' => {
+                self.begun = self.line;
+                Place::Quoted
+            }
+            Place::FieldStart | Place::Unquoted if ends => Place::FieldStart,
+            Place::FieldStart | Place::Unquoted => Place::Unquoted,
+            Place::Quoted if byte == b'"' => Place::AfterQuote,
+            Place::AfterQuote if byte == b'"' => Place::Quoted,
+            Place::AfterQuote if ends => {
+                self.long_fields += u64::from(self.line > self.begun);
+                Place::FieldStart
+            }
+            Place::AfterQuote => {
+                if self.line > self.begun {
+                    self.bad_line.get_or_insert(self.begun);
+                }
+                Place::Unquoted
+            }
+            Place::Quoted => Place::Quoted,
+        };
+        self.line += u64::from(byte == b'\n');
+    }
+
+    /// Returns the line of the first quoted field of several lines that is not closed before a separator or a line end;
+    /// `at_end` is whether the file ends here.
+    pub(crate) fn unclosed(&self, at_end: bool) -> Option<u64> {
+        self.bad_line.or((at_end && self.place == Place::Quoted).then_some(self.begun))
+    }
+
+    /// Returns the number of quoted fields of several lines so far.
+    pub(crate) fn long_fields(&self) -> u64 {
+        self.long_fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unclosed(text: &str) -> Option<u64> {
+        let mut quotes = Quotes::new(b',', 1);
+        text.as_bytes().chunks(3).for_each(|bytes| quotes.follow(bytes));
+        quotes.unclosed(true)
+    }
+
+    #[test]
+    fn quotes_inside_of_fields_are_text() {
+        for text in [
+            "id,text\n1,5\" wide\n2,\"a\nb\"\n",
+            "1,\"a \"\"b\"\"\nc\",d\n",
+            "1,\"said \"no\" to it\n2,b\n",
+            "1,\"a\r\nb\"\r\n",
+        ] {
+            assert_eq!(unclosed(text), None, "{text}");
+        }
+        for (text, line) in [("1,5\" wide\n2,\"open\n3,c\n", 2), ("1,a\n2,\"open\n3,\"b\"\n", 2), ("\"a", 1)]
+        {
+            assert_eq!(unclosed(text), Some(line), "{text}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Findings about the form of a text, counted while it is read.
+//!
+//! [`line_check`] checks each line and row; [`signs`] counts what does not look like running text; [`remarks`] puts the
+//! counts of all files into words.
+
+pub mod line_check;
+pub mod remarks;
+mod sentences;
+mod signs;

@@ -1,0 +1,269 @@
+//! Counts the lines and rows of a file that do not look like running text: columns, markup, escapes, damaged
+//! characters.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::remarks::{Remark, Remarks, short};
+use crate::input::forms::line_breaks::BrokenLines;
+
+/// Number of examples of each sign.
+const EXAMPLES: usize = 2;
+
+/// A sign that a line or row is not running text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// A tab inside a line.
+    Tab,
+    /// An entity such as `&amp;`.
+    Entity,
+    /// A closing tag.
+    Tag,
+    /// A backslash and the letter n between words.
+    LiteralBreak,
+    /// `<unk>`.
+    UnknownWord,
+    /// UTF-8 that was read as Latin-1 and written again.
+    TwiceEncoded,
+    /// Accents that follow their letters as separate characters.
+    Decomposed,
+    /// Words of a script without blanks that are not separated.
+    Unseparated,
+}
+
+/// All signs, their remarks, and the percentage of the texts of a file from which they are remarked on. Columns are
+/// looked for in lines only.
+const SIGNS: [(Sign, Remark, u64); 8] = [
+    (Sign::Tab, Remark::Tabs, 50),
+    (Sign::Entity, Remark::Entities, 10),
+    (Sign::Tag, Remark::Tags, 25),
+    (Sign::LiteralBreak, Remark::LiteralBreaks, 10),
+    (Sign::UnknownWord, Remark::UnknownWords, 10),
+    (Sign::TwiceEncoded, Remark::TwiceEncoded, 5),
+    (Sign::Decomposed, Remark::Decomposed, 5),
+    (Sign::Unseparated, Remark::Unseparated, 50),
+];
+
+const TAB: u8 = 1;
+const AMPERSAND: u8 = 2;
+const LESS: u8 = 4;
+const BACKSLASH: u8 = 8;
+const MARK: u8 = 16;
+const C2: u8 = 32;
+const C3: u8 = 64;
+const ASIAN: u8 = 128;
+
+/// Flags of the bytes with which signs begin.
+const FLAGS: [u8; 256] = {
+    let mut flags = [0; 256];
+    flags[b'\t' as usize] = TAB;
+    flags[b'&' as usize] = AMPERSAND;
+    flags[b'<' as usize] = LESS;
+    flags[b'\\' as usize] = BACKSLASH;
+    // Combining marks of Latin, Greek and Cyrillic.
+    flags[0xCC] = MARK;
+    flags[0xCD] = MARK;
+    flags[0xC2] = C2;
+    flags[0xC3] = C3;
+    // The scripts of India and Southeast Asia.
+    flags[0xE0] = ASIAN;
+    flags[0xE1] = ASIAN;
+    flags
+};
+
+/// Counts of a file so far, or of one block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Signs {
+    /// Number of lines and rows that are not blank.
+    texts: u64,
+    counts: [u64; SIGNS.len()],
+    examples: Vec<(u8, String)>,
+    /// The line breaks, if the file is read line by line.
+    pub(crate) broken: BrokenLines,
+    /// Number of rows whose lines were joined, and an example.
+    joined_rows: u64,
+    joined_example: Option<[String; 2]>,
+    /// Number of zero-width spaces that separate words.
+    pub(crate) zero_width: u64,
+    /// Number of sentences that were cut because no end of a sentence was found.
+    pub(crate) unsegmented: u64,
+    /// Number of sentences with words that are too long for the tokenizer.
+    pub(crate) long_words: u64,
+}
+
+impl Signs {
+    /// Looks at a line without the blanks around it, or at a row.
+    pub(crate) fn look(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.texts += 1;
+        let flags = text.bytes().fold(0, |flags, byte| flags | FLAGS[usize::from(byte)]);
+        if flags == 0 {
+            return;
+        }
+        for (index, (sign, ..)) in SIGNS.into_iter().enumerate() {
+            if has(sign, flags, text) {
+                self.counts[index] += 1;
+                self.add_example(index as u8, text);
+            }
+        }
+    }
+
+    fn add_example(&mut self, sign: u8, text: &str) {
+        if self.examples.iter().filter(|(known, _)| *known == sign).count() < EXAMPLES {
+            self.examples.push((sign, short(text)));
+        }
+    }
+
+    /// Counts rows whose lines were joined.
+    pub(crate) fn add_joined_rows(&mut self, rows: u64, example: Option<[String; 2]>) {
+        self.joined_rows += rows;
+        self.joined_example =
+            self.joined_example.take().or(example.map(|lines| lines.map(|line| short(&line))));
+    }
+
+    /// Adds the counts of the text that follows.
+    pub(crate) fn add(&mut self, next: Self) {
+        self.texts += next.texts;
+        self.counts.iter_mut().zip(next.counts).for_each(|(sum, more)| *sum += more);
+        for (sign, text) in next.examples {
+            self.add_example(sign, &text);
+        }
+        self.broken.merge(next.broken);
+        self.joined_rows += next.joined_rows;
+        self.joined_example = self.joined_example.take().or(next.joined_example);
+        self.zero_width += next.zero_width;
+        self.unsegmented += next.unsegmented;
+        self.long_words += next.long_words;
+    }
+
+    /// Returns the remarks on a file with these counts.
+    pub(crate) fn remarks(self, path: &Path) -> Remarks {
+        let mut remarks = Remarks::default();
+        for (index, (sign, remark, percent)) in SIGNS.into_iter().enumerate() {
+            let count = self.counts[index];
+            if 100 * count >= percent * self.texts && count >= 2 {
+                let examples = self.examples.iter().filter(|(of, _)| usize::from(*of) == index);
+                debug_assert!(sign as usize == index);
+                remarks.add_share(
+                    remark,
+                    path,
+                    [count, self.texts],
+                    examples.map(|(_, text)| text.clone()).collect(),
+                );
+            }
+        }
+        if let Some((inside, breaks, example)) = self.broken.finding() {
+            remarks.add_share(
+                Remark::BrokenLines,
+                path,
+                [inside, breaks],
+                example.map(|line| short(&line)).into(),
+            );
+        }
+        let example = self.joined_example.map(Vec::from).unwrap_or_default();
+        if self.joined_rows > 0 {
+            remarks.add_share(Remark::JoinedRows, path, [self.joined_rows, self.texts], example);
+        }
+        remarks.add_count(Remark::ZeroWidthSpaces, path, self.zero_width);
+        if 10 * self.unsegmented >= self.texts {
+            remarks.add_count(Remark::Unsegmented, path, self.unsegmented);
+        }
+        if 100 * self.long_words >= self.texts {
+            remarks.add_count(Remark::LongWords, path, self.long_words);
+        }
+        remarks
+    }
+}
+
+/// Returns whether a text has a sign; `flags` are the flags of its bytes.
+fn has(sign: Sign, flags: u8, text: &str) -> bool {
+    match sign {
+        Sign::Tab => flags & TAB > 0 && !text.contains('\n'),
+        Sign::Entity => flags & AMPERSAND > 0 && are_frequent(count_entities(text), text),
+        Sign::Tag => flags & LESS > 0 && are_frequent(count_tags(text), text),
+        Sign::LiteralBreak => flags & BACKSLASH > 0 && has_literal_break(text),
+        Sign::UnknownWord => flags & LESS > 0 && are_frequent(text.matches("<unk>").count(), text),
+        Sign::TwiceEncoded => flags & (C2 | C3) == C2 | C3 && is_twice_encoded(text),
+        Sign::Unseparated => flags & ASIAN > 0 && is_unseparated(text),
+        Sign::Decomposed => {
+            flags & MARK > 0
+                && text.chars().any(
+                    |c| matches!(c, '\u{300}'..='\u{304}' | '\u{308}' | '\u{30a}'..='\u{30c}' | '\u{327}'),
+                )
+        }
+    }
+}
+
+/// Maximum mean number of characters of a word of Thai, Lao, Burmese or Khmer.
+const MAX_WORD: usize = 15;
+
+/// Returns whether most of a text is in a script without blanks between words, and its words are not separated.
+fn is_unseparated(text: &str) -> bool {
+    let is_of_script =
+        |c: &char| matches!(u32::from(*c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF);
+    let letters = text.chars().filter(is_of_script).count();
+    let is_separator = |c: char| c.is_whitespace() || c == '\u{200b}' || c.is_ascii_punctuation();
+    let words = text.split(is_separator).filter(|word| !word.is_empty()).count();
+    2 * letters > text.chars().count() && letters > MAX_WORD * words
+}
+
+/// Number of bytes of a long row for each sign from which it is not only mentioned.
+const BYTES_PER_SIGN: usize = 100;
+
+/// Returns whether signs are frequent in a text: one in a line, more in a long row.
+fn are_frequent(signs: usize, text: &str) -> bool {
+    signs > 0 && signs * BYTES_PER_SIGN >= text.len()
+}
+
+/// Returns the number of entities.
+fn count_entities(text: &str) -> usize {
+    let is_entity = |rest: &str| {
+        let names = ["lt;", "gt;", "amp;", "quot;", "apos;", "nbsp;"];
+        let number =
+            rest.strip_prefix('#').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
+        names.iter().any(|name| rest.starts_with(name)) || number.is_some_and(|rest| rest.starts_with(';'))
+    };
+    text.match_indices('&').filter(|(at, _)| is_entity(&text[at + 1..])).count()
+}
+
+/// Returns the number of closing tags and of tags without content.
+fn count_tags(text: &str) -> usize {
+    let is_tag = |rest: &str| {
+        let name = rest.strip_prefix('/').unwrap_or(rest);
+        let is_known = ["br>", "br/>", "br />", "p>", "div"].iter().any(|tag| rest.starts_with(tag));
+        let is_close = name.len() < rest.len();
+        (is_close || is_known) && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.contains('>')
+    };
+    text.match_indices('<').filter(|(at, _)| is_tag(&text[at + 1..])).count()
+}
+
+/// Returns whether a backslash and `n` stand between words; in code a quote or a bracket follows.
+fn has_literal_break(text: &str) -> bool {
+    text.match_indices("\\n").any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + 2..].trim_start_matches("\\n").chars().next();
+        let is_text = |c: char| {
+            c.is_uppercase() || c.is_whitespace() || c.is_numeric() || c == '"' && before == Some('.')
+        };
+        before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '!' | '?' | ',' | ':'))
+            && after.is_some_and(is_text)
+    })
+}
+
+/// Returns whether a text has two characters that are one character of UTF-8 read as Latin-1.
+fn is_twice_encoded(text: &str) -> bool {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied().unwrap_or(' ');
+        if matches!(c, '\u{c2}'..='\u{c5}') && matches!(next, '\u{80}'..='\u{bf}')
+            || c == '\u{e2}' && matches!(next, '\u{80}' | '\u{20ac}')
+        {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,172 @@
+//! Reads text whose lines break inside sentences: paragraphs in lines, and documents.
+//!
+//! Blank lines end paragraphs. If the blocks between them are long, each is a document; the paragraphs of a book are
+//! not, so a file of short blocks is one document. Page numbers, page heads and form feeds of text from PDF are left
+//! out, and a sentence continues across them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::joiner::{Joiner, Words};
+use super::line_breaks::LineBreaks;
+use super::text::{Converter, Text};
+
+/// Median number of lines from which a block between blank lines is a document; paragraphs are shorter.
+const LINES_OF_DOCUMENT: usize = 12;
+/// Number of times that a line recurs next to blank lines before it is the head of a page.
+const MIN_HEADS: usize = 3;
+/// Maximum number of characters of the head of a page.
+const MAX_HEAD: usize = 80;
+
+/// The layout of a file as its first lines show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    breaks: LineBreaks,
+    /// The lines themselves, whose words are known from the beginning.
+    words: Vec<String>,
+    page_heads: HashSet<String>,
+    blocks_are_documents: bool,
+}
+
+impl Layout {
+    pub(super) fn new(lines: &[&str], breaks: LineBreaks) -> Self {
+        let mut sizes: Vec<usize> = lines
+            .split(|line| line.trim().is_empty())
+            .map(|block| block.iter().filter(|line| !is_page_number(line)).count())
+            .filter(|&size| size > 1)
+            .collect();
+        sizes.sort_unstable();
+        let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();
+        Self {
+            breaks,
+            words: lines.iter().map(|&line| line.to_owned()).collect(),
+            page_heads: page_heads(lines),
+            blocks_are_documents: sizes.len() > 1 && median >= LINES_OF_DOCUMENT,
+        }
+    }
+}
+
+/// Returns a line with zeros for its digits, as page heads are compared.
+fn shape(line: &str) -> String {
+    let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{c}');
+    line.chars().map(|c| if c.is_numeric() { '0' } else { c }).collect()
+}
+
+/// Returns whether a line is the number of a page, such as `12`, `- 12 -` or `Page 12`.
+fn is_page_number(line: &str) -> bool {
+    let line =
+        line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '\u{c}' | '\u{2013}' | '[' | ']'));
+    let number = line.strip_prefix("Page ").or(line.strip_prefix("page ")).unwrap_or(line).trim();
+    !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns the shapes of the lines that recur next to blank lines or form feeds.
+fn page_heads(lines: &[&str]) -> HashSet<String> {
+    let is_blank = |line: Option<&&str>| line.is_none_or(|line| line.trim().is_empty());
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        let stands_alone = line.starts_with('\u{c}')
+            || is_blank(at.checked_sub(1).and_then(|at| lines.get(at))) && is_blank(lines.get(at + 1));
+        let shape = shape(line);
+        if stands_alone && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
+            *counts.entry(shape).or_default() += 1;
+        }
+    }
+    counts.into_iter().filter(|(_, count)| *count >= MIN_HEADS).map(|(shape, _)| shape).collect()
+}
+
+/// The paragraph that is being read.
+pub(super) struct Paragraphs {
+    joiner: Joiner,
+    page_heads: HashSet<String>,
+    blocks_are_documents: bool,
+    after_blank: bool,
+    /// Whether a page ended since the last line of text.
+    after_page: bool,
+}
+
+impl Paragraphs {
+    pub(super) fn new(layout: Layout) -> Self {
+        let mut words = Words::default();
+        layout.words.iter().for_each(|line| words.add(line));
+        Self {
+            joiner: Joiner::new(layout.breaks, words),
+            page_heads: layout.page_heads,
+            blocks_are_documents: layout.blocks_are_documents,
+            after_blank: false,
+            after_page: false,
+        }
+    }
+
+    /// Returns whether a line belongs to the page and not to the text.
+    fn is_of_page(&self, line: &str) -> bool {
+        let is_head = line.chars().count() <= MAX_HEAD + 20 && self.page_heads.contains(&shape(line));
+        is_head || is_page_number(line) && (self.after_blank || self.after_page)
+    }
+}
+
+impl Converter for Paragraphs {
+    fn line(&mut self, line: &str, out: &mut Text) {
+        self.after_page |= line.starts_with('\u{c}');
+        if line.trim().is_empty() {
+            self.after_blank = true;
+            return;
+        }
+        if self.is_of_page(line) {
+            self.after_page = true;
+            out.counts.left_out += 1;
+            return;
+        }
+        let is_far = std::mem::take(&mut self.after_blank) || self.after_page;
+        let goes_on = std::mem::take(&mut self.after_page) && self.joiner.is_open();
+        if is_far && !goes_on {
+            self.joiner.end(&mut |paragraph| out.push(paragraph));
+            if self.blocks_are_documents {
+                out.end_document();
+            }
+        }
+        self.joiner.add(line.trim_matches('\u{c}'), is_far, &mut |paragraph| out.push(paragraph));
+    }
+
+    fn end(&mut self, out: &mut Text) {
+        self.joiner.end(&mut |paragraph| out.push(paragraph));
+        out.counts.joined = self.joiner.joined;
+        out.counts.example = self.joiner.breaks.example.clone();
+        out.counts.is_one_document = !self.blocks_are_documents;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::input::forms::converted;
+
+    const PARAGRAPH: &str = "The miller opened the sluice before dawn, because the\nriver had risen during the night and nobody knew how\nlong the old gate would hold. Water ran over the\nmeadow.";
+
+    #[test]
+    fn a_book_is_one_document() {
+        let book = format!("THE FLOOD\n\n{}", format!("{PARAGRAPH}\n\n").repeat(6));
+        let text = format!("THE FLOOD\n{}", format!("{}\n", PARAGRAPH.replace('\n', " ")).repeat(6));
+        assert_eq!(converted(&book), text);
+    }
+
+    #[test]
+    fn long_blocks_are_documents() {
+        let article = format!("{PARAGRAPH}\n").repeat(4);
+        let out = converted(&format!("{article}\n{article}\n{article}"));
+        assert_eq!(out.matches("\n\n").count(), 2, "{out}");
+    }
+
+    #[test]
+    fn sentences_go_on_across_pages() {
+        let page = |number: usize| format!("\n                 {number}\n\u{c}      A Book of Floods\n\n");
+        let (first, second) = PARAGRAPH.split_at(PARAGRAPH.find("river had").unwrap());
+        let names = ["miller", "baker", "tanner", "weaver"];
+        let named = |text: &str, name: &str| text.replace("miller", name);
+        let pages = names
+            .iter()
+            .zip(1..)
+            .map(|(name, number)| format!("{}{}{second}\n\n", named(first, name), page(number)));
+        let text: String =
+            names.iter().map(|name| named(&format!("{}\n", PARAGRAPH.replace('\n', " ")), name)).collect();
+        assert_eq!(converted(&pages.collect::<String>()), text);
+    }
+}
