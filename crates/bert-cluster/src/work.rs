@@ -101,7 +101,7 @@ impl Work {
         };
         // A part of the held-out data set is built with each part of the training data.
         let held_out = config.held_out_config();
-        let mut attempt = || {
+        let mut attempt = || -> bert_data::Result<u64> {
             let count = build(&config)?;
             held_out.as_ref().map(&mut build).transpose()?;
             Ok(count)
