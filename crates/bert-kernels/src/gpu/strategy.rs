@@ -66,7 +66,7 @@ fn launch(strategy: &Strategy, a: &CubeTensor, b: &CubeTensor, result: DType) ->
     let last = shape.len() - 1;
     shape[last] = b.meta.shape()[last];
     let out = empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(shape), result);
-    let [left, right, sums] = [a, b, &out].map(|x| element(x).into());
+    let [left, right, sums] = [a, b, &out].map(element);
     let mut elements = MatmulElems::from_globals(&MatmulGlobalElems { lhs: left, rhs: right, out: sums });
     let [left, right] = [(a, left), (b, right)].map(|(x, kind)| InputBinding::new(x.clone().binding(), kind));
     let strategy = strategy.clone().into();
