@@ -6,8 +6,8 @@ use std::path::Path;
 use super::checks::{Check, file};
 
 /// All targets of the model crate.
-pub(crate) const MODEL_CHECKS: [Check; 4] =
-    [("safetensors", safetensors), ("pytorch", pytorch), ("tensorflow", tensorflow), ("flax", flax)];
+pub(crate) const MODEL_CHECKS: [Check; 3] =
+    [("safetensors", safetensors), ("pytorch", pytorch), ("tensorflow", tensorflow)];
 
 /// Checks weights: accepted weights are finite and have the size of their shape.
 pub(crate) fn safetensors(bytes: &[u8]) {
@@ -37,13 +37,6 @@ pub(crate) fn tensorflow(bytes: &[u8]) {
     let index = file("model.ckpt.index", bytes);
     file("model.ckpt.data-00000-of-00001", &[0; 1 << 14]);
     if let Ok(tensors) = bert_model::read_tensorflow(&index.with_extension("")) {
-        check_tensors(&tensors);
-    }
-}
-
-/// Checks a Flax file: accepted weights are finite and have the size of their shape.
-pub(crate) fn flax(bytes: &[u8]) {
-    if let Ok(tensors) = bert_model::read_flax(&file("flax_model.msgpack", bytes)) {
         check_tensors(&tensors);
     }
 }

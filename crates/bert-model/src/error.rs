@@ -48,7 +48,7 @@ pub enum Error {
     CorruptWeights {
         /// The file.
         path: PathBuf,
-        /// `safetensors`, `PyTorch`, `TensorFlow` or `Flax`.
+        /// `safetensors`, `PyTorch` or `TensorFlow`.
         format: &'static str,
         /// The problem.
         reason: String,

@@ -43,7 +43,7 @@
 //! |---|---|
 //! | [`config`] | the sizes of a model: `config.json`, the released presets, parameter and FLOP counts |
 //! | [`layers`] | the layers of the encoder: embeddings, attention, feed-forward network, dropout, adapters, LoRA |
-//! | `checkpoint` | parameter names, Hugging Face's folders, readers of safetensors, PyTorch, TensorFlow and Flax files |
+//! | `checkpoint` | parameter names, Hugging Face's folders, readers of safetensors, PyTorch and TensorFlow files |
 //! | [`init`] | initial values: the reference's, previous-next heads, bigram counts |
 //! | [`models`] | BERT without a head and with the heads of pre-training and of the tasks, and their losses |
 //! | [`adapters`] | adapters, LoRA and AdapterFusion: attaching them to a model, and their files |
@@ -72,7 +72,6 @@ pub use crate::adapters::{
     AdapterFolder, AdapterMetadata, FusionFolder, is_adapter_parameter, is_fusion_parameter, read_adapter,
     read_fusion, save_adapter, save_fusion,
 };
-pub use crate::checkpoint::flax::read_flax;
 pub use crate::checkpoint::foreign_weights::{
     is_adapter_folder, is_fusion_folder, reject_adapter, reject_other_weights,
 };

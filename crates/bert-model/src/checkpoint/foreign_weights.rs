@@ -11,13 +11,21 @@ struct Framework {
     how: &'static str,
 }
 
-const FRAMEWORKS: [Framework; 3] = [
+const FRAMEWORKS: [Framework; 4] = [
     Framework {
         name: "Keras",
         ends: &["tf_model.h5", "saved_model.pb"],
         how: "Convert them once in Python with transformers 4 and tensorflow: \
               `from transformers import BertForPreTraining as M; \
               M.from_pretrained(\"DIR\", from_tf=True).save_pretrained(\"NEW_DIR\")` \
+              writes model.safetensors",
+    },
+    Framework {
+        name: "Flax",
+        ends: &["flax_model.msgpack"],
+        how: "Convert them once in Python with transformers 4 and flax: \
+              `from transformers import BertForPreTraining as M; \
+              M.from_pretrained(\"DIR\", from_flax=True).save_pretrained(\"NEW_DIR\")` \
               writes model.safetensors",
     },
     Framework {

@@ -29,8 +29,10 @@ const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0
 /// [`Error::Io`]; [`Error::CorruptWeights`] for a damaged file; [`Error::UnsupportedWeights`] for a class or an opcode
 /// that a dictionary of tensors does not need; [`Error::UnsupportedDtype`]; [`Error::WeightNotFinite`].
 pub fn read_pytorch(path: &Path) -> Result<NamedTensors, Error> {
-    let reader = Reader { path };
-    let mut file = BufReader::new(File::open(path).map_err(|e| reader.io(e))?);
+    let mut reader = Reader { path, length: 0 };
+    let file = File::open(path).map_err(|e| reader.io(e))?;
+    reader.length = file.metadata().map_err(|e| reader.io(e))?.len();
+    let mut file = BufReader::new(file);
     let mut start = [0; 4];
     let is_zip = file.read_exact(&mut start).is_ok() && start == *b"PK\x03\x04";
     file.rewind().map_err(|e| reader.io(e))?;
@@ -40,6 +42,8 @@ pub fn read_pytorch(path: &Path) -> Result<NamedTensors, Error> {
 /// Reads one file; the errors name it.
 struct Reader<'a> {
     path: &'a Path,
+    /// Size of the file in bytes.
+    length: u64,
 }
 
 /// A source of the elements of storages.
@@ -129,7 +133,14 @@ impl Reader<'_> {
     /// Returns the tensors of a dictionary.
     fn tensors(&self, pickle: &Pickle<'_>, storages: &mut dyn Storages) -> Result<NamedTensors, Error> {
         let mut tensors = NamedTensors::new();
-        for UsedStorage { storage, views } in self.used_storages(pickle)?.into_values() {
+        let used = self.used_storages(pickle)?;
+        // Entries of an archive can overlap, so each of them may fit the file and their sum not.
+        let sizes = used.values().map(|used| used.storage.count.saturating_mul(used.storage.element.bytes));
+        let stated = sizes.fold(0, usize::saturating_add);
+        if stated as u64 > self.length {
+            return Err(self.corrupt(format!("its storages have {stated} bytes, more than the file")));
+        }
+        for UsedStorage { storage, views } in used.into_values() {
             let Some(bytes) = storage.count.checked_mul(storage.element.bytes) else {
                 return Err(self.corrupt(format!("the storage {:?} is too large", storage.key)));
             };
@@ -342,7 +353,6 @@ impl LegacyStorages<'_> {
     /// Finds all storages, which begin at `place`, from the sizes that the dictionary states.
     fn find(&mut self, mut place: u64, dictionary: &Pickle<'_>, keys: &Pickle<'_>) -> Result<(), Error> {
         let reader = self.reader;
-        let length = self.file.get_ref().metadata().map_err(|e| reader.io(e))?.len();
         let stated: BTreeMap<&str, &Storage<'_>> =
             dictionary.storages.iter().map(|storage| (storage.key, storage)).collect();
         let keys = keys.elements(keys.root).map_err(|_| reader.corrupt("it has no list of storages"))?;
@@ -359,7 +369,7 @@ impl LegacyStorages<'_> {
             self.file.read_exact(&mut count).map_err(|e| reader.io(e))?;
             place += 8;
             let bytes = (storage.count as u64).checked_mul(storage.element.bytes as u64);
-            let end = bytes.and_then(|bytes| place.checked_add(bytes)).filter(|end| *end <= length);
+            let end = bytes.and_then(|bytes| place.checked_add(bytes)).filter(|end| *end <= reader.length);
             let (true, Some(end)) = (u64::from_le_bytes(count) == storage.count as u64, end) else {
                 return Err(reader.corrupt(format!("the storage {:?} is not complete", storage.key)));
             };

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::checkpoint::flax::read_flax;
 use crate::checkpoint::parameter_names::NamedTensors;
 use crate::checkpoint::pytorch::read_pytorch;
 use crate::checkpoint::safetensors::read_safetensors;
@@ -30,8 +29,6 @@ pub enum WeightsForm {
     SeveralPyTorch,
     /// `PREFIX.index` and `PREFIX.data-00000-of-00001` of google-research/bert.
     TensorFlow,
-    /// `flax_model.msgpack`.
-    Flax,
 }
 
 impl fmt::Display for WeightsForm {
@@ -42,7 +39,6 @@ impl fmt::Display for WeightsForm {
             Self::PyTorch => "PyTorch pickle",
             Self::SeveralPyTorch => "set of PyTorch pickles",
             Self::TensorFlow => "TensorFlow checkpoint",
-            Self::Flax => "Flax file",
         })
     }
 }
@@ -57,12 +53,11 @@ pub struct WeightsFiles {
 }
 
 /// The file of a folder for each form except TensorFlow's, whose names differ. The first one that exists is read.
-const FILES: [(&str, WeightsForm); 5] = [
+const FILES: [(&str, WeightsForm); 4] = [
     (WEIGHTS, WeightsForm::Safetensors),
     ("model.safetensors.index.json", WeightsForm::SeveralSafetensors),
     ("pytorch_model.bin", WeightsForm::PyTorch),
     ("pytorch_model.bin.index.json", WeightsForm::SeveralPyTorch),
-    ("flax_model.msgpack", WeightsForm::Flax),
 ];
 
 impl WeightsFiles {
@@ -119,7 +114,6 @@ impl WeightsFiles {
             name if name.ends_with(".safetensors") => WeightsForm::Safetensors,
             name if name.ends_with(".safetensors.index.json") => WeightsForm::SeveralSafetensors,
             name if name.ends_with(".bin.index.json") => WeightsForm::SeveralPyTorch,
-            name if name.ends_with(".msgpack") => WeightsForm::Flax,
             name if [".bin", ".pt", ".pth"].iter().any(|end| name.ends_with(end)) => WeightsForm::PyTorch,
             _ => return None,
         };
@@ -135,7 +129,6 @@ impl WeightsFiles {
         match self.form {
             WeightsForm::Safetensors => read_safetensors(&self.path),
             WeightsForm::PyTorch => read_pytorch(&self.path),
-            WeightsForm::Flax => read_flax(&self.path),
             WeightsForm::TensorFlow => read_tensorflow(&self.path),
             WeightsForm::SeveralSafetensors => self.read_parts(read_safetensors),
             WeightsForm::SeveralPyTorch => self.read_parts(read_pytorch),
@@ -148,9 +141,7 @@ impl WeightsFiles {
     /// If the index cannot be read.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = match self.form {
-            WeightsForm::Safetensors | WeightsForm::PyTorch | WeightsForm::Flax => {
-                return Ok(vec![self.path.clone()]);
-            }
+            WeightsForm::Safetensors | WeightsForm::PyTorch => return Ok(vec![self.path.clone()]),
             WeightsForm::TensorFlow => {
                 let mut files = data_files(&self.path)?;
                 files.push(appended(&self.path, ".index"));

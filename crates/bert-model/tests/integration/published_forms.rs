@@ -1,7 +1,6 @@
 //! Tiny checkpoints in every published form, written by the libraries that published them.
 //!
-//! `tests/golden/make_import_goldens.py` `make_tensorflow_goldens.py` and `make_flax_golden.py` make the
-//! files.
+//! `tests/golden/make_import_goldens.py` and `make_tensorflow_goldens.py` make the files.
 
 use std::path::{Path, PathBuf};
 
@@ -43,11 +42,10 @@ fn check_encoder(name: &str, suffix: &str, has_pooler: bool) {
 
 #[test]
 fn every_form_gives_the_same_hidden_states() {
-    use WeightsForm::{Flax, PyTorch, Safetensors, SeveralPyTorch, SeveralSafetensors, TensorFlow};
+    use WeightsForm::{PyTorch, Safetensors, SeveralPyTorch, SeveralSafetensors, TensorFlow};
     for (name, form, suffix, has_pooler) in [
         ("google", TensorFlow, "", true),
         ("google-sharded", TensorFlow, "_f16", true),
-        ("flax", Flax, "", true),
         ("pytorch", PyTorch, "", true),
         ("pytorch-legacy", PyTorch, "", true),
         ("pytorch-parts", SeveralPyTorch, "_f16", true),
@@ -81,7 +79,7 @@ fn every_full_form_has_equal_heads() {
     };
     let expected = load("parts");
     assert_eq!(expected.len(), reference.len());
-    for name in ["google", "flax", "pytorch", "pytorch-legacy"] {
+    for name in ["google", "pytorch", "pytorch-legacy"] {
         assert!(load(name) == expected, "{name}");
     }
     assert!(load("google-sharded") == load("pytorch-parts"));

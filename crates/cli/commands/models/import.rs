@@ -13,8 +13,8 @@ use crate::output::stdout::print_result;
 
 /// Convert a published BERT to a Hugging Face folder.
 ///
-/// Reads safetensors in one or several files, pytorch_model.bin, TensorFlow checkpoints of google-research/bert, and
-/// flax_model.msgpack, in f32, f16 or bf16. No code in these files is run. The other commands read the same forms; `bert inspect DIR` shows
+/// Reads safetensors in one or several files, pytorch_model.bin, and TensorFlow checkpoints of google-research/bert, in
+/// f32, f16 or bf16. No code in these files is run. The other commands read the same forms; `bert inspect DIR` shows
 /// what a folder can be used for.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
