@@ -16,6 +16,8 @@
 //! assert_eq!(position, Stream::new(42, Domain::Masks, &[3, 12]).below(128));
 //! ```
 //!
+//! A [`Stream`] implements [`rand_core::Rng`], so the distributions of the crate `rand` can be drawn from it.
+//!
 //! The kernels compute dropout masks by hashing a counter; only the seeds come from this crate. These generators are
 //! not suitable for cryptography.
 
@@ -27,6 +29,8 @@ mod values;
 
 pub use permutation::Permutation;
 pub use python::PythonRandom;
+/// The traits of generators, in the version that [`Stream`] implements.
+pub use rand_chacha::rand_core;
 pub use random::Random;
 pub use stream::{Domain, Stream};
 pub use values::{normal, normal_within, uniform};

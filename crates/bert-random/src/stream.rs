@@ -1,7 +1,9 @@
 //! Streams of random draws that have an address, so that no draw depends on threads or on the order of work.
 
+use std::convert::Infallible;
+
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::{Rng, SeedableRng, TryRng};
 
 use crate::random::Random;
 
@@ -88,6 +90,24 @@ impl Stream {
     }
 }
 
+/// Makes a stream a source of the crate `rand`, so that any distribution can be drawn from it.
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.0.next_u32())
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.fill_bytes(bytes);
+        Ok(())
+    }
+}
+
 impl Random for Stream {
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -119,6 +139,14 @@ impl Random for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_distributions_can_be_drawn() {
+        use rand::RngExt as _;
+        let draw = |index| Stream::new(1, Domain::Test, &[index]).random_range(0.0..10.0_f64);
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
 
     #[test]
     fn streams_depend_on_every_part_of_the_address() {
