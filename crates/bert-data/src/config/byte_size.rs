@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// Largest size in bytes. Sums and small multiples of it fit 64 bits.
+const MAX_BYTES: u64 = 1 << 60;
+
 /// A number of bytes, written as `400M`, `2G` or `300000000`; K, M and G are powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -25,7 +28,8 @@ impl FromStr for ByteSize {
             _ => return Err(expected()),
         };
         let number: u64 = number.parse().map_err(|_| expected())?;
-        number.checked_mul(factor).map(Self).ok_or_else(expected)
+        let bytes = number.checked_mul(factor).filter(|&bytes| bytes <= MAX_BYTES);
+        bytes.map(Self).ok_or_else(|| format!("{text:?} is more than 1048576T"))
     }
 }
 

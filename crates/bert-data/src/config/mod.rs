@@ -314,7 +314,7 @@ pub struct BuildConfig {
     pub hold_out: Option<HoldOut>,
 
     /// Whether this data set has the documents that are held out. Set by [`BuildConfig::held_out_config`].
-    #[cfg_attr(feature = "cli", arg(skip))]
+    #[cfg_attr(feature = "cli", arg(long, hide = true))]
     pub held_out: bool,
 
     /// Replace a data set with other options or text. A finished data set with the same options and text is always kept.

@@ -1,8 +1,7 @@
 //! The options of a build as they were used, saved in the manifest.
 //!
-//! A [`ResolvedConfig`] is a checked [`BuildConfig`] plus the values that were decided from the inputs. Fields that
-//! were added after the first version of the format have a default, so older data sets can still be read. Older
-//! programs reject newer data sets, because they reject unknown fields.
+//! A [`ResolvedConfig`] is a checked [`BuildConfig`] plus the values that were decided from the inputs. Unknown
+//! fields are rejected.
 
 use std::path::Path;
 
@@ -28,7 +27,7 @@ pub struct ResolvedConfig {
     pub input: Vec<String>,
     pub vocab: String,
     pub do_lower_case: bool,
-    /// Omitted if not given, as in data sets older than the option; it then follows `do_lower_case`.
+    /// Omitted if not given; it then follows `do_lower_case`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_accents: Option<bool>,
     /// Omitted if true.

@@ -69,7 +69,6 @@ pub struct Invariants {
     pub tokens: u64,
     /// Number of these tokens that are in an instance of their own document. The others were truncated or have no
     /// instance.
-    #[serde(alias = "shown_tokens")]
     pub covered_tokens: u64,
     /// Number of rows that were built, equal to the number in the shards. If the shards hold documents, rows are
     /// documents.

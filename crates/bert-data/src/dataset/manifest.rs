@@ -90,7 +90,6 @@ pub struct Manifest {
     /// Number of instances in all shards; with `--layout documents`, the number of instances in one pass.
     pub instances: u64,
     /// The invariants that were checked before this file was written: no document or row was lost or duplicated.
-    #[serde(alias = "conservation")]
     pub invariants: Invariants,
     /// The report on the data.
     pub report: DataReport,

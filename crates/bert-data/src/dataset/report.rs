@@ -139,15 +139,12 @@ pub struct DataReport {
     pub cut_sentences: u64,
     /// Average fraction of the tokens that a pass omits from the instances of their own document: truncated, or in a
     /// document that yields no instance.
-    #[serde(alias = "left_out_share")]
     pub omitted_fraction: f64,
     /// Number of tokens that were checked for occurrence in the instances of all passes: all tokens, or a sample if
     /// there are more than 262,144. If the shards hold documents, the number of passes is unlimited, and only documents
     /// without instances count.
-    #[serde(alias = "looked_for_tokens")]
     pub sampled_tokens: u64,
     /// Number of these tokens that occur in no instance of any pass.
-    #[serde(alias = "never_shown_tokens")]
     pub uncovered_tokens: u64,
     /// Number of rows in the data set.
     pub instances: u64,
@@ -169,13 +166,10 @@ pub struct DataReport {
     /// Number of masked tokens in all rows; 0 if the loader masks stored instances.
     pub masked_tokens: u64,
     /// Number of masked tokens replaced by `[MASK]`.
-    #[serde(alias = "shown_as_mask")]
     pub replaced_by_mask: u64,
     /// Number of masked tokens left unchanged.
-    #[serde(alias = "shown_unchanged")]
     pub left_unchanged: u64,
     /// Number of masked tokens replaced by another token.
-    #[serde(alias = "shown_as_random")]
     pub replaced_by_random: u64,
     /// Maximum length of a row.
     pub max_seq_length: usize,

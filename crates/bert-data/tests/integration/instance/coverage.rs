@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, Layout, Manifest, Masking, Nsp, RandomMode, Vocabulary, read_shard, verify};
-use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
+use bert_storage::checksummed_json::checksummed_json;
 
 use crate::support::{config, reference, run, shards};
 
@@ -139,33 +139,6 @@ fn documents_without_an_instance_are_counted() {
     assert_eq!(report(Nsp::On).uncovered_tokens, 0);
     let off = report(Nsp::Off);
     assert_eq!((off.uncovered_tokens, off.omitted_fraction), (0, 0.0));
-}
-
-/// Data sets of earlier versions have other names for some keys of the manifest.
-#[test]
-fn manifests_with_old_keys_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let (text, vocab) = unique_words(folder.path(), &[&[9; 5], &[7; 4]]);
-    let outcome = run(&config(&[&text], &vocab, &folder.path().join("data"))).unwrap();
-    let path = Manifest::path(&outcome.output);
-    let mut json = String::from_utf8(read_checksummed(&path).unwrap()).unwrap();
-    for (old, new) in [
-        ("conservation", "invariants"),
-        ("shown_tokens", "covered_tokens"),
-        ("left_out_share", "omitted_fraction"),
-        ("looked_for_tokens", "sampled_tokens"),
-        ("never_shown_tokens", "uncovered_tokens"),
-        ("shown_as_mask", "replaced_by_mask"),
-        ("shown_unchanged", "left_unchanged"),
-        ("shown_as_random", "replaced_by_random"),
-    ] {
-        let key = format!("\"{new}\":");
-        assert_eq!(json.matches(&key).count(), 1, "{key}");
-        json = json.replace(&key, &format!("\"{old}\":"));
-    }
-    let old: serde_json::Value = serde_json::from_str(&json).unwrap();
-    std::fs::write(&path, checksummed_json(&old)).unwrap();
-    assert_eq!(Manifest::read(&outcome.output).unwrap(), outcome.manifest);
 }
 
 /// Rewrites the manifest of a data folder, with a valid checksum.
