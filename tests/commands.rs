@@ -48,7 +48,7 @@ const CASES: [RunMode; 33] = [
     ToEnd("bert projector"),
     ToEnd("bert probe 'The river is [MASK].' --replace river=sea"),
     ToEnd("finetune --task rte --data glue --output tuned"),
-    WithInput("bert predict --model tuned --input -", ""),
+    WithInput("bert predict --checkpoint tuned --input -", ""),
     ToEnd("bert report tuned"),
     // Without --once it does not end.
     ToEnd("bert watch tuned --once"),
@@ -203,7 +203,7 @@ fn man_pages_cover_all_programs_and_commands() {
     // Every command has a page.
     let commands = CASES.iter().map(RunMode::name).filter(|name| name.starts_with("bert "));
     assert_eq!(pages.len(), commands.count() + 4, "{:?}", pages.keys());
-    folder.ok("bert man pages/man1");
+    folder.ok("bert man pages/man1 --overwrite");
     assert!(pages == folder.snapshot("pages/man1"));
 }
 

@@ -34,14 +34,17 @@ pub struct AtomicFile<'a> {
 }
 
 impl<'a> AtomicFile<'a> {
-    /// Creates a temporary file next to `path`.
+    /// Creates a temporary file next to `path`. Its name cannot be predicted.
     ///
     /// # Errors
     /// [`Error::Io`] if the temporary file cannot be created.
     pub fn create(files: &'a dyn FileSystem, path: &Path) -> Result<Self> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other).map_err(Error::io("create", path))?;
+        let random = format!("{:016x}", u64::from_le_bytes(random));
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}.tmp", std::process::id()));
+        name.push(format!(".{random}{}.tmp", check_of(&random)));
         let temporary = path.with_file_name(name);
         let file = files.create(&temporary).map_err(Error::io("create", &temporary))?;
         Ok(Self {
@@ -71,6 +74,11 @@ impl<'a> AtomicFile<'a> {
     /// [`Error::Io`], or [`Error::DiskFull`] with the size of the file.
     pub fn add(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         write(self).map_err(|source| self.failed(source))
+    }
+
+    /// Returns the path of the temporary file.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
     }
 
     fn failed(&self, source: io::Error) -> Error {
@@ -156,11 +164,24 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> impl FnOnce(&mut dyn Wri
     }
 }
 
-/// Returns whether a name is a temporary name of [`AtomicFile`]: `.NAME.PID.tmp`.
+/// Number of digits of the random part of a temporary name.
+const RANDOM_DIGITS: usize = 16;
+
+/// Returns the digits that follow the random part of a temporary name. A file of a user does not have them by chance.
+fn check_of(random: &str) -> String {
+    blake3::derive_key("bert-storage temporary name", random.as_bytes())[..4]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Returns whether a name is a temporary name of [`AtomicFile`]: `.NAME.RANDOM.tmp`, where the second part of the random
+/// digits follows from the first.
 pub fn is_temporary(name: &str) -> bool {
     let stem = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
-    stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, process)| {
-        !name.is_empty() && !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
+    stem.and_then(|stem| stem.rsplit_once('.')).is_some_and(|(name, digits)| {
+        let halves = digits.split_at_checked(RANDOM_DIGITS);
+        !name.is_empty() && halves.is_some_and(|(random, check)| check == check_of(random))
     })
 }
 
@@ -249,17 +270,36 @@ mod tests {
 
     #[test]
     fn only_temporary_names_are_recognized() {
-        for (name, expected) in [
-            (".file.json.123.tmp", true),
-            (".a.1.tmp", true),
-            (".file.json.12a.tmp", false),
-            ("file.json.123.tmp", false),
-            (".123.tmp", false),
-            (".file.json.123", false),
-            (".lock", false),
+        let folder = tempfile::tempdir().unwrap();
+        let file = AtomicFile::create(&Disk, &folder.path().join("file.json")).unwrap();
+        let ours = file.temporary().file_name().unwrap().to_str().unwrap();
+        let other = AtomicFile::create(&Disk, &folder.path().join("file.json")).unwrap();
+        assert_ne!(file.temporary(), other.temporary());
+        assert!(is_temporary(ours), "{ours}");
+        for name in [
+            &ours[1..],
+            &ours[..ours.len() - 4],
+            &ours.replace(".file.json", ""),
+            &format!("{}0.tmp", &ours[..ours.len() - 5]),
+            &format!("{}1.tmp", &ours[..ours.len() - 5]),
+            ".draft.2024.tmp",
+            ".draft.0123456789abcdef01234567.tmp",
+            ".lock",
         ] {
-            assert_eq!(is_temporary(name), expected, "{name}");
+            assert!(name == ours || !is_temporary(name), "{name}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("victim"), "mine").unwrap();
+        std::os::unix::fs::symlink("victim", at("link")).unwrap();
+        Disk.create(&at("link")).unwrap().write_all(b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(at("victim")).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(at("link")).unwrap(), "ours");
     }
 
     #[test]

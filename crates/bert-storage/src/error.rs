@@ -59,12 +59,37 @@ pub enum Error {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// A path cannot be an output file.
+    #[error("{}: {problem}", shown(path))]
+    Output {
+        /// Path of the file, as the user gave it.
+        path: PathBuf,
+        /// What prevents it.
+        problem: OutputProblem,
+    },
     /// Another process is writing to the folder.
     #[error("{} is in use by another process: wait until it ends, or choose another folder", shown(path))]
     InUse {
         /// Path of the folder.
         path: PathBuf,
     },
+}
+
+/// A reason why a path cannot be an output file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutputProblem {
+    /// A regular file has this name and may not be replaced.
+    #[error("this file exists")]
+    Exists,
+    /// A folder has this name.
+    #[error("this is a folder; name a file in it")]
+    Folder,
+    /// The path has no file name.
+    #[error("this is not the name of a file")]
+    NoName,
+    /// Links lead to links without an end.
+    #[error("too many links")]
+    Links,
 }
 
 impl Error {
@@ -74,7 +99,7 @@ impl Error {
             Self::InUse { .. } => 6,
             Self::Differs { .. } => 3,
             Self::Io { source, .. } if is_transient(source) => 75,
-            Self::Io { .. } | Self::DiskFull { .. } | Self::Lock { .. } => 1,
+            Self::Io { .. } | Self::DiskFull { .. } | Self::Lock { .. } | Self::Output { .. } => 1,
         }
     }
 
@@ -110,7 +135,7 @@ impl Error {
             Self::Io { source, .. } | Self::DiskFull { source, .. } | Self::Lock { source, .. } => {
                 source.kind()
             }
-            Self::Differs { .. } | Self::InUse { .. } => ErrorKind::Other,
+            Self::Differs { .. } | Self::InUse { .. } | Self::Output { .. } => ErrorKind::Other,
         };
         io::Error::new(kind, self)
     }

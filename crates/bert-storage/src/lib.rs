@@ -3,6 +3,7 @@
 //! | task | item |
 //! |---|---|
 //! | write a complete file, or change nothing | [`AtomicFile`], [`write_atomic`], [`write_json_atomic`] |
+//! | write a file that a user names as output: a new file, a device, a pipe | [`OutputFile`] |
 //! | write a folder that is complete once its last file exists | [`StagedFolder`] |
 //! | allow one writer per folder | [`OutputLock`] |
 //! | store JSON with a checksum of its own | [`checksummed_json`] |
@@ -33,6 +34,7 @@ mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
 pub mod objects;
+mod output;
 mod result_cache;
 pub mod scratch;
 mod source;
@@ -43,13 +45,14 @@ mod visible;
 mod writable;
 
 pub use atomic::{AtomicFile, FileDigest, is_temporary, write_atomic, write_json_atomic};
-pub use error::{Error, Locate, Located, Result, is_disk_full};
+pub use error::{Error, Locate, Located, OutputProblem, Result, is_disk_full};
 pub use objects::url::{has_secrets, is_url, on_disk, shown, with_lower_scheme};
+pub use output::{Existing, OutputFile, OutputWriter};
 pub use result_cache::{CachedResult, ResultCache};
 pub use source::object_cache::ObjectCache;
 pub use source::{digest_bytes, digest_file, open_file, open_stream, open_stream_at, read_limited, size};
 pub use staged::{LOCK, OutputLock, StagedFolder};
-pub use suggestion::{did_you_mean, most_similar};
-pub use system::{Disk, Durable, FileSystem};
+pub use suggestion::did_you_mean;
+pub use system::{Disk, Durable, FileSystem, free_space};
 pub use visible::visible;
 pub use writable::check_writable;

@@ -4,8 +4,7 @@
 const SIMILAR: f64 = 0.8;
 
 /// Returns the known name that is most like `name`, if one is similar. Upper and lower case are not distinguished.
-#[must_use]
-pub fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn most_similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let score = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
     let similar = known.into_iter().map(|known| (score(known), known));

@@ -45,7 +45,7 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
     }
-    /// Creates or truncates a file.
+    /// Creates a file. Replaces a file or a link of this name, and does not follow the link.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
     /// Opens a file for appending and creates it if necessary.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>>;
@@ -73,7 +73,15 @@ pub struct Disk;
 
 impl FileSystem for Disk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
-        Ok(Box::new(File::create(path)?))
+        let create = || File::options().write(true).create_new(true).open(path);
+        let file = match create() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                fs::remove_file(path)?;
+                create()?
+            }
+            created => created?,
+        };
+        Ok(Box::new(file))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn Durable>> {
@@ -134,6 +142,18 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
+    }
+}
+
+/// Returns the bytes that a user may still write to the file system of a path; `None` if the system does not tell.
+#[must_use]
+pub fn free_space(path: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::fs::statvfs(path).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
     }
 }
 

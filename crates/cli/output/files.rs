@@ -1,28 +1,67 @@
-//! Files that the user names as output.
+//! Files that the user names as output, and files in the folders of the programs.
 
 use std::path::Path;
 
-use anyhow::Context;
-use bert_storage::{AtomicFile, Disk, write_atomic};
+use anyhow::{Context, anyhow};
+use bert_storage::{
+    Disk, Error, Existing, OutputFile, OutputProblem, StagedFolder, check_writable, write_atomic,
+};
+use clap::Args;
 
-/// Creates the parent folders of a file named by the user.
-pub fn make_parents(path: &Path) -> anyhow::Result<()> {
+/// The flag of all commands that write a file.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct OverwriteArgs {
+    /// Replace an output file that exists.
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+impl OverwriteArgs {
+    /// Decides how to write an output and checks that it can be written, before the work for it begins. Creates its
+    /// parent folders.
+    ///
+    /// # Errors
+    /// As [`OutputFile::new`].
+    pub fn output(self, path: &Path) -> anyhow::Result<OutputFile> {
+        let existing = if self.overwrite { Existing::Replace } else { Existing::Keep };
+        OutputFile::new(path, existing).map_err(with_remedy)
+    }
+}
+
+/// Checks that an output folder is new or empty and can be written, before the work for it begins.
+///
+/// # Errors
+/// When it has files, with `hint` as the remedy; when it cannot be read or written.
+pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
+    if !StagedFolder::new(&Disk, path).names()?.is_empty() {
+        return Err(bert_inference::Error::output_exists(path, "other files", hint).into());
+    }
+    Ok(check_writable(&Disk, path)?)
+}
+
+/// Adds the flag that allows to replace a file to the error about it.
+pub fn with_remedy(error: Error) -> anyhow::Error {
+    if matches!(error, Error::Output { problem: OutputProblem::Exists, .. }) {
+        return anyhow!("{error}; replace it with --overwrite or choose another name");
+    }
+    error.into()
+}
+
+/// Writes the whole text of an output.
+///
+/// # Errors
+/// As [`OutputFile::write`].
+pub fn write_text(output: &OutputFile, text: &str) -> anyhow::Result<()> {
+    output.write(|out| out.write_all(text.as_bytes())).map_err(with_remedy)
+}
+
+/// Writes a text file in an output folder of the program, and creates its parent folders.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_own_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
-}
-
-/// Checks that a file can be written before the work for it begins. Creates its parent folders.
-pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(!path.is_dir(), "cannot write {}: this is a folder; name a file in it", path.display());
-    make_parents(path)?;
-    // The file is dropped without a commit, so nothing is left on disk.
-    AtomicFile::create(&Disk, path)?;
-    Ok(())
-}
-
-/// Writes a page or a text file and creates its parent folders.
-pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    make_parents(path)?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     write_atomic(path, |out| out.write_all(text.as_bytes()))?;
     Ok(())
 }

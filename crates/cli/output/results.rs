@@ -1,40 +1,49 @@
-//! Writes the rows of a command to standard output as they are computed, or to a file that is replaced only when
-//! complete.
+//! Writes the rows of a command to standard output as they are computed, or to an output that the user names.
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
-use std::path::Path;
 
+use bert_storage::OutputFile;
 use bert_inference::Error;
-use bert_storage::{AtomicFile, Disk};
 
-use crate::output::files::make_parents;
+use crate::output::files::with_remedy;
 use crate::output::terminal::VisibleWriter;
 
-/// Calls `write` with the file at `output`, or with standard output, and returns its result. Returns `None` if the
-/// reader of standard output has closed the pipe, which is not an error. A terminal shows control characters as
-/// escapes; a file or a pipe receives the bytes unchanged.
+/// Calls `write` with the output, or with standard output, and returns its result. Returns `None` if the reader of a
+/// pipe has closed it, which is not an error. A terminal shows control characters as escapes; a file or a pipe
+/// receives the bytes unchanged.
 pub fn write_results<T>(
-    output: Option<&Path>,
+    output: Option<&OutputFile>,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
 ) -> anyhow::Result<Option<T>> {
-    let Some(path) = output else {
-        let plain: Box<dyn Write + Send> = match stdout().is_terminal() {
-            true => Box::new(VisibleWriter::new(stdout())),
-            false => Box::new(stdout()),
-        };
-        let mut out = BufWriter::with_capacity(1 << 16, plain);
-        let written = write(&mut out);
-        return match written.and_then(|value| out.flush().map(|()| value).map_err(Error::Results)) {
-            Err(Error::Results(source)) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
-            other => Ok(Some(other?)),
-        };
+    let written = match output {
+        Some(output) => write_output(output, write),
+        None => write_stdout(write),
     };
-    make_parents(path)?;
-    let mut file = AtomicFile::create(&Disk, path)?;
-    let value = write(&mut file).map_err(|error| match error {
-        Error::Results(source) => Error::Io { path: path.to_path_buf(), source },
+    match written {
+        Err(Error::Results(source)) if source.kind() == ErrorKind::BrokenPipe => Ok(None),
+        Err(Error::Storage(error)) => Err(with_remedy(error)),
+        other => Ok(Some(other?)),
+    }
+}
+
+fn write_stdout<T>(write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>) -> Result<T, Error> {
+    let plain: Box<dyn Write + Send> =
+        if stdout().is_terminal() { Box::new(VisibleWriter::new(stdout())) } else { Box::new(stdout()) };
+    let mut out = BufWriter::with_capacity(1 << 16, plain);
+    let value = write(&mut out)?;
+    out.flush().map_err(Error::Results)?;
+    Ok(value)
+}
+
+fn write_output<T>(
+    output: &OutputFile,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut writer = output.begin()?;
+    let value = write(&mut writer).map_err(|error| match error {
+        Error::Results(source) if source.kind() != ErrorKind::BrokenPipe => writer.failed(source).into(),
         other => other,
     })?;
-    file.commit()?;
-    Ok(Some(value))
+    writer.commit()?;
+    Ok(value)
 }

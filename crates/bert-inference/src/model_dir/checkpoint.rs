@@ -300,7 +300,7 @@ fn with_needed_bytes(error: Error, target: &Path, needed: u64) -> Error {
     if !bert_data::is_disk_full(&error) {
         return error;
     }
-    let free = fs4::available_space(target.parent().unwrap_or(target)).unwrap_or(0);
+    let free = bert_storage::free_space(target.parent().unwrap_or(target)).unwrap_or(0);
     FolderProblem::CheckpointDiskFull { needed, free, source: Box::new(error) }.located(target).into()
 }
 

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use bert_data::input::{reject_output_inside, skipped_names_note, skipped_tables_warning};
 use bert_data::make_vocab::{VocabConfig, VocabReport, train_vocabulary};
 use bert_pages::grouped;
-use bert_storage::write_atomic;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::options::run_args::PrintArgs;
 use crate::options::standard_input::StandardInput;
-use crate::output::files::make_parents;
+use crate::output::files::{OverwriteArgs, with_remedy};
 use crate::output::progress::{Progress, print_note, print_warning};
 use crate::output::stdout::print_result;
 
@@ -32,9 +31,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Replace the output file if it exists.
-    #[arg(long)]
-    overwrite: bool,
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     #[command(flatten)]
     print: PrintArgs,
@@ -52,12 +50,7 @@ struct Made<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut inputs = args.input.clone();
     // Check this before hours of reading.
-    if args.output.exists() && !args.overwrite {
-        anyhow::bail!(
-            "{}: this file exists; replace it with --overwrite or choose another --output",
-            args.output.display()
-        );
-    }
+    let output = args.overwrite.output(&args.output)?;
     let _copy = StandardInput::copy(&mut inputs, None, Some(&args.output), args.print.quiet)?;
     reject_output_inside(&inputs, &args.output)?;
     if let Some(note) = skipped_names_note(&inputs)? {
@@ -66,7 +59,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(warning) = skipped_tables_warning(&inputs, &args.config.text_column)? {
         print_warning(warning);
     }
-    make_parents(&args.output)?;
     let mut progress: Option<Progress> = None;
     let trained = train_vocabulary(&inputs, &args.config, &mut |done, all| {
         progress.get_or_insert_with(|| Progress::new("read bytes", all, args.print.quiet)).set(done, "");
@@ -74,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     drop(progress);
     let trained = trained?;
     let words = &trained.tokens;
-    write_atomic(&args.output, |out| words.iter().try_for_each(|word| writeln!(out, "{word}")))?;
+    output.write(|out| words.iter().try_for_each(|word| writeln!(out, "{word}"))).map_err(with_remedy)?;
     if words.len() < args.config.vocab_size {
         print_note(format!(
             "{} tokens instead of --vocab-size {}: no other pair of pieces occurs --min-frequency ({}) times",

@@ -8,6 +8,7 @@ use bert_inference::{ModelOptions, NewTexts, Predictor, TextColumns, TextFormat,
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, selected_device, tuned_folder};
+use crate::output::files::OverwriteArgs;
 use crate::output::progress::print_stderr;
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
@@ -21,7 +22,7 @@ use crate::process::threads::ThreadArgs;
 pub struct Args {
     /// Output folder of finetune, an adapter folder, or a Hugging Face folder of BertForSequenceClassification,
     /// BertForQuestionAnswering or BertForTokenClassification.
-    #[arg(long, alias = "model", value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].
@@ -45,9 +46,12 @@ pub struct Args {
     #[arg(long, value_name = "COLUMN")]
     id: Option<String>,
 
-    /// Output file, replaced only when it is complete [default: standard output].
+    /// Output file, which appears when it is complete [default: standard output].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     /// Maximum sequence length, including special tokens; longer texts are truncated [default: as in the fine-tuning,
     /// else the model's maximum].
@@ -69,6 +73,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
+    let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let folder = tuned_folder(&args.checkpoint)?;
     if args.columns.len() > 2 {
         let reason = "takes one name, or two for a pair of texts".to_string();
@@ -94,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         device: selected_device(args.device)?,
     };
     let predictor = Predictor::open(&folder, options)?;
-    let count = write_results(args.output.as_deref(), |out| predict_file(&predictor, &texts, out))?;
+    let count = write_results(output.as_ref(), |out| predict_file(&predictor, &texts, out))?;
     if let (Some(count), Some(output)) = (count, &args.output) {
         print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }

@@ -24,7 +24,7 @@ use crate::process::threads::ThreadArgs;
 #[command(group(ArgGroup::new("method").args(["replace", "saliency"]).required(true)))]
 pub struct Args {
     /// Pre-training run, checkpoint, output folder of finetune, or Hugging Face folder.
-    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].

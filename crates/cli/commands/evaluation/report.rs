@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::evaluation::runs_in;
-use crate::output::files::{check_writable, write_file};
+use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::findings::print_findings;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
@@ -27,10 +27,12 @@ pub struct Args {
     #[arg(long, value_name = "RUN,...", value_delimiter = ',')]
     compare: Vec<PathBuf>,
 
-    /// HTML file to write [default: report.html in the folder; comparison.html for
-    /// several folders].
+    /// HTML file to write [default: report.html in the folder, which is replaced; comparison.html for several folders].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     #[command(flatten)]
     format: FormatArgs,
@@ -61,21 +63,23 @@ impl Tabular for Written<'_> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.output.iter().try_for_each(|output| check_writable(output))?;
     let folders: Vec<PathBuf> = args.runs.iter().flat_map(|path| runs_in(path)).collect();
+    let given = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let (report, default) = match folders.as_slice() {
         [folder] => {
             let others: Vec<&Path> = args.compare.iter().map(PathBuf::as_path).collect();
-            (report(folder, &others)?, folder.join("report.html"))
+            // The page is a file of the folder, as report.json is, so a newer one replaces it.
+            (report(folder, &others)?, (folder.join("report.html"), OverwriteArgs { overwrite: true }))
         }
         several => {
             let all: Vec<&Path> = several.iter().chain(&args.compare).map(PathBuf::as_path).collect();
-            (comparison_page(&all)?, PathBuf::from("comparison.html"))
+            (comparison_page(&all)?, (PathBuf::from("comparison.html"), args.overwrite))
         }
     };
-    let output = args.output.clone().unwrap_or(default);
-    write_file(&output, &report.html)?;
-    let result = Written { page: &output, findings: &report.findings };
+    let (path, overwrite) = default;
+    let output = given.map_or_else(|| overwrite.output(&path), Ok)?;
+    write_text(&output, &report.html)?;
+    let result = Written { page: output.path(), findings: &report.findings };
     print_table(args.json, args.format, &result, |result| {
         print_findings(result.findings);
         result.page.display().to_string()

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bert_data::{BuildConfig, build};
 
 use super::args::Args;
-use crate::output::files::write_file;
+use crate::output::files::write_own_file;
 
 /// The held-out articles of the embedded corpus; no built-in model was trained on them.
 const ARTICLES: [&str; 6] = [
@@ -40,7 +40,7 @@ pub(super) fn data(args: &Args, checkpoint: &Path, output: &Path) -> anyhow::Res
     let data = output.join("data");
     if !data.join("manifest.json").exists() {
         let file = output.join("text.txt");
-        write_file(&file, &text(args)?)?;
+        write_own_file(&file, &text(args)?)?;
         // Two passes reduce the variance of the loss; the masks are the same in every evaluation.
         let config = BuildConfig::new([file], checkpoint, &data)
             .with_max_seq_length(64)

@@ -21,7 +21,7 @@ pub use crate::commands::experiment::args::Args;
 use crate::commands::experiment::definition::Experiment;
 use crate::commands::experiment::page::page;
 use crate::commands::experiment::table::{Report, Results};
-use crate::output::files::write_file;
+use crate::output::files::write_own_file;
 use crate::output::progress::print_note;
 use crate::output::table::{Column, Table, Tabular, print_table};
 use crate::process::signals::stop_on_signals;
@@ -56,8 +56,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let Some(Report { results, body }) = report else { return Ok(()) };
     if let Some(output) = &args.output {
-        write_file(&output.join("experiment.html"), &page(&results, &body))?;
-        write_file(&output.join("experiment.md"), &markdown(&results))?;
+        write_own_file(&output.join("experiment.html"), &page(&results, &body))?;
+        write_own_file(&output.join("experiment.md"), &markdown(&results))?;
         write_json_atomic(&output.join("experiment.json"), &results)?;
         if !args.run.print.quiet {
             print_note(format!("page: {}", output.join("experiment.html").display()));

@@ -11,6 +11,7 @@ use super::args::Args;
 use super::estimate::Estimator;
 use super::plan::{PlannedRun, Work};
 use crate::commands::training::finetune::{View, tune};
+use crate::output::files::check_new_folder;
 use crate::output::progress::{duration, print_note, print_stderr};
 use crate::output::stdout::print_result;
 
@@ -109,11 +110,7 @@ pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     if args.run.resume {
         return check_started(&output.join(STARTED), args.name.as_deref().unwrap_or_default());
     }
-    if output.exists() && std::fs::read_dir(output)?.next().is_some() {
-        let (what, hint) = ("other files", "choose another --output, or continue with --resume");
-        return Err(bert_inference::Error::output_exists(output, what, hint).into());
-    }
-    Ok(())
+    check_new_folder(output, "choose another --output, or continue with --resume")
 }
 
 /// Checks that the file, if it exists, names this experiment.

@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, tuned_folder};
-use crate::output::files::{check_writable, write_file};
+use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::progress::{print_message, print_stderr};
 use crate::output::results::write_results;
 use crate::output::stdout::print;
@@ -25,7 +25,7 @@ use crate::process::threads::ThreadArgs;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, output folder of finetune, adapter, or Hugging Face folder.
-    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Second model, shown next to the first.
@@ -60,6 +60,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
+
     /// Maximum number of word pieces; longer texts are truncated [default: the model's number of positions].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
@@ -92,10 +95,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let paths: Vec<&PathBuf> = [&args.checkpoint].into_iter().chain(&args.compare).collect();
     let folders = paths.iter().map(|path| tuned_folder(path)).collect::<anyhow::Result<Vec<PathBuf>>>()?;
-    [Some(&args.output), args.parquet.as_ref()]
-        .into_iter()
-        .flatten()
-        .try_for_each(|path| check_writable(path))?;
+    let page = args.overwrite.output(&args.output)?;
+    let table = args.parquet.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let options = AttentionOptions {
         encoder: args.encoder.as_deref(),
         max_length: args.max_seq_length,
@@ -114,10 +115,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     check_neurons(args.neurons, &attentions)?;
-    write_file(&args.output, &attention_page(&args.text, &models, args.neurons))?;
-    if let Some(path) = &args.parquet {
-        write_results(Some(path), |out| write_attention_parquet(&models, out))?;
-        print_stderr(&format!("wrote the weights to {}", path.display()));
+    write_text(&page, &attention_page(&args.text, &models, args.neurons))?;
+    if let Some(table) = &table {
+        write_results(Some(table), |out| write_attention_parquet(&models, out))?;
+        print_stderr(&format!("wrote the weights to {}", table.path().display()));
     }
     if !args.json {
         return print(&args.output.display().to_string());

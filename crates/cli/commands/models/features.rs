@@ -10,6 +10,7 @@ use bert_reports::tables::write_features_parquet;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder, selected_device};
+use crate::output::files::OverwriteArgs;
 use crate::output::progress::print_stderr;
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
@@ -47,7 +48,7 @@ impl FromStr for Layer {
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.
@@ -64,9 +65,12 @@ pub struct Args {
     #[arg(long, value_name = "N,N,...|all", value_delimiter = ',', allow_hyphen_values = true)]
     layers: Vec<Layer>,
 
-    /// Output file, replaced only when it is complete [default: standard output].
+    /// Output file, which appears when it is complete [default: standard output].
     #[arg(long, value_name = "FILE", required_if_eq("format", "parquet"))]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     /// Output format.
     #[arg(long, value_enum, default_value = "jsonl")]
@@ -100,6 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(at) = (1..layers.len()).find(|&at| layers[..at].contains(&layers[at])) {
         return Err(refused(format!("layer {} is given twice; remove one", layers[at])).into());
     }
+    let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let folder = model_folder(&args.checkpoint)?;
     if args.layers.contains(&Layer::All) {
         layers = all_layers(&folder)?;
@@ -112,7 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(pooling) = args.pooling {
         extractor = extractor.with_pooling(pooling);
     }
-    let count = write_results(args.output.as_deref(), |out| match args.format {
+    let count = write_results(output.as_ref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
         Format::Parquet => write_features_parquet(&extractor, &args.input, out),
     })?;

@@ -10,7 +10,7 @@ use bert_storage::is_url;
 use clap::Args as ClapArgs;
 
 use crate::commands::model_folder;
-use crate::output::files::{check_writable, write_file};
+use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::stdout::{print, print_json};
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
@@ -41,6 +41,9 @@ pub struct Args {
     /// Write a self-contained HTML page instead; the default is DATA.html next to the folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "format", "index"])]
     html: Option<Option<PathBuf>>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 }
 
 /// Runs the command.
@@ -60,11 +63,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(file) = &args.html {
         let file = file.clone().map_or_else(|| default_page(&args.data), Ok)?;
-        // Reading the rows takes long, so everything else is checked first.
+        // Reading the rows takes a long time, so everything else is checked first.
         bert_data::DataSet::open(&args.data)?;
-        check_writable(&file)?;
+        let output = args.overwrite.output(&file)?;
         let page = bert_data::inspect::page::page(&args.data, args.instances.unwrap_or(20))?;
-        write_file(&file, &page)?;
+        write_text(&output, &page)?;
         return print(&file.display().to_string());
     }
     let inspection = bert_data::inspect(&args.data, args.instances.unwrap_or(3))?;

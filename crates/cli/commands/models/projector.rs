@@ -9,7 +9,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, model_folder};
-use crate::output::files::{check_writable, make_parents, write_file};
+use crate::output::files::{OverwriteArgs, with_remedy, write_text};
 use crate::output::stdout::print_result;
 use crate::process::threads::ThreadArgs;
 
@@ -22,7 +22,7 @@ const NEIGHBOURS: usize = 8;
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Show sentences: a file with one text per line, or - for standard input. Each is the mean of its last hidden states
@@ -41,6 +41,9 @@ pub struct Args {
     /// Folder for vectors.tsv and metadata.tsv, which TensorBoard's projector loads.
     #[arg(long, value_name = "DIR")]
     tensors: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     #[command(flatten)]
     threads: ThreadArgs,
@@ -63,7 +66,12 @@ struct Page<'a> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;
-    check_writable(&args.output)?;
+    let page = args.overwrite.output(&args.output)?;
+    let tensors = args.tensors.as_ref().map(|folder| {
+        let output = |name: &str| args.overwrite.output(&folder.join(name));
+        anyhow::Ok((output("vectors.tsv")?, output("metadata.tsv")?))
+    });
+    let tensors = tensors.transpose()?;
     let embeddings = match &args.input {
         Some(input) => Embeddings::from_texts(&folder, input)?,
         None => Embeddings::from_words(&folder, args.words)?,
@@ -73,14 +81,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let projection = embeddings.project(NEIGHBOURS);
     let what = if args.input.is_some() { "sentences" } else { "words" };
     let title = format!("Embeddings of {points} {what}: {}", args.checkpoint.display());
-    write_file(&args.output, &projector_page(&title, &projection))?;
-    if let Some(folder) = &args.tensors {
-        let (mut vectors, mut labels) = (Vec::new(), Vec::new());
-        embeddings.write_vectors(&mut vectors)?;
-        embeddings.write_labels(&mut labels)?;
-        make_parents(&folder.join("vectors.tsv"))?;
-        write_file(&folder.join("vectors.tsv"), &String::from_utf8(vectors)?)?;
-        write_file(&folder.join("metadata.tsv"), &String::from_utf8(labels)?)?;
+    write_text(&page, &projector_page(&title, &projection))?;
+    if let Some((vectors, labels)) = &tensors {
+        vectors.write(|out| embeddings.write_vectors(out)).map_err(with_remedy)?;
+        labels.write(|out| embeddings.write_labels(out)).map_err(with_remedy)?;
     }
     let page = Page { page: &args.output, points, explained: projection.explained };
     print_result(args.json, &page, |page| page.page.display().to_string())

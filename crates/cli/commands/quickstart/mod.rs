@@ -32,7 +32,7 @@ use clap::Args as ClapArgs;
 use crate::commands::quickstart::progress::{Stage, StageProgress};
 use crate::commands::quickstart::results::{StageResults, pages, table};
 use crate::options::run_args::PrintArgs;
-use crate::output::files::write_file;
+use crate::output::files::write_own_file;
 use crate::output::progress::duration;
 use crate::output::table::{FormatArgs, print_table};
 use crate::process::exit::Stopped;
@@ -137,9 +137,9 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     let fresh = finetune(&without, false, &stop, &mut |event| progress.finetune(&event))?;
     progress.begin(Stage::Pages);
     for folder in [PRETRAINED, TUNED] {
-        write_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
+        write_own_file(&at(folder).join("report.html"), &report(&at(folder), &[])?.html)?;
     }
-    write_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
+    write_own_file(&at("data/train.html"), &bert_data::inspect::page::page(&at("data/train"), 20)?)?;
     drop(progress);
 
     let results = StageResults { before, after, baselines, tuned, fresh };
@@ -230,7 +230,7 @@ fn write_corpus(output: &Path) -> anyhow::Result<()> {
         // The held-out articles of the second collection are used only for the task.
         let held_out = [("held_out", name.to_string(), subject.held_out[0])];
         for (part, name, text) in files.into_iter().chain(held_out) {
-            write_file(&output.join(format!("corpus/{part}/{name}.txt")), text)?;
+            write_own_file(&output.join(format!("corpus/{part}/{name}.txt")), text)?;
         }
     }
     Ok(())
@@ -251,8 +251,8 @@ fn write_topics(folder: &Path) -> anyhow::Result<()> {
             let _ = writeln!(dev, "{sentence}\t{name}");
         }
     }
-    write_file(&folder.join("train.tsv"), train)?;
-    write_file(&folder.join("dev.tsv"), dev)
+    write_own_file(&folder.join("train.tsv"), train)?;
+    write_own_file(&folder.join("dev.tsv"), dev)
 }
 
 fn make_vocabulary(corpus: &Path, vocab: &Path, threads: ThreadArgs) -> anyhow::Result<()> {

@@ -18,6 +18,7 @@ use crate::commands::training::finetune::tune;
 use crate::commands::training::finetune_flags::FinetuneFlags;
 use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
+use crate::output::files::check_new_folder;
 use crate::output::progress::{print_note, print_stderr};
 use crate::output::table::{FormatArgs, Table, Tabular, print_table};
 use crate::process::signals::stop_on_signals;
@@ -108,9 +109,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         config(args, &flags, task)
     });
     let configs = configs.collect::<anyhow::Result<Vec<FinetuneConfig>>>()?;
-    if !args.run.resume && args.output.exists() && std::fs::read_dir(&args.output)?.next().is_some() {
-        let (what, hint) = ("other files", "choose another --output, or continue with --resume");
-        return Err(bert_inference::Error::output_exists(&args.output, what, hint).into());
+    if !args.run.resume {
+        check_new_folder(&args.output, "choose another --output, or continue with --resume")?;
     }
     let mut in_order: Vec<(&Task, &FinetuneConfig)> = tasks.iter().zip(&configs).collect();
     // MNLI runs first, because other tasks may start from its model.

@@ -9,6 +9,7 @@ use bert_translation::translator::Translator;
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, model_folder};
+use crate::output::files::OverwriteArgs;
 use crate::output::progress::Progress;
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
@@ -24,9 +25,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
 
-    /// Output file, one translation per line; replaced only when it is complete [default: standard output].
+    /// Output file, one translation per line, which appears when it is complete [default: standard output].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: OverwriteArgs,
 
     /// Hypotheses per sentence; 1 is greedy search.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least(1))]
@@ -63,6 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Error::Configuration { flag: "length-penalty", reason }.into());
     }
     args.threads.start_pool();
+    let output = args.output.as_deref().map(|path| args.overwrite.output(path)).transpose()?;
     let search = SearchConfig {
         beam_size: args.beam_size,
         length_penalty: args.length_penalty,
@@ -75,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let translated =
         translator.translate(&sentences, args.batch_size, &mut |done| progress.set(done as u64, "sentences"));
     drop(progress);
-    write_results(args.output.as_deref(), |out| {
+    write_results(output.as_ref(), |out| {
         translated.iter().try_for_each(|one| writeln!(out, "{}", one.text).map_err(Error::Results))
     })?;
     Ok(())

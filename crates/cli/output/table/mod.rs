@@ -34,7 +34,7 @@ pub enum Format {
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct FormatArgs {
     /// Form of the result. LaTeX needs the package booktabs; csv has no notes below the table.
-    #[arg(long, alias = "output-format", value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
 }
 

@@ -21,6 +21,9 @@ use crate::objects::url::{has_secrets, with_lower_scheme, without_secrets};
 /// Environment variable with the number of seconds for which a request is retried, instead of 180.
 const RETRY_SECONDS: &str = "BERT_RETRY_SECONDS";
 
+/// Largest value of this variable: 30 days.
+const MAX_RETRY_SECONDS: u64 = 30 * 24 * 3600;
+
 /// Error message for a URL with credentials.
 const NO_CREDENTIALS: &str =
     "the URL contains credentials or a query: set them as environment variables of the store";
@@ -130,8 +133,12 @@ impl Object {
 /// Returns how long a request is retried.
 fn retry_timeout() -> Result<Duration, object_store::Error> {
     let Ok(value) = std::env::var(RETRY_SECONDS) else { return Ok(Duration::from_secs(180)) };
-    value.parse().map(Duration::from_secs).map_err(|_| object_store::Error::NotSupported {
-        source: format!("{RETRY_SECONDS} is {value:?}, but must be a whole number of seconds").into(),
+    let seconds = value.parse().ok().filter(|&seconds| seconds <= MAX_RETRY_SECONDS);
+    seconds.map(Duration::from_secs).ok_or_else(|| object_store::Error::NotSupported {
+        source: format!(
+            "{RETRY_SECONDS} is {value:?}, but must be a whole number of seconds, at most {MAX_RETRY_SECONDS}"
+        )
+        .into(),
     })
 }
 
