@@ -192,7 +192,7 @@ fn inference_on_a_gpu_equals_the_cpu() {
         ("bert evaluate --checkpoint run --data held --precision f32 --top-k 3 --json", 1e-5),
         ("bert fill-mask --checkpoint run --json 'The [MASK] is old.'", 1e-4),
         ("bert features --checkpoint run --input texts.txt --layers all", 1e-4),
-        ("bert predict --model tuned --input pairs.tsv --format tsv", 1e-4),
+        ("bert predict --checkpoint tuned --input pairs.tsv --format tsv", 1e-4),
         ("bert probe --checkpoint run --json 'The [MASK] is old.' --replace old=small", 1e-3),
     ] {
         let [cpu, gpu] = ["flex", "wgpu"].map(|device| {

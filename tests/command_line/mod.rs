@@ -4,5 +4,8 @@ mod config;
 mod dry_run;
 mod json;
 mod names;
+mod numbers;
+#[cfg(unix)]
+mod outputs;
 mod tables;
 mod threads;

@@ -4,44 +4,13 @@ use crate::common::Folder;
 
 #[test]
 fn checkpoint_names_the_model_folder_everywhere() {
-    let folder = Folder::with_run();
-    for (command, rest) in
-        [("features", "--input held.txt --layers -1"), ("probe", "'the [MASK] river' --replace river=stream")]
-    {
-        let [new, old] = ["--checkpoint", "--model"]
-            .map(|flag| folder.ok(&format!("bert {command} {flag} run {rest}")).stdout);
-        assert_eq!(new, old, "{command}");
-    }
+    let folder = Folder::new();
     for command in ["predict", "features", "probe"] {
         let help = folder.ok(&format!("bert {command} --help")).stdout;
         assert!(help.contains("--checkpoint <DIR>") && !help.contains("--model"), "{help}");
     }
     let help = folder.ok("pretrain -h").stdout;
     assert!(help.contains("--model <SIZE|FILE>"), "{help}");
-}
-
-#[test]
-fn mistyped_files_suggest_a_sibling() {
-    let folder = Folder::with_run();
-    for (line, suggested) in [
-        ("bert inspect dta", "data"),
-        ("bert report runn", "run"),
-        ("bert evaluate --data hled --checkpoint run", "held"),
-        ("bert evaluate --data held --checkpoint=ruun", "run"),
-        ("bert verify run/chekpoints", "run/checkpoints"),
-        ("make-pretrain-data --input trian.txt --vocab vocab.txt --output o", "train.txt"),
-        ("make-pretrain-data --input train.txt --vocab vocb.txt --output o", "vocab.txt"),
-        ("pretrain --data daat --model tiny --steps 1 --output o", "data"),
-        ("pretrain --config confg.json --output o", "config.json"),
-    ] {
-        let ended = folder.run(line);
-        assert_ne!(ended.code, Some(0), "{line}");
-        let note = format!("note: did you mean {suggested}?\n");
-        assert!(ended.stderr.ends_with(&note), "{line}: {}", ended.stderr);
-    }
-    let other = folder.run("bert inspect zebra");
-    assert!(!other.stderr.contains("did you mean"), "{}", other.stderr);
-    assert!(!folder.at("o").exists());
 }
 
 #[test]

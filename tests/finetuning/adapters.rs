@@ -161,7 +161,7 @@ fn adapter_folder_is_rejected_as_a_model() {
     }
     assert!(!folder.at("out").exists());
     let weights = |path: &str| {
-        let line = format!("bert attention --checkpoint {path} 'a river' --json");
+        let line = format!("bert attention --checkpoint {path} 'a river' --overwrite --json");
         folder.ok(&line).json()["models"][0]["weights"].clone()
     };
     assert_eq!(weights("tuned"), weights("tuned/model"));
@@ -297,7 +297,7 @@ fn adapter_fusion_trains_an_attention() {
     let parts = ["key.bias", "key.weight", "query.bias", "query.weight", "value.weight"];
     assert_eq!(names, parts.map(|part| format!("{place}.{part}")).iter().collect::<Vec<_>>());
     check_page_of_fusion(&folder);
-    let predicted = predicted(&folder, "--model fused");
+    let predicted = predicted(&folder, "--checkpoint fused");
     assert!([1, 2].iter().any(|seed| close(&predicted, &scored(&folder, &format!("fused/seed-{seed}")))));
 
     // The same command again; and resumed after a simulated kill between its runs.
@@ -363,20 +363,20 @@ fn adapter_folder_predicts_with_its_encoder() {
         );
     }
     let flips =
-        folder.ok("bert probe --model tuned 'a river ||| a stream' --replace river=pipe --json").json();
+        folder.ok("bert probe --checkpoint tuned 'a river ||| a stream' --replace river=pipe --json").json();
     assert_eq!(flips["changes"], json!(1));
 
     // The encoder was moved, so the path stored in the folder is invalid.
     std::fs::rename(folder.at("run"), folder.at("moved")).expect("a folder");
-    let lost = folder.run("bert predict --model tuned --input pairs.tsv");
+    let lost = folder.run("bert predict --checkpoint tuned --input pairs.tsv");
     assert_eq!(lost.code, Some(4));
     assert!(
         lost.stderr.contains("which does not exist; give the checkpoint")
             && lost.stderr.contains("--encoder")
     );
-    assert_eq!(predicted(&folder, "--model tuned --encoder moved").len(), 12);
+    assert_eq!(predicted(&folder, "--checkpoint tuned --encoder moved").len(), 12);
     folder.refused(
-        "bert predict --model moved --encoder moved --input pairs.tsv",
+        "bert predict --checkpoint moved --encoder moved --input pairs.tsv",
         2,
         "--encoder: works with an adapter folder only",
     );

@@ -54,7 +54,7 @@ fn swag_chooses_one_of_four_endings() {
     let shape = &folder.tensors("tuned/model/model.safetensors")["classifier.weight"].0;
     assert_eq!(*shape, [1, 16]);
     folder.ok("bert scores tuned tuned --paired");
-    folder.refused("bert predict --model tuned --input swag/val.csv", 4, "finetune --predict");
+    folder.refused("bert predict --checkpoint tuned --input swag/val.csv", 4, "finetune --predict");
     // The outputs of a frozen encoder are computed once; only the head is trained.
     let frozen = folder
         .ok(&format!("{line} --freeze-encoder --learning-rate 1e-1 --output frozen --json")
@@ -102,7 +102,7 @@ fn check_predictions_of_head(folder: &Folder, head: &str) {
     let dev = folder.text("glue/RTE/dev.tsv");
     let pairs = dev.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>()[1..3].join("\t") + "\n");
     folder.write("dev_pairs.tsv", pairs.collect::<String>());
-    let answers = folder.ok(&format!("bert predict --model {head} --input dev_pairs.tsv")).stdout;
+    let answers = folder.ok(&format!("bert predict --checkpoint {head} --input dev_pairs.tsv")).stdout;
     let scored = folder.text(&format!("{head}/seed-1/dev_probabilities.tsv"));
     for (answer, row) in answers.lines().zip(scored.lines()) {
         let answer: Value = serde_json::from_str(answer).expect("JSON");

@@ -104,7 +104,7 @@ fn check_predictions_equal_dev(folder: &Folder) {
         }
     }
     folder.write("asked.jsonl", asked);
-    folder.ok("bert predict --model tuned --input asked.jsonl --output answered.jsonl");
+    folder.ok("bert predict --checkpoint tuned --input asked.jsonl --output answered.jsonl");
     let answers = &folder.json("tuned/predictions.json")[0];
     for (row, id) in folder
         .json("answered.jsonl")
@@ -150,7 +150,7 @@ fn squad_answers_are_spans_of_the_context() {
     check_new_output_layer(&folder, flags);
     folder.write("alone.txt", "Where does the river lie?\n");
     folder.refused(
-        "bert predict --model tuned --input alone.txt",
+        "bert predict --checkpoint tuned --input alone.txt",
         3,
         "alone.txt:1: \"text_b\" is missing, expected the text that contains",
     );
@@ -181,7 +181,7 @@ fn long_questions_are_answered_as_in_dev() {
     let rows =
         rows.map(|text| json!({ "question": question, "context": text["context"] }).to_string() + "\n");
     folder.write("asked.jsonl", rows.collect::<String>());
-    folder.ok("bert predict --model tuned --input asked.jsonl --output answered.jsonl");
+    folder.ok("bert predict --checkpoint tuned --input asked.jsonl --output answered.jsonl");
     let best = &folder.json("tuned/seed-1/dev_nbest_predictions.json")[0];
     for (row, id) in folder.json("answered.jsonl").iter().zip(["20-0", "21-0"]) {
         assert_eq!(row["answer"], best[id][0]["text"]);
@@ -327,7 +327,7 @@ fn every_word_gets_a_tag() {
     assert_eq!(words, ["A", "small", "river", "", "Cairo", ""]);
 
     folder.write("lines.txt", "A small river\nCairo\n");
-    let tagged_lines = folder.ok("bert predict --model tuned --input lines.txt").stdout;
+    let tagged_lines = folder.ok("bert predict --checkpoint tuned --input lines.txt").stdout;
     let tags: Vec<Value> =
         tagged_lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let expected: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').nth(1)).collect();
@@ -351,7 +351,7 @@ fn truncated_words_are_reported() {
     let ended = folder.ok(&format!("{short} --output short"));
     ended.stderr_has("words of dev are beyond --max-seq-length 6");
     folder.write("long.txt", "A small river near a large old town\n");
-    let row = folder.ok("bert predict --model short --input long.txt").json();
+    let row = folder.ok("bert predict --checkpoint short --input long.txt").json();
     assert!(
         number(&row, "/words_not_read") > 0.0 && row["tags"].as_array().map(Vec::len) == Some(8),
         "{row}"

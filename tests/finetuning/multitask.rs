@@ -69,7 +69,7 @@ fn one_encoder_learns_two_tasks() {
         folder.ok(&format!("bert report both/{task}"));
     }
     let predicted =
-        folder.ok("bert predict --model both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;
+        folder.ok("bert predict --checkpoint both/sst-2 --input glue/SST-2/dev.tsv --format text").stdout;
     assert_eq!(predicted.lines().count(), 11);
 
     check_repetition_and_sampling(&folder, line, flags, &report);

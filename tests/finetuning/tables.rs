@@ -147,7 +147,7 @@ fn table_regression_reports_scores() {
     assert_eq!(report["test"], Value::Null);
     assert_eq!(folder.json("tuned/model/config.json")[0]["problem_type"], json!("regression"));
     folder.write("new.txt", "a river\n");
-    let answer = folder.ok("bert predict --model tuned --input new.txt").json();
+    let answer = folder.ok("bert predict --checkpoint tuned --input new.txt").json();
     assert!(answer["score"].is_number() && answer["label"].is_null(), "{answer}");
 }
 
@@ -166,7 +166,8 @@ fn predict_reads_tables_like_finetune() {
         vec![("hypothesis", column(&dev, 1)), ("gold", column(&dev, 2)), ("premise", column(&dev, 0))];
     parquet(&folder, "dev.parquet", columns);
     for file in ["data/dev.csv", "dev.tsv", "dev.jsonl", "dev.parquet"] {
-        let predicted = folder.ok(&format!("bert predict --model tuned --input {file} --id gold")).stdout;
+        let predicted =
+            folder.ok(&format!("bert predict --checkpoint tuned --input {file} --id gold")).stdout;
         let rows: Vec<Value> =
             predicted.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!(rows.len(), 10, "{file}");
@@ -179,10 +180,10 @@ fn predict_reads_tables_like_finetune() {
         assert!(!predicted.contains("0.50000000000"), "{predicted}");
     }
     folder.write("other.csv", "gold,first,second\nx,a,b\n");
-    let named = folder.ok("bert predict --model tuned --input other.csv --columns first,second").json();
+    let named = folder.ok("bert predict --checkpoint tuned --input other.csv --columns first,second").json();
     assert_eq!((&named["text"], &named["text_b"]), (&json!("a"), &json!("b")));
     folder.refused(
-        "bert predict --model tuned --input other.csv",
+        "bert predict --checkpoint tuned --input other.csv",
         3,
         "other.csv:1: no column \"premise\" in the header",
     );
@@ -213,7 +214,7 @@ fn regression_learns_scores_of_any_scale() {
         distinct.dedup();
         assert!(distinct.len() >= 4, "{name}: {distinct:?}");
         let predicted =
-            folder.ok(&format!("bert predict --model {name}-tuned --input {name}/dev.csv")).stdout;
+            folder.ok(&format!("bert predict --checkpoint {name}-tuned --input {name}/dev.csv")).stdout;
         let scored = folder.text(&format!("{name}-tuned/seed-1/dev_probabilities.tsv"));
         for (row, score) in predicted.lines().zip(scored.lines()) {
             let row: Value = serde_json::from_str(row).expect("JSON");

@@ -59,7 +59,7 @@ fn two_seeds_report_and_predictions() {
     assert_self_contained(&page);
     assert!(page.contains(&format!("<b>{:.1} %</b>", 100.0 * mean)), "the mean is the first figure");
     for of in ["tuned", "tuned/model"] {
-        folder.ok(&format!("bert attention --checkpoint {of} 'a river ||| a stream'"));
+        folder.ok(&format!("bert attention --checkpoint {of} 'a river ||| a stream' --overwrite"));
     }
     check_single_seeds(&folder, &line);
 }

@@ -37,7 +37,7 @@ fn built_in_model_fills_masks_and_fine_tunes() {
     ok(&line.replace("--output rte", "--adapter lora --output lora"));
     let adapter = folder.json("lora/model/adapter_config.json").remove(0);
     assert_eq!(adapter["base_model_name_or_path"], json!("tiny-en"));
-    ok("bert predict --model lora --input glue/RTE/dev.tsv");
+    ok("bert predict --checkpoint lora --input glue/RTE/dev.tsv");
 
     let filled = ok(
         "bert fill-mask --checkpoint mini-en 'He opened the [MASK] and went into the room.' --top-k 3 --json",

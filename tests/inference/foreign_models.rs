@@ -69,7 +69,7 @@ fn models_without_pooler_are_read() {
         ));
         let model = format!("{task}-tuned/model");
         let predict =
-            || folder.ok(&format!("bert predict --model {model} --format tsv --input new.tsv")).stdout;
+            || folder.ok(&format!("bert predict --checkpoint {model} --format tsv --input new.tsv")).stdout;
         let with_pooler = predict();
         without(&folder, &model, &["bert.pooler."]);
         assert_eq!(predict(), with_pooler);
@@ -92,7 +92,7 @@ fn adapter_without_classifier_is_rejected() {
             "finetune --task rte --data glue --checkpoint base --adapter {kind} --max-seq-length 48 \
              --num-train-epochs 1 --output {kind}"
         ));
-        let predict = format!("bert predict --model {kind} --format tsv --input new.tsv");
+        let predict = format!("bert predict --checkpoint {kind} --format tsv --input new.tsv");
         folder.ok(&predict);
         // Other weights under the name stored in the adapter folder.
         let weights = folder.read("base/model.safetensors");
@@ -127,7 +127,7 @@ fn tokenizer_json_alone_is_read_by_every_program() {
         let [theirs, ours] = ["current", "whole"].map(|model| folder.ok(&command.replace("MODEL", model)));
         assert_eq!(theirs.stdout, ours.stdout, "{command}");
     };
-    same("bert features --model MODEL --layers=-1 --input new.txt");
+    same("bert features --checkpoint MODEL --layers=-1 --input new.txt");
     same("bert fill-mask --checkpoint MODEL 'the [MASK] flows'");
     same("bert evaluate --checkpoint MODEL --data held");
     folder.ok("bert attention --checkpoint current 'the river' --output page.html");
@@ -153,8 +153,9 @@ fn tokenizer_settings_are_obeyed_saved_and_compared() {
     let last = words.lines().last().expect("a word").to_string();
     folder.write("model/vocab.txt", words.replace(&format!("\n{last}\n"), "\ncaf\u{e9}\n"));
     change(&folder, "model/tokenizer_config.json", |config| config["strip_accents"] = json!(false));
-    let features =
-        |model: &str| folder.ok(&format!("bert features --model {model} --layers=-1 --input new.txt")).stdout;
+    let features = |model: &str| {
+        folder.ok(&format!("bert features --checkpoint {model} --layers=-1 --input new.txt")).stdout
+    };
     assert!(features("model").contains("\"caf\u{e9}\""));
     folder.ok("finetune --task rte --data glue --checkpoint model --max-seq-length 48 --num-train-epochs 1 --output tuned");
     assert!(features("tuned/model").contains("\"caf\u{e9}\""));
@@ -172,7 +173,11 @@ fn tokenizer_settings_are_obeyed_saved_and_compared() {
     change(&folder, "model/tokenizer_config.json", |config| {
         config["tokenizer_class"] = json!("BertJapaneseTokenizer")
     });
-    folder.refused("bert features --model model --layers=-1 --input new.txt", 4, "BertJapaneseTokenizer");
+    folder.refused(
+        "bert features --checkpoint model --layers=-1 --input new.txt",
+        4,
+        "BertJapaneseTokenizer",
+    );
 }
 
 #[test]
@@ -187,11 +192,11 @@ fn vocabulary_larger_than_embeddings_is_rejected() {
     folder.write("model/vocab.txt", format!("{words}neologism\n"));
     folder.ok("make-pretrain-data --input train.txt --vocab model --max-seq-length 32 --output more");
     for line in [
-        "bert features --model model --layers=-1 --input new.txt",
+        "bert features --checkpoint model --layers=-1 --input new.txt",
         "bert fill-mask --checkpoint model 'a [MASK] neologism'",
         "bert attention --checkpoint model 'a neologism' --output page.html",
         "bert evaluate --checkpoint model --data more",
-        "bert probe --model model --input new.txt --replace a=the",
+        "bert probe --checkpoint model --input new.txt --replace a=the",
         "finetune --task rte --data glue --checkpoint model --max-seq-length 48 --output tuned",
         "pretrain --data more --init-checkpoint model --steps 1 --output on",
     ] {
@@ -202,7 +207,7 @@ fn vocabulary_larger_than_embeddings_is_rejected() {
     }
     // The embedding table may have more rows than there are words.
     folder.write("model/vocab.txt", words.trim_end().rsplit_once('\n').expect("lines").0);
-    folder.ok("bert features --model model --layers=-1 --input new.txt");
+    folder.ok("bert features --checkpoint model --layers=-1 --input new.txt");
 }
 
 #[test]
@@ -215,14 +220,15 @@ fn foreign_weights_name_the_conversion() {
             let model = format!("{name}-{}", file.replace('/', "-"));
             folder.write(&format!("{model}/{name}"), &config);
             folder.write(&format!("{model}/{file}"), [0; 64]);
-            let ended = folder.run(&format!("bert features --model {model} --layers=-1 --input new.txt"));
+            let ended =
+                folder.run(&format!("bert features --checkpoint {model} --layers=-1 --input new.txt"));
             assert_eq!(ended.code, Some(4), "{model}: {}", ended.stderr);
             assert!(ended.stderr.contains(named) && ended.stderr.contains(file), "{}", ended.stderr);
         }
     }
-    let ended = folder.run("bert features --model bert-base-uncased --input new.txt");
+    let ended = folder.run("bert features --checkpoint bert-base-uncased --input new.txt");
     ended.stderr_has("hf download bert-base-uncased");
-    for line in ["bert features --model nowhere --input new.txt", "bert report nowhere"] {
+    for line in ["bert features --checkpoint nowhere --input new.txt", "bert report nowhere"] {
         let ended = folder.run(line);
         ended.stderr_has("does not exist");
     }

@@ -62,7 +62,7 @@ fn predict_equals_the_fine_tuning() {
     let folder = with_tuned_model();
     let dev = folder.text("glue/RTE/dev.tsv");
     let pairs = rows(&dev);
-    let predicted = folder.ok("bert predict --model tuned --input new.tsv").stdout;
+    let predicted = folder.ok("bert predict --checkpoint tuned --input new.tsv").stdout;
     let answers = lines(&predicted);
     let probabilities = folder.text("tuned/seed-1/dev_probabilities.tsv");
     let predictions = folder.text("tuned/seed-1/dev_predictions.tsv");
@@ -84,7 +84,8 @@ fn predict_equals_the_fine_tuning() {
         assert_eq!(answer["label"].as_str(), label);
     }
     // The official file, with its header and labels, is read as in the fine-tuning.
-    let official = lines(&folder.ok("bert predict --model tuned --input glue/RTE/dev.tsv --id index").stdout);
+    let official =
+        lines(&folder.ok("bert predict --checkpoint tuned --input glue/RTE/dev.tsv --id index").stdout);
     for ((official, answer), row) in official.iter().zip(&answers).zip(&pairs) {
         assert_eq!((&official["probabilities"], &official["id"]), (&answer["probabilities"], &json!(row[0])));
     }
@@ -95,7 +96,7 @@ fn predict_equals_the_fine_tuning() {
 #[test]
 fn predictions_do_not_depend_on_the_format() {
     let folder = with_tuned_model();
-    let predicted = folder.ok("bert predict --model tuned --input new.tsv").stdout;
+    let predicted = folder.ok("bert predict --checkpoint tuned --input new.tsv").stdout;
     let answers = lines(&predicted);
     let dev = folder.text("glue/RTE/dev.tsv");
     let pairs = rows(&dev);
@@ -104,17 +105,17 @@ fn predictions_do_not_depend_on_the_format() {
         .map(|row| format!("{}\n", json!({ "id": 7, "text": row[1], "text_b": row[2] })))
         .collect();
     folder.write("new.jsonl", &json);
-    assert_eq!(folder.ok("bert predict --model tuned/model --input new.jsonl").stdout, predicted);
+    assert_eq!(folder.ok("bert predict --checkpoint tuned/model --input new.jsonl").stdout, predicted);
     assert_eq!(
-        piped(&folder, "bert predict --model tuned --input - --format jsonl", &json).stdout,
+        piped(&folder, "bert predict --checkpoint tuned --input - --format jsonl", &json).stdout,
         predicted
     );
-    let into = folder.ok("bert predict --model tuned --input new.tsv --output deep/answers.jsonl");
+    let into = folder.ok("bert predict --checkpoint tuned --input new.tsv --output deep/answers.jsonl");
     assert_eq!((into.stdout.as_str(), folder.text("deep/answers.jsonl")), ("", predicted.clone()));
     into.stderr_has("wrote 20 predictions to deep/answers.jsonl");
 
     // With more texts than a window, the results stay in order.
-    let many = piped(&folder, "bert predict --model tuned --input - --format jsonl", &json.repeat(110));
+    let many = piped(&folder, "bert predict --checkpoint tuned --input - --format jsonl", &json.repeat(110));
     let many = lines(&many.stdout);
     assert_eq!(many.len(), 2200);
     for (at, answer) in many.iter().enumerate() {
@@ -123,7 +124,7 @@ fn predictions_do_not_depend_on_the_format() {
         assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
     }
     // A reader that closes the pipe is not an error.
-    let mut child = folder.start("bert predict --model tuned --input new.tsv");
+    let mut child = folder.start("bert predict --checkpoint tuned --input new.tsv");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("its end").code(), Some(0));
 }
@@ -132,16 +133,20 @@ fn predictions_do_not_depend_on_the_format() {
 fn predict_rejects_invalid_input() {
     let folder = with_tuned_model();
     for (line, code, message) in [
-        ("--model run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
-        ("--model none --input new.tsv", 4, "none: this folder does not exist"),
-        ("--model tuned --input none.tsv", 1, "none.tsv: cannot read"),
-        ("--model tuned --input glue", 3, "glue: this is not a regular file"),
-        ("--model tuned --input new.jsonl --max-seq-length 65", 4, "the model has 64 positions"),
-        ("--model tuned --input three.tsv", 3, "three.tsv:1: 5 tab-separated columns, expected a text"),
-        ("--model tuned --input new.tsv --columns a,b", 3, "new.tsv:1: no column \"a\" in the header"),
-        ("--model tuned --input bad.txt --columns a,b", 2, "--columns: applies to tables and JSON Lines"),
-        ("--model tuned --input bad.jsonl", 3, "bad.jsonl:2: \"text\" is missing, expected a text"),
-        ("--model tuned --input bad.txt --output answers", 3, "bad.txt:2: the line is empty"),
+        ("--checkpoint run --input new.tsv", 4, "the model has no classifier; fine-tune it first"),
+        ("--checkpoint none --input new.tsv", 4, "none: this folder does not exist"),
+        ("--checkpoint tuned --input none.tsv", 1, "none.tsv: cannot read"),
+        ("--checkpoint tuned --input glue", 3, "glue: this is not a regular file"),
+        ("--checkpoint tuned --input new.jsonl --max-seq-length 65", 4, "the model has 64 positions"),
+        ("--checkpoint tuned --input three.tsv", 3, "three.tsv:1: 5 tab-separated columns, expected a text"),
+        ("--checkpoint tuned --input new.tsv --columns a,b", 3, "new.tsv:1: no column \"a\" in the header"),
+        (
+            "--checkpoint tuned --input bad.txt --columns a,b",
+            2,
+            "--columns: applies to tables and JSON Lines",
+        ),
+        ("--checkpoint tuned --input bad.jsonl", 3, "bad.jsonl:2: \"text\" is missing, expected a text"),
+        ("--checkpoint tuned --input bad.txt --output answers", 3, "bad.txt:2: the line is empty"),
     ] {
         folder.write("bad.jsonl", "{\"text\": \"a\"}\n{\"texts\": \"b\"}\n");
         folder.write("bad.txt", "a\n\nb\n");
@@ -149,10 +154,10 @@ fn predict_rejects_invalid_input() {
         folder.refused(&format!("bert predict {line}"), code, message);
         assert!(!folder.at("answers").exists());
     }
-    let single = piped(&folder, "bert predict --model tuned --input -", "one text\twith a tab\n");
+    let single = piped(&folder, "bert predict --checkpoint tuned --input -", "one text\twith a tab\n");
     assert_eq!(single.code, Some(3), "the model learnt pairs: {}", single.stderr);
     single.stderr_has("standard input:1: \"text_b\" is missing");
-    let bad = piped(&folder, "bert predict --model tuned --input -", "a\n\n");
+    let bad = piped(&folder, "bert predict --checkpoint tuned --input -", "a\n\n");
     assert!(
         bad.code == Some(3) && bad.stderr.contains("standard input:2: the line is empty"),
         "{}",
@@ -167,7 +172,7 @@ fn bf16_predict_equals_the_fine_tuning() {
     let folder = with_entailment();
     folder.ok(&format!("finetune --task rte --data glue {TUNE} --precision bf16 --output tuned"));
     let first = |flags: &str| {
-        let line = format!("bert predict --model tuned --input glue/RTE/dev.tsv {flags}");
+        let line = format!("bert predict --checkpoint tuned --input glue/RTE/dev.tsv {flags}");
         number(&lines(&folder.ok(&line).stdout)[0], "/probabilities/entailment")
     };
     let row = folder.text("tuned/seed-1/dev_probabilities.tsv");
@@ -213,15 +218,15 @@ fn pooling_gives_one_vector_per_text() {
 #[test]
 fn features_of_every_token() {
     let folder = with_texts();
-    let all = lines(&folder.ok("bert features --model run --input texts.txt --layers all").stdout);
+    let all = lines(&folder.ok("bert features --checkpoint run --input texts.txt --layers all").stdout);
     let layers = all[0]["features"][0]["layers"].as_array().expect("layers").len();
     assert_eq!(json!(layers), folder.json("config.json")[0]["num_hidden_layers"]);
     folder.refused(
-        "bert features --model run --input texts.txt --layers all,0",
+        "bert features --checkpoint run --input texts.txt --layers all,0",
         2,
         "all includes every layer",
     );
-    let line = "bert features --model run --input texts.txt --layers -1,0";
+    let line = "bert features --checkpoint run --input texts.txt --layers -1,0";
     let found = lines(&folder.ok(line).stdout);
     assert_eq!(found.len(), 3);
     let vocabulary = folder.text("vocab.txt");
@@ -235,7 +240,7 @@ fn features_of_every_token() {
     assert_eq!(tokens(&found[1]), ["[CLS]", "[SEP]"], "a blank line is a line");
 
     let piped =
-        piped(&folder, "bert features --model run --input - --layers -1,0", &folder.text("texts.txt"));
+        piped(&folder, "bert features --checkpoint run --input - --layers -1,0", &folder.text("texts.txt"));
     assert_eq!(lines(&piped.stdout), found);
     let short = lines(&folder.ok(&format!("{line} --max-seq-length 6")).stdout);
     assert_eq!(tokens(&short[0]).len(), 6);
@@ -245,7 +250,7 @@ fn features_of_every_token() {
 #[test]
 fn features_in_parquet_equal_json_lines() {
     let folder = with_texts();
-    let line = "bert features --model run --input texts.txt --layers -1,0";
+    let line = "bert features --checkpoint run --input texts.txt --layers -1,0";
     let found = lines(&folder.ok(line).stdout);
     folder.ok(&format!("{line} --format parquet --output rows.parquet"));
     let file = File::open(folder.at("rows.parquet")).expect("the file");
@@ -282,7 +287,7 @@ fn features_in_parquet_equal_json_lines() {
 fn features_select_layers_and_reject_invalid_ones() {
     let folder = with_texts();
     // Without --layers, a model with two layers gives both.
-    let all = lines(&folder.ok("bert features --model run --input texts.txt").stdout);
+    let all = lines(&folder.ok("bert features --checkpoint run --input texts.txt").stdout);
     let layers = |line: &Value| line["features"][0]["layers"].as_array().map(Vec::len);
     assert!(all.iter().all(|line| layers(line) == Some(2)), "{all:?}");
 
@@ -293,11 +298,11 @@ fn features_select_layers_and_reject_invalid_ones() {
         ("--layers 0 --max-seq-length 65", 4, "the model has 64 positions"),
         ("--layers 0 --max-seq-length 4", 2, "invalid value '4'"),
     ] {
-        folder.refused(&format!("bert features --model run --input texts.txt {flags}"), code, message);
+        folder.refused(&format!("bert features --checkpoint run --input texts.txt {flags}"), code, message);
     }
     folder.write("latin1.txt", b"good\ncaf\xe9\n");
     folder.refused(
-        "bert features --model run --input latin1.txt --layers 0 --output out.jsonl",
+        "bert features --checkpoint run --input latin1.txt --layers 0 --output out.jsonl",
         3,
         "latin1.txt:2: invalid UTF-8",
     );

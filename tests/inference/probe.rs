@@ -11,7 +11,7 @@ fn probes(result: &Value) -> &Vec<Value> {
 
 /// Checks the output without --json.
 fn check_text_output(folder: &Folder) {
-    let text = folder.ok("bert probe --model run 'the river [MASK] of' --replace 1=a").stdout;
+    let text = folder.ok("bert probe --checkpoint run 'the river [MASK] of' --replace 1=a").stdout;
     assert!(text.starts_with("text: the river [MASK] of\n  word 1: the -> a\n  [MASK] 3: "), "{text}");
     assert!(text.contains("\n\nchanges 1, predictions 1, flips "), "{text}");
 }
@@ -32,7 +32,7 @@ fn check_positions(result: &Value) {
 #[test]
 fn probe_changes_predictions_at_masks() {
     let folder = Folder::with_run();
-    let result = folder.ok("bert probe --model run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
+    let result = folder.ok("bert probe --checkpoint run 'the river [MASK] to the [MASK] .' --replace the=a --replace 2=stream,water --json").json();
     check_positions(&result);
     let mut flips = 0;
     for (probe, [first, second]) in probes(&result).iter().zip([
@@ -70,7 +70,8 @@ fn probe_changes_predictions_at_masks() {
 #[test]
 fn probe_reads_masked_instances_of_a_data_folder() {
     let folder = Folder::with_run();
-    let result = folder.ok("bert probe --model run --data held --instances 4 --replace the=a --json").json();
+    let result =
+        folder.ok("bert probe --checkpoint run --data held --instances 4 --replace the=a --json").json();
     assert!(!probes(&result).is_empty());
     for probe in probes(&result) {
         assert_eq!(probe["word"], json!("the"));
@@ -97,7 +98,7 @@ fn probe_rejects_invalid_replacements() {
         ("'a [MASK]' --data held --replace he=she", 2, "cannot be used with"),
         ("--data run --replace he=she", 3, "run"),
     ] {
-        folder.refused(&format!("bert probe --model run {flags}"), code, message);
+        folder.refused(&format!("bert probe --checkpoint run {flags}"), code, message);
     }
 }
 
@@ -107,9 +108,9 @@ fn probe_changes_predicted_classes() {
     let flags = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --train-batch-size 8";
     folder.ok(&format!("finetune --task rte --data glue --learning-rate 1e-2 {flags} --output tuned"));
     folder.write("texts.tsv", "the river is long\tit is long\nno such word\tno\n");
-    let result = folder.ok("bert probe --model tuned --input texts.tsv --replace the=a --json").json();
+    let result = folder.ok("bert probe --checkpoint tuned --input texts.tsv --replace the=a --json").json();
     folder.write("two.tsv", "the river is long\tit is long\na river is long\tit is long\n");
-    let answers = folder.ok("bert predict --model tuned --input two.tsv").stdout;
+    let answers = folder.ok("bert predict --checkpoint tuned --input two.tsv").stdout;
     let answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let [probe] = &probes(&result)[..] else { panic!("one change: {result}") };
     assert_eq!((&probe["source"], &probe["position"]), (&json!("line 1"), &json!(1)));
@@ -122,7 +123,7 @@ fn probe_changes_predicted_classes() {
     }
     assert_eq!(prediction["flips"], json!(answers[0]["label"] != answers[1]["label"]));
     folder.refused(
-        "bert probe --model tuned --data held --replace the=a",
+        "bert probe --checkpoint tuned --data held --replace the=a",
         2,
         "--data: the instances of a data folder have masks, but this model is a classifier",
     );

@@ -76,7 +76,7 @@ fn commands_read_every_form() {
         let run = |command: &str, model: &str| folder.ok(&command.replace("MODEL", model)).stdout;
         folder.ok(&format!("bert import {name} of-{name}"));
         for command in [
-            "bert features --input new.txt --model MODEL",
+            "bert features --input new.txt --checkpoint MODEL",
             "bert fill-mask 'the [MASK] flows' --checkpoint MODEL",
         ] {
             assert_eq!(run(command, name), run(command, &format!("of-{name}")), "{name}: {command}");

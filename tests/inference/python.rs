@@ -280,7 +280,7 @@ fn hidden_states_match_transformers() {
     for model in ["lines", "json-only"] {
         let features = format!("{model}.jsonl");
         folder.ok(&format!(
-            "bert features --model {model} --layers 0,1,2,3,4,5 --input texts.txt --output {features}"
+            "bert features --checkpoint {model} --layers 0,1,2,3,4,5 --input texts.txt --output {features}"
         ));
         let compared = python(&folder, COMPARE, &[model, "texts.txt", &features]);
         // The measured difference is 6e-6; the file has six decimals.

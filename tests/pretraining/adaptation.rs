@@ -35,7 +35,7 @@ fn extended_model_reads_the_new_pieces() {
     // Old texts get the predictions of the old model, apart from the new candidates.
     let features = |model: &str| {
         folder.write("old.txt", "the river flows into the sea\n");
-        folder.ok(&format!("bert features --input old.txt --model {model}")).stdout
+        folder.ok(&format!("bert features --input old.txt --checkpoint {model}")).stdout
     };
     assert_eq!(features("base"), features("more"));
     folder.ok("make-pretrain-data --input domain.txt --vocab more --max-seq-length 32 --output data");

@@ -211,7 +211,8 @@ fn fill_mask_and_attention_read_a_run() {
 
 /// Checks the weights of `--json`, with a choice of layers and heads and a second model.
 fn attention_numbers_are_complete(folder: &Folder) {
-    let line = "bert attention --checkpoint 'my run' 'a river ||| the source' --output b.html --json";
+    let line =
+        "bert attention --checkpoint 'my run' 'a river ||| the source' --output b.html --overwrite --json";
     let both =
         folder.ok(&format!("{line} --compare 'my run' --layers -1 --heads 1 --parquet w.parquet")).json();
     assert_eq!(both["models"].as_array().map(Vec::len), Some(2));

@@ -12,6 +12,9 @@ const MASTER_PORT: &str = "BERT_MASTER_PORT";
 /// Ports of groups under Slurm: this number and up to as many above it, by the number of the job.
 const SLURM_PORTS: u64 = 20_000;
 
+/// Maximum number of ranks. Each rank has a connection to every other rank.
+pub const MAX_RANKS: usize = 4096;
+
 /// A program or service that starts the ranks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
@@ -94,13 +97,15 @@ impl Environment {
             master: master(launcher, variable),
             port: port(launcher, variable)?,
         };
+        let invalid = |name: &str, value: usize, reason| {
+            Err(JoinError::Variable { name: name.into(), value: value.to_string(), reason })
+        };
+        if environment.world_size > MAX_RANKS {
+            return invalid(world_size, environment.world_size, format!("it must be at most {MAX_RANKS}"));
+        }
         if environment.rank >= environment.world_size {
             let reason = format!("it must be less than {world_size}, which is {}", environment.world_size);
-            return Err(JoinError::Variable {
-                name: rank.into(),
-                value: environment.rank.to_string(),
-                reason,
-            });
+            return invalid(rank, environment.rank, reason);
         }
         Ok(Some(environment))
     }
@@ -274,6 +279,8 @@ mod tests {
         );
         let text = error(&[("BERT_RANK", "0")]).to_string();
         assert_eq!(text, "the environment variable BERT_WORLD_SIZE is \"\": it is not set");
+        let text = error(&[("BERT_RANK", "0"), ("BERT_WORLD_SIZE", "18446744073709551615")]).to_string();
+        assert!(text.ends_with("it must be at most 4096"), "{text}");
         let port = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "70000")];
         assert!(error(&port).to_string().contains("MASTER_PORT"));
         assert_eq!(error(&port).exit_code(), 2);

@@ -45,7 +45,7 @@ mod transport;
 
 pub use alone::Alone;
 pub use deadline::{Deadline, Waiting};
-pub use environment::{Environment, Launcher};
+pub use environment::{Environment, Launcher, MAX_RANKS};
 pub use error::{JoinError, Lost};
 pub use plan::{Engine, Plan};
 pub use tcp::{TcpConfig, TcpTransport, Token};

@@ -85,7 +85,7 @@ impl OutputFile {
     /// [`Error::Io`] if the file, device or socket cannot be opened.
     pub fn begin(&self) -> Result<OutputWriter<'_>> {
         let destination = match &self.target {
-            Target::File(path) => Destination::File(AtomicFile::create(&Disk, path)?),
+            Target::File(path) => Destination::File(Box::new(AtomicFile::create(&Disk, path)?)),
             Target::Stream(path) => Destination::Stream(BufWriter::new(open_stream(path)?)),
             Target::Socket(path) => Destination::Stream(BufWriter::new(connect(path)?)),
         };
@@ -100,7 +100,7 @@ pub struct OutputWriter<'a> {
 }
 
 enum Destination<'a> {
-    File(AtomicFile<'a>),
+    File(Box<AtomicFile<'a>>),
     Stream(BufWriter<Box<dyn Write + Send>>),
 }
 

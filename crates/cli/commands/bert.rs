@@ -10,6 +10,7 @@ use crate::commands::training::{finetune, pretrain};
 use crate::options::command_line;
 use crate::options::help::arranged;
 use crate::options::help::examples_and_exit_codes;
+use crate::options::numbers;
 use crate::options::saved_config::{self, Program};
 use crate::options::version::long_version;
 use crate::process::signals;
@@ -72,7 +73,7 @@ pub fn run() -> anyhow::Result<()> {
         return result;
     }
     signals::ignore_checkpoint_requests()?;
-    let matches = command().get_matches_from(line);
+    let matches = numbers::parse(command(), line).unwrap_or_else(|error| error.exit());
     run_tool(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).tool)
 }
 
@@ -231,7 +232,8 @@ fn example(command: &str) -> Option<&'static str> {
 }
 
 /// Returns the four programs.
-fn programs() -> Vec<clap::Command> {
+#[must_use]
+pub fn programs() -> Vec<clap::Command> {
     let main = [make_pretrain_data::Args::command(), pretrain::Args::command(), finetune::Args::command()];
     [command()].into_iter().chain(main.map(arranged)).collect()
 }

@@ -1,20 +1,21 @@
-//! `--config FILE`: uses saved options as defaults for options that the command line does not give.
+//! `--config FILE`: puts saved options as flags before the command line.
 //!
 //! A field, its flag and its JSON key have the same name in every configuration, so one function serves all programs.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use bert_finetuning::{Choices, Seeds};
 use bert_storage::did_you_mean;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use serde_json::{Map, Value};
 
 use crate::options::command_line;
 use crate::options::help::arranged;
+use crate::options::numbers;
 use crate::options::options_file::{OptionsFile, SECTIONS};
 use crate::options::recipe::{self, parse_name};
 
@@ -47,17 +48,14 @@ pub struct RecipeArgs {
 
 /// A program whose options are saved in its output, and read back with `--config`.
 pub trait Program: CommandFactory + FromArgMatches {
-    /// The saved options.
-    type Config: Serialize + DeserializeOwned;
+    /// The options that a file may set.
+    type Config: Args;
 
     /// Name of the file in the output folder that contains the options.
     const SAVED_AS: &str;
 
     /// Name of the section of this program in a file with sections.
     const SECTION: &str;
-
-    /// Returns the options to fill in.
-    fn config(&mut self) -> &mut Self::Config;
 
     /// Returns the options in a file or an output folder.
     ///
@@ -79,8 +77,8 @@ pub fn parse<A: Program>() -> anyhow::Result<A> {
     parse_line(A::command(), command_line::arguments())
 }
 
-/// Parses a command line, the name of the program first. Options that it does not give come from `--config` or
-/// `--recipe`. Exits the process on a usage error.
+/// Parses a command line, the name of the program first. The options of `--config` or `--recipe` are put before it as
+/// flags, without those that it gives or excludes. Exits the process on a usage error.
 ///
 /// # Errors
 /// Fails if the file cannot be read;
@@ -101,42 +99,22 @@ pub(crate) fn parse_line<A: Program>(command: Command, mut line: Vec<OsString>) 
         (None, None) => return Ok(arguments(command, line).unwrap_or_else(|error| error.exit())),
     };
     file.options.retain(|key, _| !is_set_or_excluded(&command, &given, key));
-    line.extend(file.options.iter().flat_map(|(key, value)| flags(&command, key, value)));
-    let mut arguments: A = arguments(command.clone(), line).or_else(|error| {
-        let invalid = file.options.keys().find(|key| is_about(&error, &command, key));
-        match (invalid, misspelled(&error, &command, &file)) {
-            (Some(key), _) => Err(file.at(key, &reason(&error))),
-            (None, Some(error)) => Err(error),
-            (None, None) => error.exit(),
-        }
-    })?;
-    merge(arguments.config(), &file)?;
-    Ok(arguments)
-}
-
-/// Sets the options of a file in a configuration. Merges them as JSON, not only as flags: this covers lists and
-/// switches, and keeps text unchanged (a path may contain a comma).
-///
-/// # Errors
-/// [`OptionError::File`](bert_data::OptionError::File) naming the first unknown key or invalid value.
-fn merge<C: Serialize + DeserializeOwned>(config: &mut C, file: &OptionsFile) -> anyhow::Result<()> {
-    let mut merged = serde_json::to_value(&*config)?;
+    let config = A::Config::augment_args(Command::new(A::SECTION));
+    let mut saved = Vec::new();
     for (key, value) in &file.options {
-        if merged.get(key).is_none() {
-            let known = merged.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-            return Err(file.at(key, &unknown_field(key, value, known)).into());
-        }
-        merged[key] = value.clone();
-        if let Err(error) = C::deserialize(&merged) {
-            return Err(file.at(key, &format!("{key}: {error}")).into());
-        }
+        saved.extend(flags(&config, key, value).map_err(|reason| file.at(key, &reason))?);
     }
-    *config = serde_json::from_value(merged)?;
-    Ok(())
+    line.splice(1..1, saved);
+    arguments(command.clone(), line).or_else(|error| {
+        match file.options.keys().find(|key| is_about(&error, &command, key)) {
+            Some(key) => Err(file.at(key, &reason(&error)).into()),
+            None => error.exit(),
+        }
+    })
 }
 
 fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> Result<A, clap::Error> {
-    A::from_arg_matches(&command.try_get_matches_from(line)?)
+    A::from_arg_matches(&numbers::parse(command, line)?)
 }
 
 /// Returns whether an error is about the value of an option.
@@ -146,17 +124,6 @@ fn is_about(error: &clap::Error, command: &Command, key: &str) -> bool {
     let option = command.get_arguments().find(|arg| arg.get_id() == key);
     let long = option.and_then(|option| option.get_long());
     of_value && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
-}
-
-/// Returns the error of the first unknown key of a hand-written file, if a required option is missing: the key may be the
-/// misspelled name of that option.
-fn misspelled(error: &clap::Error, command: &Command, file: &OptionsFile) -> Option<bert_data::Error> {
-    if error.kind() != ErrorKind::MissingRequiredArgument || file.is_saved_output() {
-        return None;
-    }
-    let known = || command.get_arguments().map(|argument| argument.get_id().as_str());
-    let (key, value) = file.options.iter().find(|(key, _)| !known().any(|known| known == key.as_str()))?;
-    Some(file.at(key, &unknown_field(key, value, known())))
 }
 
 /// Returns the message about an unknown key, with a similar known one. A key with options of its own may be the misspelled
@@ -191,23 +158,58 @@ fn is_set_or_excluded(command: &Command, given: &ArgMatches, key: &str) -> bool 
     others.any(|other| other.get_id() == key || conflicts(option, other) || conflicts(other, option))
 }
 
-/// Returns a saved text or number as a flag, so that clap finds the required options; and a required list as one flag
-/// for each element.
-fn flags(command: &Command, key: &str, value: &Value) -> Vec<OsString> {
-    let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
-    let option = command.get_arguments().find(|arg| arg.get_id() == key).filter(takes_value);
-    let Some((option, long)) = option.and_then(|option| Some((option, option.get_long()?))) else {
-        return Vec::new();
+/// Returns an option of a file as flags.
+///
+/// # Errors
+/// A sentence about an unknown key, or about a value of the wrong type.
+fn flags(config: &Command, key: &str, value: &Value) -> Result<Vec<OsString>, String> {
+    let Some(option) = config.get_arguments().find(|option| option.get_id() == key) else {
+        return Err(unknown_field(key, value, config.get_arguments().map(|option| option.get_id().as_str())));
     };
-    let texts = match value {
-        Value::String(text) => vec![text.clone()],
-        Value::Number(number) => vec![number.to_string()],
-        Value::Array(values) if option.is_required_set() => {
-            values.iter().filter_map(|value| value.as_str().map(String::from)).collect()
+    let long = option.get_long().unwrap_or(key);
+    let flag = |value: &str| OsString::from(format!("--{long}={value}"));
+    let invalid = |found: &str, expected| format!("{key}: invalid type: {found}, expected {expected}");
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Bool(is_set) if !option.get_action().takes_values() => {
+            Ok(is_set.then(|| format!("--{long}").into()).into_iter().collect())
         }
-        _ => Vec::new(),
-    };
-    texts.iter().map(|text| format!("--{long}={text}").into()).collect()
+        other if !option.get_action().takes_values() => Err(invalid(&other.to_string(), "true or false")),
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().map(text_of).collect::<Option<_>>().unwrap_or_default();
+            match option.get_value_delimiter() {
+                _ if texts.len() != values.len() => {
+                    Err(invalid("a nested list or table", "texts or numbers"))
+                }
+                Some(sign) if texts.iter().any(|text| text.contains(sign)) => {
+                    Err(format!("{key}: a value of this list cannot contain {sign:?}"))
+                }
+                _ if matches!(option.get_action(), ArgAction::Append) => {
+                    Ok(texts.iter().map(|text| flag(text)).collect())
+                }
+                _ if is_list(option) => Ok(vec![flag(&texts.join(","))]),
+                _ => Err(invalid("a list", "one value")),
+            }
+        }
+        Value::Object(_) => Err(invalid("a table", "one value")),
+        one => Ok(text_of(one).map(|text| flag(&text)).into_iter().collect()),
+    }
+}
+
+/// Returns a text, number or truth value as a text.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns whether the one value of an option is a list.
+fn is_list(option: &Arg) -> bool {
+    let value = option.get_value_parser().type_id();
+    let lists = [TypeId::of::<Seeds>(), TypeId::of::<Choices<usize>>(), TypeId::of::<Choices<f64>>()];
+    lists.into_iter().any(|list| value == list)
 }
 
 #[cfg(test)]
@@ -215,18 +217,16 @@ mod tests {
     use bert_data::BuildConfig;
     use bert_finetuning::FinetuneConfig;
     use bert_training::PretrainConfig;
+    use serde::Serialize;
 
     use super::*;
 
-    /// Keys that mark a data set and cannot be set by a flag.
-    const INTERNAL: [&str; 1] = ["held_out"];
-
     /// Checks that every key of a configuration is a flag and every flag a key.
-    fn check<C: clap::Args + FromArgMatches + Serialize>(line: &[&str]) {
+    fn check<C: Args + Serialize>(line: &[&str]) {
         let command = C::augment_args(Command::new("program").no_binary_name(true));
         let matches = command.clone().try_get_matches_from(line).unwrap();
         let config = serde_json::to_value(C::from_arg_matches(&matches).unwrap()).unwrap();
-        let keys = config.as_object().unwrap().keys().filter(|key| !INTERNAL.contains(&key.as_str()));
+        let keys = config.as_object().unwrap().keys();
         for key in keys.clone() {
             let flag = command.get_arguments().find(|arg| arg.get_id() == key.as_str()).unwrap();
             assert_eq!(flag.get_long().unwrap(), key.replace('_', "-"));

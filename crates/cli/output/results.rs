@@ -2,8 +2,8 @@
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write, stdout};
 
-use bert_storage::OutputFile;
 use bert_inference::Error;
+use bert_storage::OutputFile;
 
 use crate::output::files::with_remedy;
 use crate::output::terminal::VisibleWriter;

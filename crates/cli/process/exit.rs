@@ -18,10 +18,8 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::output::progress::print_note;
 use crate::output::status_line::write_above;
 use crate::output::terminal::{Word, visible};
-use crate::process::similar_file::similar_file;
 
 /// A command was stopped by a signal and cannot be resumed.
 #[derive(Debug)]
@@ -63,11 +61,6 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
         }
     }
     write_above(&format!("{}\n", Word::Error.message(&text)));
-    if let Some(similar) =
-        similar_file(&text, std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()))
-    {
-        print_note(format!("did you mean {}?", similar.display()));
-    }
     ExitCode::from(exit_code(&error))
 }
 

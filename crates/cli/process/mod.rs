@@ -4,5 +4,4 @@ pub mod exit;
 pub mod huge_pages;
 pub mod process_group;
 pub mod signals;
-mod similar_file;
 pub mod threads;

@@ -6,11 +6,14 @@ use clap::value_parser;
 
 use crate::process::process_group::ranks_on_this_host;
 
+/// Maximum number of compute threads.
+const MAX_THREADS: i64 = 4096;
+
 /// `--threads`, with the meaning that it has in the data builder.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ThreadArgs {
     /// Compute threads; 0 means one per core. The result does not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u16).range(0..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u16).range(0..=MAX_THREADS))]
     threads: u16,
 }
 
@@ -28,6 +31,7 @@ impl ThreadArgs {
     /// work from other threads would wait for this one. This function does nothing if the pool already exists.
     pub fn start_pool(self) {
         let of_environment = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok());
+        let of_environment = || of_environment().map(|threads: usize| threads.min(MAX_THREADS as usize));
         let is_given = |threads: &usize| *threads > 0;
         let given = Some(self.count()).filter(is_given).or_else(|| of_environment().filter(is_given));
         let threads = given.unwrap_or_else(threads_of_this_process);

@@ -35,7 +35,7 @@ fn make_pretrain_data_rejects_invalid_values() {
         2 | --max-seq-length 32 --max-predictions-per-seq 32 | --max-predictions-per-seq is 32
         2 | --masked-lm-prob 0 | --masked-lm-prob is 0
         2 | --masked-lm-prob 1.01 | --masked-lm-prob is 1.01
-        2 | --masked-lm-prob NaN | --masked-lm-prob is NaN
+        2 | --masked-lm-prob NaN | must be a finite number
         2 | --short-seq-prob=-0.1 | --short-seq-prob is -0.1
         2 | --dupe-factor 0 | --dupe-factor is 0
         2 | --num-shards 0 | --num-shards is 0

@@ -12,7 +12,7 @@ use super::check;
 use crate::common::Folder;
 
 const AGAIN: &str = "; copy or download it again";
-const COMMON: &str = "bert features --input new.txt --model";
+const COMMON: &str = "bert features --input new.txt --checkpoint";
 
 /// Returns the bytes of a file in `tests/golden/import`.
 fn golden(name: &str) -> Vec<u8> {

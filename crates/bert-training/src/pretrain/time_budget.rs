@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Longest budget: ten years.
+const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// A time budget, as `90s`, `45m`, `2h` or `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -15,7 +18,8 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = |error| format!("{text:?} is not a time such as 45m or 2h: {error}");
-        humantime::parse_duration(text).map(Self).map_err(invalid)
+        let budget = humantime::parse_duration(text).map_err(invalid)?;
+        if budget > MAX { Err(format!("{text:?} is longer than ten years")) } else { Ok(Self(budget)) }
     }
 }
 
@@ -44,7 +48,7 @@ mod tests {
             assert_eq!(budget.0, Duration::from_secs(seconds));
             assert_eq!(String::from(budget).parse(), Ok(budget));
         }
-        for text in ["", "2", "h", "-1h", "2 fortnights"] {
+        for text in ["", "2", "h", "-1h", "2 fortnights", "11y", "18446744073709551615s"] {
             assert!(text.parse::<Budget>().is_err(), "{text}");
         }
     }

@@ -30,7 +30,7 @@ pub struct TrainConfig {
     pub fusion: Fusion,
 
     /// BERT: pre-training run, checkpoint or Hugging Face folder. It is not trained.
-    #[arg(long, alias = "checkpoint", value_name = "DIR", default_value = "tiny-en")]
+    #[arg(long, value_name = "DIR", default_value = "tiny-en")]
     pub bert: PathBuf,
 
     /// Width of the hidden states.

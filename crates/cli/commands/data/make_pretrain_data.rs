@@ -106,13 +106,9 @@ impl Program for Args {
 
     const SECTION: &str = "data";
 
-    fn config(&mut self) -> &mut BuildConfig {
-        &mut self.config
-    }
-
     fn read_saved(path: &Path) -> anyhow::Result<OptionsFile> {
         let mut file = OptionsFile::read(path, Self::SAVED_AS, Self::SECTION)?;
-        // The manifest of an earlier version may have other keys.
+        // The manifest has resolved options.
         if file.is_saved_output() {
             file.options = serde_json::from_value(serde_json::to_value(BuildConfig::read(path)?)?)?;
         }

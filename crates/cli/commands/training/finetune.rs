@@ -56,10 +56,6 @@ impl Program for Args {
     const SAVED_AS: &str = "report.json";
 
     const SECTION: &str = "finetune";
-
-    fn config(&mut self) -> &mut FinetuneConfig {
-        &mut self.config
-    }
 }
 
 /// Runs the command.

@@ -1,11 +1,14 @@
 //! The flags of `finetune` that a command passes to the fine-tuning of each of its tasks.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use bert_finetuning::FinetuneConfig;
 use bert_tasks::Task;
 use clap::error::ErrorKind;
 use clap::{Args as _, FromArgMatches as _};
+
+use crate::options::numbers;
 
 /// The flags of `finetune` after `--`.
 pub(in crate::commands) struct FinetuneFlags {
@@ -40,7 +43,7 @@ impl FinetuneFlags {
         let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
         let command = command.args_override_self(!defaults.is_empty());
         let line = required.into_iter().chain(own).chain(defaults.iter().chain(flags).cloned());
-        let matches = command.try_get_matches_from(line)?;
+        let matches = numbers::parse(command, line.map(OsString::from))?;
         Ok(Self { config: FinetuneConfig::from_arg_matches(&matches)? })
     }
 

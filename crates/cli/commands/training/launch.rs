@@ -10,13 +10,14 @@ use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use bert_collectives::MAX_RANKS;
 use clap::CommandFactory;
+use clap::builder::RangedU64ValueParser;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use super::pretrain;
-use crate::commands::at_least;
 use crate::options::saved_config::{Program, parse_line};
 use crate::output::progress::{print_note, print_stderr};
 use crate::process::signals::STOP_AT_END_OF_INPUT;
@@ -39,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(30);
   bert launch --processes 2 --restarts 5 -- pretrain --config run --resume")]
 pub struct Args {
     /// Number of processes; it must divide --gradient-accumulation-steps.
-    #[arg(long, value_name = "N", value_parser = at_least(1))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_RANKS as u64))]
     processes: usize,
 
     /// Maximum number of new starts, with --resume, after a rank was killed or ended with exit code 75.
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     // Reports usage errors once, and not by each rank.
     let command = pretrain::Args::command().bin_name("pretrain");
-    let output = parse_line::<pretrain::Args>(command, args.command.clone())?.config().output.clone();
+    let output = parse_line::<pretrain::Args>(command, args.command.clone())?.config.output;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
     let mut left = args.restarts;
     loop {

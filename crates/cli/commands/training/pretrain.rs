@@ -41,7 +41,7 @@ const EXAMPLES: &str = "Examples:
 #[command(mut_arg("format", |flag| flag.hide_short_help(true)))]
 pub struct Args {
     #[command(flatten)]
-    config: PretrainConfig,
+    pub(super) config: PretrainConfig,
 
     /// Where the remaining options come from.
     #[command(flatten)]
@@ -79,10 +79,6 @@ impl Program for Args {
     const SAVED_AS: &str = "run.json";
 
     const SECTION: &str = "pretrain";
-
-    fn config(&mut self) -> &mut PretrainConfig {
-        &mut self.config
-    }
 
     /// The warm-up of the recipe is reduced to a tenth of the `--steps` of the command line if it is longer than these.
     /// With `--budget` it is a tenth of the steps that fit.
