@@ -152,7 +152,7 @@ pub struct FinetuneConfig {
         arg(
             long,
             value_name = "DIR",
-            required_if_eq_any([("initialization", "bigram"), ("initialization", "counts")]),
+            required_if_eq("initialization", "bigram"),
             requires = "initialization"
         )
     )]

@@ -12,9 +12,7 @@ use crate::error::Error;
 /// Reads a JSON file.
 pub fn read_json(path: &Path) -> Result<Value, Error> {
     let text = std::fs::read(path).map_err(|e| Error::io(path, e))?;
-    let mut value = serde_json::from_slice(&text).map_err(|e| Error::corrupt_file(path, e))?;
-    use_current_names(&mut value);
-    Ok(value)
+    serde_json::from_slice(&text).map_err(|e| Error::corrupt_file(path, e))
 }
 
 /// Reads a record from a JSON file.
@@ -23,31 +21,6 @@ pub fn read_json(path: &Path) -> Result<Value, Error> {
 /// [`Error::Io`] when the file cannot be read; an error with its path and the field when it is corrupt.
 pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_value(read_json(path)?).map_err(|error| Error::corrupt_file(path, error))
-}
-
-/// Replaces names that earlier versions wrote by the current names: the values `counts` and `neighbours` of the key
-/// `initialization`, and the keys `first_cache` and `computed_by`.
-///
-/// So a run of an earlier version has the same identity as the run with the current names.
-pub fn use_current_names(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            for (old, current) in [("first_cache", "l1_cache"), ("computed_by", "environment")] {
-                if let Some(member) = members.remove(old) {
-                    members.insert(current.into(), member);
-                }
-            }
-            for (key, member) in members {
-                match (key.as_str(), member.as_str()) {
-                    ("initialization", Some("counts")) => *member = "bigram".into(),
-                    ("initialization", Some("neighbours")) => *member = "previous-next".into(),
-                    _ => use_current_names(member),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(use_current_names),
-        _ => {}
-    }
 }
 
 /// Writes a line of JSON Lines.
@@ -84,28 +57,5 @@ mod tests {
         assert!(!exists(&at("file/inside")).unwrap());
         let error = exists(&at("loop")).unwrap_err();
         assert!(error.to_string().contains(&*at("loop").to_string_lossy()), "{error}");
-    }
-}
-
-#[cfg(test)]
-mod name_tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn old_names_become_current_names() {
-        let mut value = json!({
-            "identity": { "initialization": "counts", "tasks": [{ "initialization": "neighbours" }] },
-            "computed_by": { "first_cache": { "bytes": 1 } },
-            "counts": "counts",
-        });
-        use_current_names(&mut value);
-        let expected = json!({
-            "identity": { "initialization": "bigram", "tasks": [{ "initialization": "previous-next" }] },
-            "environment": { "l1_cache": { "bytes": 1 } },
-            "counts": "counts",
-        });
-        assert_eq!(value, expected);
     }
 }

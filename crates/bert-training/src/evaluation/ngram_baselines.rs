@@ -25,10 +25,8 @@ pub struct Baselines {
     /// Number of held-out masked tokens.
     pub predictions: u64,
     /// Unigram baseline: each token's share of the training text.
-    #[serde(alias = "word_frequencies")]
     pub unigram: Baseline,
     /// Bigram baseline: counts of the two neighbouring tokens in the training text.
-    #[serde(alias = "neighbours")]
     pub bigram: Baseline,
 }
 
@@ -229,15 +227,6 @@ mod tests {
     use bert_random::{Domain, Random, Stream};
 
     use super::*;
-
-    #[test]
-    fn old_json_keys_are_read() {
-        let baseline = Baseline { masked_lm_loss: 6.5, masked_lm_accuracy: 0.1 };
-        let json =
-            serde_json::json!({ "predictions": 3, "word_frequencies": baseline, "neighbours": baseline });
-        let baselines = serde_json::from_value::<Baselines>(json).unwrap();
-        assert_eq!(baselines, Baselines { predictions: 3, unigram: baseline, bigram: baseline });
-    }
 
     /// Computes the definition directly: a table of all pairs and a sum over the vocabulary for every masked token.
     fn dense(vocabulary: usize, texts: &[Vec<u32>], masked_tokens: &[MaskedToken]) -> Baseline {

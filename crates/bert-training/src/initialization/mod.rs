@@ -25,13 +25,9 @@ pub enum InitializationChoice {
     /// Truncated normal distribution, as in the paper.
     Reference,
     /// Two attention heads of the first layer attend to the previous and to the next token.
-    #[serde(alias = "neighbours")]
-    #[cfg_attr(feature = "cli", value(alias = "neighbours"))]
     PreviousNext,
     /// The same, with word embeddings from bigram counts of the training text.
     #[default]
-    #[serde(alias = "counts")]
-    #[cfg_attr(feature = "cli", value(alias = "counts"))]
     Bigram,
 }
 
@@ -128,21 +124,7 @@ impl FreshWeights {
 
 #[cfg(test)]
 mod tests {
-    use super::InitializationChoice::{Bigram, PreviousNext, Reference};
     use super::*;
-
-    #[test]
-    fn old_names_are_aliases() {
-        for (old, choice) in [("reference", Reference), ("neighbours", PreviousNext), ("counts", Bigram)] {
-            for name in [old, choice.name()] {
-                let value = serde_json::Value::from(name);
-                assert_eq!(serde_json::from_value::<InitializationChoice>(value).unwrap(), choice);
-                #[cfg(feature = "cli")]
-                assert_eq!(<InitializationChoice as clap::ValueEnum>::from_str(name, false), Ok(choice));
-            }
-            assert_eq!(serde_json::to_value(choice).unwrap(), choice.name());
-        }
-    }
 
     #[cfg(unix)]
     #[test]

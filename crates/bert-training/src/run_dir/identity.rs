@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use bert_inference::compute::environment::environment;
-use bert_inference::model_dir::json_file::use_current_names;
 use bert_inference::{Error, FolderProblem};
 use bert_storage::Locate;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
@@ -21,9 +20,7 @@ pub fn saved(folder: &Path, name: &str) -> Result<Value, Error> {
         ChecksumError::Io(source) => Error::io(&file, source),
         other => corrupt(other.to_string()),
     })?;
-    let mut value = serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))?;
-    use_current_names(&mut value);
-    Ok(value)
+    serde_json::from_slice(&text).map_err(|e| corrupt(e.to_string()))
 }
 
 /// Rejects an identity that differs from the folder's `run.json`; returns the differences in the environment.
