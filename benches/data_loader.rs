@@ -44,7 +44,9 @@ struct Args {
 
 /// Measures how many samples per second can be located in a very large data set, in sequence and at random.
 fn order_of_many_shards() {
-    let (shards, rows, asked) = (20_000, 50_000u64, 5_000_000u64);
+    let shards = 20_000;
+    let rows = 50_000u64;
+    let asked = 5_000_000u64;
     let start = Instant::now();
     let order = ShardOrder::new((0..shards).map(|_| rows), 7, 3);
     let made = start.elapsed().as_secs_f64();
@@ -89,7 +91,8 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (instances, documents) = (Layout::Instances, Layout::Documents);
+    let instances = Layout::Instances;
+    let documents = Layout::Documents;
     for (what, layout, masking, max_ngram, do_whole_word_mask) in [
         ("masks stored", instances, Masking::Static, 1, false),
         ("masks made in the loader", instances, Masking::Dynamic, 1, false),
@@ -157,7 +160,8 @@ fn rate(data: &Path, args: &Args, buckets: usize) -> (f64, f64) {
         let loader = DataLoader::open(data, epoch).expect("the data opens");
         let mut loader = loader.with_length_buckets(buckets, args.batch_size);
         let batches = loader.rows().div_ceil(args.batch_size as u64);
-        let (mut cells, mut real) = (0usize, 0i64);
+        let mut cells = 0usize;
+        let mut real = 0i64;
         for batch in 0..batches {
             let first = batch * args.batch_size as u64;
             let batch = loader.batch(first, args.batch_size).expect("a batch");

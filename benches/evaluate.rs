@@ -48,7 +48,8 @@ fn main() {
     let config = work.begin();
     let device = work.device.open().expect("the device opens");
     let before = peer::resident_mib();
-    let (batch, seq) = (work.batch_size, work.seq_length);
+    let batch = work.batch_size;
+    let seq = work.seq_length;
     let (name, mut pass): (_, Box<dyn FnMut()>) = match args.task {
         Task::Classifier => {
             let mut classes = synthetic_classification(&config, batch, seq, &device);

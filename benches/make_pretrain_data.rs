@@ -109,7 +109,8 @@ fn main() {
 /// Measures a very large number of files, a document that is one line, and a text that is one document.
 fn odd(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (many, data) = (folder.path().join("many"), folder.path().join("data"));
+    let many = folder.path().join("many");
+    let data = folder.path().join("data");
     for file in 0..100_000 {
         let inside = many.join(format!("{:03}", file / 1000));
         std::fs::create_dir_all(&inside).expect("a folder");
@@ -172,7 +173,8 @@ fn divided(args: &Args) {
 /// Cuts a text at document boundaries into files of `bytes` bytes.
 fn cut(text: &Path, bytes: usize, folder: &Path) {
     let text = std::fs::read_to_string(text).expect("the text");
-    let (mut rest, mut number) = (text.as_str(), 0);
+    let mut rest = text.as_str();
+    let mut number = 0;
     while !rest.is_empty() {
         let end = rest.as_bytes()[bytes.min(rest.len())..].windows(2).position(|pair| pair == b"\n\n");
         let (file, after) = rest.split_at(end.map_or(rest.len(), |end| bytes + end + 2));
@@ -186,7 +188,8 @@ fn on_the_way(args: &Args) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let corpora = args.corpus.parent().expect("a folder of corpora");
     let per_byte = [("100 MB", 100_000_000), ("1 GB", 1_000_000_000)].map(|(name, bytes)| {
-        let (path, data) = (folder.path().join(name), folder.path().join("data"));
+        let path = folder.path().join(name);
+        let data = folder.path().join("data");
         write_text(corpora, bytes, &path);
         let before = children_seconds();
         let mut child = Command::new(env!("CARGO_BIN_EXE_make-pretrain-data"))
@@ -199,7 +202,8 @@ fn on_the_way(args: &Args) {
             .stdout(std::process::Stdio::null())
             .spawn()
             .expect("the program");
-        let (mut files, mut scratch) = (0, 0);
+        let mut files = 0;
+        let mut scratch = 0;
         while child.try_wait().expect("its end").is_none() {
             let open = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
             files = files.max(open.into_iter().flatten().count());
@@ -287,7 +291,8 @@ fn write_text(corpora: &Path, bytes: usize, path: &Path) {
         .filter(|text| !text.is_empty())
         .collect();
     let mut out = BufWriter::new(File::create(path).expect("a file"));
-    let (mut written, mut turn) = (0, 0);
+    let mut written = 0;
+    let mut turn = 0;
     while written < bytes {
         Stream::new(1, Domain::Test, &[turn]).shuffle(&mut documents);
         turn += 1;

@@ -69,7 +69,8 @@ fn normalized(width: usize, seed: u64, device: &Device) -> Vec<f32> {
     let input = bert_random::normal("input", width, 3.0, seed);
     let vector = |values: Vec<f32>| Tensor::<1>::from_data(TensorData::new(values, [width]), device);
     let row = vector(input).reshape([1, width]);
-    let (gamma, beta) = (vector(vec![1.0; width]), vector(vec![0.0; width]));
+    let gamma = vector(vec![1.0; width]);
+    let beta = vector(vec![0.0; width]);
     numbers(layer_norm::<2>(Compute::default(), row, gamma, beta, EPSILON))
 }
 

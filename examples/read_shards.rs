@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} instances in {} shards", manifest.instances, manifest.shards.len());
 
     // Shards are plain Parquet files: any reader can read them.
-    let (mut rows, mut masked) = (0, 0);
+    let mut rows = 0;
+    let mut masked = 0;
     for shard in 0..manifest.shards.len() {
         data.check_shard(shard)?; // compares the digest
         let file = File::open(data.shard_path(shard))?;

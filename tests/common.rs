@@ -276,7 +276,8 @@ pub(crate) fn refusals<'a>(common: &str, table: &'a str) -> Vec<Refusal<'a>> {
 /// Returns the result of an ended program; `line` is for messages.
 pub(crate) fn ended(line: &str, output: Output) -> Ended {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    let stdout = text(output.stdout);
+    let stderr = text(output.stderr);
     assert!(!stderr.contains("panicked"), "{line}\n{stderr}");
     assert!(!stderr.contains(['\x1b', '\r']), "{line} draws without a terminal: {stderr:?}");
     Ended { code: output.status.code(), stdout, stderr }

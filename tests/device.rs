@@ -25,7 +25,8 @@ fn weights(folder: &Folder, file: &str) -> BTreeMap<String, Vec<f32>> {
 
 /// Checks that the weights of two files are close.
 fn assert_close_weights(folder: &Folder, one: &str, other: &str) {
-    let (one, other) = (weights(folder, one), weights(folder, other));
+    let one = weights(folder, one);
+    let other = weights(folder, other);
     assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
     let mut worst = (0.0, "");
     for (name, values) in &one {

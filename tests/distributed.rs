@@ -74,7 +74,8 @@ fn with_whole_run() -> Folder {
 
 fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
     for file in COMPARED {
-        let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
+        let whole = folder.read(&format!("whole/{file}"));
+        let other = folder.read(&format!("{run}/{file}"));
         assert!(whole == other, "{run}/{file} differs from that of one process");
     }
 }

@@ -62,7 +62,8 @@ impl Yardstick {
 /// Returns the rate of the fastest repetition of a product.
 fn product_rate([m, k, n]: [usize; 3], precision: Precision, device: &Device) -> f64 {
     let matrix = |shape| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), device);
-    let (a, b) = (matrix([m, k]), matrix([k, n]));
+    let a = matrix([m, k]);
+    let b = matrix([k, n]);
     let compute = Compute { precision, ..Compute::default() };
     let launches = if *device == Device::flex() { 1 } else { LAUNCHES };
     let rates = (0..=REPETITIONS).map(|_| {

@@ -35,7 +35,8 @@ fn dry_run_creates_nothing_and_predicts_the_run() {
     let predicted = number("checkpoint_bytes");
     assert!((weights as f64 / predicted - 1.0).abs() < 0.1, "{weights} bytes, {predicted} predicted");
     // Three checkpoints stay; while a fourth is written there are four.
-    let (used, predicted) = (bytes(&folder, "run") as f64, number("disk"));
+    let used = bytes(&folder, "run") as f64;
+    let predicted = number("disk");
     assert!(used < predicted && used > 0.5 * predicted, "{used} bytes, {predicted} predicted");
 }
 

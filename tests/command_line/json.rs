@@ -79,7 +79,8 @@ fn lines() -> Vec<(&'static str, String)> {
 
 #[test]
 fn json_has_the_documented_keys() {
-    let (folder, mut documented) = (folder(), documented());
+    let folder = folder();
+    let mut documented = documented();
     for (command, arguments) in lines() {
         let at = documented.iter().position(|(name, _)| name == command);
         let (_, keys) = documented.remove(at.unwrap_or_else(|| panic!("{command} is not documented")));

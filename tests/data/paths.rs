@@ -17,7 +17,10 @@ fn every_flag_accepts_file_urls() {
     let folder = with_text();
     let url =
         |name: &str| format!("file://{}", folder.at(name).to_str().expect("a name").replace(' ', "%20"));
-    let (text, vocab, data, scratch) = (url("my text/a, b.txt"), url("vocab.txt"), url("data"), url("fast"));
+    let text = url("my text/a, b.txt");
+    let vocab = url("vocab.txt");
+    let data = url("data");
+    let scratch = url("fast");
     let build =
         format!("make-pretrain-data {FLAGS} --input {text} --vocab={vocab} --scratch {scratch} --output");
     folder.ok(&format!("{build} {data}"));

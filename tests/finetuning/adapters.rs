@@ -81,7 +81,8 @@ fn check_resolved_defaults(name: &str, report: &Value) {
 #[test]
 fn adapter_with_its_encoder_is_the_tuned_model() {
     let folder = with_entailment();
-    let (hidden, layers) = (16, 2);
+    let hidden = 16;
+    let layers = 2;
     let dense = |input: usize, output: usize| input * output + output;
     let bottleneck = |width: usize| dense(hidden, width) + dense(width, hidden);
     let head = dense(hidden, 2);
@@ -122,8 +123,8 @@ fn merged_lora_adds_only_its_product() {
     assert_eq!(folder.names("tuned"), ["adapter", "dev_labels.tsv", "model", "report.json", "seed-1"]);
     let read = |file: &str| read_safetensors(&folder.at(file)).expect("tensors");
     let start = read("run/checkpoints/step-00000006/model.safetensors");
-    let (whole, lora) =
-        (read("tuned/model/model.safetensors"), read("tuned/adapter/adapter_model.safetensors"));
+    let whole = read("tuned/model/model.safetensors");
+    let lora = read("tuned/adapter/adapter_model.safetensors");
     for (name, (_, values)) in whole.iter().filter(|(name, _)| name.starts_with("bert.")) {
         let Some(stem) = ["query", "value"].iter().find_map(|which| {
             name.strip_suffix(".weight").filter(|stem| stem.ends_with(&format!("self.{which}")))
@@ -132,10 +133,12 @@ fn merged_lora_adds_only_its_product() {
             continue;
         };
         let matrix = |which: &str| &lora[&format!("base_model.model.{stem}.lora_{which}.weight")].1;
-        let (a, b) = (matrix("A"), matrix("B")); // [rank, hidden], [hidden, rank]
+        let a = matrix("A");
+        let b = matrix("B"); // [rank, hidden], [hidden, rank]
         assert!(b.iter().any(|&x| x != 0.0), "{name} has learned");
         for (at, (&merged, &before)) in values.iter().zip(&start[name].1).enumerate() {
-            let (out, into) = (at / 16, at % 16);
+            let out = at / 16;
+            let into = at % 16;
             let product: f32 = (0..2).map(|r| b[out * 2 + r] * a[r * 16 + into]).sum();
             assert!((merged - before - 1.5 * product).abs() < 1e-6, "{name}");
         }

@@ -12,10 +12,14 @@ use crate::finetuning::tasks::with_entailment;
 fn endings(first: usize, rows: usize) -> String {
     let mut text = String::from(",video-id,sent1,sent2,ending0,ending1,ending2,ending3,label\n");
     for at in first..first + rows {
-        let (thing, right) = (NAMES[at % 6], at % 4);
-        let ending = |choice: usize| match choice == right {
-            true => format!("\"shows {thing}, again.\""),
-            false => format!("shows {}.", NAMES[(at + choice + 1) % 6]),
+        let thing = NAMES[at % 6];
+        let right = at % 4;
+        let ending = |choice: usize| {
+            if choice == right {
+                format!("\"shows {thing}, again.\"")
+            } else {
+                format!("shows {}.", NAMES[(at + choice + 1) % 6])
+            }
         };
         let all: Vec<String> = (0..4).map(ending).collect();
         let _ = writeln!(text, "{at},v,A picture of {thing}.,The next one,{},{right}", all.join(","));
@@ -62,7 +66,8 @@ fn swag_chooses_one_of_four_endings() {
         .json();
     assert_eq!(frozen["parameters"]["trained"], json!(17));
     let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
-    let (before, after) = (weights("run/checkpoints/step-00000006"), weights("frozen/model"));
+    let before = weights("run/checkpoints/step-00000006");
+    let after = weights("frozen/model");
     assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
 
     let test = folder.run(&format!("{line} --test-file swag/val.csv --output other"));

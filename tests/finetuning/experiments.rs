@@ -77,7 +77,8 @@ fn forgetting_has_a_row_for_every_epoch() {
         }
     }
     // The first rows are after one epoch of rte, and the sequences continue from the same models.
-    let (alone, after) = (of("whole-model")[1], of("rte-then-sst-2")[1]);
+    let alone = of("whole-model")[1];
+    let after = of("rte-then-sst-2")[1];
     assert_eq!((&alone["task"], &after["task"]), (&json!("sst-2"), &json!("sst-2")));
     assert!(folder.text("out/experiment.html").contains("masked-LM loss (nats)"));
 }

@@ -10,9 +10,10 @@ use crate::common::{Folder, entailment, number};
 fn sentences(first: usize, rows: usize, labelled: bool) -> String {
     let row = |at: usize| {
         let word = if at.is_multiple_of(2) { "warm" } else { "cold" };
-        match labelled {
-            true => format!("the river is {word} today\t{}\n", 1 - at % 2),
-            false => format!("{at}\ta {word} sea\n"),
+        if labelled {
+            format!("the river is {word} today\t{}\n", 1 - at % 2)
+        } else {
+            format!("{at}\ta {word} sea\n")
         }
     };
     let header = if labelled { "sentence\tlabel\n" } else { "index\tsentence\n" };

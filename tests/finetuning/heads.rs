@@ -21,16 +21,16 @@ fn questions(first: usize, texts: usize, version_2: bool) -> Value {
         let mut context = String::from("Much has been written, and little is known. ");
         let mut qas = Vec::new();
         for part in 0..3 {
-            let (name, place) = (NAMES[(text + part) % 6], PLACES[(2 * text + part) % 5]);
+            let name = NAMES[(text + part) % 6];
+            let place = PLACES[(2 * text + part) % 5];
             let start = context.chars().count() + name.len() + " lies in ".len();
             let _ = write!(context, "{name} lies in {place}. ");
             let impossible = version_2 && part == 2;
             let asked = if impossible { "a comet" } else { name };
-            let answers = match impossible {
-                true => json!([]),
-                false => json!([{ "text": place, "answer_start": start }]),
-            };
-            let (id, question) = (format!("{text}-{part}"), format!("Where does {asked} lie?"));
+            let answers =
+                if impossible { json!([]) } else { json!([{ "text": place, "answer_start": start }]) };
+            let id = format!("{text}-{part}");
+            let question = format!("Where does {asked} lie?");
             qas.push(
                 json!({ "id": id, "question": question, "answers": answers, "is_impossible": impossible }),
             );
@@ -213,8 +213,8 @@ fn squad2_predicts_unanswerable_questions() {
 #[test]
 fn invalid_squad_files_are_rejected() {
     let (folder, _) = with_questions(true);
-    let (path, line) =
-        ("squad/dev.json", format!("{QUICK} --task squad --max-query-length 12 --output tuned"));
+    let path = "squad/dev.json";
+    let line = format!("{QUICK} --task squad --max-query-length 12 --output tuned");
     folder.write("squad/train.json", questions(0, 4, false).to_string());
     let files = "--train-file squad/train.json --dev-file squad/dev.json";
     let refused = |bytes: String, message: &str, code: i32| {
@@ -287,7 +287,9 @@ fn tagging(epochs: u32) -> String {
 /// kind are plausible.
 fn check_dev_predictions(written: &str) {
     let mut expected = tagged(7, 12).replace("-DOCSTART- -X- -X- O\n\n", "");
-    let (mut right, mut predicted, mut real) = (0, 0, 0);
+    let mut right = 0;
+    let mut predicted = 0;
+    let mut real = 0;
     for line in written.lines().filter(|line| !line.is_empty()) {
         let [word, tag, answer] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
         let (source, rest) = expected.trim_start().split_once('\n').expect("a line");
@@ -314,7 +316,8 @@ fn every_word_gets_a_tag() {
     let f1 = number(&report, "/dev/metrics/0/mean");
     assert!(f1 > 0.5, "{}", report["dev"]);
     assert_eq!(report["dev"]["interval"]["metric"], json!("f1"));
-    let (low, high) = (number(&report, "/dev/interval/low"), number(&report, "/dev/interval/high"));
+    let low = number(&report, "/dev/interval/low");
+    let high = number(&report, "/dev/interval/high");
     assert!(low <= f1 && f1 <= high, "{}", report["dev"]);
     assert_eq!(report["test"]["examples"], json!(9));
     let config = &folder.json("tuned/model/config.json")[0];
@@ -362,10 +365,8 @@ fn truncated_words_are_reported() {
 fn tagging_keeps_a_frozen_encoder() {
     let folder = with_tags();
     folder.ok(&format!("{} --freeze-encoder --output frozen", tagging(1)));
-    let (before, after) = (
-        folder.tensors("run/checkpoints/step-00000006/model.safetensors"),
-        folder.tensors("frozen/model/model.safetensors"),
-    );
+    let before = folder.tensors("run/checkpoints/step-00000006/model.safetensors");
+    let after = folder.tensors("frozen/model/model.safetensors");
     assert!(after.iter().all(|(name, tensor)| !name.starts_with("bert.") || before[name] == *tensor));
 }
 

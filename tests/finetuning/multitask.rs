@@ -54,8 +54,9 @@ fn one_encoder_learns_two_tasks() {
 
     // Each folder is like an output of finetune; all have the same, trained encoder.
     let weights = |name: &str| folder.tensors(&format!("{name}/model.safetensors"));
-    let (rte, sst, start) =
-        (weights("both/rte/model"), weights("both/sst-2/model"), weights("run/checkpoints/step-00000006"));
+    let rte = weights("both/rte/model");
+    let sst = weights("both/sst-2/model");
+    let start = weights("run/checkpoints/step-00000006");
     for (name, tensor) in rte.iter().filter(|(name, _)| name.starts_with("bert.")) {
         assert_eq!(*tensor, sst[name], "{name}");
         // The bias of the keys has no gradient.

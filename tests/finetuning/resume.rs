@@ -11,7 +11,9 @@ use crate::pretraining::resume::{send, until_in_time};
 /// Stops a fine-tuning repeatedly until it is done. If it took no step, it is stopped later the next time.
 fn stop_until_finished(folder: &Folder, line: &str) {
     let mut patience = Duration::from_millis(100);
-    let (mut stops, mut went_on, mut finished_before) = (0, 0, 0);
+    let mut stops = 0;
+    let mut went_on = 0;
+    let mut finished_before = 0;
     for _ in 0..400 {
         let resume = if folder.at("cut/.runs/run.json").exists() { "--resume" } else { "" };
         let line = format!("{line} cut {resume}");

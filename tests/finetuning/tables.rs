@@ -95,7 +95,9 @@ fn check_uses_of_a_report(folder: &Folder, line: &str) {
 #[test]
 fn all_table_formats_give_one_result() {
     let folder = Folder::with_run();
-    let (train, dev, test) = (pairs(0, 24), pairs(24, 10), pairs(34, 5));
+    let train = pairs(0, 24);
+    let dev = pairs(24, 10);
+    let test = pairs(34, 5);
     folder.write("csv/train.csv", csv(&train));
     folder.write("csv/dev.csv", csv(&dev));
     folder.write("csv/test.csv", csv(&test));
@@ -133,7 +135,8 @@ fn table_regression_reports_scores() {
     let score = |rows: &[[String; 3]], first: i64| -> ArrayRef {
         Arc::new((0..rows.len() as i64).map(|at| Some(first + at * 7 % 10)).collect::<Int64Array>())
     };
-    let (train, dev) = (pairs(0, 24), pairs(24, 10));
+    let train = pairs(0, 24);
+    let dev = pairs(24, 10);
     for (name, rows, first) in [("train", &train, 0), ("dev", &dev, 5)] {
         let columns = vec![("text", column(rows, 0)), ("points", score(rows, first))];
         parquet(&folder, &format!("data/{name}.parquet"), columns);
@@ -154,7 +157,8 @@ fn table_regression_reports_scores() {
 #[test]
 fn predict_reads_tables_like_finetune() {
     let folder = Folder::with_run();
-    let (train, dev) = (pairs(0, 24), pairs(24, 10));
+    let train = pairs(0, 24);
+    let dev = pairs(24, 10);
     folder.write("data/train.csv", csv(&train));
     folder.write("data/dev.csv", csv(&dev));
     let line = format!("finetune --task table --columns premise,hypothesis,gold {QUICK}");

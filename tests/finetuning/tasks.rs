@@ -200,7 +200,8 @@ fn fine_tuning_starts_from_a_fine_tuned_model() {
         let floats = |bytes: &[u8]| -> Vec<f32> {
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
         };
-        let (a, b) = (floats(&five[name].1), floats(&two[name].1));
+        let a = floats(&five[name].1);
+        let b = floats(&two[name].1);
         a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-6)
     };
     assert!(two.keys().filter(|name| name.starts_with("bert.")).all(|name| near(name)));
@@ -331,7 +332,8 @@ fn check_layer_decay(folder: &Folder, line: &str, start: &BTreeMap<String, (Vec<
         let values = |bytes: &[u8]| -> Vec<f32> {
             bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
         };
-        let (before, after) = (values(&start[name].1), values(&tuned[name].1));
+        let before = values(&start[name].1);
+        let after = values(&tuned[name].1);
         before.iter().zip(&after).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max)
     };
     for (name, rate) in [

@@ -119,7 +119,8 @@ fn report_has_a_confidence_interval() {
     let ended = folder.ok(&line);
     let report = &folder.json("tuned/report.json")[0];
     let interval = &report["dev"]["interval"];
-    let (low, high) = (number(interval, "/low"), number(interval, "/high"));
+    let low = number(interval, "/low");
+    let high = number(interval, "/high");
     let mean = number(report, "/dev/metrics/0/mean");
     assert!(low < mean && mean < high && low >= 0.0 && high <= 1.0, "{interval}");
     assert_eq!((&interval["metric"], number(interval, "/resamples")), (&json!("accuracy"), 10_000.0));
@@ -142,7 +143,8 @@ fn check_counts_of_mcnemar(folder: &Folder, test: &Value) {
         labels.lines().zip(answers.lines()).skip(1).map(|(a, b)| a == b).collect()
     };
     for (at, seed) in [1, 2].into_iter().enumerate() {
-        let (a, b) = (answers("a", seed), answers("b", seed));
+        let a = answers("a", seed);
+        let b = answers("b", seed);
         let only = |x: &[bool], y: &[bool]| x.iter().zip(y).filter(|(x, y)| **x && !**y).count() as f64;
         assert_eq!(number(test, &format!("/mcnemar/{at}/first_seed")), seed as f64);
         assert_eq!(number(test, &format!("/mcnemar/{at}/only_first")), only(&a, &b));
@@ -234,7 +236,8 @@ fn check_chosen_cell(folder: &Folder, line: &str, grid: &str) {
     let report = &folder.json("grid/report.json")[0];
     let cells = report["grid"]["cells"].as_array().expect("cells");
     let chosen = cells.iter().find(|cell| cell["chosen"] == json!(true)).expect("one is chosen");
-    let (rate, size) = (&chosen["learning_rate"], &chosen["train_batch_size"]);
+    let rate = &chosen["learning_rate"];
+    let size = &chosen["train_batch_size"];
     let flags = format!("--learning-rate {rate} --train-batch-size {size} --holdout 0.25");
     folder.ok(&format!("{line} {flags} --output alone"));
     let alone = &folder.json("alone/report.json")[0];

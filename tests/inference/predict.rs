@@ -17,7 +17,8 @@ const TUNE: &str = "--checkpoint run --max-seq-length 48 --num-train-epochs 1 --
 /// Runs a command line with text on its standard input.
 fn piped(folder: &Folder, line: &str, text: &str) -> crate::common::Ended {
     let mut child = folder.command(line).stdin(Stdio::piped()).spawn().expect("the program starts");
-    let (mut input, text) = (child.stdin.take().expect("its input"), text.to_string());
+    let mut input = child.stdin.take().expect("its input");
+    let text = text.to_string();
     // Write in another thread: input and output are larger than a pipe buffer.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).expect("written"));
     let output = child.wait_with_output().expect("its end");
@@ -120,7 +121,8 @@ fn predictions_do_not_depend_on_the_format() {
     assert_eq!(many.len(), 2200);
     for (at, answer) in many.iter().enumerate() {
         assert_eq!(answer["line"], json!(at + 1));
-        let (one, other) = (number(answer, "/probabilities/entailment"), &answers[at % 20]);
+        let one = number(answer, "/probabilities/entailment");
+        let other = &answers[at % 20];
         assert!((one - number(other, "/probabilities/entailment")).abs() < 1e-6, "line {}", at + 1);
     }
     // A reader that closes the pipe is not an error.
@@ -262,8 +264,8 @@ fn features_in_parquet_equal_json_lines() {
             batch.schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
             ["line", "position", "token", "layer_-1", "layer_0"]
         );
-        let (numbers, positions) =
-            (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Int32Type>());
+        let numbers = batch.column(0).as_primitive::<Int64Type>();
+        let positions = batch.column(1).as_primitive::<Int32Type>();
         for row in 0..batch.num_rows() {
             let feature = &found[numbers.value(row) as usize]["features"][positions.value(row) as usize];
             assert_eq!(feature["token"], json!(batch.column(2).as_string::<i32>().value(row)));

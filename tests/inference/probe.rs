@@ -46,12 +46,14 @@ fn probe_changes_predictions_at_masks() {
         let filled = |text: &str| {
             folder.ok(&format!("bert fill-mask --checkpoint run '{text}' --top-k 400 --json")).json()
         };
-        let (was, now) = (filled("the river [MASK] to the [MASK] ."), filled(first));
+        let was = filled("the river [MASK] to the [MASK] .");
+        let now = filled(first);
         let predictions = probe["predictions"].as_array().expect("predictions");
         assert_eq!(predictions.len(), 2);
         for (mask, prediction) in predictions.iter().enumerate() {
             let top = |of: &Value| of["masks"][mask]["words"][0].clone();
-            let (was, top_now) = (top(&was), top(&now));
+            let was = top(&was);
+            let top_now = top(&now);
             assert_eq!(prediction["before"]["answer"], was["word"]);
             assert!((number(prediction, "/before/probability") - number(&was, "/probability")).abs() < 1e-6);
             assert_eq!(prediction["after"]["answer"], top_now["word"]);

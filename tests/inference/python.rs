@@ -306,7 +306,8 @@ fn fine_tuned_weights_match_transformers() {
     assert_eq!(theirs["classes"].as_array().expect("a list").len(), 8);
     for (row, line) in ours.lines().enumerate() {
         for (class, ours) in line.split('\t').enumerate() {
-            let (theirs, ours) = (theirs["classes"][row][class].as_f64(), ours.parse::<f64>());
+            let theirs = theirs["classes"][row][class].as_f64();
+            let ours = ours.parse::<f64>();
             let difference = theirs.expect("a number") - ours.expect("a number");
             assert!(difference.abs() < 1e-5, "row {row}: {difference}");
         }

@@ -56,7 +56,8 @@ fn new_rows_follow_the_rule() {
     let words = |model: &str| -> Vec<String> {
         folder.text(&format!("{model}/vocab.txt")).lines().map(String::from).collect()
     };
-    let (base, new) = (words("base"), words("random"));
+    let base = words("base");
+    let new = words("random");
     let changed: Vec<usize> = (0..new.len()).filter(|row| base.get(*row) != Some(&new[*row])).collect();
     assert_eq!(changed.len(), 4);
     let row = |(shape, bytes): &(Vec<usize>, Vec<u8>), at: usize| -> Vec<u8> {

@@ -124,7 +124,8 @@ fn micro_batches_equal_one_batch() {
         for (whole, cut) in whole.iter().zip(folder.json(&format!("in-{parts}/metrics.jsonl"))) {
             assert_eq!(cut["predictions"], whole["predictions"]);
             for name in ["/loss", "/masked_lm_loss", "/next_sentence_loss", "/gradient_norm"] {
-                let (a, b) = (number(whole, name), number(&cut, name));
+                let a = number(whole, name);
+                let b = number(&cut, name);
                 assert!((a - b).abs() <= 1e-4 * a.abs(), "{name} in {parts} parts: {a} and {b}");
             }
         }

@@ -57,7 +57,8 @@ fn bigram_initialization_starts_below_the_uniform_loss() {
         folder.ok(&line);
         number(&folder.json(&format!("{output}/evaluations.jsonl"))[0], "/masked_lm_loss")
     };
-    let (reference, bigram) = (loss("reference"), loss("bigram"));
+    let reference = loss("reference");
+    let bigram = loss("bigram");
     let uniform = (folder.text("vocab.txt").lines().count() as f64).ln();
     assert!((reference - uniform).abs() < 0.15, "{reference}");
     assert!(bigram < uniform - 0.8, "{bigram} and a uniform guess {uniform}");

@@ -37,7 +37,8 @@ pub(crate) fn with_whole_run() -> Folder {
 
 pub(crate) fn assert_ends_like_the_whole(folder: &Folder, run: &str) {
     for file in COMPARED {
-        let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
+        let whole = folder.read(&format!("whole/{file}"));
+        let other = folder.read(&format!("{run}/{file}"));
         assert!(whole == other, "{run}/{file} differs from that of an uninterrupted run");
     }
 }
@@ -49,11 +50,10 @@ pub(crate) fn send(child: &Child, signal: &str) {
 }
 
 fn steps_done(folder: &Folder, run: &str) -> u64 {
-    match folder.at(run).join("metrics.jsonl").exists() {
-        true => {
-            folder.read(&format!("{run}/metrics.jsonl")).iter().filter(|byte| **byte == b'\n').count() as u64
-        }
-        false => 0,
+    if folder.at(run).join("metrics.jsonl").exists() {
+        folder.read(&format!("{run}/metrics.jsonl")).iter().filter(|byte| **byte == b'\n').count() as u64
+    } else {
+        0
     }
 }
 

@@ -59,7 +59,8 @@ fn build_resumes_after_a_full_disk() {
 fn run_resumes_after_a_full_disk() {
     let folder = with_whole_run();
     let line = format!("{RUN} --save-every 10 --keep-checkpoints 1 --output small/run");
-    let (run, resume) = (full(&folder, &line), full(&folder, &format!("{line} --resume")));
+    let run = full(&folder, &line);
+    let resume = full(&folder, &format!("{line} --resume"));
     let verify = full(&folder, "bert verify small/run");
     let script = format!(
         "code=0; {run} || code=$?; test $code = 1; {verify}; ls small/run/checkpoints

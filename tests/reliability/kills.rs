@@ -70,7 +70,9 @@ fn killed_builds_equal_uninterrupted_builds() {
     let long = started.elapsed();
     let whole = folder.snapshot("whole");
 
-    let (mut tally, mut random, started) = (Tally::default(), moments(1), Instant::now());
+    let mut tally = Tally::default();
+    let mut random = moments(1);
+    let started = Instant::now();
     while tally.kills < wanted() {
         let child = folder.start(&format!("{line} out"));
         let (killed, success, stderr) = kill_after(child, long.mul_f64(1.1 * random.unit()));
@@ -110,7 +112,9 @@ fn killed_parts_merge_to_the_same_data() {
         [part(1, &text), part(2, &text), part(1, scratch), part(2, scratch), merge]
     };
     std::fs::create_dir(folder.at("fast")).expect("a folder");
-    let (mut tally, mut random, started) = (Tally::default(), moments(4), Instant::now());
+    let mut tally = Tally::default();
+    let mut random = moments(4);
+    let started = Instant::now();
     while tally.kills < wanted() {
         for step in &steps(if tally.finished % 2 == 0 { "--scratch fast" } else { "" }) {
             loop {
@@ -144,7 +148,9 @@ fn killed_runs_equal_uninterrupted_runs() {
     let folder = with_whole_run();
     // With a checkpoint after each step, most kills come while one is written.
     let line = format!("{RUN} --save-every 1 --output run");
-    let (mut tally, mut random, started) = (Tally::default(), moments(2), Instant::now());
+    let mut tally = Tally::default();
+    let mut random = moments(2);
+    let started = Instant::now();
     let finish = |tally: &mut Tally| {
         assert_ends_like_the_whole(&folder, "run");
         let checkpoints = ["step-00000038", "step-00000039", "step-00000040"];
@@ -194,7 +200,9 @@ fn killed_finetunings_equal_uninterrupted_finetunings() {
     let whole = folder.snapshot("tuned");
     std::fs::remove_dir_all(folder.at("tuned")).expect("removed");
 
-    let (mut tally, mut random, started) = (Tally::default(), moments(3), Instant::now());
+    let mut tally = Tally::default();
+    let mut random = moments(3);
+    let started = Instant::now();
     while tally.kills < wanted() {
         let there = folder.at("tuned").exists();
         let resume = if there && random.unit() < 0.7 { " --resume" } else { "" };

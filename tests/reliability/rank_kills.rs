@@ -100,7 +100,8 @@ fn folder_with_whole_run() -> (Folder, Duration) {
 
 fn assert_same(folder: &Folder, run: &str) {
     for file in COMPARED {
-        let (whole, other) = (folder.read(&format!("whole/{file}")), folder.read(&format!("{run}/{file}")));
+        let whole = folder.read(&format!("whole/{file}"));
+        let other = folder.read(&format!("{run}/{file}"));
         assert!(whole == other, "{run}/{file} differs from the run of one process");
     }
 }
@@ -108,8 +109,11 @@ fn assert_same(folder: &Folder, run: &str) {
 #[test]
 fn killed_rank_ends_the_others() {
     let (folder, long) = folder_with_whole_run();
-    let (mut random, started) = (moments(7), Instant::now());
-    let (mut kills, mut finished, mut slowest) = (0, 0, Duration::ZERO);
+    let mut random = moments(7);
+    let started = Instant::now();
+    let mut kills = 0;
+    let mut finished = 0;
+    let mut slowest = Duration::ZERO;
     while kills < wanted() {
         let ranks = [2, 3, 4][random.below(3)];
         let mut run = Ranks::start(&folder, ranks, "out");

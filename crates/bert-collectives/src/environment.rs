@@ -178,7 +178,8 @@ mod tests {
         [rank, world_size, local]: [usize; 3],
         address: Option<(&str, u16)>,
     ) -> Environment {
-        let (master, port) = (address.map(|(host, _)| host.into()), address.map(|(_, port)| port));
+        let master = address.map(|(host, _)| host.into());
+        let port = address.map(|(_, port)| port);
         Environment {
             launcher,
             rank,

@@ -46,7 +46,8 @@ impl MpiTransport {
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)
             .ok_or_else(|| no_engine("MPI cannot be started twice in one process"))?;
         let world = SimpleCommunicator::world();
-        let (rank, world_size) = (world.rank() as usize, world.size() as usize);
+        let rank = world.rank() as usize;
+        let world_size = world.size() as usize;
         let topology = Topology::new(rank, vec![String::new(); world_size]);
         let mut transport = Self { topology, traffic: Traffic::default(), _universe: universe };
         let mut names = vec![[0; MAX_HOST]; world_size];
@@ -97,7 +98,8 @@ impl Transport for MpiTransport {
         let world = SimpleCommunicator::world();
         // A rank that calls another operation does not answer.
         let tag = (self.traffic.operations % 1000) as i32 * 8 + operation as i32;
-        let (mut sent, mut received) = (0, 0);
+        let mut sent = 0;
+        let mut received = 0;
         let own = self.topology.rank;
         let wrong = scope(|scope| {
             let mut sends: Vec<Pending<[u8]>> = Vec::new();
@@ -149,7 +151,8 @@ fn complete<'a>(
     mut receives: Vec<Pending<'a, '_, [u8]>>,
     deadline: &mut Deadline,
 ) -> Option<(usize, usize, usize)> {
-    let (mut timer, started) = (Timer::start(deadline), Instant::now());
+    let mut timer = Timer::start(deadline);
+    let started = Instant::now();
     let mut wrong = None;
     loop {
         let before = sends.len() + receives.len();

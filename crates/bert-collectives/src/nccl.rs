@@ -133,7 +133,8 @@ impl Transport for NcclTransport {
         let mut parts: Vec<&mut [u8]> = announced.iter_mut().map(|length| &mut length[..]).collect();
         self.tcp.transfer(operation, &lengths, &mut parts, deadline)?;
         for rank in topology.peers() {
-            let (sent, expected) = (u64::from_le_bytes(announced[rank]), receive[rank].len() as u64);
+            let sent = u64::from_le_bytes(announced[rank]);
+            let expected = receive[rank].len() as u64;
             if sent != expected {
                 let reason = format!("it sends {sent} bytes of {operation}, this rank expects {expected}");
                 let lost = Lost::Peer { member: topology.member(rank), reason };

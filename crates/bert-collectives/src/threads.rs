@@ -110,7 +110,8 @@ impl ThreadTransport {
         receive: &mut [u8],
     ) -> Result<(), Lost> {
         if sent != operation || bytes.len() != receive.len() {
-            let (length, expected) = (bytes.len(), receive.len());
+            let length = bytes.len();
+            let expected = receive.len();
             return Err(self.lost(
                 rank,
                 format!("it sent {length} bytes of {sent}, this rank expects {expected} of {operation}"),

@@ -217,7 +217,8 @@ fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let power = 10f64.powf(rough.log10().floor());
     let step =
         [1.0, 2.0, 2.5, 5.0].map(|m| m * power).into_iter().find(|s| *s >= rough).unwrap_or(10.0 * power);
-    let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
     (first..=last).map(|n| n as f64 * step).map(|value| (value, tick_text(value, step))).collect()
 }
 

@@ -53,7 +53,8 @@ impl Permutation {
         let mut number = position;
         loop {
             let mask = (1u64 << half) - 1;
-            let (mut left, mut right) = (number >> half, number & mask);
+            let mut left = number >> half;
+            let mut right = number & mask;
             for key in keys {
                 (left, right) = (right, left ^ (mix64(right ^ key) & mask));
             }
@@ -102,7 +103,9 @@ mod tests {
     /// degrees of freedom.
     #[test]
     fn positions_are_uniform() {
-        let (n, seeds, cells) = (4_000u64, 40, 16usize);
+        let n = 4_000u64;
+        let seeds = 40;
+        let cells = 16usize;
         let mut counts = vec![0f64; cells * cells];
         for seed in 0..seeds {
             let order = permutation(n, 0, seed);

@@ -174,7 +174,8 @@ fn share_like_its_folder(file: &File, path: &Path) {
     const WRITE: u32 = 0o222;
     let folder = fs::metadata(folder_of(path));
     if let (Ok(folder), Ok(own)) = (folder, file.metadata()) {
-        let (own, shared) = (own.permissions().mode(), folder.permissions().mode() & WRITE);
+        let own = own.permissions().mode();
+        let shared = folder.permissions().mode() & WRITE;
         // Grant read access with write access: some file systems need both for locks. If this fails, the current user
         // is not affected.
         let _ = file.set_permissions(PermissionsExt::from_mode((own | shared | shared << 1) & 0o777));
@@ -205,12 +206,12 @@ mod tests {
     #[test]
     fn a_lock_file_is_shared_like_its_folder() {
         let folder = tempfile::tempdir().unwrap();
-        for (of_folder, of_file) in [(0o777, 0o666), (0o775, 0o664), (0o755, 0o644)] {
-            fs::set_permissions(folder.path(), PermissionsExt::from_mode(of_folder)).unwrap();
-            let path = folder.path().join(format!("{of_folder:o}"));
+        for (folder_mode, file_mode) in [(0o777, 0o666), (0o775, 0o664), (0o755, 0o644)] {
+            fs::set_permissions(folder.path(), PermissionsExt::from_mode(folder_mode)).unwrap();
+            let path = folder.path().join(format!("{folder_mode:o}"));
             Disk.open_lock(&path).unwrap();
             let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode & of_file, of_file, "{mode:o} in a folder of mode {of_folder:o}");
+            assert_eq!(mode & file_mode, file_mode, "{mode:o} in a folder of mode {folder_mode:o}");
         }
     }
 

@@ -19,7 +19,7 @@
 //! use bert_tasks::{Label, Metric, Task, score};
 //!
 //! let task: Task = "mrpc".parse()?;
-//! let (predictions, labels) = ([1, 1, 0].map(Label::Class), [1, 0, 0].map(Label::Class));
+//! let predictions = [1, 1, 0].map(Label::Class); let labels = [1, 0, 0].map(Label::Class);
 //! let scores = score(&task, &predictions, &labels);
 //! assert_eq!(scores.get(Metric::F1), Some(2.0 / 3.0));
 //! # Ok::<(), bert_tasks::TaskError>(())

@@ -18,7 +18,8 @@ pub struct Args {
 
 /// Runs the command for these programs.
 pub fn run(args: &Args, programs: Vec<Command>) -> anyhow::Result<()> {
-    let (count, mut script) = (programs.len(), Vec::new());
+    let count = programs.len();
+    let mut script = Vec::new();
     for mut program in programs {
         let name = program.get_name().to_owned();
         generate(args.shell, &mut program, name, &mut script);

@@ -88,7 +88,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(device) => vec![device],
         None => DeviceName::available(),
     };
-    let (mut devices, mut wrong) = (Vec::new(), None);
+    let mut devices = Vec::new();
+    let mut wrong = None;
     for device in all {
         let info = match DeviceInfo::measure(device) {
             Ok(info) => info,
@@ -99,10 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             Err(error) => return Err(error.into()),
         };
-        let check = match args.check {
-            true => Some(checked(args, device, &mut wrong)?),
-            false => None,
-        };
+        let check = if args.check { Some(checked(args, device, &mut wrong)?) } else { None };
         devices.push(ListedDevice { info, check });
     }
     print_table(args.json, args.format, &Devices { devices }, Devices::text)?;
@@ -154,7 +152,7 @@ impl ListedDevice {
 
 impl Devices {
     fn text(&self) -> String {
-        let of_device = |listed: &ListedDevice| {
+        let line = |listed: &ListedDevice| {
             let info = &listed.info;
             let lines = [
                 Some(("backend", info.backend.clone())),
@@ -170,7 +168,7 @@ impl Devices {
             let lines = lines.into_iter().flatten().map(|(name, value)| format!("\n  {name:<10} {value}"));
             format!("{}: {}{}", info.device, info.name, lines.collect::<String>())
         };
-        self.devices.iter().map(of_device).collect::<Vec<_>>().join("\n")
+        self.devices.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 

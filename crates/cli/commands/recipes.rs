@@ -55,10 +55,7 @@ impl Tabular for Listed {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let recipe = Recipe::read(name)?;
-        return match args.json {
-            true => print_json(&recipe),
-            false => print(text(name)?.trim_end()),
-        };
+        return if args.json { print_json(&recipe) } else { print(text(name)?.trim_end()) };
     }
     let recipes = names().map(|name| {
         let recipe = Recipe::read(name)?;

@@ -46,9 +46,10 @@ fn with_wrapped_usage(command: Command, built: &Command) -> Command {
     });
     let usage = built.clone().render_usage().to_string();
     let usage = usage.trim_start_matches(USAGE);
-    match usage.contains('\n') || usage.len() + USAGE.len() <= USAGE_WIDTH {
-        true => command,
-        false => command.override_usage(wrapped(usage)),
+    if usage.contains('\n') || usage.len() + USAGE.len() <= USAGE_WIDTH {
+        command
+    } else {
+        command.override_usage(wrapped(usage))
     }
 }
 
@@ -71,7 +72,8 @@ fn wrapped(usage: &str) -> String {
 
 /// Returns the arguments of a usage line; blanks inside `<>` and `[]`, and between a flag and its value, separate none.
 fn arguments(usage: &str) -> Vec<String> {
-    let (mut all, mut depth) = (Vec::<String>::new(), 0i32);
+    let mut all = Vec::<String>::new();
+    let mut depth = 0i32;
     for word in usage.split(' ') {
         let is_value = word.starts_with('<')
             && all.last().is_some_and(|last| last.starts_with("--") && !last.contains('<'));

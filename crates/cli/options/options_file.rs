@@ -84,10 +84,8 @@ impl OptionsFile {
     #[must_use]
     pub fn at(&self, key: &str, reason: &str) -> Error {
         let path: Vec<&str> = self.inside.into_iter().chain([key]).collect();
-        let line = match self.is_toml {
-            true => line_in_toml(&self.text, &path),
-            false => line_in_json(&self.text, &path),
-        };
+        let line =
+            if self.is_toml { line_in_toml(&self.text, &path) } else { line_in_json(&self.text, &path) };
         match line {
             Some(line) => invalid(&self.path, &format!("line {line}: {reason}")),
             None => invalid(&self.path, reason),
@@ -132,7 +130,8 @@ fn line_at(text: &str, position: usize) -> usize {
 /// Returns the line of a key in TOML, given with the tables around it.
 fn line_in_toml(text: &str, path: &[&str]) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
-    let (mut table, (last, around)) = (document.get_ref(), path.split_last()?);
+    let mut table = document.get_ref();
+    let (last, around) = path.split_last()?;
     for name in around {
         let (_, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
         let DeValue::Table(inner) = value.get_ref() else { return None };

@@ -119,11 +119,11 @@ fn arguments<A: FromArgMatches>(command: Command, line: Vec<OsString>) -> Result
 
 /// Returns whether an error is about the value of an option.
 fn is_about(error: &clap::Error, command: &Command, key: &str) -> bool {
-    let of_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+    let is_value_error = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return false };
     let option = command.get_arguments().find(|arg| arg.get_id() == key);
     let long = option.and_then(|option| option.get_long());
-    of_value && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
+    is_value_error && long.is_some_and(|long| flag.split_whitespace().next() == Some(&format!("--{long}")))
 }
 
 /// Returns the message about an unknown key, with a similar known one. A key with options of its own may be the misspelled

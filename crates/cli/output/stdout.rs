@@ -29,10 +29,7 @@ pub fn print_result<T: serde::Serialize>(
     value: &T,
     format: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
-    match json {
-        true => print_json(value),
-        false => print(format(value).trim_end()),
-    }
+    if json { print_json(value) } else { print(format(value).trim_end()) }
 }
 
 /// Prints a value as one JSON object.

@@ -57,7 +57,8 @@ fn tensor_pickle(count: u32, shape: &[u8], strides: &[u8]) -> Vec<u8> {
 
 fn pickles() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let stored = |pickle: &[u8]| torch_zip(pickle, CompressionMethod::Stored);
-    let (mib, numbers) = (b"J\0\0\x10\0", b"K\x01\x85");
+    let mib = b"J\0\0\x10\0";
+    let numbers = b"K\x01\x85";
     let square = [b"(", &mib[..], mib, b"t"].concat();
     let long_shape = [b"(", &b"K\x01".repeat(500_000)[..], b"t"].concat();
     let full = golden("pytorch/pytorch_model.bin");
@@ -114,7 +115,8 @@ fn hostile_pickles_are_refused() {
 
 #[test]
 fn damaged_tensorflow_checkpoints_are_refused() {
-    let (index, data) = ("bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001");
+    let index = "bert_model.ckpt.index";
+    let data = "bert_model.ckpt.data-00000-of-00001";
     let [good_index, good_data] = [index, data].map(|name| golden(&format!("google/{name}")));
     let flipped = |bytes: &[u8], at: usize| {
         let mut bytes = bytes.to_vec();

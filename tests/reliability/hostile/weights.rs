@@ -21,7 +21,8 @@ fn with_damaged_weights() -> Folder {
     let tensor = |shape: &str, from: u64, to: u64| {
         format!("{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}}")
     };
-    let (a, b) = (tensor("[1]", 0, 4), tensor("[1]", 4, 8));
+    let a = tensor("[1]", 0, 4);
+    let b = tensor("[1]", 4, 8);
     case("header", (1u64 << 60).to_le_bytes().to_vec());
     case("length", 100_000_000u64.to_le_bytes().to_vec());
     case("short", b"abc".to_vec());

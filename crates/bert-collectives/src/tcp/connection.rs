@@ -205,7 +205,8 @@ impl Connection {
         let text = |header: &FrameHeader| {
             format!("{} bytes of {} (operation {})", header.length, header.name(), header.sequence)
         };
-        let (sent, expected) = (text(&header), text(&self.expected));
+        let sent = text(&header);
+        let expected = text(&self.expected);
         Err(Fault::Unexpected(format!("it sent {sent}, this rank expects {expected}")))
     }
 

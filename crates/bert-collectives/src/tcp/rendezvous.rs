@@ -280,7 +280,8 @@ impl Acceptor {
                 self.handshakes.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (token, sender) = (self.token.clone(), self.sender.clone());
+            let token = self.token.clone();
+            let sender = self.sender.clone();
             let handshakes = Arc::clone(&self.handshakes);
             std::thread::spawn(move || {
                 let result = greet(stream, &token);

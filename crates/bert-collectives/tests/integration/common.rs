@@ -66,7 +66,8 @@ fn part(from: usize, to: usize, length: usize) -> Vec<u8> {
 
 pub(crate) fn check_all_to_all(rank: &mut dyn Transport) {
     let topology = rank.topology().clone();
-    let (own, ranks) = (topology.rank, 0..topology.world_size);
+    let own = topology.rank;
+    let ranks = 0..topology.world_size;
     for _ in 0..3 {
         let send: Vec<Vec<u8>> = ranks.clone().map(|to| part(own, to, length(own, to))).collect();
         let mut parts: Vec<Vec<u8>> = ranks.clone().map(|from| vec![0; length(from, own)]).collect();
@@ -95,10 +96,7 @@ pub(crate) fn check_all_gather(rank: &mut dyn Transport) {
 pub(crate) fn check_broadcast(rank: &mut dyn Transport) {
     let topology = rank.topology().clone();
     for root in 0..topology.world_size {
-        let mut bytes = match topology.rank == root {
-            true => part(root, 0, 70_000),
-            false => vec![0; 70_000],
-        };
+        let mut bytes = if topology.rank == root { part(root, 0, 70_000) } else { vec![0; 70_000] };
         patient(|deadline| rank.broadcast(root, &mut bytes, deadline)).unwrap();
         assert!(bytes == part(root, 0, 70_000));
     }

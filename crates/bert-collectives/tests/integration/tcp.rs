@@ -11,7 +11,8 @@ use crate::common::{self, all_gather, barrier, on_each, patient};
 
 /// Returns the configuration of a rank in a group at a free port.
 fn config(rank: usize, world_size: usize, port: u16) -> TcpConfig {
-    let (master, host) = ("127.0.0.1".into(), format!("host-{rank}"));
+    let master = "127.0.0.1".into();
+    let host = format!("host-{rank}");
     TcpConfig { rank, world_size, master, port, token: Token::new("a secret of the test"), host }
 }
 

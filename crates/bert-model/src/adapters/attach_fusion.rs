@@ -66,7 +66,8 @@ impl BertModel {
     ) -> Result<Self, Error> {
         let mut model = self.no_grad();
         let dense = &model.pooler.dense.weight;
-        let (hidden, device) = (dense.lazy_shape()[0], dense.lazy_device());
+        let hidden = dense.lazy_shape()[0];
+        let device = dense.lazy_device();
         let reductions =
             adapters.iter().map(|adapter| reduction(adapter, hidden)).collect::<Result<Vec<_>, _>>()?;
         for layer in &mut model.encoder.layer {

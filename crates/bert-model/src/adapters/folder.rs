@@ -134,7 +134,7 @@ pub(crate) fn trained_tensors(
     model: &BertForSequenceClassification,
     own: fn(&str) -> bool,
 ) -> Result<NamedTensors, Error> {
-    let snapshot = Snapshot::of_named(model, |name| own(name) || name.starts_with("classifier."));
+    let snapshot = Snapshot::with_names(model, |name| own(name) || name.starts_with("classifier."));
     snapshot.check_finite()?;
     Ok(snapshot.to_named_tensors())
 }
@@ -146,10 +146,7 @@ pub(crate) fn trained_tensors(
 /// form; otherwise as [`read_safetensors`].
 pub fn read_adapter(dir: &Path) -> Result<AdapterFolder, Error> {
     let config = read_json(dir, ADAPTER_CONFIG)?;
-    match config.contains_key("peft_type") {
-        true => read_peft(dir, &config),
-        false => read_library(dir, &config),
-    }
+    if config.contains_key("peft_type") { read_peft(dir, &config) } else { read_library(dir, &config) }
 }
 
 fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, Error> {
@@ -161,7 +158,8 @@ fn read_peft(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder, E
         return Err(adapter_config_error("peft_type", "is LORA, but there is no tensor lora_A"));
     };
     let hidden_size = shape.last().copied().unwrap_or_default();
-    let (base, path) = (base_of(config), dir.to_path_buf());
+    let base = base_of(config);
+    let path = dir.to_path_buf();
     Ok(AdapterFolder { adapter, name: None, hidden_size, label2id: None, base, path, tensors })
 }
 
@@ -185,7 +183,8 @@ fn read_library(dir: &Path, config: &Map<String, Value>) -> Result<AdapterFolder
         label2id = labels.and_then(|labels| serde_json::from_value(labels.clone()).ok());
     }
     tensors.extend(read_head(dir)?);
-    let (name, path) = (Some(name.to_string()), dir.to_path_buf());
+    let name = Some(name.to_string());
+    let path = dir.to_path_buf();
     Ok(AdapterFolder { adapter, name, hidden_size, label2id, base: base_of(config), path, tensors })
 }
 
@@ -216,7 +215,8 @@ pub(crate) fn read_json(dir: &Path, file: &'static str) -> Result<Map<String, Va
 }
 
 pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Result<NamedTensors, Error> {
-    let (path, pickle) = (dir.join(file), dir.join(pickle));
+    let path = dir.join(file);
+    let pickle = dir.join(pickle);
     match (path.is_file(), pickle.is_file()) {
         (true, _) => read_safetensors(&path),
         (false, true) => read_pytorch(&pickle),
@@ -227,11 +227,10 @@ pub(crate) fn read_weights(dir: &Path, file: &'static str, pickle: &str) -> Resu
 impl AdapterFolder {
     /// Checks that the adapter was made for models of this hidden size.
     pub(crate) fn check_width(&self, width: usize) -> Result<(), Error> {
-        match width == self.hidden_size {
-            true => Ok(()),
-            false => {
-                Err(Error::AdapterWidth { path: self.path.clone(), adapter: self.hidden_size, model: width })
-            }
+        if width == self.hidden_size {
+            Ok(())
+        } else {
+            Err(Error::AdapterWidth { path: self.path.clone(), adapter: self.hidden_size, model: width })
         }
     }
 

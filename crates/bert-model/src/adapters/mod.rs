@@ -79,7 +79,8 @@ impl BertModel {
     pub fn with_adapter(self, adapter: AdapterConfig, seed: u64) -> Result<Self, Error> {
         let mut model = self.no_grad();
         let dense = &model.pooler.dense.weight;
-        let (hidden, device) = (dense.lazy_shape()[0], dense.lazy_device());
+        let hidden = dense.lazy_shape()[0];
+        let device = dense.lazy_device();
         adapter.validate(hidden)?;
         for layer in &mut model.encoder.layer {
             layer.attention.self_attention.lora = None;

@@ -91,8 +91,9 @@ pub(crate) fn to_peft_name(name: &str) -> String {
 /// Translates PEFT's tensor name to this crate's. Returns other names unchanged, for the error message.
 pub(crate) fn from_peft_name(name: &str) -> String {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
-    match name.contains(".lora_") {
-        true => name.replace(".attention.self.", ".attention.self.lora."),
-        false => name.to_string(),
+    if name.contains(".lora_") {
+        name.replace(".attention.self.", ".attention.self.lora.")
+    } else {
+        name.to_string()
     }
 }

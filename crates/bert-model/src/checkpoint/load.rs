@@ -163,8 +163,7 @@ pub(crate) fn align_prefix(
     parameters: &[(String, ParamId, Vec<usize>)],
 ) -> NamedTensors {
     let with_prefix = parameters.iter().any(|(name, ..)| name.starts_with("bert."));
-    rename_tensors(tensors, |name| match with_prefix {
-        true => canonical(name),
-        false => name.strip_prefix("bert.").unwrap_or(name).to_string(),
+    rename_tensors(tensors, |name| {
+        if with_prefix { canonical(name) } else { name.strip_prefix("bert.").unwrap_or(name).to_string() }
     })
 }

@@ -37,10 +37,7 @@ pub fn hf_name(path: &str) -> String {
 /// Returns the name that a parameter has in a model with heads, where names of the encoder begin with `bert.`.
 pub(crate) fn canonical(name: &str) -> String {
     let bare = ["embeddings.", "encoder.", "pooler."];
-    match bare.iter().any(|prefix| name.starts_with(prefix)) {
-        true => format!("bert.{name}"),
-        false => name.to_string(),
-    }
+    if bare.iter().any(|prefix| name.starts_with(prefix)) { format!("bert.{name}") } else { name.to_string() }
 }
 
 /// Renames every tensor.
@@ -145,10 +142,7 @@ impl<F: FnMut(&str, &[usize]) -> Option<Vec<f32>>> ModuleMapper for Walk<F> {
             return param;
         };
         assert_eq!(values.len(), shape.iter().product::<usize>(), "{name}");
-        let values = match is_transposed(&name, D) {
-            true => transpose(&values, shape[0], shape[1]),
-            false => values,
-        };
+        let values = if is_transposed(&name, D) { transpose(&values, shape[0], shape[1]) } else { values };
         // This code never reads the parameter's value, so a lazy parameter is not initialized first.
         let data = TensorData::new(values, param.lazy_shape());
         let tensor = Tensor::from_data(data, &param.lazy_device());

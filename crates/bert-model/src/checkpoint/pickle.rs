@@ -311,7 +311,8 @@ impl<'a> Machine<'a> {
     }
 
     fn class_by_lines(&mut self) -> Result<Value<'a>, PickleError> {
-        let (module, name) = (self.line()?, self.line()?);
+        let module = self.line()?;
+        let name = self.line()?;
         Class::find(module, name).map(Value::Class)
     }
 
@@ -396,7 +397,8 @@ impl<'a> Machine<'a> {
 
     /// `REDUCE`: the call of a function. Only four classes are known, and none of them runs anything.
     fn call(&mut self) -> Result<Value<'a>, PickleError> {
-        let (args, class) = (self.pop()?, self.pop()?);
+        let args = self.pop()?;
+        let class = self.pop()?;
         let args = self.pickle.elements(args)?;
         match (class, args) {
             (Value::Class(Class::OrderedDict), []) => Ok(self.new_dict(vec![])),
@@ -405,7 +407,8 @@ impl<'a> Machine<'a> {
                 Value::Class(Class::RebuildTensor),
                 &[Value::Storage(storage), Value::Int(offset), shape, strides, ..],
             ) => {
-                let (shape, strides) = (self.sizes(shape)?, self.sizes(strides)?);
+                let shape = self.sizes(shape)?;
+                let strides = self.sizes(strides)?;
                 let tensor = TensorView { storage, offset: size(offset)?, shape, strides };
                 self.pickle.tensors.push(tensor);
                 Ok(Value::Tensor(self.pickle.tensors.len() - 1))

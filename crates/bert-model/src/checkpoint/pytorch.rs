@@ -114,7 +114,11 @@ impl Reader<'_> {
             at += pickle.length;
             Ok::<_, Error>(pickle)
         };
-        let (magic, version, machine, dictionary, keys) = (next()?, next()?, next()?, next()?, next()?);
+        let magic = next()?;
+        let version = next()?;
+        let machine = next()?;
+        let dictionary = next()?;
+        let keys = next()?;
         let is_magic = matches!(magic.root, Value::Bytes(magic) if magic == MAGIC);
         if !is_magic || !matches!(version.root, Value::Int(1001)) {
             return Err(self.unsupported("it is a pickle, but not a file of torch.save"));
@@ -204,13 +208,14 @@ impl Reader<'_> {
             };
             total = total.saturating_add(count);
         }
-        match total > storage.count.saturating_mul(MAX_SHARED) {
-            true => Err(self.unsupported(format!(
+        if total > storage.count.saturating_mul(MAX_SHARED) {
+            Err(self.unsupported(format!(
                 "{} tensors share the storage {:?}, more than {MAX_SHARED} times its size",
                 views.len(),
                 storage.key
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 }
@@ -330,13 +335,14 @@ impl ZipEntries<'_> {
 impl Storages for ZipEntries<'_> {
     fn read(&mut self, storage: &Storage<'_>, bytes: u64) -> Result<Vec<u8>, Error> {
         let elements = self.entry(&format!("data/{}", storage.key), bytes)?;
-        match elements.len() as u64 == bytes {
-            true => Ok(elements),
-            false => Err(self.reader.corrupt(format!(
+        if elements.len() as u64 == bytes {
+            Ok(elements)
+        } else {
+            Err(self.reader.corrupt(format!(
                 "the storage {:?} has {} bytes instead of {bytes}",
                 storage.key,
                 elements.len()
-            ))),
+            )))
         }
     }
 }

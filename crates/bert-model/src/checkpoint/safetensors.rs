@@ -19,7 +19,7 @@ use crate::error::Error;
 /// Returns the bytes of `model.safetensors` for a module. Equal parameters give equal bytes.
 pub fn to_safetensors_bytes<M: Module>(model: &M) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Snapshot::of(model).write(&mut bytes).expect("writing to memory cannot fail");
+    Snapshot::new(model).write(&mut bytes).expect("writing to memory cannot fail");
     bytes
 }
 
@@ -97,7 +97,8 @@ pub fn read_safetensors(path: &Path) -> Result<NamedTensors, Error> {
     }
     let bytes = std::fs::read(path).map_err(io)?;
     if is_pickle(&bytes) {
-        let (path, format) = (path.into(), FORMAT);
+        let path = path.into();
+        let format = FORMAT;
         let reason = "it is a file of PyTorch; rename it to pytorch_model.bin".into();
         return Err(Error::UnsupportedWeights { path, format, reason });
     }

@@ -71,12 +71,12 @@ impl Drop for SavedTensor {
 
 impl Snapshot {
     /// Returns a snapshot of a module's parameters.
-    pub fn of<M: Module>(model: &M) -> Self {
-        Self::of_named(model, |_| true)
+    pub fn new<M: Module>(model: &M) -> Self {
+        Self::with_names(model, |_| true)
     }
 
     /// Returns a snapshot of the parameters whose name is `wanted`. The values of other parameters are not read.
-    pub(crate) fn of_named<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn with_names<M: Module>(model: &M, wanted: impl Fn(&str) -> bool) -> Self {
         let mut found = Vec::new();
         visit_parameters(model, |name, _, shape, values| {
             if wanted(&name) {
@@ -88,7 +88,7 @@ impl Snapshot {
     }
 
     /// Returns a snapshot of flat tensors.
-    pub fn of_tensors(tensors: impl IntoIterator<Item = (String, Tensor<1>)>) -> Self {
+    pub fn from_tensors(tensors: impl IntoIterator<Item = (String, Tensor<1>)>) -> Self {
         let saved = |(name, values): (String, Tensor<1>)| {
             let shape = values.dims().to_vec();
             SavedTensor { name, shape, values, transposed: false, on_release: None }
@@ -166,7 +166,8 @@ impl Snapshot {
         let infos = self.tensors.iter().map(|tensor| {
             let start = end;
             end += tensor.bytes() as usize;
-            let (shape, data_offsets) = (tensor.shape.clone(), (start, end));
+            let shape = tensor.shape.clone();
+            let data_offsets = (start, end);
             (tensor.name.clone(), TensorInfo { dtype: Dtype::F32, shape, data_offsets })
         });
         let metadata = self.is_model.then(|| HashMap::from([("format".to_string(), "pt".to_string())]));
@@ -179,7 +180,7 @@ impl Snapshot {
 
 /// Copies the values of every parameter to the host, in the published layout.
 pub fn to_named_tensors<M: Module>(model: &M) -> NamedTensors {
-    Snapshot::of(model).to_named_tensors()
+    Snapshot::new(model).to_named_tensors()
 }
 
 #[cfg(test)]
@@ -202,8 +203,9 @@ mod tests {
     fn file_equals_the_safetensors_crate_output() {
         let config = BertConfig::preset(Preset::Tiny, 50);
         let model = BertForPreTraining::new(&config, 1, &Device::flex());
-        let snapshot = Snapshot::of(&model);
-        let (named, size) = (snapshot.to_named_tensors(), snapshot.file_bytes());
+        let snapshot = Snapshot::new(&model);
+        let named = snapshot.to_named_tensors();
+        let size = snapshot.file_bytes();
         let bytes = bytes(snapshot);
         assert_eq!(bytes.len() as u64, size);
         assert!(bytes == named_tensors_to_bytes(&named));
@@ -216,7 +218,7 @@ mod tests {
         let released = Arc::new(Mutex::new(Vec::new()));
         let note = Arc::clone(&released);
         let on_release: OnRelease = Arc::new(move |bytes| note.lock().unwrap().push(bytes));
-        let snapshot = Snapshot::of_tensors(tensors).with_on_release(&on_release);
+        let snapshot = Snapshot::from_tensors(tensors).with_on_release(&on_release);
         assert_eq!(snapshot.bytes(), 32);
         snapshot.check_finite().unwrap();
         assert!(released.lock().unwrap().is_empty());

@@ -62,9 +62,10 @@ pub(crate) fn read_sstable(file: &[u8]) -> Result<Vec<Entry>, String> {
             return Err(format!("it has more than {MAX_ENTRIES} entries"));
         }
     }
-    match entries.windows(2).all(|pair| pair[0].key < pair[1].key) {
-        true => Ok(entries),
-        false => Err("its keys are not in ascending order".into()),
+    if entries.windows(2).all(|pair| pair[0].key < pair[1].key) {
+        Ok(entries)
+    } else {
+        Err("its keys are not in ascending order".into())
     }
 }
 
@@ -143,7 +144,8 @@ impl Table<'_> {
             .ok_or("a block is too short")?;
         let end = (restarts as usize).checked_mul(4).and_then(|bytes| (block.len() - 4).checked_sub(bytes));
         let mut data = Cursor(&block[..end.ok_or("a block has more restarts than bytes")?]);
-        let (mut entries, mut key) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut key = Vec::new();
         while !data.0.is_empty() {
             let [shared, unshared, value] = [data.length()?, data.length()?, data.length()?];
             if shared > key.len() || unshared > MAX_KEY || shared + unshared > MAX_KEY {
@@ -171,9 +173,10 @@ impl Table<'_> {
         }
         let mut add = |length: usize| {
             self.uncompressed = self.uncompressed.saturating_add(length);
-            match self.uncompressed > MAX_UNCOMPRESSED {
-                true => Err(format!("its blocks have more than {MAX_UNCOMPRESSED} bytes")),
-                false => Ok(()),
+            if self.uncompressed > MAX_UNCOMPRESSED {
+                Err(format!("its blocks have more than {MAX_UNCOMPRESSED} bytes"))
+            } else {
+                Ok(())
             }
         };
         match compression {

@@ -198,7 +198,8 @@ impl Place {
         if masked_crc(&[&bytes]) != self.crc {
             return Err(corrupt(path, format!("the checksum of the variable {name:?} is wrong")));
         }
-        let (mut shape, mut values) = (self.shape.clone(), widen(&bytes));
+        let mut shape = self.shape.clone();
+        let mut values = widen(&bytes);
         if let ([rows, columns], true) = (&shape[..], name.ends_with("/kernel")) {
             values = transpose(&values, *rows, *columns);
             shape.reverse();
@@ -250,7 +251,8 @@ enum Field<'a> {
 
 /// Returns the number and value of each field of a message. Source: the encoding of protocol buffers.
 fn fields(message: &[u8]) -> Result<Vec<(u64, Field<'_>)>, String> {
-    let (mut cursor, mut fields) = (Cursor(message), Vec::new());
+    let mut cursor = Cursor(message);
+    let mut fields = Vec::new();
     while !cursor.0.is_empty() {
         let tag = cursor.varint()?;
         let field = match tag & 7 {

@@ -61,10 +61,7 @@ impl AdapterConfig {
 
 /// Formats a number as Python does: an integer without a decimal point.
 pub(crate) fn number(value: f64) -> Value {
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => (value as i64).into(),
-        false => value.into(),
-    }
+    if value.fract() == 0.0 && value.abs() < 1e15 { (value as i64).into() } else { value.into() }
 }
 
 pub(crate) fn adapter_config_error(key: &str, reason: impl Into<String>) -> Error {

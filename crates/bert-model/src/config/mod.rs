@@ -200,7 +200,8 @@ impl BertConfig {
             return Err(config_error("num_hidden_layers", reason));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
-            let (hidden, heads) = (self.hidden_size, self.num_attention_heads);
+            let hidden = self.hidden_size;
+            let heads = self.num_attention_heads;
             let reason = format!("is {hidden}, not a multiple of the {heads} attention heads");
             return Err(config_error("hidden_size", reason));
         }
@@ -254,7 +255,8 @@ impl BertConfig {
 
     /// Returns the number of parameters of embeddings, encoder and pooler.
     pub fn parameter_count(&self) -> usize {
-        let (h, inner) = (self.hidden_size, self.intermediate_size);
+        let h = self.hidden_size;
+        let inner = self.intermediate_size;
         let dense = |input: usize, output: usize| input * output + output;
         let layer_norm = 2 * h;
         let rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size;

@@ -40,8 +40,10 @@ pub(super) struct BigramWeights<'a> {
 
 impl<'a> BigramWeights<'a> {
     pub(super) fn new(config: &'a BertConfig, fitted: &'a LogBilinear, seed: u64) -> Result<Self, Error> {
-        let (shape, previous_next) = (LogBilinear::shape(config)?, PreviousNextWeights::new(config, seed)?);
-        let (expected, found) = (config.vocab_size, fitted.bias.len());
+        let shape = LogBilinear::shape(config)?;
+        let previous_next = PreviousNextWeights::new(config, seed)?;
+        let expected = config.vocab_size;
+        let found = fitted.bias.len();
         let fits = |side: &LogBilinearSide| {
             side.inputs.len() == shape.rank * shape.width && side.outputs.len() == side.inputs.len()
         };
@@ -49,7 +51,8 @@ impl<'a> BigramWeights<'a> {
         if !fits || found == 0 || found > expected || fitted.table.len() != found * shape.width {
             return Err(Error::LogBilinear { found, expected });
         }
-        let (hidden, head_size) = (config.hidden_size, config.hidden_size / config.num_attention_heads);
+        let hidden = config.hidden_size;
+        let head_size = config.hidden_size / config.num_attention_heads;
         let compares = config.num_hidden_layers >= 2 && config.type_vocab_size >= 2;
         let comparison = compares.then(|| Comparison::new(config, fitted, shape.width, seed));
         Ok(Self { previous_next, comparison, fitted, shape, hidden, head_size, seed })

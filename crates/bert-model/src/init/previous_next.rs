@@ -48,7 +48,8 @@ pub(super) fn position_width(config: &BertConfig) -> usize {
 
 /// Returns the offsets that the first heads attend to: all, or the nearest two if there are fewer than four heads.
 pub(super) fn offsets(config: &BertConfig) -> Result<&'static [i64], Error> {
-    let (heads, width) = (config.num_attention_heads, position_width(config));
+    let heads = config.num_attention_heads;
+    let width = position_width(config);
     if heads < 2 || width < MIN_POSITION_WIDTH {
         let reason = format!(
             "is {heads}, each {} wide; previous-next and bigram initialization need at least two heads of width {} or \

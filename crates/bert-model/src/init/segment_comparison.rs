@@ -53,7 +53,8 @@ pub(super) struct Comparison {
 impl Comparison {
     /// Creates a comparison in the dimensions of words, the last `width` dimensions.
     pub(super) fn new(config: &BertConfig, fitted: &LogBilinear, width: usize, seed: u64) -> Self {
-        let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
+        let hidden = config.hidden_size;
+        let heads = config.num_attention_heads;
         let common = orthonormal(&[], common_directions(fitted, width));
         let rank = (hidden / heads).min((width - common.len()) / 2);
         let drawn = truncated_normal::values("segment comparison", &[2 * rank, width], 1.0, seed);
@@ -115,7 +116,8 @@ impl Comparison {
     fn change_outputs(&self, name: &str, values: &mut [f32]) {
         match name {
             "bert.pooler.dense.weight" => {
-                let (units, directions) = (self.units(), self.sums.iter().zip(&self.differences));
+                let units = self.units();
+                let directions = self.sums.iter().zip(&self.differences);
                 for (at, (sum, difference)) in directions.take(units).enumerate() {
                     self.write_row(values, at, POOLER_GAIN, sum);
                     self.write_row(values, units + at, -POOLER_GAIN, sum);

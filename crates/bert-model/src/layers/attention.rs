@@ -94,7 +94,8 @@ impl BertSelfAttention {
     /// - output: see [`AttentionOutput`]
     pub fn forward_with_attention(&self, hidden: Tensor<3>, bias: Tensor<4>) -> AttentionOutput {
         let compute = Compute { kernels: Kernels::Plain, precision: Precision::F32 };
-        let (heads, scale) = (self.num_attention_heads, self.scale(hidden.dims()[2]));
+        let heads = self.num_attention_heads;
+        let scale = self.scale(hidden.dims()[2]);
         self_attention::plain(compute, hidden, self.projections(), bias, heads, scale, None)
     }
 
@@ -247,7 +248,7 @@ impl BertAttention {
         layer: usize,
     ) -> Tensor<3> {
         let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
-        let [context, hidden] = [context, hidden].map(|states| tokens.of(self.output.compute, states));
+        let [context, hidden] = [context, hidden].map(|states| tokens.select(self.output.compute, states));
         let x = self.output.product(context);
         self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), Some(tokens)).0
     }

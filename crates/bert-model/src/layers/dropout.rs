@@ -175,7 +175,7 @@ impl SelectedTokens {
     /// # Shapes
     /// - states: `[batch, seq, hidden]`
     /// - output: `[1, n, hidden]`
-    pub(crate) fn of(&self, compute: Compute, states: Tensor<3>) -> Tensor<3> {
+    pub(crate) fn select(&self, compute: Compute, states: Tensor<3>) -> Tensor<3> {
         let [_, _, hidden] = states.dims();
         let states = states.reshape([self.rows.table_rows, hidden]); // [batch * seq, hidden]
         gather(compute, states, self.rows.indices.clone()).unsqueeze()

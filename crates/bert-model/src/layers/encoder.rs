@@ -113,7 +113,8 @@ impl BertLayer {
         tokens: Option<&SelectedTokens>,
     ) -> (Tensor<3>, Option<Tensor<3>>) {
         let BertIntermediate { dense, hidden_act, compute, packed } = &self.intermediate;
-        let (ctx, second) = (compute.with_packed_weights(packed), self.output.dense.weight.val());
+        let ctx = compute.with_packed_weights(packed);
+        let second = self.output.dense.weight.val();
         let narrow = feed_forward(ctx, attended.clone(), projection(dense), second, *hidden_act);
         self.output.finish(narrow, attended, mode, Site::FeedForwardOutput(layer), tokens)
     }
@@ -223,7 +224,8 @@ impl BertEncoder {
         hidden: Tensor<3>,
         bias: Tensor<4>,
     ) -> (Vec<Tensor<3>>, Vec<Tensor<4>>) {
-        let (mut states, mut attentions) = (vec![hidden], Vec::new());
+        let mut states = vec![hidden];
+        let mut attentions = Vec::new();
         for (index, layer) in self.layer.iter().enumerate() {
             let (state, attention) = layer.forward_with_attention(states[index].clone(), bias.clone(), index);
             states.push(state);

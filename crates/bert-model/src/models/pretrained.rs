@@ -29,7 +29,7 @@ pub fn save_pretrained<M: Architecture>(
     vocabulary: Option<Vocabulary<'_>>,
 ) -> Result<(), Error> {
     let mut files = files_except_weights::<M>(config, vocabulary)?;
-    let snapshot = Snapshot::of(model);
+    let snapshot = Snapshot::new(model);
     snapshot.check_finite()?;
     let mut bytes = Vec::with_capacity(snapshot.file_bytes() as usize);
     snapshot.write(&mut bytes).expect("writing to memory cannot fail");

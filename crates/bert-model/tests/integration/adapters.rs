@@ -93,17 +93,15 @@ impl Plain {
         let centred = x.clone() - x.mean_dim(2);
         let variance = centred.clone().square().mean_dim(2);
         let normal = centred / variance.add_scalar(1e-12).sqrt();
-        let (gamma, beta) = (self.get(&format!("{name}.weight")), self.get(&format!("{name}.bias")));
+        let gamma = self.get(&format!("{name}.weight"));
+        let beta = self.get(&format!("{name}.bias"));
         normal * gamma.unsqueeze() + beta.unsqueeze()
     }
 
     /// Computes `up(activation(down(x)))`.
     fn bottleneck(&self, place: &str, x: Tensor<3>, swish: bool) -> Tensor<3> {
         let narrow = self.dense(&format!("{place}.adapters.rte.adapter_down.0"), x);
-        let narrow = match swish {
-            true => narrow.clone() * activation::sigmoid(narrow),
-            false => narrow.clamp_min(0.0),
-        };
+        let narrow = if swish { narrow.clone() * activation::sigmoid(narrow) } else { narrow.clamp_min(0.0) };
         self.dense(&format!("{place}.adapters.rte.adapter_up"), narrow)
     }
 
@@ -166,9 +164,10 @@ impl Plain {
 
 /// Returns the encoder's tensors together with an adapter folder's.
 fn encoder_and_adapter(dir: &Path, lora: bool, device: &Device) -> NamedTensors {
-    let files: &[&str] = match lora {
-        true => &["adapter_model.safetensors"],
-        false => &["adapter.safetensors", "model_head.safetensors"],
+    let files: &[&str] = if lora {
+        &["adapter_model.safetensors"]
+    } else {
+        &["adapter.safetensors", "model_head.safetensors"]
     };
     let mut tensors = to_named_tensors(&base(device));
     tensors.retain(|name, _| !name.starts_with("classifier."));
@@ -180,11 +179,11 @@ fn encoder_and_adapter(dir: &Path, lora: bool, device: &Device) -> NamedTensors 
 
 /// Returns the name of a parameter in an adapter's folder.
 fn published_name(name: &str, lora: bool) -> String {
-    match lora {
-        true => format!("base_model.model.{}", name.replace(".lora.", ".")),
-        false => name
-            .replace("adapter.down", "adapters.rte.adapter_down.0")
-            .replace("adapter.up", "adapters.rte.adapter_up"),
+    if lora {
+        format!("base_model.model.{}", name.replace(".lora.", "."))
+    } else {
+        name.replace("adapter.down", "adapters.rte.adapter_down.0")
+            .replace("adapter.up", "adapters.rte.adapter_up")
     }
 }
 
@@ -254,17 +253,16 @@ fn adapter_names_and_configs_match_the_libraries() {
         let lora = matches!(adapter, AdapterConfig::Lora { .. });
         let file = if lora { "adapter_model.safetensors" } else { "adapter.safetensors" };
         let tensors = read_safetensors(&dir.path().join(file)).unwrap();
-        let of_layer: Vec<&String> = tensors.keys().filter(|name| name.contains("layer.1.")).collect();
-        assert_eq!(of_layer, expected.iter().collect::<Vec<_>>());
+        let in_layer: Vec<&String> = tensors.keys().filter(|name| name.contains("layer.1.")).collect();
+        assert_eq!(in_layer, expected.iter().collect::<Vec<_>>());
         let written = json_of(dir.path(), "adapter_config.json");
-        match lora {
-            true => {
-                assert_eq!(tensors["base_model.model.classifier.weight"].0, [3, 24]);
-                assert_eq!((&written["peft_type"], &written["r"]), (&json!("LORA"), &json!(3)));
-                assert_eq!(written["lora_alpha"], json!(6));
-                assert_eq!(written["target_modules"], json!(["query", "value"]));
-            }
-            false => check_library_config(dir.path(), &written, adapter.name()),
+        if lora {
+            assert_eq!(tensors["base_model.model.classifier.weight"].0, [3, 24]);
+            assert_eq!((&written["peft_type"], &written["r"]), (&json!("LORA"), &json!(3)));
+            assert_eq!(written["lora_alpha"], json!(6));
+            assert_eq!(written["target_modules"], json!(["query", "value"]));
+        } else {
+            check_library_config(dir.path(), &written, adapter.name())
         }
     }
 }
@@ -272,7 +270,8 @@ fn adapter_names_and_configs_match_the_libraries() {
 /// Checks `adapter_config.json` and the head of a folder of the `adapters` library.
 fn check_library_config(dir: &Path, written: &Value, form: &str) {
     let config = &written["config"];
-    let (parallel, houlsby) = (form == "par_bn", form == "double_seq_bn");
+    let parallel = form == "par_bn";
+    let houlsby = form == "double_seq_bn";
     assert_eq!(config["is_parallel"], json!(parallel));
     assert_eq!(config["mh_adapter"], json!(houlsby));
     assert_eq!(config["original_ln_before"], json!(form == "seq_bn"));
@@ -331,7 +330,8 @@ fn fresh_adapter_matches_the_libraries() {
     let start = logits(&base(&device()));
     for adapter in forms() {
         let fresh = |seed| base(&device()).with_adapter(adapter, seed).unwrap();
-        let (model, tensors) = (fresh(1), to_named_tensors(&fresh(1)));
+        let model = fresh(1);
+        let tensors = to_named_tensors(&fresh(1));
         assert_eq!(tensors, to_named_tensors(&model));
         assert_ne!(tensors, to_named_tensors(&fresh(2)), "another seed");
         for (name, (shape, values)) in tensors.iter().filter(|(name, _)| is_adapter_parameter(name)) {
@@ -383,7 +383,8 @@ fn changed_folder(adapter: AdapterConfig, change: impl Fn(&mut Value)) -> TempDi
 
 #[test]
 fn unsupported_adapter_configs_are_rejected() {
-    let (pfeiffer, lora) = (forms()[0], forms()[3]);
+    let pfeiffer = forms()[0];
+    let lora = forms()[3];
     let cases: [(AdapterConfig, &str, Value, &str); 8] = [
         (pfeiffer, "/config/ln_after", json!(true), "`ln_after` is true; in a seq_bn adapter it is false"),
         (

@@ -45,7 +45,8 @@ impl Golden {
     pub(crate) fn read(hidden_act: &str, file: &str) -> Self {
         let bytes = std::fs::read(golden_folder(hidden_act).join(file)).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
-        let (mut floats, mut ints) = (NamedTensors::new(), BTreeMap::new());
+        let mut floats = NamedTensors::new();
+        let mut ints = BTreeMap::new();
         for (name, view) in tensors.iter() {
             let words = view.data().chunks_exact(4).map(|b| <[u8; 4]>::try_from(b).unwrap());
             let shape = view.shape().to_vec();
@@ -85,7 +86,8 @@ impl Golden {
         device: &Device,
     ) -> (PretrainingInput, PretrainingTargets, LossNormalizer) {
         let weights = self.float("masked_lm_weights");
-        let (ids, [batch, seq]) = (&self.ints["masked_lm_ids"].1, self.input(device).input_ids.dims());
+        let ids = &self.ints["masked_lm_ids"].1;
+        let [batch, seq] = self.input(device).input_ids.dims();
         let per_row = ids.len() / batch;
         let places = self.ints["masked_lm_positions"].1.iter().enumerate();
         let flat: Vec<i32> = places.map(|(i, p)| (i / per_row * seq) as i32 + p).collect();
@@ -155,10 +157,7 @@ pub(crate) fn named_gradients<M: Module>(model: &M, gradients: &Gradients) -> Na
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let Some(gradient) = param.val().grad(self.1) else { return };
             let name = bert_model::hf_name(&self.0.join("."));
-            let gradient = match bert_model::is_transposed(&name, D) {
-                true => gradient.transpose(),
-                false => gradient,
-            };
+            let gradient = if bert_model::is_transposed(&name, D) { gradient.transpose() } else { gradient };
             let shape = gradient.dims().to_vec();
             self.2.insert(name, (shape, values(gradient)));
         }

@@ -70,7 +70,8 @@ fn check_models_saved_again(
     classifier: &BertForSequenceClassification,
 ) {
     let read = |name: &str| read_pretrained_tensors(&dir.join(name)).unwrap();
-    let (exact, fresh_heads) = (LoadPolicy::Exact, LoadPolicy::FreshHeads);
+    let exact = LoadPolicy::Exact;
+    let fresh_heads = LoadPolicy::FreshHeads;
     let fresh = || BertForPreTraining::new(config, 9, &device());
     let weights = to_named_tensors(pretraining);
     let (model, _) = load_named_tensors(fresh(), read("again-BertForPreTraining"), exact).unwrap();

@@ -50,7 +50,8 @@ fn tensor_names_are_the_published_ones() {
 #[test]
 fn saved_folder_round_trips() {
     let dir = tempfile::tempdir().unwrap();
-    let (config, words) = (small_config(), words());
+    let config = small_config();
+    let words = words();
     let model = small_model(&config);
     let vocabulary = Vocabulary::uncased(&words, 20);
     for name in ["a", "b"] {
@@ -295,7 +296,8 @@ fn folders_without_readable_weights() {
 
 #[test]
 fn mismatched_vocabulary_is_rejected_before_writing() {
-    let (config, model) = (small_config(), small_model(&small_config()));
+    let config = small_config();
+    let model = small_model(&small_config());
     let save = |words: &[String], fail: bool| {
         let mut written = 0;
         let mut sink = |_: &str, _: &[u8]| {

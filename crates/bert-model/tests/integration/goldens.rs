@@ -147,7 +147,8 @@ fn check_head_gradients<M: Module>(worst: &mut Worst, model: &M, loss: &Tensor<1
     for (name, (shape, expected)) in expected {
         // Padding has scores, and so gradients; PyTorch excludes row 0, `[PAD]`, from the gradient of the table.
         let skipped = if name.contains("word_embeddings") { shape[1] } else { 0 };
-        let (got, expected) = (&gradients[name].1[skipped..], &expected[skipped..]);
+        let got = &gradients[name].1[skipped..];
+        let expected = &expected[skipped..];
         worst.check(name, got, expected, GRADIENT_FLOOR, TOLERANCE);
         checked += 1;
     }
@@ -231,7 +232,8 @@ fn ten_training_losses_match() {
     for hidden_act in ACTIVATIONS {
         let golden = Golden::read(hidden_act, "trajectory.safetensors");
         let (mut model, _) = model(hidden_act, &device);
-        let (mut m, mut v) = (NamedTensors::new(), NamedTensors::new());
+        let mut m = NamedTensors::new();
+        let mut v = NamedTensors::new();
         let mut worst = Worst::default();
         for (step, rate) in golden.float("learning_rates").iter().enumerate() {
             let (input, targets, normalizer) = golden.pretraining(&device);
@@ -273,10 +275,7 @@ fn adam_step<M: Module>(
     let weights = to_named_tensors(&model);
     let clip = (1.0 / norm.max(1.0)) as f32;
     map_parameters(model, |name, shape| {
-        let decay = match name.contains("LayerNorm") || name.contains("bias") {
-            true => 0.0,
-            false => 0.01,
-        };
+        let decay = if name.contains("LayerNorm") || name.contains("bias") { 0.0 } else { 0.01 };
         let zeros = || (shape.to_vec(), vec![0.0; shape.iter().product()]);
         let m = &mut m.entry(name.into()).or_insert_with(zeros).1;
         let v = &mut v.entry(name.into()).or_insert_with(zeros).1;

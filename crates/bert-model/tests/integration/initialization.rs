@@ -106,7 +106,8 @@ const MASK: usize = 4;
 /// Fitted by hand: each input direction of a side is one word, and its output direction is that word's neighbour.
 fn cycle(config: &BertConfig) -> LogBilinear {
     let shape = LogBilinear::shape(config).unwrap();
-    let (width, first) = (shape.width, MASK + 1);
+    let width = shape.width;
+    let first = MASK + 1;
     let table: Vec<f32> =
         (0..WORDS * width).map(|i| ((i * i) as f64 * 0.713 + i as f64).sin() as f32).collect();
     let row = |token: usize| &table[token * width..(token + 1) * width];
@@ -115,7 +116,8 @@ fn cycle(config: &BertConfig) -> LogBilinear {
         first + (token as i64 - first as i64 - offset).rem_euclid(words) as usize
     };
     let side = |&offset: &i64| {
-        let (mut inputs, mut outputs) = (vec![0.0; shape.rank * width], vec![0.0; shape.rank * width]);
+        let mut inputs = vec![0.0; shape.rank * width];
+        let mut outputs = vec![0.0; shape.rank * width];
         for (direction, token) in (first..WORDS).enumerate() {
             inputs[direction * width..][..width].copy_from_slice(row(token));
             outputs[direction * width..][..width].copy_from_slice(row(neighbour(token, offset)));
@@ -138,7 +140,8 @@ fn bigram_initialization_predicts_bigram_probabilities() {
     for config in [Preset::Tiny, Preset::Mini].map(|preset| BertConfig::preset(preset, WORDS + 3)) {
         let fitted = cycle(&config);
         let model = model(&config, Initialization::Bigram(&fitted), 3);
-        let (length, first) = (33, MASK + 1);
+        let length = 33;
+        let first = MASK + 1;
         let words: Vec<i32> = (0..length).map(|at| (first + at * 7 / 7 % (WORDS - first)) as i32).collect();
         // Every fourth word is masked, so each has neighbours on both sides.
         let masked: Vec<i32> = (0..length as i32).filter(|at| at % 4 == 2).collect();
@@ -178,7 +181,8 @@ const SEP: usize = 3;
 /// `[CLS] A [SEP] B [SEP]` of 20 words each. A uses every third word of the language; B uses the same words if `same`,
 /// else the others.
 fn pair(same: bool, seed: usize) -> BertInput {
-    let (length, first) = (20, MASK + 1);
+    let length = 20;
+    let first = MASK + 1;
     let word = |at: usize, rest: usize| {
         let drawn = (at * 31 + seed * 17 + at * at * 7 + seed * seed * 3) % 13;
         (first + 3 * drawn + rest) as i32
@@ -201,13 +205,13 @@ fn cls_heads_attend_to_one_segment_each() {
         let model = model(&config, Initialization::Bigram(&fitted), 3);
         let attentions = model.bert.forward_with_states(pair(true, 1)).attentions;
         let [_, heads, length, _] = attentions[0].dims();
-        let of_cls = |layer: usize, head: usize| {
+        let cls_weights = |layer: usize, head: usize| {
             values(attentions[layer].clone())[head * length * length..][..length].to_vec()
         };
         for head in 0..heads {
-            assert!(of_cls(0, head)[0] > 0.99, "head {head}: {}", of_cls(0, head)[0]);
+            assert!(cls_weights(0, head)[0] > 0.99, "head {head}: {}", cls_weights(0, head)[0]);
         }
-        let on_a = |head: usize| of_cls(1, head)[..22].iter().sum::<f32>();
+        let on_a = |head: usize| cls_weights(1, head)[..22].iter().sum::<f32>();
         assert!(on_a(0) > 0.65 && on_a(1) < 0.35, "{} {}", on_a(0), on_a(1));
     }
 }
@@ -246,7 +250,8 @@ fn one_layer_model_has_no_segment_comparison() {
 
 #[test]
 fn counts_of_another_shape_are_rejected() {
-    let (tiny, mini) = (BertConfig::preset(Preset::Tiny, WORDS), BertConfig::preset(Preset::Mini, WORDS));
+    let tiny = BertConfig::preset(Preset::Tiny, WORDS);
+    let mini = BertConfig::preset(Preset::Mini, WORDS);
     let fitted = cycle(&tiny);
     let rejected = |config: &BertConfig| {
         let initialization = Initialization::Bigram(&fitted);

@@ -69,7 +69,8 @@ fn padding_changes_nothing_at_real_tokens() {
         let hidden = states.hidden_states.into_iter().map(values).collect::<Vec<_>>();
         (hidden, values(states.output.pooled_output), values(states.attentions[1].clone()))
     };
-    let (short, long) = (run(7), run(12));
+    let short = run(7);
+    let long = run(12);
     for (short, long) in short.0.iter().zip(&long.0) {
         for (row, length) in lengths.iter().enumerate() {
             let h = config.hidden_size;
@@ -93,7 +94,8 @@ fn padding_rows_stay_finite_and_isolated() {
         let input = batch(lengths, 6, 61, &device());
         values(model.bert.forward(input, Mode::Eval).pooled_output)
     };
-    let (with, without) = (run(&[6, 0]), run(&[6]));
+    let with = run(&[6, 0]);
+    let without = run(&[6]);
     assert!(with.iter().all(|x| x.is_finite()));
     assert!(error(&with[..24], &without, 0.0) < 1e-6);
 }
@@ -183,14 +185,16 @@ fn both_losses_agree_in_training() {
         let targets = targets(&[4, 5, 6], &[0, 1], &device);
         let normalizer = LossNormalizer { masked_lm: 3.0, next_sentence: Some(2.0) };
         let mode = Mode::train(3);
-        let loss = match fused {
-            true => model.loss(input, targets, normalizer, mode),
-            false => pretraining_loss(model.forward(input, mode), targets, normalizer),
+        let loss = if fused {
+            model.loss(input, targets, normalizer, mode)
+        } else {
+            pretraining_loss(model.forward(input, mode), targets, normalizer)
         };
         let gradients = named_gradients(&model, &loss.total.backward());
         (scalar(loss.total), gradients)
     };
-    let (plain, fused) = (run(false), run(true));
+    let plain = run(false);
+    let fused = run(true);
     assert!((plain.0 - fused.0).abs() < 1e-5 * plain.0);
     assert_eq!(plain.1.len(), named_parameters(&model).len());
     for (name, (_, expected)) in &plain.1 {

@@ -305,7 +305,8 @@ impl FileSystem for PowerCut {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut model = self.step()?;
         Disk.rename(from, to)?;
-        let ((old, old_name), (new, new_name)) = (self.locate(&model, from), self.locate(&model, to));
+        let (old, old_name) = self.locate(&model, from);
+        let (new, new_name) = self.locate(&model, to);
         let node = model.entry(old, &old_name);
         model.change(vec![(old, old_name, None), (new, new_name, node)]);
         Ok(())

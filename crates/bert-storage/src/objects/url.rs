@@ -46,7 +46,9 @@ pub fn on_disk(path: &Path) -> Cow<'_, Path> {
 
 /// Replaces `%` and two hex digits with the byte that they encode.
 fn decoded(text: &str) -> PathBuf {
-    let (text, mut bytes, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let text = text.as_bytes();
+    let mut bytes = Vec::new();
+    let mut at = 0;
     while at < text.len() {
         let hex =
             text.get(at + 1..at + 3).filter(|hex| text[at] == b'%' && hex.iter().all(u8::is_ascii_hexdigit));

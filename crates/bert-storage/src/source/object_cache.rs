@@ -127,7 +127,8 @@ pub(crate) fn make_room(folder: &Path, bytes: u64, max_bytes: u64) -> io::Result
     let mut copies = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
         // Another process may have removed it.
         let Ok(metadata) = entry.metadata() else { continue };
         let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -159,7 +160,8 @@ fn is_copy(name: &str) -> bool {
 /// Copies an object to the file for `path` and returns the digest of its bytes.
 fn copy_digested(mut from: impl Read, to: &mut File, url: &Path, path: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
-    let (mut buffer, mut written) = (vec![0; 1 << 16], 0);
+    let mut buffer = vec![0; 1 << 16];
+    let mut written = 0;
     loop {
         let read = match from.read(&mut buffer) {
             Ok(0) => break,
@@ -180,9 +182,11 @@ mod tests {
 
     /// Returns an object, its size, its digest and a cache with a copy of it.
     fn with_a_copy(folder: &Path) -> (PathBuf, u64, String, ObjectCache) {
-        let (object, text) = (folder.join("object"), b"some bytes");
+        let object = folder.join("object");
+        let text = b"some bytes";
         fs::write(&object, text).unwrap();
-        let (cache, digest) = (ObjectCache::new(&folder.join("cache"), 15), digest_bytes(text));
+        let cache = ObjectCache::new(&folder.join("cache"), 15);
+        let digest = digest_bytes(text);
         cache.open(&object, 10, &digest).unwrap();
         (object, 10, digest, cache)
     }

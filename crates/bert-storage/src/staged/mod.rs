@@ -218,7 +218,8 @@ impl<'a> StagedFolder<'a> {
     /// # Panics
     /// As [`checksummed_json`](fn@crate::checksummed_json::checksummed_json).
     pub fn write_checksummed_unsynced<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
-        let (path, temporary) = (self.path_of(name), self.path_of(&format!("{name}.new")));
+        let path = self.path_of(name);
+        let temporary = self.path_of(&format!("{name}.new"));
         let text = checksummed_json_within(value, MAX_BYTES).map_err(Error::io("write", &path))?;
         let write = || {
             let mut file = self.files.create(&temporary)?;

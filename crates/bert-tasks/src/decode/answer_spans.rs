@@ -113,8 +113,8 @@ fn candidates(
     let mut candidates = Vec::new();
     for (window, scores) in question.windows.iter().zip(scores) {
         let pieces = &question.pieces[window.tokens.clone()];
-        let (starts, ends) =
-            (best(&scores.start, settings.n_best_size), best(&scores.end, settings.n_best_size));
+        let starts = best(&scores.start, settings.n_best_size);
+        let ends = best(&scores.end, settings.n_best_size);
         let token = |position: usize| position.checked_sub(window.first).filter(|&at| at < pieces.len());
         for &start in &starts {
             for &end in &ends {
@@ -132,8 +132,8 @@ fn candidates(
 
 /// Returns the "no answer" candidate, from the window with its lowest score.
 fn no_answer(scores: &[WindowScores]) -> Option<Candidate> {
-    let of_window = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
-    scores.iter().map(of_window).reduce(|min, next| if next.score() < min.score() { next } else { min })
+    let candidate = |scores: &WindowScores| Candidate::new(String::new(), scores.start[0], scores.end[0]);
+    scores.iter().map(candidate).reduce(|min, next| if next.score() < min.score() { next } else { min })
 }
 
 /// Returns the indices of the `n` highest scores, highest first; ties go to the first.

@@ -32,9 +32,10 @@ pub fn write_predictions(
     }
     for (example, prediction) in examples.iter().zip(predictions) {
         let prediction = written_label(task, *prediction);
-        match in_rows {
-            true => writeln!(out, "{}\t{prediction}", example.index)?,
-            false => writeln!(out, "{prediction} ||| {}", example.text_a.trim())?,
+        if in_rows {
+            writeln!(out, "{}\t{prediction}", example.index)?
+        } else {
+            writeln!(out, "{prediction} ||| {}", example.text_a.trim())?
         }
     }
     out.flush()
@@ -114,9 +115,10 @@ pub fn write_errors(
         let label = written_label(task, example.label.expect("checked above"));
         let prediction = written_label(task, prediction);
         // An error has the unit of the scores, which may be small.
-        let measure = match task.spec().submissions.is_empty() && task.labels().next().is_none() {
-            true => measure.to_string(),
-            false => format!("{measure:.4}"),
+        let measure = if task.spec().submissions.is_empty() && task.labels().next().is_none() {
+            measure.to_string()
+        } else {
+            format!("{measure:.4}")
         };
         write!(
             out,
@@ -124,9 +126,10 @@ pub fn write_errors(
             example.index,
             without_tabs(&example.text_a)
         )?;
-        match task.spec().pair {
-            true => writeln!(out, "\t{}", without_tabs(example.text_b.as_deref().unwrap_or_default()))?,
-            false => writeln!(out)?,
+        if task.spec().pair {
+            writeln!(out, "\t{}", without_tabs(example.text_b.as_deref().unwrap_or_default()))?
+        } else {
+            writeln!(out)?
         }
     }
     out.flush()
@@ -134,10 +137,7 @@ pub fn write_errors(
 
 /// Returns a text as a field; texts in tables may contain tabs and line ends.
 fn without_tabs(text: &str) -> Cow<'_, str> {
-    match text.contains(['\t', '\n', '\r']) {
-        true => text.replace(['\t', '\n', '\r'], " ").into(),
-        false => text.into(),
-    }
+    if text.contains(['\t', '\n', '\r']) { text.replace(['\t', '\n', '\r'], " ").into() } else { text.into() }
 }
 
 /// Returns a prediction as written to a file.
@@ -146,10 +146,13 @@ fn written_label(task: &Task, prediction: Label) -> String {
         (Kind::Classification, Label::Class(class)) => {
             without_tabs(task.labels().nth(class).expect("a class of the task")).into_owned()
         }
-        (Kind::Regression { min, max }, Label::Score(score)) => match task.spec().submissions.is_empty() {
-            true => score.clamp(min, max).to_string(),
-            false => format!("{:.3}", score.clamp(min, max)),
-        },
+        (Kind::Regression { min, max }, Label::Score(score)) => {
+            if task.spec().submissions.is_empty() {
+                score.clamp(min, max).to_string()
+            } else {
+                format!("{:.3}", score.clamp(min, max))
+            }
+        }
         _ => panic!("a prediction of the wrong kind for task {task}"),
     }
 }

@@ -24,7 +24,8 @@ pub struct EncodedPair {
 /// Truncates two texts until both together have at most `max_length` tokens, one token at a time from the end of the
 /// longer one; ties go to `b`.
 pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
-    let (mut len_a, mut len_b) = (a.len(), b.len());
+    let mut len_a = a.len();
+    let mut len_b = b.len();
     while len_a + len_b > max_length {
         if len_a > len_b {
             len_a -= 1;
@@ -85,7 +86,8 @@ mod tests {
                 for max_length in 0..24 {
                     let before_a: Vec<u32> = (0..len_a).collect();
                     let before_b: Vec<u32> = (50..50 + len_b).collect();
-                    let (mut a, mut b) = (before_a.clone(), before_b.clone());
+                    let mut a = before_a.clone();
+                    let mut b = before_b.clone();
                     reference_truncate(&mut a, &mut b, max_length);
                     let cut = truncate_seq_pair(&before_a, &before_b, max_length);
                     assert_eq!(cut, (&a[..], &b[..]));

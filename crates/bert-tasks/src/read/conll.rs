@@ -59,18 +59,20 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     if !sentence.words.is_empty() {
         sentences.push(sentence);
     }
-    match width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
-        true => Err(TaskProblem::NumberedWords.located(path).into()),
-        false => non_empty(sentences, path),
+    if width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
+        Err(TaskProblem::NumberedWords.located(path).into())
+    } else {
+        non_empty(sentences, path)
     }
 }
 
 /// Returns the columns of a line; empty for a blank line.
 fn split_columns(line: &str) -> Vec<&str> {
     let line = line.trim_end();
-    match line.contains('\t') {
-        true => line.split('\t').map(str::trim).collect(),
-        false => line.split(' ').filter(|column| !column.is_empty()).collect(),
+    if line.contains('\t') {
+        line.split('\t').map(str::trim).collect()
+    } else {
+        line.split(' ').filter(|column| !column.is_empty()).collect()
     }
 }
 
@@ -93,9 +95,10 @@ fn column_count(path: &Path) -> Result<usize, TaskError> {
 /// number of columns and a valid tag.
 fn is_comment(columns: &[&str], width: usize, has_tags: bool) -> bool {
     let is_word = columns.len() == width
-        && match has_tags {
-            true => columns.last().is_some_and(|tag| is_entity_tag(tag)),
-            false => !columns.iter().any(|column| column.contains('=')),
+        && if has_tags {
+            columns.last().is_some_and(|tag| is_entity_tag(tag))
+        } else {
+            !columns.iter().any(|column| column.contains('='))
         };
     columns[0].starts_with('#') && !is_word
 }

@@ -130,12 +130,11 @@ pub fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, T
 /// # Errors
 /// [`TaskProblem::WrongColumns`].
 pub fn check_column_count(found: usize, columns: usize, separator: &'static str) -> Result<(), TaskProblem> {
-    match found == columns {
-        true => Ok(()),
-        false => {
-            let expected = format!("{columns} as in the first row");
-            Err(TaskProblem::WrongColumns { found, separator, expected })
-        }
+    if found == columns {
+        Ok(())
+    } else {
+        let expected = format!("{columns} as in the first row");
+        Err(TaskProblem::WrongColumns { found, separator, expected })
     }
 }
 
@@ -245,8 +244,8 @@ fn layout(task: &Task) -> Option<&'static Layout> {
 impl Task {
     /// Returns the names of the text and label columns in the header of the task's tables.
     pub fn text_columns(&self) -> Option<Columns<'_>> {
-        let of_layout = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
-        self.table_columns().or_else(|| layout(self).map(of_layout))
+        let columns_of = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
+        self.table_columns().or_else(|| layout(self).map(columns_of))
     }
 }
 
@@ -285,10 +284,7 @@ impl Layout {
         let same = |labelled: bool| {
             self.positions.iter().find(|p| p.columns == columns && p.label.is_some() == labelled)
         };
-        let found = match has_labels {
-            true => same(true),
-            false => same(false).or(same(true)),
-        };
+        let found = if has_labels { same(true) } else { same(false).or(same(true)) };
         let mut positions = *found.ok_or_else(|| {
             let known: Vec<String> = (self.positions.iter())
                 .filter(|p| !has_labels || p.label.is_some())

@@ -110,10 +110,7 @@ pub fn for_each_line_in<E: From<TaskError>>(
 
 /// Returns the items of a file, or an error if there are none.
 pub(crate) fn non_empty<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskError> {
-    match found.is_empty() {
-        true => Err(TaskProblem::NoExamples.located(path).into()),
-        false => Ok(found),
-    }
+    if found.is_empty() { Err(TaskProblem::NoExamples.located(path).into()) } else { Ok(found) }
 }
 
 #[cfg(test)]

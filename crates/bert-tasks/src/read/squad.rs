@@ -94,14 +94,12 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
         for RawQuestion { id, question, answers, is_impossible } in qas {
             let answer = |RawAnswer { text, answer_start }: RawAnswer| {
                 let start = offsets.get(answer_start).copied().unwrap_or(context.len());
-                match context[start..].starts_with(&text) {
-                    true => Ok(Answer { text, start }),
-                    false => {
-                        let found: String = context[start..].chars().take(text.chars().count()).collect();
-                        let id = id.clone();
-                        Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }
-                            .located(path))
-                    }
+                if context[start..].starts_with(&text) {
+                    Ok(Answer { text, start })
+                } else {
+                    let found: String = context[start..].chars().take(text.chars().count()).collect();
+                    let id = id.clone();
+                    Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.located(path))
                 }
             };
             let answers = answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>()?;

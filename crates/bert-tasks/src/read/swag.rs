@@ -26,7 +26,8 @@ impl ColumnIndices {
     fn find(header: &[String], has_labels: bool) -> Result<Self, TaskProblem> {
         let endings = ENDINGS.iter().map(|name| column_index(header, name)).collect::<Result<Vec<_>, _>>()?;
         let label = has_labels.then(|| column_index(header, "label")).transpose()?;
-        let (sent1, sent2) = (column_index(header, "sent1")?, column_index(header, "sent2")?);
+        let sent1 = column_index(header, "sent1")?;
+        let sent2 = column_index(header, "sent2")?;
         Ok(Self { columns: header.len(), sent1, sent2, endings, label })
     }
 

@@ -117,7 +117,8 @@ impl WeightedMetric {
             }
             (Metric::Pearson, Some(predictions), Some(labels)) => Some(Self::Pearson { predictions, labels }),
             (Metric::Spearman, Some(predictions), Some(labels)) => {
-                let (predictions, labels) = (TiedRanks::new(&predictions), TiedRanks::new(&labels));
+                let predictions = TiedRanks::new(&predictions);
+                let labels = TiedRanks::new(&labels);
                 Some(Self::Spearman { predictions, labels })
             }
             (Metric::Rmse | Metric::Mae, Some(predictions), Some(labels)) => {
@@ -177,7 +178,8 @@ impl ClassIndicators {
         let flags = |of: &[Label]| -> Vec<u32> {
             of.iter().map(|label| u32::from(*label == Label::Class(class))).collect()
         };
-        let (predicted, labelled) = (flags(predictions), flags(labels));
+        let predicted = flags(predictions);
+        let labelled = flags(labels);
         let both = predicted.iter().zip(&labelled).map(|(p, l)| p * l).collect();
         Self { predicted, labelled, both }
     }
@@ -190,7 +192,9 @@ impl ClassIndicators {
     fn matthews(&self, weights: &[u32]) -> f64 {
         let all = f64::from(weights.iter().sum::<u32>());
         let [p, l, both] = [&self.predicted, &self.labelled, &self.both].map(|of| count(of, weights));
-        let (neither, only_p, only_l) = (all + both - p - l, p - both, l - both);
+        let neither = all + both - p - l;
+        let only_p = p - both;
+        let only_l = l - both;
         ratio(both * neither - only_p * only_l, (p * (all - p)).sqrt() * (l * (all - l)).sqrt())
     }
 }
@@ -209,10 +213,14 @@ fn weighted_pearson(predictions: &[f64], labels: &[f64], weights: &[u32]) -> f64
     }
     let all: f64 = (0..labels.len()).map(weight).sum();
     let mean = |values: &[f64]| values.iter().enumerate().map(|(at, v)| weight(at) * v).sum::<f64>() / all;
-    let (mean_p, mean_l) = (mean(predictions), mean(labels));
-    let (mut covariance, mut variance_p, mut variance_l) = (0.0, 0.0, 0.0);
+    let mean_p = mean(predictions);
+    let mean_l = mean(labels);
+    let mut covariance = 0.0;
+    let mut variance_p = 0.0;
+    let mut variance_l = 0.0;
     for (at, (p, l)) in predictions.iter().zip(labels).enumerate() {
-        let (p, l) = (p - mean_p, l - mean_l);
+        let p = p - mean_p;
+        let l = l - mean_l;
         covariance += weight(at) * p * l;
         variance_p += weight(at) * p * p;
         variance_l += weight(at) * l * l;
@@ -311,7 +319,8 @@ mod tests {
     #[test]
     fn class_metrics_by_hand() {
         // 2 true positives, 1 false positive, 1 false negative, 1 true negative.
-        let (p, l) = ([1, 1, 0, 0, 1], [1, 1, 1, 0, 0]);
+        let p = [1, 1, 0, 0, 1];
+        let l = [1, 1, 1, 0, 0];
         close(accuracy(&p, &l), 3.0 / 5.0);
         close(f1(&p, &l), 4.0 / 6.0);
         close(matthews(&p, &l), (2.0 - 1.0) / 36f64.sqrt());
@@ -349,14 +358,16 @@ mod tests {
         close(spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
         assert_eq!(TiedRanks::new(&[5.0, 1.0, 5.0, 0.0]).ranks(&[1; 4]), [3.5, 2.0, 3.5, 1.0]);
         // scipy.stats 1.17.1: pearsonr and spearmanr of the same lists.
-        let (x, y) = ([1.0, 2.0, 2.0, 4.0, 5.0], [2.0, 1.0, 3.0, 3.0, 5.0]);
+        let x = [1.0, 2.0, 2.0, 4.0, 5.0];
+        let y = [2.0, 1.0, 3.0, 3.0, 5.0];
         close(pearson(&x, &y), 0.8000946913656627);
         close(spearman(&x, &y), 0.7631578947368421);
     }
 
     #[test]
     fn regression_errors_by_hand() {
-        let (p, l) = ([1.0, 2.0, 4.0], [1.0, 4.0, 3.0]);
+        let p = [1.0, 2.0, 4.0];
+        let l = [1.0, 4.0, 3.0];
         close(value(Metric::Rmse, scores(&p), scores(&l)), (5.0f64 / 3.0).sqrt());
         close(value(Metric::Mae, scores(&p), scores(&l)), 1.0);
         let errors = WeightedMetric::new(Metric::Mae, &scores(&p), &scores(&l)).unwrap();
@@ -399,7 +410,8 @@ mod tests {
 
     #[test]
     fn each_task_reports_its_metrics_in_order() {
-        let (p, l) = ([Label::Class(1), Label::Class(0)], [Label::Class(1); 2]);
+        let p = [Label::Class(1), Label::Class(0)];
+        let l = [Label::Class(1); 2];
         let names = |task| score(task, &p, &l).iter().map(|(m, _)| m).collect::<Vec<_>>();
         assert_eq!(names(&Task::Rte), [Metric::Accuracy]);
         assert_eq!(names(&Task::Mrpc), [Metric::F1, Metric::Accuracy]);
@@ -425,9 +437,10 @@ mod tests {
 
     #[test]
     fn weights_equal_repeated_examples() {
-        let (answers, labels) = (class(&[1, 1, 0, 0, 1, 0]), class(&[1, 0, 0, 1, 1, 0]));
-        let (scores, truth) =
-            (scores(&[1.0, 2.0, 2.0, 4.0, 5.0, 0.1]), scores(&[2.0, 1.0, 3.0, 3.0, 5.0, 0.3]));
+        let answers = class(&[1, 1, 0, 0, 1, 0]);
+        let labels = class(&[1, 0, 0, 1, 1, 0]);
+        let truth = scores(&[2.0, 1.0, 3.0, 3.0, 5.0, 0.3]);
+        let scores = scores(&[1.0, 2.0, 2.0, 4.0, 5.0, 0.1]);
         for weights in
             [[1; 6], [2, 0, 0, 3, 1, 0], [0, 0, 6, 0, 0, 0], [1, 1, 0, 2, 0, 2], [0, 3, 3, 0, 0, 0]]
         {

@@ -16,9 +16,9 @@ pub struct QuestionScores {
 }
 
 /// Returns the scores of the answer to one question by the rules of version 2.0 or 1.1.
-pub fn question_scores(of_version_2: bool, question: &Question, given: &str) -> QuestionScores {
+pub fn question_scores(is_version_2: bool, question: &Question, given: &str) -> QuestionScores {
     let gold = question.answers.iter().map(|answer| answer.text.as_str());
-    if of_version_2 { version_2(gold, given) } else { version_1(gold, given) }
+    if is_version_2 { version_2(gold, given) } else { version_1(gold, given) }
 }
 
 fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
@@ -64,7 +64,8 @@ fn word_f1(gold: &[String], given: &[String]) -> f64 {
     if same == 0.0 {
         return 0.0;
     }
-    let (precision, recall) = (same / given.len() as f64, same / gold.len() as f64);
+    let precision = same / given.len() as f64;
+    let recall = same / gold.len() as f64;
     2.0 * precision * recall / (precision + recall)
 }
 

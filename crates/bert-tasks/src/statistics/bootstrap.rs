@@ -79,7 +79,7 @@ fn interval(metric: Metric, examples: usize, runs: &[WeightedMetric]) -> Interva
         low,
         high,
         level: LEVEL,
-        standard_error: Statistics::of(&means).sd.unwrap_or(0.0),
+        standard_error: Statistics::new(&means).sd.unwrap_or(0.0),
         resamples: RESAMPLES,
     }
 }
@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn seeds_are_resampled() {
         let labels = [Label::Class(1); 30];
-        let (right, wrong) = (vec![Label::Class(1); 30], vec![Label::Class(0); 30]);
+        let right = vec![Label::Class(1); 30];
+        let wrong = vec![Label::Class(0); 30];
         let interval = confidence_interval(Metric::Accuracy, &labels, &[&right, &wrong]).unwrap();
         assert_eq!((interval.low, interval.high), (0.0, 1.0));
         assert!((interval.standard_error - 0.125f64.sqrt()).abs() < 0.013, "{interval:?}");

@@ -49,7 +49,8 @@ pub fn paired_test(
     let prepare = |runs: &[&[Label]]| -> Option<Vec<WeightedMetric>> {
         runs.iter().map(|run| WeightedMetric::new(metric, run, labels)).collect()
     };
-    let (first, second) = (prepare(first)?, prepare(second)?);
+    let first = prepare(first)?;
+    let second = prepare(second)?;
     let groups = if same_seeds { vec![first.len()] } else { vec![first.len(), second.len()] };
     let mut differences = resample(labels.len(), &groups, |weights, drawn| {
         mean(&first, weights, &drawn[0]) - mean(&second, weights, &drawn[groups.len() - 1])
@@ -103,14 +104,16 @@ impl McNemar {
             let answers = labels.iter().zip(right.iter().zip(wrong));
             answers.filter(|(label, (right, wrong))| right == label && wrong != label).count()
         };
-        let (only_first, only_second) = (only(first, second), only(second, first));
+        let only_first = only(first, second);
+        let only_second = only(second, first);
         Self { only_first, only_second, p: exact_two_sided_p_value(only_first, only_second) }
     }
 }
 
 /// Returns twice the probability of at most `min(a, b)` heads in `a + b` throws of a fair coin, limited to 1.
 fn exact_two_sided_p_value(a: usize, b: usize) -> f64 {
-    let (fewer, all) = (a.min(b), a + b);
+    let fewer = a.min(b);
+    let all = a + b;
     // Use logarithms: 2^-n underflows from n = 1075 on.
     let mut term = -(all as f64) * std::f64::consts::LN_2;
     let mut sum = term.exp();
@@ -135,7 +138,8 @@ mod tests {
     #[test]
     fn difference_of_two_models_by_hand() {
         let labels = vec![Label::Class(1); 100];
-        let (a, b) = (answers(0..5, 100), answers(5..20, 100));
+        let a = answers(0..5, 100);
+        let b = answers(5..20, 100);
         let test = paired_test(Metric::Accuracy, &labels, &[&a], &[&b], true).unwrap();
         assert!((test.difference - 0.1).abs() < 1e-12);
         assert!((test.low - 0.02).abs() < 0.0101 && (test.high - 0.19).abs() < 0.0101, "{test:?}");
@@ -148,7 +152,8 @@ mod tests {
     #[test]
     fn equal_answers_do_not_differ() {
         let labels = vec![Label::Class(1); 20];
-        let (a, b) = (answers(0..5, 20), answers(3..6, 20));
+        let a = answers(0..5, 20);
+        let b = answers(3..6, 20);
         let test = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], true).unwrap();
         assert_eq!((test.difference, test.low, test.high, test.p), (0.0, 0.0, 0.0, 1.0));
         // Drawn separately, the seeds alone make a difference.

@@ -75,7 +75,7 @@ impl SeedSummary {
     pub fn new(task: &Task, examples: usize, runs: Vec<SeedRun>, majority_baseline: Scores) -> Self {
         let statistics = |metric| {
             let value = |run: &SeedRun| run.scores.get(metric).expect("scores of this task");
-            Statistics::of(&runs.iter().map(value).collect::<Vec<f64>>())
+            Statistics::new(&runs.iter().map(value).collect::<Vec<f64>>())
         };
         let have = |metric: &&Metric| runs.iter().all(|run| run.scores.get(**metric).is_some());
         let metrics: Vec<MetricSummary> = (task.spec().metrics.iter().filter(have))
@@ -159,7 +159,8 @@ impl SeedSummary {
         statistic("median", |s| Some(s.median));
         statistic("min", |s| Some(s.min));
         statistic("max", |s| Some(s.max));
-        let (name, cells) = ("majority".to_string(), cells(&self.majority_baseline));
+        let name = "majority".to_string();
+        let cells = cells(&self.majority_baseline);
         rows.push(SummaryRow { name, cells, note: "" });
         rows
     }
@@ -205,11 +206,11 @@ mod tests {
 
     #[test]
     fn statistics_computed_by_hand() {
-        let s = Statistics::of(&[4.0, 1.0, 3.0, 2.0]);
+        let s = Statistics::new(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!((s.mean, s.median, s.min, s.max), (2.5, 2.5, 1.0, 4.0));
         // Squares 2.25 + .25 + .25 + 2.25 = 5, divided by 3.
         assert!((s.sd.unwrap() - (5.0f64 / 3.0).sqrt()).abs() < 1e-15);
-        let one = Statistics::of(&[0.5]);
+        let one = Statistics::new(&[0.5]);
         assert_eq!((one.mean, one.median, one.sd), (0.5, 0.5, None));
     }
 

@@ -22,14 +22,14 @@ pub struct Example {
 
 impl Example {
     /// Returns an example of one text, without a label.
-    pub fn of_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         let index = "0".to_string();
         Self { index, text_a: text.into(), text_b: None, choices: Vec::new(), label: None }
     }
 
     /// Returns an example of a pair of texts, without a label.
-    pub fn of_pair(first: impl Into<String>, second: impl Into<String>) -> Self {
-        Self { text_b: Some(second.into()), ..Self::of_text(first) }
+    pub fn from_pair(first: impl Into<String>, second: impl Into<String>) -> Self {
+        Self { text_b: Some(second.into()), ..Self::from_text(first) }
     }
 }
 

@@ -129,7 +129,7 @@ impl Statistics {
     ///
     /// # Panics
     /// When `values` is empty.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn new(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "no runs to summarize");
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;

@@ -28,7 +28,8 @@ impl TableTask {
         {
             return Err(TaskError::TableColumns(description.columns));
         }
-        let (pair, test_has_labels) = (description.columns.len() == 3, description.test_has_labels);
+        let pair = description.columns.len() == 3;
+        let test_has_labels = description.test_has_labels;
         let common = TaskSpec { pair, test_has_labels, ..catalog::TABLE };
         let spec = match description.range {
             Some((min, max)) => TaskSpec {

@@ -30,7 +30,8 @@ pub(super) fn counts(tokenizer: BleuTokenizer, hypothesis: &str, references: &[&
 
 /// Returns BLEU of summed counts.
 pub(super) fn score(counts: &[u64]) -> f64 {
-    let (length, reference_length) = (counts[0] as f64, counts[1] as f64);
+    let length = counts[0] as f64;
+    let reference_length = counts[1] as f64;
     let (correct, total) = counts[2..].split_at(ORDER);
     if correct.iter().all(|&count| count == 0) || total.contains(&0) {
         return 0.0;

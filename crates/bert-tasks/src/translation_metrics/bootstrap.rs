@@ -43,14 +43,15 @@ pub fn summarize(
             let sentences: Vec<usize> =
                 (0..references.len()).map(|_| draws.below(references.len())).collect();
             let run_of_draw = |_: usize| {
-                let of_run = &counts[draws.below(runs.len())];
-                metric.score(&total(sentences.iter().map(|&at| &of_run[at])))
+                let run_counts = &counts[draws.below(runs.len())];
+                metric.score(&total(sentences.iter().map(|&at| &run_counts[at])))
             };
             mean(&(0..runs.len()).map(run_of_draw).collect::<Vec<f64>>())
         })
         .collect();
     resamples.sort_by(f64::total_cmp);
-    let (low, high) = (resamples[RESAMPLES / 40], resamples[RESAMPLES - 1 - RESAMPLES / 40]);
+    let low = resamples[RESAMPLES / 40];
+    let high = resamples[RESAMPLES - 1 - RESAMPLES / 40];
     ScoreSummary { metric, mean: mean(&scores), runs: scores, low, high }
 }
 

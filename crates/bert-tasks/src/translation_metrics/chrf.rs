@@ -14,12 +14,14 @@ pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
     let mut best: Option<(f64, Vec<u64>)> = None;
     for reference in references {
         let reference = characters(reference);
-        let of_order = |n| {
-            let (ours, theirs) = (ngrams(&hypothesis, n), ngrams(&reference, n));
-            let (all, matches) = (theirs.values().sum::<u64>(), matches(&ours, &theirs));
+        let order_counts = |n| {
+            let ours = ngrams(&hypothesis, n);
+            let theirs = ngrams(&reference, n);
+            let all = theirs.values().sum::<u64>();
+            let matches = matches(&ours, &theirs);
             [if all == 0 { 0 } else { ours.values().sum() }, all, matches]
         };
-        let counts: Vec<u64> = (1..=ORDER).flat_map(of_order).collect();
+        let counts: Vec<u64> = (1..=ORDER).flat_map(order_counts).collect();
         let score = score(&counts);
         if best.as_ref().is_none_or(|(most, _)| score > *most) {
             best = Some((score, counts));
@@ -31,7 +33,9 @@ pub(super) fn counts(hypothesis: &str, references: &[&str]) -> Vec<u64> {
 /// Returns chrF of summed counts.
 pub(super) fn score(counts: &[u64]) -> f64 {
     let orders = counts.chunks_exact(3).filter(|order| order[0] > 0 && order[1] > 0);
-    let (mut precision, mut recall, mut number) = (0.0, 0.0, 0.0);
+    let mut precision = 0.0;
+    let mut recall = 0.0;
+    let mut number = 0.0;
     for order in orders {
         precision += order[2] as f64 / order[0] as f64;
         recall += order[2] as f64 / order[1] as f64;
@@ -40,6 +44,8 @@ pub(super) fn score(counts: &[u64]) -> f64 {
     if precision + recall == 0.0 {
         return 0.0;
     }
-    let (precision, recall, factor) = (precision / number, recall / number, BETA * BETA);
+    let precision = precision / number;
+    let recall = recall / number;
+    let factor = BETA * BETA;
     100.0 * (1.0 + factor) * precision * recall / (factor * precision + recall)
 }

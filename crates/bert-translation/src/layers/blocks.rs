@@ -78,7 +78,8 @@ pub struct AttentionBlock {
 impl AttentionBlock {
     pub(crate) fn zeroed(config: &TranslationConfig, is_fused: bool, device: &Device) -> Self {
         let attention = |memory| {
-            let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
+            let hidden = config.hidden_size;
+            let heads = config.num_attention_heads;
             MultiHeadAttention::zeroed(hidden, memory, heads, config.compute, device)
         };
         Self {
@@ -133,7 +134,8 @@ pub struct FeedForwardBlock {
 
 impl FeedForwardBlock {
     pub(crate) fn zeroed(config: &TranslationConfig, device: &Device) -> Self {
-        let (hidden, intermediate) = (config.hidden_size, config.intermediate_size);
+        let hidden = config.hidden_size;
+        let intermediate = config.intermediate_size;
         Self {
             intermediate: linear(hidden, intermediate, device),
             output: linear(intermediate, hidden, device),

@@ -55,7 +55,8 @@ pub fn translate(
     special: SpecialTokens,
     config: SearchConfig,
 ) -> Vec<Translation> {
-    let (k, [sentences, _]) = (config.beam_size, source.input_ids.dims());
+    let k = config.beam_size;
+    let [sentences, _] = source.input_ids.dims();
     let first = |at: usize| (vec![], if at == 0 { 0.0 } else { f64::NEG_INFINITY });
     let mut beams: Vec<Beam> =
         (0..sentences).map(|_| Beam { open: (0..k).map(first).collect(), finished: vec![] }).collect();
@@ -68,8 +69,8 @@ pub fn translate(
         let mut rows = Vec::with_capacity(ids.len());
         for (sentence, beam) in beams.iter_mut().enumerate() {
             let first = sentence * k;
-            let of_beam = &next[first * vocabulary..(first + k) * vocabulary];
-            rows.extend(beam.advance(of_beam, length, special, config).map(|row| first + row));
+            let beam_scores = &next[first * vocabulary..(first + k) * vocabulary];
+            rows.extend(beam.advance(beam_scores, length, special, config).map(|row| first + row));
         }
         if beams.iter().all(|beam| beam.is_done(length, config)) {
             break;
@@ -126,14 +127,17 @@ impl Beam {
         count: usize,
     ) -> Vec<(usize, u32, f64)> {
         let vocabulary = scores.len() / self.open.len();
-        let is_allowed = |token| match at_limit {
-            true => token == special.end,
-            false => ![special.pad, special.start, special.mask].contains(&token),
+        let is_allowed = |token| {
+            if at_limit {
+                token == special.end
+            } else {
+                ![special.pad, special.start, special.mask].contains(&token)
+            }
         };
         let mut all = Vec::new();
         for (row, (_, so_far)) in self.open.iter().enumerate().filter(|(_, (_, score))| score.is_finite()) {
-            let of_row = &scores[row * vocabulary..(row + 1) * vocabulary];
-            for (token, score) in (0u32..).zip(of_row) {
+            let row_scores = &scores[row * vocabulary..(row + 1) * vocabulary];
+            for (token, score) in (0u32..).zip(row_scores) {
                 if is_allowed(token) {
                     all.push((row, token, so_far + f64::from(*score)));
                 }

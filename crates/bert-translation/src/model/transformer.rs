@@ -170,7 +170,8 @@ impl Transformer {
     /// - hidden: `[n, hidden]`; labels: `[n]`
     pub fn loss(&self, hidden: Tensor<2>, labels: Tensor<1, Int>) -> TranslationLoss {
         let [n, _] = hidden.dims();
-        let (table, bias) = (self.target_embeddings.weight.val(), self.output_bias.val());
+        let table = self.target_embeddings.weight.val();
+        let bias = self.output_bias.val();
         let nll =
             masked_lm_nll(self.config.compute, hidden.clone(), table.clone(), bias.clone(), labels.clone());
         let cross_entropy = sum(nll);
@@ -178,8 +179,8 @@ impl Transformer {
             return TranslationLoss { smoothed: cross_entropy.clone(), cross_entropy };
         }
         let difference = table.clone().select(0, labels.clone()) - table.mean_dim(0); // [n, hidden]
-        let of_bias = bias.clone().select(0, labels) - bias.mean_dim(0); // [n]
-        let above_mean = (hidden * difference).sum_dim(1).reshape([n]) + of_bias; // [n]
+        let bias_scores = bias.clone().select(0, labels) - bias.mean_dim(0); // [n]
+        let above_mean = (hidden * difference).sum_dim(1).reshape([n]) + bias_scores; // [n]
         let smoothed = cross_entropy.clone() + sum(above_mean).mul_scalar(self.config.label_smoothing);
         TranslationLoss { smoothed, cross_entropy }
     }

@@ -84,7 +84,8 @@ impl EncodedPairs {
 
     /// Returns the pairs of a step: a function of seed and step. Every epoch is a permutation of all pairs.
     pub fn sample(&self, seed: u64, step: u64, batch_size: usize) -> Vec<usize> {
-        let (all, size) = (self.targets.len() as u64, batch_size as u64);
+        let all = self.targets.len() as u64;
+        let size = batch_size as u64;
         let mut order: Option<(u64, Permutation)> = None;
         let mut at = |index: u64| {
             let epoch = index / all;
@@ -101,10 +102,13 @@ impl EncodedPairs {
     pub fn batch(&self, pairs: &[usize], device: &Device) -> PairBatch {
         // The last token is predicted and never an input.
         let length = pairs.iter().map(|&pair| self.targets[pair].len() - 1).max().unwrap_or(0);
-        let (mut ids, mut positions, mut labels) = (vec![self.pad; pairs.len() * length], vec![], vec![]);
+        let mut ids = vec![self.pad; pairs.len() * length];
+        let mut positions = vec![];
+        let mut labels = vec![];
         for (row, &pair) in pairs.iter().enumerate() {
             let target = &self.targets[pair];
-            let (first, real) = (row * length, target.len() - 1);
+            let first = row * length;
+            let real = target.len() - 1;
             ids[first..first + real].copy_from_slice(&target[..real]);
             positions.extend((first..first + real).map(|at| at as i32));
             labels.extend(&target[1..]);

@@ -62,9 +62,10 @@ impl ParallelArgs {
         let all = pairs.len();
         pairs.retain(|pair| !pair.source.trim().is_empty() && !pair.target.trim().is_empty());
         let dropped = all - pairs.len();
-        match pairs.is_empty() {
-            true => Err(Error::NoText { path: path.clone(), dropped }),
-            false => Ok(ParallelText { pairs, dropped }),
+        if pairs.is_empty() {
+            Err(Error::NoText { path: path.clone(), dropped })
+        } else {
+            Ok(ParallelText { pairs, dropped })
         }
     }
 
@@ -87,7 +88,8 @@ fn flag(flag: &'static str, reason: &str) -> Error {
 }
 
 fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> {
-    let (sources, targets) = (read_lines(source)?, read_lines(target)?);
+    let sources = read_lines(source)?;
+    let targets = read_lines(target)?;
     check_lines((source, sources.len()), (target, targets.len()))?;
     let pair = |(source, target)| SentencePair { source, target };
     Ok(sources.into_iter().zip(targets).map(pair).collect())
@@ -98,13 +100,14 @@ fn read_files(source: &Path, target: &Path) -> Result<Vec<SentencePair>, Error> 
 /// # Errors
 /// [`Error::LineCounts`].
 pub fn check_lines(source: (&Path, usize), target: (&Path, usize)) -> Result<(), Error> {
-    match source.1 == target.1 {
-        true => Ok(()),
-        false => Err(Error::LineCounts {
+    if source.1 == target.1 {
+        Ok(())
+    } else {
+        Err(Error::LineCounts {
             source_file: source.0.to_path_buf(),
             source_lines: source.1,
             target_file: target.0.to_path_buf(),
             target_lines: target.1,
-        }),
+        })
     }
 }

@@ -119,7 +119,8 @@ pub fn train(
         run.record(&finished)?;
         metrics = Some(finished);
         on_event(TrainEvent::Step(finished));
-        let (step, signal) = (step + 1, stop.requested());
+        let step = step + 1;
+        let signal = stop.requested();
         let is_due = step == config.steps || step.is_multiple_of(config.save_interval);
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
             let path = run.save(&model, &optimizer, step, files.clone())?;
@@ -216,7 +217,7 @@ fn identity(
         files.iter().map(|(name, bytes)| (name.to_string(), json!(digest_bytes(bytes)))).collect();
     let bert = model.bert.as_ref().map(|bert| {
         let mut bytes = Vec::new();
-        bert_model::Snapshot::of(bert).write(&mut bytes).expect("writing to memory cannot fail");
+        bert_model::Snapshot::new(bert).write(&mut bytes).expect("writing to memory cannot fail");
         digest_bytes(&bytes)
     });
     json!({

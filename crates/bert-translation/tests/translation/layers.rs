@@ -69,9 +69,9 @@ fn fused_layers_equal_pytorch_in_all_cases() {
         check("encoded", &values(encoded), &goldens[&format!("{name}.encoded")].1);
         check("decoded", &values(decoded), &goldens[&format!("{name}.decoded")].1);
         let inputs = [("source", source), ("target", target), ("encoder", memory), ("bert", bert)];
-        let of_inputs =
+        let input_gradients =
             inputs.map(|(name, x)| (format!("input.{name}"), x.grad(&gradients).map(values::<3>)));
-        let all = of_inputs.into_iter().chain(named_gradients(&layers, &gradients));
+        let all = input_gradients.into_iter().chain(named_gradients(&layers, &gradients));
         let mut checked = 0;
         for (parameter, gradient) in all {
             let expected = goldens.get(&format!("{name}.grad.{parameter}"));

@@ -33,7 +33,8 @@ fn prepare(folder: &Path) {
         max_length: 512,
     };
     save_pretrained(&mut folder_sink(folder.join("bert")), &bert, &config, Some(vocabulary)).unwrap();
-    let (mut source, mut target) = (String::new(), String::new());
+    let mut source = String::new();
+    let mut target = String::new();
     for (i, j) in (0..64).map(|pair| (pair / 8, pair % 8)) {
         source += &format!("{} {}\n", WORDS[i], WORDS[j]);
         target += &format!("{} {}\n", WORDS[j].to_uppercase(), WORDS[i].to_uppercase());

@@ -184,12 +184,11 @@ fn require_flags(args: &Args) -> anyhow::Result<()> {
     ];
     let missing = flags.iter().filter(|(_, is_missing)| *is_missing).map(|(flag, _)| format!("\n  {flag}"));
     let missing = missing.collect::<String>();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => {
-            let reason = format!("the following required arguments were not provided:{missing}");
-            Err(Args::command().error(ErrorKind::MissingRequiredArgument, reason).into())
-        }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        let reason = format!("the following required arguments were not provided:{missing}");
+        Err(Args::command().error(ErrorKind::MissingRequiredArgument, reason).into())
     }
 }
 
@@ -253,7 +252,8 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 fn run_part(args: &Args) -> anyhow::Result<()> {
-    let (part, parts) = (args.config.part.unwrap_or_default(), args.config.parts.unwrap_or_default());
+    let part = args.config.part.unwrap_or_default();
+    let parts = args.config.parts.unwrap_or_default();
     // A part of the held-out data set is built with each part of the training data.
     let held_out = args.config.held_out_config();
     if args.tokenize_only {
@@ -265,15 +265,14 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
         if was_finished && !args.print.quiet {
             print_note(FINISHED);
         }
-        return match args.print.json {
-            true => {
-                let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
-                print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
-            }
-            false => print(&format!(
+        return if args.print.json {
+            let counts = serde_json::json!({ "documents": documents, "tokens": tokens });
+            print_json(&serde_json::json!({ "part": part, "parts": parts, "text": counts }))
+        } else {
+            print(&format!(
                 "part {part} of {parts}: {} of {tokens} tokens\nnext, when all parts are tokenized: run the same command without --tokenize-only",
                 count(documents as usize, "document"),
-            )),
+            ))
         };
     }
     let build = |config: &BuildConfig| {
@@ -282,7 +281,8 @@ fn run_part(args: &Args) -> anyhow::Result<()> {
     let outcome = build(&args.config)?;
     held_out.as_ref().map(build).transpose()?;
     if args.print.json {
-        let (shards, rows) = (outcome.shards, outcome.rows);
+        let shards = outcome.shards;
+        let rows = outcome.rows;
         return print_json(
             &serde_json::json!({ "part": part, "parts": parts, "shards": shards, "rows": rows }),
         );
@@ -328,7 +328,8 @@ impl View {
 
     /// Updates the display with the progress of the build.
     fn show(&mut self, at: BuildProgress) {
-        let (done, total) = (at.done, at.total);
+        let done = at.done;
+        let total = at.total;
         // Remove the bar of the previous stage first.
         drop(self.stage.take_if(|(stage, _)| *stage != at.stage));
         let title = match at.stage {

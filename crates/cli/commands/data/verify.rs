@@ -104,16 +104,18 @@ fn show(args: &Args, checks: Vec<Check>) -> anyhow::Result<()> {
             None => format!("good  {}", check.name),
             Some(problem) => format!("bad   {problem}"),
         };
-        match verified.checks.is_empty() {
-            true => "this run has no checkpoints yet".to_string(),
-            false => verified.checks.iter().map(line).collect::<Vec<_>>().join("\n"),
+        if verified.checks.is_empty() {
+            "this run has no checkpoints yet".to_string()
+        } else {
+            verified.checks.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     })
 }
 
 fn checkpoints(args: &Args) -> anyhow::Result<()> {
     let folder = CheckpointFolder::in_run(&args.folder);
-    let (mut checks, mut first_problem) = (Vec::new(), None);
+    let mut checks = Vec::new();
+    let mut first_problem = None;
     for step in folder.steps()? {
         let path = folder.path(step);
         let problem = verify(&path).err();

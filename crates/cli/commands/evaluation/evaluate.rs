@@ -121,6 +121,6 @@ impl Tabular for Figures {
         if let (Some(k), Some(share)) = (self.top_k, self.masked_lm_top_k_accuracy) {
             figures.push((format!("masked-LM top-{k} accuracy (%)"), format!("{:.1}", 100.0 * share)));
         }
-        Table::of_figures(figures)
+        Table::from_figures(figures)
     }
 }

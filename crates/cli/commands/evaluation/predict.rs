@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         format: args.format,
         columns: TextColumns { texts: args.columns.clone(), id: args.id.clone() },
     };
-    let is_text = texts.format.unwrap_or_else(|| TextFormat::of(texts.source)) == TextFormat::Text;
+    let is_text = texts.format.unwrap_or_else(|| TextFormat::from_path(texts.source)) == TextFormat::Text;
     if let Some((flag, _)) = [("columns", !args.columns.is_empty()), ("id", args.id.is_some())]
         .into_iter()
         .find(|(_, given)| *given && is_text)

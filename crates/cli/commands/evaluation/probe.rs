@@ -103,7 +103,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
     };
     let all = || probes.iter().flat_map(|probe| &probe.predictions);
-    let (predictions, flips) = (all().count(), all().filter(|prediction| prediction.flips).count());
+    let predictions = all().count();
+    let flips = all().filter(|prediction| prediction.flips).count();
     if predictions == 0 {
         let reason = match (probes.is_empty(), &args.text) {
             (true, Some(text)) => {
@@ -137,9 +138,9 @@ impl Tabular for SaliencyMaps {
             let probability = map.probability.map_or("-".to_string(), |value| format!("{value:.4}"));
             let left_out = word.leave_one_out.map_or("-".to_string(), |value| format!("{value:.4}"));
             let gradient = format!("{:.4}", word.gradient_times_input);
-            let of = [map.of.clone(), map.answer.clone(), probability];
-            let of_word = [word.position.to_string(), word.word.clone(), gradient, left_out];
-            of.into_iter().chain(of_word).collect()
+            let prediction = [map.of.clone(), map.answer.clone(), probability];
+            let about_word = [word.position.to_string(), word.word.clone(), gradient, left_out];
+            prediction.into_iter().chain(about_word).collect()
         };
         let rows = self.saliency.iter().flat_map(|map| map.words.iter().map(move |word| row(map, word)));
         let columns = [
@@ -183,8 +184,8 @@ impl Tabular for Probes {
                     [before, after].map(|guess| [guess.answer.clone(), probability(guess.probability)]);
                 let truth = truth.clone().unwrap_or_default();
                 let rest = [probability(*before_now), flips.to_string(), truth];
-                let of_prediction = [of.clone()].into_iter().chain(guesses.into_iter().flatten()).chain(rest);
-                rows.push(change.into_iter().chain(of_prediction).collect());
+                let cells = [of.clone()].into_iter().chain(guesses.into_iter().flatten()).chain(rest);
+                rows.push(change.into_iter().chain(cells).collect());
             }
         }
         let columns = [

@@ -57,16 +57,17 @@ impl<'a> Estimator<'a> {
         for run in plan {
             let seconds = match &run.work {
                 _ if run.is_finished() => 0.0,
-                Work::Single(config) => self.of_one(config)?,
-                Work::Together(config) => self.of_several(&config.tasks)?,
+                Work::Single(config) => self.single(config)?,
+                Work::Together(config) => self.together(&config.tasks)?,
             };
             total += seconds;
         }
         Ok(total)
     }
 
-    fn of_one(&mut self, config: &FinetuneConfig) -> anyhow::Result<f64> {
-        let (cost, examples) = (self.cost(config)?, train_examples(config)? as f64);
+    fn single(&mut self, config: &FinetuneConfig) -> anyhow::Result<f64> {
+        let cost = self.cost(config)?;
+        let examples = train_examples(config)? as f64;
         let epochs = epochs(config)?;
         let evaluations = match config.select {
             Selection::Last if config.forgetting_data.is_none() => 1.0,
@@ -75,15 +76,16 @@ impl<'a> Estimator<'a> {
         let seeds = config.seeds.len() as f64;
         let steps = (examples * epochs / cost.batch_size.min(examples)).floor().max(1.0);
         let tables = if config.freeze_encoder { seeds } else { 1.0 };
-        let of_seed = steps * cost.step + evaluations * cost.evaluation + cost.end;
-        Ok(cost.preparation + tables * examples * cost.per_example + seeds * of_seed)
+        let per_seed = steps * cost.step + evaluations * cost.evaluation + cost.end;
+        Ok(cost.preparation + tables * examples * cost.per_example + seeds * per_seed)
     }
 
     /// Returns the seconds of a joint training, whose steps have the batches of one task each.
-    fn of_several(&mut self, tasks: &[FinetuneConfig]) -> anyhow::Result<f64> {
+    fn together(&mut self, tasks: &[FinetuneConfig]) -> anyhow::Result<f64> {
         let mut total = 0.0;
         for config in tasks {
-            let (cost, examples) = (self.cost(config)?, train_examples(config)? as f64);
+            let cost = self.cost(config)?;
+            let examples = train_examples(config)? as f64;
             let epochs = epochs(config)?;
             let steps = examples * epochs / cost.batch_size;
             total += cost.preparation + examples * cost.per_example + steps * cost.step;
@@ -110,7 +112,8 @@ impl<'a> Estimator<'a> {
             return Ok(*cost);
         }
         let [short, long] = BATCHES;
-        let (first, second) = (self.trial(config, short)?, self.trial(config, long)?);
+        let first = self.trial(config, short)?;
+        let second = self.trial(config, long)?;
         let more = second.examples - first.examples;
         let growth = if more > 0.0 { (second.preparation - first.preparation) / more } else { 0.0 };
         let per_example = growth.max(0.0);
@@ -196,7 +199,8 @@ impl Clock {
     }
 
     fn trial(self, output: PathBuf, examples: usize, batch_size: usize) -> Trial {
-        let (first, last) = (self.steps[0], self.steps[self.steps.len() - 1]);
+        let first = self.steps[0];
+        let last = self.steps[self.steps.len() - 1];
         let mut each: Vec<f64> = self.steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
         each.sort_by(f64::total_cmp);
         // The mean of the middle half: the first steps fill caches, and other programs disturb some.

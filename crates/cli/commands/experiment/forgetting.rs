@@ -67,7 +67,8 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     plan.extend(sequences(&mut planner)?);
     let Some(timing) = train(args, &plan, stop)? else { return Ok(None) };
 
-    let (mut rows, mut curves) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let mut curves = Vec::new();
     for (model, text) in texts.iter().enumerate() {
         let measured = Measured { planner: &planner, plan: &plan, model, text };
         let before = measured.before()?;
@@ -151,9 +152,9 @@ impl Measured<'_> {
         dev: &[f64],
         task: Option<(&Task, f64)>,
     ) -> Vec<Cell> {
-        let loss = Statistics::of(&losses.iter().map(|of| of.loss).collect::<Vec<_>>());
-        let accuracy = Statistics::of(&losses.iter().map(|of| of.accuracy).collect::<Vec<_>>());
-        let dev = (!dev.is_empty()).then(|| Statistics::of(dev));
+        let loss = Statistics::new(&losses.iter().map(|run| run.loss).collect::<Vec<_>>());
+        let accuracy = Statistics::new(&losses.iter().map(|of| of.accuracy).collect::<Vec<_>>());
+        let dev = (!dev.is_empty()).then(|| Statistics::new(dev));
         let score = |value: Option<f64>| match task {
             Some((task, _)) => Cell::score(task.spec().primary, value),
             None => Cell::number(None, 1),
@@ -182,14 +183,14 @@ impl Measured<'_> {
                 let Some(first) = reports.first() else { continue };
                 let mut points = vec![(0.0, before)];
                 for epoch in 0..first.runs[0].history.len() {
-                    let of_epoch = || reports.iter().map(|report| &report.runs[0].history[epoch]);
-                    let losses: Vec<MaskedLmScores> = of_epoch().filter_map(|at| at.masked_lm).collect();
+                    let entries = || reports.iter().map(|report| &report.runs[0].history[epoch]);
+                    let losses: Vec<MaskedLmScores> = entries().filter_map(|at| at.masked_lm).collect();
                     let metric = task.spec().primary;
-                    let dev = of_epoch().filter_map(|at| at.dev.as_ref()?.get(metric)).collect::<Vec<_>>();
+                    let dev = entries().filter_map(|at| at.dev.as_ref()?.get(metric)).collect::<Vec<_>>();
                     let constant = constant(first);
                     let about = Some((&task, constant));
                     rows.push(self.row(&setting.name, &task.to_string(), epoch + 1, &losses, &dev, about));
-                    let mean = losses.iter().map(|of| of.loss).sum::<f64>() / losses.len() as f64;
+                    let mean = losses.iter().map(|run| run.loss).sum::<f64>() / losses.len() as f64;
                     points.push((epoch as f64 + 1.0, mean));
                 }
                 let color = COLORS[curves.len() % COLORS.len()];
@@ -208,10 +209,10 @@ impl Measured<'_> {
             let (Some(_), Some(_)) = (folders.first(), earlier.first()) else { continue };
             let losses = folders.iter().map(|folder| self.masked_lm_of(folder));
             let losses = losses.collect::<anyhow::Result<Vec<_>>>()?;
-            let scores = folders.iter().zip(&earlier).map(|(after, of_first)| {
+            let scores = folders.iter().zip(&earlier).map(|(after, first)| {
                 let target = tempfile::tempdir()?;
-                transplant_encoder(&after.join("model"), &of_first.join("model"), target.path())?;
-                let config = &FinetuneReport::read(of_first)?.config;
+                transplant_encoder(&after.join("model"), &first.join("model"), target.path())?;
+                let config = &FinetuneReport::read(first)?.config;
                 Ok(dev_scores(target.path(), config)?.get(first.spec().primary).unwrap_or(f64::NAN))
             });
             let kept = scores.collect::<anyhow::Result<Vec<f64>>>()?;
@@ -233,7 +234,8 @@ impl Measured<'_> {
                 let losses = folders.iter().map(|folder| self.masked_lm_of(folder));
                 let losses = losses.collect::<anyhow::Result<Vec<_>>>()?;
                 let constant = constant(&FinetuneReport::read(first)?);
-                let (dev, about) = (last_scores(&folders)?, Some((&task, constant)));
+                let dev = last_scores(&folders)?;
+                let about = Some((&task, constant));
                 rows.push(self.row(&setting.name, &task.to_string(), 0, &losses, &dev, about));
             }
         }

@@ -133,7 +133,8 @@ fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec
 fn masked(one: &InstanceStage) -> Vec<String> {
     let mut tokens = one.tokens.clone();
     for mask in &one.masks {
-        let (original, written) = (&mask.original, &mask.written);
+        let original = &mask.original;
+        let written = &mask.written;
         tokens[mask.position] = match written.as_str() {
             "[MASK]" => format!("[MASK:{original}]"),
             same if same == original => format!("[KEPT:{original}]"),
@@ -147,11 +148,9 @@ fn masked(one: &InstanceStage) -> Vec<String> {
 fn coloured(one: &InstanceStage) -> Markup {
     html! {
         @for (position, token) in masked(one).iter().enumerate() {
-            @let color = match one.masks.iter().any(|mask| mask.position == position) {
-                true => "var(--warn)",
-                false if position < one.first_segment_tokens => "var(--a)",
-                false => "var(--b)",
-            };
+            @let is_masked = one.masks.iter().any(|mask| mask.position == position);
+            @let segment = if position < one.first_segment_tokens { "var(--a)" } else { "var(--b)" };
+            @let color = if is_masked { "var(--warn)" } else { segment };
             span style={ "color:" (color) } { (token) } " "
         }
     }

@@ -210,7 +210,7 @@ impl<'a> Planner<'a> {
         let flags = FinetuneFlags::parse_over(&[("--seeds", &seeds.to_string())], &own, &self.args.flags)?;
         let Model { given, positions, .. } = self.models[model].clone();
         let data = self.data_of(task)?;
-        let mut config = flags.of_task(task.clone(), &data, &given, output);
+        let mut config = flags.for_task(task.clone(), &data, &given, output);
         config.output = output.to_owned();
         let device = match self.device {
             Some(device) => device,

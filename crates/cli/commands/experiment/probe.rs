@@ -98,7 +98,7 @@ fn setting_rows(
         let effects = effects.collect::<anyhow::Result<Vec<Effect>>>()?;
         let flips: Vec<f64> = effects.iter().map(|of| 100.0 * of.share(of.flips as f64)).collect();
         let moved: Vec<f64> = effects.iter().map(|of| of.share(of.moved)).collect();
-        let Statistics { mean, sd, .. } = Statistics::of(&flips);
+        let Statistics { mean, sd, .. } = Statistics::new(&flips);
         let known = |value: f64| value.is_finite().then_some(value);
         let mut row = first.to_vec();
         row.extend([
@@ -107,8 +107,8 @@ fn setting_rows(
             Cell::count(effects[0].changes),
             Cell::number(known(mean), 1),
             Cell::number(sd.and_then(known), 1),
-            Cell::number(known(Statistics::of(&moved).mean), 4),
-            Cell::score(Metric::Accuracy, Some(Statistics::of(&scores).mean)),
+            Cell::number(known(Statistics::new(&moved).mean), 4),
+            Cell::score(Metric::Accuracy, Some(Statistics::new(&scores).mean)),
             Cell::score(Metric::Accuracy, baseline),
         ]);
         rows.push(row);

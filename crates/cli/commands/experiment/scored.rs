@@ -76,7 +76,8 @@ pub(super) fn results(
 type RowsAndWarnings = (Vec<Vec<Cell>>, Vec<String>);
 
 fn rows(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<RowsAndWarnings> {
-    let (mut rows, mut warnings) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let mut warnings = Vec::new();
     for model in 0..planner.models.len() {
         for task in tasks_in(plan) {
             for setting in &planner.experiment.settings {
@@ -144,7 +145,9 @@ pub(super) fn general_notes(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyho
         let Some(config) = config else { continue };
         let report = FinetuneReport::read(&config.output)?;
         let sample = if report.is_sample { "; samples, not the official files" } else { "" };
-        let (trained, all, dev) = (report.train_examples, report.training.in_file, report.dev.examples);
+        let trained = report.train_examples;
+        let all = report.training.in_file;
+        let dev = report.dev.examples;
         let reduced = if trained < all { " (reduced)" } else { "" };
         notes.push(format!(
             "{task}: trained on {trained} of {all} examples{reduced}, scored on {dev}{sample}"
@@ -163,7 +166,8 @@ pub(super) fn comparisons(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow:
         for task in tasks_in(plan) {
             for pair in &planner.experiment.compare {
                 let of = |setting| folders_of(plan, model, setting, &task);
-                let (first, second) = (of(&pair.first), of(&pair.second));
+                let first = of(&pair.first);
+                let second = of(&pair.second);
                 if !first.is_empty() && !second.is_empty() {
                     let comparison = compare_sides(&first, &second)?;
                     sentences.push(sentence(&task, &pair.first, &pair.second, &comparison));

@@ -129,9 +129,8 @@ pub(super) struct Report {
 
 impl Tabular for Results {
     fn table(&self) -> Table {
-        let column = |heading: &Heading| match heading.is_number {
-            true => Column::number(heading.name),
-            false => Column::text(heading.name),
+        let column = |heading: &Heading| {
+            if heading.is_number { Column::number(heading.name) } else { Column::text(heading.name) }
         };
         let row = |cells: &Vec<Cell>| cells.iter().map(|cell| cell.shown().to_string()).collect();
         Table {
@@ -153,11 +152,8 @@ impl Results {
         };
         let widths: Vec<usize> = (0..columns.len()).map(width).collect();
         let line = |cells: &[&str]| {
-            let padded = cells.iter().zip(&columns).zip(&widths).map(|((cell, column), width)| match column
-                .is_number
-            {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
+            let padded = cells.iter().zip(&columns).zip(&widths).map(|((cell, column), width)| {
+                if column.is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
             });
             padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
         };

@@ -84,7 +84,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if words.is_none() {
         print_note("no vocabulary found, so the folder has no tokenizer; --vocab names one");
     }
-    let (form, fresh, ignored) = (form.as_str(), fresh.as_slice(), ignored.as_slice());
+    let form = form.as_str();
+    let fresh = fresh.as_slice();
+    let ignored = ignored.as_slice();
     let result = Written { form, class, fresh, ignored, words, output: &args.dir };
     print_result(args.json, &result, |result| {
         format!("{} from a {} -> {}", result.class, result.form, result.output.display())

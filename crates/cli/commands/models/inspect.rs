@@ -56,9 +56,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(index) = args.index {
         let instance = bert_data::inspect::instance(&args.data, index)?;
-        return match args.json {
-            true => print_json(&serde_json::json!({ "index": index, "instance": instance })),
-            false => print(&instance),
+        return if args.json {
+            print_json(&serde_json::json!({ "index": index, "instance": instance }))
+        } else {
+            print(&instance)
         };
     }
     if let Some(file) = &args.html {

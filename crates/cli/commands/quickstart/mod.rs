@@ -146,7 +146,8 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     let summary = results.summary(&args.output, seconds);
     print_table(args.print.json, args.format, &summary, |_| {
-        let (table, pages) = (table(&results), listed(&args.output));
+        let table = table(&results);
+        let pages = listed(&args.output);
         format!("{table}\n\n{pages}\ntime: {}\n{}", duration(seconds), next(&args.output))
     })
 }
@@ -181,7 +182,9 @@ fn listed(output: &Path) -> String {
 /// Returns commands that use the results; each works when it is pasted into a shell.
 fn next(output: &Path) -> String {
     let at = |name: &str| shell_word(&output.join(name).to_string_lossy());
-    let (pretrained, tuned, held_out) = (at(PRETRAINED), at(TUNED), at("data/held_out"));
+    let pretrained = at(PRETRAINED);
+    let tuned = at(TUNED);
+    let held_out = at("data/held_out");
     format!(
         "next:
   bert fill-mask --checkpoint {pretrained} \\
@@ -196,9 +199,10 @@ fn next(output: &Path) -> String {
 /// Returns a text as one word of a shell command, quoted if necessary.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

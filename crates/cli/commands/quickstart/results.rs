@@ -90,7 +90,8 @@ fn rows(results: &StageResults) -> [Row; 4] {
         metric.map_or(f64::NAN, |m| m.statistics.mean)
     };
     let majority = results.tuned.dev.majority_baseline.get(Metric::Accuracy).unwrap_or(f64::NAN);
-    let (before, after) = (&results.before, &results.after);
+    let before = &results.before;
+    let after = &results.after;
     let Baselines { unigram, bigram, .. } = results.baselines;
     let chance = before.random_next.max(1.0 - before.random_next);
     let loss = [unigram.masked_lm_loss, bigram.masked_lm_loss, before.masked_lm_loss, after.masked_lm_loss];

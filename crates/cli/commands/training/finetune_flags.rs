@@ -28,16 +28,16 @@ impl FinetuneFlags {
         flags: &[String],
     ) -> anyhow::Result<Self> {
         let is_flag = |given: &str, flag: &str| given.split('=').next() == Some(flag);
-        let of_each_task =
+        let set_by_task =
             ["--task", "--data", "--checkpoint", "--output"].map(|flag| (flag, "the one of each task"));
-        for (flag, value) in of_each_task.iter().chain(own) {
+        for (flag, value) in set_by_task.iter().chain(own) {
             if flags.iter().any(|given| is_flag(given, flag)) {
                 let text =
                     format!("{flag} cannot be given after `--`: this command sets it, here to {value}\n");
                 return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
             }
         }
-        // Required flags, which `of_task` sets.
+        // Required flags, which `for_task` sets.
         let required = ["--task=rte", "--data=.", "--output=."].map(String::from);
         let own = own.iter().map(|(flag, value)| format!("{flag}={value}"));
         let command = FinetuneConfig::augment_args(clap::Command::new("finetune").no_binary_name(true));
@@ -48,7 +48,7 @@ impl FinetuneFlags {
     }
 
     /// Returns the configuration of a task, with output folder `output/TASK`.
-    pub(in crate::commands) fn of_task(
+    pub(in crate::commands) fn for_task(
         &self,
         task: Task,
         data: &Path,

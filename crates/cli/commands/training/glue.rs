@@ -142,9 +142,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 impl Results {
     /// Describes the files of the submission.
     fn submission_files(&self) -> String {
-        let missing = match self.submission.missing.is_empty() {
-            true => String::new(),
-            false => format!("; without {}: their test sets are missing", self.submission.missing.join(", ")),
+        let missing = if self.submission.missing.is_empty() {
+            String::new()
+        } else {
+            format!("; without {}: their test sets are missing", self.submission.missing.join(", "))
         };
         format!("{} files{missing}", self.submission.files.len())
     }
@@ -163,7 +164,7 @@ fn config(args: &Args, flags: &FinetuneFlags, task: &Task) -> anyhow::Result<Fin
     let mnli = args.output.join(Task::Mnli.spec().name);
     let from_mnli = args.from_mnli && FROM_MNLI.contains(task);
     let checkpoint = if from_mnli { &mnli } else { &args.checkpoint };
-    let config = flags.of_task(task.clone(), &args.data, checkpoint, &args.output);
+    let config = flags.for_task(task.clone(), &args.data, checkpoint, &args.output);
     bert_finetuning::check(&config)?;
     Ok(config)
 }

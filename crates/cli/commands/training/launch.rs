@@ -134,7 +134,9 @@ impl Ranks {
 
     /// Passes signals on to the ranks until all have ended.
     fn wait(mut self, signals: &mut Signals) -> anyhow::Result<Ended> {
-        let (mut first, mut deadline, mut is_stopping) = (None, None::<Instant>, false);
+        let mut first = None;
+        let mut deadline = None::<Instant>;
+        let mut is_stopping = false;
         while self.ended.iter().any(Option::is_none) {
             sleep(TURN);
             for signal in signals.pending() {

@@ -75,13 +75,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let flags =
         FinetuneFlags::parse(&[("--seeds", &args.seed.to_string()), ("--select", "last")], &args.flags)?;
-    let of_task = |task: &Task| flags.of_task(task.clone(), &args.data, &args.checkpoint, &args.output);
-    let tasks = args.tasks.iter().map(of_task).collect();
+    let for_task = |task: &Task| flags.for_task(task.clone(), &args.data, &args.checkpoint, &args.output);
+    let tasks = args.tasks.iter().map(for_task).collect();
     let Args { sampling, temperature, .. } = *args;
     let config = MultitaskConfig { tasks, sampling, temperature, output: args.output.clone() };
     config.check()?;
     if args.output.join("multitask.json").exists() {
-        let (what, hint) = ("a finished multitask run", "choose another --output");
+        let what = "a finished multitask run";
+        let hint = "choose another --output";
         return Err(bert_inference::Error::output_exists(&args.output, what, hint).into());
     }
     let mut view = View::new(&config.tasks[0], args.run.print.quiet);

@@ -114,9 +114,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.dry_run {
         let estimate = dry_run(&args.config, &stop, &mut |event| view.show(event))?;
         drop(view);
-        return match group.is_first() {
-            true => print_table(args.run.print.json, args.format, &estimate, ToString::to_string),
-            false => Ok(()),
+        return if group.is_first() {
+            print_table(args.run.print.json, args.format, &estimate, ToString::to_string)
+        } else {
+            Ok(())
         };
     }
     // Only one of several ranks writes the log.
@@ -226,13 +227,14 @@ impl View {
 
 /// Formats an evaluation as one line.
 pub fn evaluation_line(evaluation: &Evaluation) -> String {
-    let next_sentence = match evaluation.has_next_sentence() {
-        true => format!(
+    let next_sentence = if evaluation.has_next_sentence() {
+        format!(
             "; next-sentence loss {:.4}, accuracy {:.1} %",
             evaluation.next_sentence_loss,
             100.0 * evaluation.next_sentence_accuracy
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let masked_lm = match evaluation.predictions {
         0 => "no masked tokens".to_string(),

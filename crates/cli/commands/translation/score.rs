@@ -50,8 +50,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let read = |paths: &[PathBuf]| -> anyhow::Result<Vec<Vec<String>>> {
         paths.iter().map(|path| Ok(read_lines(path)?)).collect()
     };
-    let (runs, references) = (read(&args.hypotheses)?, read(&args.references)?);
-    let (first_path, first) = (args.references[0].as_path(), &references[0]);
+    let runs = read(&args.hypotheses)?;
+    let references = read(&args.references)?;
+    let first_path = args.references[0].as_path();
+    let first = &references[0];
     if first.is_empty() {
         let path = first_path.to_path_buf();
         return Err(bert_translation::Error::NoText { path, dropped: 0 }.into());
@@ -60,8 +62,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for (path, lines) in files {
         check_lines((first_path, first.len()), (path, lines.len()))?;
     }
-    let of_sentence = |at: usize| references.iter().map(|file| file[at].clone()).collect();
-    let references: Vec<Vec<String>> = (0..first.len()).map(of_sentence).collect();
+    let alternatives = |at: usize| references.iter().map(|file| file[at].clone()).collect();
+    let references: Vec<Vec<String>> = (0..first.len()).map(alternatives).collect();
     let wide = references.iter().filter(|lines| lines[0].contains(is_wide)).count();
     if args.tokenize == BleuTokenizer::V13a && 2 * wide > references.len() {
         print_note(

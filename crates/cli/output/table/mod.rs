@@ -135,7 +135,7 @@ pub fn print_table<T: Serialize + Tabular>(
 impl Table {
     /// Returns a table of figures with their names.
     #[must_use]
-    pub fn of_figures(figures: Vec<(String, String)>) -> Self {
+    pub fn from_figures(figures: Vec<(String, String)>) -> Self {
         Self {
             columns: vec![Column::text("figure"), Column::number("value")],
             rows: figures.into_iter().map(|(name, value)| vec![name, value]).collect(),
@@ -145,12 +145,12 @@ impl Table {
 
     /// Returns the table of a text that has a figure on each line: its name, two spaces or more, and its value.
     #[must_use]
-    pub fn of_lines(text: &str) -> Self {
+    pub fn from_lines(text: &str) -> Self {
         let figure = |line: &str| {
             let (name, value) = line.trim().split_once("  ").unwrap_or((line, ""));
             (name.to_owned(), value.trim().to_owned())
         };
-        Self::of_figures(text.lines().map(figure).collect())
+        Self::from_figures(text.lines().map(figure).collect())
     }
 
     /// Returns the table in Markdown; notes are paragraphs below it.

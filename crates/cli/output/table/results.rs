@@ -56,13 +56,13 @@ impl Tabular for PretrainOutcome {
             let named = evaluation.map(evaluation_figures).unwrap_or_default();
             figures.extend(named.into_iter().map(|(figure, value)| (format!("{name}: {figure}"), value)));
         }
-        Table::of_figures(figures)
+        Table::from_figures(figures)
     }
 }
 
 impl Tabular for PretrainEstimate {
     fn table(&self) -> Table {
-        Table::of_lines(&self.to_string())
+        Table::from_lines(&self.to_string())
     }
 }
 
@@ -74,7 +74,7 @@ impl Tabular for Estimate {
             .filter(|line| !line.starts_with("warning: "))
             .map(|line| format!("{line}\n"))
             .collect();
-        Table { warnings: self.warnings.clone(), ..Table::of_lines(&figures) }
+        Table { warnings: self.warnings.clone(), ..Table::from_lines(&figures) }
     }
 }
 
@@ -156,10 +156,10 @@ impl Tabular for Collection {
         let metric = first.dev.task.spec().primary;
         let settings: BTreeSet<&String> =
             self.groups.iter().flat_map(|group| group.settings.keys()).collect();
-        let of_statistics = ["mean", "sd", "median", "max", "seeds", "degenerate"].map(Column::number);
+        let statistics = ["mean", "sd", "median", "max", "seeds", "degenerate"].map(Column::number);
         let row = |group: &Group| {
-            let of_metric = group.dev.metrics.iter().find(|summary| summary.metric == metric);
-            let statistics = of_metric.map(|summary| summary.statistics);
+            let summary = group.dev.metrics.iter().find(|summary| summary.metric == metric);
+            let statistics = summary.map(|summary| summary.statistics);
             let value = |of: fn(Statistics) -> Option<f64>| metric.cell(statistics.and_then(of));
             let figures =
                 [value(|s| Some(s.mean)), value(|s| s.sd), value(|s| Some(s.median)), value(|s| Some(s.max))];
@@ -176,7 +176,7 @@ impl Tabular for Collection {
             format!("{} on dev, {} examples: {}", first.dev.task, first.dev.examples, metric.heading());
         let optimistic = "the best of many configurations is optimistic".to_string();
         Table {
-            columns: settings.iter().map(|name| Column::text(name.as_str())).chain(of_statistics).collect(),
+            columns: settings.iter().map(|name| Column::text(name.as_str())).chain(statistics).collect(),
             rows: self.groups.iter().map(row).collect(),
             notes: vec![about, optimistic],
             warnings: Vec::new(),
@@ -187,7 +187,8 @@ impl Tabular for Collection {
 impl Tabular for Comparison {
     /// Returns a row for each side and one for the difference, with its interval and p.
     fn table(&self) -> Table {
-        let (test, metric) = (&self.test, self.test.metric);
+        let test = &self.test;
+        let metric = self.test.metric;
         let cell = |value: f64| metric.cell(Some(value + 0.0));
         let side = |name: &str, side: &Side| {
             let folders: Vec<String> = side.folders.iter().map(|path| path.display().to_string()).collect();
@@ -270,10 +271,10 @@ impl Tabular for MultitaskReport {
         for (epoch, tasks) in self.epochs.iter().enumerate() {
             for TaskEpoch { task, steps, train_loss, dev } in tasks {
                 let loss = train_loss.map_or_else(none, |loss| format!("{loss:.4}"));
-                let of_task = [(epoch + 1).to_string(), task.to_string(), steps.to_string(), loss];
+                let cells = [(epoch + 1).to_string(), task.to_string(), steps.to_string(), loss];
                 rows.extend(dev.iter().map(|(metric, score)| {
                     let score = [metric.heading(), metric.cell(Some(score))];
-                    of_task.iter().cloned().chain(score).collect()
+                    cells.iter().cloned().chain(score).collect()
                 }));
             }
         }

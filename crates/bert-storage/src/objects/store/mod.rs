@@ -29,12 +29,12 @@ const MAX_IN_FLIGHT: usize = 3;
 
 /// Opens an object for sequential reading from an offset in bytes.
 pub(crate) fn open(url: &Path, offset: u64) -> io::Result<ObjectReader> {
-    ObjectReader::open(Object::of(url)?, offset)
+    ObjectReader::open(Object::from_url(url)?, offset)
 }
 
 /// Returns the size of an object in bytes.
 pub(crate) fn size(url: &Path) -> io::Result<u64> {
-    Ok(Object::of(url)?.head()?.0)
+    Ok(Object::from_url(url)?.head()?.0)
 }
 
 /// Returns all objects whose names begin with the URL and a slash, with their sizes, sorted by name.
@@ -42,7 +42,7 @@ pub(crate) fn size(url: &Path) -> io::Result<u64> {
 /// # Errors
 /// Errors of the store; a plain web server does not support lists.
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let object = Object::of(folder)?;
+    let object = Object::from_url(folder)?;
     if object.is_web() {
         return Err(invalid("a web server cannot list its files: name each file"));
     }
@@ -62,7 +62,7 @@ pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 /// # Errors
 /// Errors of the store.
 pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
-    let Object { store, key, .. } = Object::of(url)?;
+    let Object { store, key, .. } = Object::from_url(url)?;
     wait(async move { store.put(&key, PutPayload::from(bytes)).await })?.map(|_| ()).map_err(failed)
 }
 
@@ -71,7 +71,7 @@ pub fn put(url: &Path, bytes: Vec<u8>) -> io::Result<()> {
 /// # Errors
 /// Errors of the store.
 pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
-    let Object { store, key, .. } = Object::of(url)?;
+    let Object { store, key, .. } = Object::from_url(url)?;
     let only_new = PutOptions::from(PutMode::Create);
     let put = wait(async move { store.put_opts(&key, PutPayload::from(bytes), only_new).await })?;
     match put.map_err(failed) {
@@ -86,7 +86,7 @@ pub fn put_new(url: &Path, bytes: Vec<u8>) -> io::Result<bool> {
 /// # Errors
 /// Errors of the store.
 pub fn remove(url: &Path) -> io::Result<bool> {
-    let Object { store, key, .. } = Object::of(url)?;
+    let Object { store, key, .. } = Object::from_url(url)?;
     match wait(async move { store.delete(&key).await })?.map_err(failed) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -103,7 +103,7 @@ const MAX_UPLOADS: u32 = 3;
 /// # Errors
 /// Errors of the store or the disk. The parts are then removed, if the store can be reached.
 pub fn upload(file: &Path, url: &Path) -> io::Result<()> {
-    let object = Object::of(url)?;
+    let object = Object::from_url(url)?;
     let mut file = File::open(file)?;
     let size = file.metadata()?.len();
     wait(async move {

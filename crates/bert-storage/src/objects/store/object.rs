@@ -80,7 +80,7 @@ pub(super) struct Object {
 
 impl Object {
     /// Returns the object of a URL. Does not send a request.
-    pub(super) fn of(url: &Path) -> io::Result<Self> {
+    pub(super) fn from_url(url: &Path) -> io::Result<Self> {
         // A secret in the URL would be saved with every output.
         if has_secrets(url) {
             return Err(invalid(NO_CREDENTIALS));

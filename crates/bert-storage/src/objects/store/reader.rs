@@ -33,7 +33,9 @@ impl ObjectReader {
     /// Requests the size and the entity tag: all blocks must come from the same contents.
     pub(super) fn open(object: Object, offset: u64) -> io::Result<Self> {
         let (size, tag) = object.head()?;
-        let (next, length, requested) = (offset, FIRST_BLOCK, 0);
+        let next = offset;
+        let length = FIRST_BLOCK;
+        let requested = 0;
         Ok(Self { object, tag, size, next, length, requested, block: Vec::new(), consumed: 0, pending: None })
     }
 
@@ -44,7 +46,8 @@ impl ObjectReader {
             return;
         }
         (self.requested, self.next, self.length) = (range.end - range.start, range.end, MAX_BLOCK);
-        let (object, tag) = (self.object.clone(), self.tag.clone());
+        let object = self.object.clone();
+        let tag = self.tag.clone();
         let range = Some(GetRange::Bounded(range));
         let options = GetOptions { range, if_match: tag, ..Default::default() };
         self.pending = Some(start(async move {

@@ -68,7 +68,8 @@ pub fn table_examples(
     let unread = Task::table(description.clone())?;
     let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(description.columns.clone()))?;
     let [train_path, dev_path] = PARTS.map(Path::new);
-    let (train, dev) = (rows(train, is_pair, train_path)?, rows(dev, is_pair, dev_path)?);
+    let train = rows(train, is_pair, train_path)?;
+    let dev = rows(dev, is_pair, dev_path)?;
     let mut notes = Vec::new();
     match labels {
         TableLabels::Classes([]) => description.labels = classes(&train, train_path, names)?,
@@ -86,7 +87,8 @@ pub fn table_examples(
         notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
     }
     let task = Task::table(description)?;
-    let (train, dev) = (examples(&task, train, train_path, true)?, examples(&task, dev, dev_path, true)?);
+    let train = examples(&task, train, train_path, true)?;
+    let dev = examples(&task, dev, dev_path, true)?;
     Ok(TableExamples { task, train, dev, notes })
 }
 

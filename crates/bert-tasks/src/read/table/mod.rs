@@ -113,7 +113,9 @@ fn range_of_rows(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<(f32, 
 fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>, TaskError> {
     let found: BTreeSet<&String> = rows.iter().filter_map(|row| row.label.as_ref()).collect();
     if !(2..=MAX_CLASSES).contains(&found.len()) {
-        let (column, found, max) = (names.label.to_string(), found.len(), MAX_CLASSES);
+        let column = names.label.to_string();
+        let found = found.len();
+        let max = MAX_CLASSES;
         return Err(TaskProblem::Classes { column, found, max }.located(path).into());
     }
     let mut found: Vec<String> = found.into_iter().cloned().collect();
@@ -126,7 +128,9 @@ fn classes(rows: &[Row], path: &Path, names: Columns<'_>) -> Result<Vec<String>,
 fn score(row: &Row, path: &Path, names: Columns<'_>) -> Result<f32, TaskError> {
     let score = row.label.as_deref().and_then(|label| label.parse::<f32>().ok());
     score.filter(|score| score.is_finite()).ok_or_else(|| {
-        let (column, found, expected) = (names.label.to_string(), "not a number", "a score");
+        let column = names.label.to_string();
+        let found = "not a number";
+        let expected = "a score";
         TaskProblem::WrongValue { column, found, expected }.at_line(path, row.line).into()
     })
 }
@@ -210,7 +214,8 @@ mod tests {
         assert_eq!(examples[1].label, Some(Label::Class(0)));
         assert!(read_file(&task, &at("dev.csv"), false).unwrap()[0].label.is_none());
 
-        let (three, two) = (columns(&["yes", "no", "maybe"]), columns(&["yes", "maybe"]));
+        let three = columns(&["yes", "no", "maybe"]);
+        let two = columns(&["yes", "maybe"]);
         let other = describe(TableLabels::Classes(&three)).unwrap().task;
         assert!(other != task && other.labels().eq(["yes", "no", "maybe"]));
         let fewer = describe(TableLabels::Classes(&two)).unwrap().task;

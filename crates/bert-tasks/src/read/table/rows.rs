@@ -85,7 +85,8 @@ impl Table<'_> {
         };
         check_column_count(fields.len(), positions.columns, separator)?;
         let value = |at: usize| Some(fields[at].as_ref());
-        let (text_b, label) = (positions.text_b.and_then(value), positions.label.and_then(value));
+        let text_b = positions.text_b.and_then(value);
+        let label = positions.label.and_then(value);
         self.row(line, value(positions.text_a), text_b, label)
     }
 
@@ -103,12 +104,14 @@ impl Table<'_> {
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
             Some(_) => return Err(wrong(label, "a list or an object", LABEL)),
         };
-        let (text_a, text_b) = (text(text_a)?, text_b.map(text).transpose()?.flatten());
+        let text_a = text(text_a)?;
+        let text_b = text_b.map(text).transpose()?.flatten();
         self.row(line, text_a, text_b, label.as_deref())
     }
 
     fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
-        let (columns, labelled) = (self.columns, self.labelled);
+        let columns = self.columns;
+        let labelled = self.labelled;
         let choose = |names: &[String]| {
             let found = find_columns(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
             Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
@@ -138,7 +141,8 @@ impl Table<'_> {
             filled(label, name, LABEL)?;
         }
         let owned = |text: Option<&str>| text.map(str::to_string);
-        let (text_a, text_b) = (text_a.to_string(), owned(text_b));
+        let text_a = text_a.to_string();
+        let text_b = owned(text_b);
         self.rows.push(Row {
             line,
             text_a,

@@ -108,7 +108,8 @@ fn answer(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
         }
     }
     let mut words = first.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let method = words.next().unwrap_or_default();
+    let path = words.next().unwrap_or_default();
     if !host.is_some_and(|host| is_own(&host, shared.address)) {
         return send(stream, "403 Forbidden", "text/plain; charset=utf-8", "unknown host\n");
     }

@@ -73,7 +73,8 @@ fn lines(status: &LiveStatus) -> Vec<String> {
     let mut lines = vec![format!("{mark} {} ({kind}, {state_text})", visible(name))];
     if *steps > 0 {
         let done = (BAR as u64 * step / steps).min(BAR as u64) as usize;
-        let (full, rest) = ("#".repeat(done), "-".repeat(BAR - done));
+        let full = "#".repeat(done);
+        let rest = "-".repeat(BAR - done);
         lines.push(format!("  [{full}{rest}] {step} of {steps}"));
     }
     if losses.len() > 1 {
