@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write, stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// Minimum time between two drawings of the line.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -50,7 +52,7 @@ impl StatusLine {
         let text = content.fit(width.saturating_sub(1));
         let mut shown = shown();
         let _ = write!(stderr(), "{}{text}", erasure(*shown, width));
-        *shown = text.chars().count();
+        *shown = text.width();
     }
 }
 
@@ -108,19 +110,24 @@ impl Content<'_> {
         let separator = if fraction.is_some() { ", " } else { " " };
         let rest = if details.is_empty() { done.clone() } else { format!("{done}{separator}{details}") };
         let without_bar = format!("{title} {rest}");
-        let free = width.saturating_sub(without_bar.chars().count() + 3);
+        let free = width.saturating_sub(without_bar.width() + 3);
         if let Some(fraction) = fraction.filter(|_| free >= MIN_CELLS) {
             let cells = free.min(MAX_CELLS);
             let full = ((fraction.clamp(0.0, 1.0) * cells as f64) as usize).min(cells);
             return format!("{title} [{}{}] {}", "#".repeat(full), "-".repeat(cells - full), rest);
         }
         let mut line = without_bar.as_str();
-        while line.chars().count() > width
+        while line.width() > width
             && let Some((shorter, _)) = line.rsplit_once(", ")
         {
             line = shorter;
         }
-        line.chars().take(width).collect()
+        let mut columns = 0;
+        let fits = |character: &char| {
+            columns += character.width().unwrap_or(0);
+            columns <= width
+        };
+        line.chars().take_while(fits).collect()
     }
 }
 
@@ -135,7 +142,7 @@ mod tests {
             Content { title: "pretrain", done: "53/500, 4m47s left".into(), fraction: Some(0.106), details };
         for width in 0..200 {
             let text = line.fit(width);
-            assert!(text.chars().count() <= width, "{width}: {text}");
+            assert!(text.width() <= width, "{width}: {text}");
             if let Some((_, bar)) = text.split_once('[') {
                 let cells = bar.split_once(']').expect("the end of the bar").0;
                 assert!((MIN_CELLS..=MAX_CELLS).contains(&cells.len()), "{width}: {text}");
@@ -146,6 +153,11 @@ mod tests {
         assert!(line.fit(160).starts_with("pretrain [###---"), "{}", line.fit(160));
         let spinner = Content { title: "merge", done: "12".into(), fraction: None, details: "MB" };
         assert_eq!(spinner.fit(80), "merge 12 MB");
+        let wide = Content { title: "\u{6cb3}\u{5ddd}", done: "1/2".into(), fraction: None, details: "" };
+        assert_eq!(
+            [4, 7, 8].map(|width| wide.fit(width)),
+            ["\u{6cb3}\u{5ddd}", "\u{6cb3}\u{5ddd} 1/", "\u{6cb3}\u{5ddd} 1/2"]
+        );
     }
 
     #[test]
