@@ -64,7 +64,7 @@ pub enum Error {
     Output {
         /// Path of the file, as the user gave it.
         path: PathBuf,
-        /// What prevents it.
+        /// The reason.
         problem: OutputProblem,
     },
     /// Another process is writing to the folder.

@@ -16,7 +16,7 @@ use crate::atomic::AtomicFile;
 use crate::error::{Error, OutputProblem, Result, is_absent};
 use crate::system::{Disk, folder_of};
 
-/// What happens to a regular file that has the name of an output.
+/// Treatment of a regular file that has the name of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It stays; the output is refused.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use bert_storage::{
     Disk, Error, Existing, OutputFile, OutputProblem, StagedFolder, check_writable, write_atomic,
 };
@@ -42,7 +42,7 @@ pub fn check_new_folder(path: &Path, hint: &'static str) -> anyhow::Result<()> {
 /// Adds the flag that allows to replace a file to the error about it.
 pub fn with_remedy(error: Error) -> anyhow::Error {
     if matches!(error, Error::Output { problem: OutputProblem::Exists, .. }) {
-        return anyhow!("{error}; replace it with --overwrite or choose another name");
+        return anyhow::anyhow!("{error}; replace it with --overwrite or choose another name");
     }
     error.into()
 }
