@@ -17,6 +17,7 @@ pub(crate) mod next_step;
 mod page;
 mod pretraining;
 pub mod projector_page;
+pub mod protobuf;
 pub(crate) mod run_record;
 pub mod tables;
 

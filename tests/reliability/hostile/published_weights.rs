@@ -45,14 +45,21 @@ fn torch_zip(pickle: &[u8], method: CompressionMethod) -> Vec<u8> {
 
 /// Returns the pickle of `{"a": tensor}` with a storage of `count` floats and a shape and strides in opcodes.
 fn tensor_pickle(count: u32, shape: &[u8], strides: &[u8]) -> Vec<u8> {
+    [b"\x80\x02}", &entry("a", "0", count, [shape, strides])[..], b"."].concat()
+}
+
+/// Returns the opcodes that add a tensor to a dictionary: its name, the key of its storage, the number of floats in
+/// the storage, and shape and strides.
+fn entry(name: &str, key: &str, count: u32, shape_and_strides: [&[u8]; 2]) -> Vec<u8> {
     let text = |text: &str| [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
     let count = [b"J", &count.to_le_bytes()[..]].concat();
     let storage =
-        [b"(", &text("storage")[..], b"ctorch\nFloatStorage\n", &text("0"), &text("cpu"), &count, b"tQ"]
+        [b"(", &text("storage")[..], b"ctorch\nFloatStorage\n", &text(key), &text("cpu"), &count, b"tQ"]
             .concat();
+    let [shape, strides] = shape_and_strides;
     let args = [b"(", &storage[..], b"K\0", shape, strides, b"\x89Nt"].concat();
     let tensor = [b"ctorch._utils\n_rebuild_tensor_v2\n", &args[..], b"R"].concat();
-    [b"\x80\x02}", &text("a")[..], &tensor, b"s."].concat()
+    [&text(name)[..], &tensor, b"s"].concat()
 }
 
 fn pickles() -> Vec<(&'static str, &'static str, Vec<u8>)> {
@@ -63,6 +70,9 @@ fn pickles() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let long_shape = [b"(", &b"K\x01".repeat(500_000)[..], b"t"].concat();
     let full = golden("pytorch/pytorch_model.bin");
     let legacy = golden("pytorch-legacy/pytorch_model.bin");
+    // Two storages, each smaller than the file.
+    let part = |name: &str, key: &str| entry(name, key, 150, [&numbers[..], &numbers[..]]);
+    let overlapping = [b"\x80\x02}", &part("a", "0")[..], &part("b", "1"), b"."].concat();
     let bytes = [
         ("class", stored(b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R.")),
         ("stack-class", stored(b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.")),
@@ -73,6 +83,7 @@ fn pickles() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("many", stored(&[b"\x80\x02", &b"}".repeat(2_000_000)[..], b"."].concat())),
         ("long", stored(&b"}".repeat(3_000_000))),
         ("count", stored(&tensor_pickle(u32::MAX >> 1, numbers, numbers))),
+        ("overlap", stored(&overlapping)),
         ("beyond", stored(&tensor_pickle(1, b"K\x09\x85", numbers))),
         ("repeats", stored(&tensor_pickle(1, &square, b"K\0K\0\x86"))),
         ("rank", stored(&tensor_pickle(1, &long_shape, numbers))),
@@ -100,7 +111,8 @@ fn hostile_pickles_are_refused() {
         4 | number | number/{refused} the value of "a" is not a tensor; save model.state_dict()
         4 | many | the checkpoint does not match the model: missing: ...
         3 | long | long/{damaged} the entry "archive/data.pkl" has 3000000 bytes, more than 2097152{AGAIN}
-        3 | count | count/{damaged} the storage "0" has 4 bytes instead of 8589934588{AGAIN}
+        3 | count | count/{damaged} its storages have 8589934588 bytes, more than the file{AGAIN}
+        3 | overlap | overlap/{damaged} its storages have 1200 bytes, more than the file{AGAIN}
         3 | beyond | beyond/{damaged} the tensor "a" is larger than its storage{AGAIN}
         3 | repeats | repeats/{damaged} the tensor "a" is larger than its storage{AGAIN}
         4 | rank | rank/{refused} its pickle contains a tensor of 500000 dimensions, {not_run}

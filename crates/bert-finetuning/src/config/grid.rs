@@ -101,7 +101,7 @@ impl CellReport {
             learning_rate: cell.resolved.learning_rate,
             train_batch_size: cell.resolved.train_batch_size,
             num_train_epochs: cell.resolved.num_train_epochs,
-            statistics: Statistics::of(scores),
+            statistics: Statistics::new(scores),
             chosen: false,
         }
     }

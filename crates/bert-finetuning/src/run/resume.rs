@@ -257,8 +257,8 @@ impl SavedRun<'_> {
         if is_due || signal.is_some() || stop.take_checkpoint_request() {
             let run = encode(serde_json::to_value(progress).expect("plain data"));
             let state = trainer_state(step, optimizer, run);
-            let mut weights = vec![(WEIGHTS, Snapshot::of(model))];
-            weights.extend(best.map(|best| (BEST, Snapshot::of(best))));
+            let mut weights = vec![(WEIGHTS, Snapshot::new(model))];
+            weights.extend(best.map(|best| (BEST, Snapshot::new(best))));
             let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
             CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?;
             self.last_checkpoint = Instant::now();

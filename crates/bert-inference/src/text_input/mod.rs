@@ -44,7 +44,7 @@ pub enum TextFormat {
 impl TextFormat {
     /// Returns the format for a file extension: `.tsv`; `.csv`; `.jsonl`, `.ndjson` and `.json`; `.parquet`; otherwise
     /// [`Self::Text`].
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         match end.as_str() {
             "tsv" => Self::Tsv,
@@ -138,7 +138,7 @@ impl NewTexts<'_> {
     ) -> Result<(), Error> {
         let names = ColumnNames::new(&self.columns, trained_task.clone());
         let mut windows = Windows::new(size, each);
-        let format = self.format.unwrap_or_else(|| TextFormat::of(self.source));
+        let format = self.format.unwrap_or_else(|| TextFormat::from_path(self.source));
         if format == TextFormat::Parquet {
             self.parquet(&names, &mut windows)?;
             return windows.finish();

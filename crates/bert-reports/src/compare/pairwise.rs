@@ -98,7 +98,7 @@ pub fn compare_sides(first_folders: &[PathBuf], second_folders: &[PathBuf]) -> R
         let value = |run: &SeedAnswers| score(&answers.task, &run.answers, &answers.labels).get(metric);
         let values: Vec<f64> = answers.runs.iter().filter_map(value).collect();
         let seeds = answers.runs.iter().map(|run| run.seed).collect();
-        Side { folders: folders.to_vec(), seeds, statistics: Statistics::of(&values) }
+        Side { folders: folders.to_vec(), seeds, statistics: Statistics::new(&values) }
     };
     Ok(Comparison {
         task: first.task.clone(),

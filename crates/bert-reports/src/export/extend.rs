@@ -77,7 +77,7 @@ fn names_of_rows(tensors: &NamedTensors) -> Vec<String> {
 /// Returns word embeddings with BERT's initial distribution.
 fn random_rows(config: &BertConfig, seed: u64) -> Result<Vec<f32>, Error> {
     let model = BertModel::new(config, seed, &DeviceName::default().open()?);
-    let mut tensors = Snapshot::of(&model).to_named_tensors();
+    let mut tensors = Snapshot::new(&model).to_named_tensors();
     Ok(tensors.remove(TABLE).expect("every model has word embeddings").1)
 }
 

@@ -134,7 +134,7 @@ impl Converted {
         ignored.extend(report.unexpected);
         Ok(Self {
             class: BertForPreTraining::NAME,
-            tensors: Snapshot::of(&model).to_named_tensors(),
+            tensors: Snapshot::new(&model).to_named_tensors(),
             fresh: report.missing,
             ignored,
         })

@@ -70,7 +70,7 @@ mod tests {
     fn training_continues_when_a_third_is_left() {
         let tensor = |name: &str| (name.to_string(), Tensor::<1>::ones([1000], &Device::flex()));
         let (throttle, [snapshot]) =
-            SnapshotThrottle::over([Snapshot::of_tensors(["a", "b", "c"].map(tensor))]);
+            SnapshotThrottle::over([Snapshot::from_tensors(["a", "b", "c"].map(tensor))]);
         let (go, gone) = mpsc::channel();
         let (waits, waited) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn dropped_snapshots_do_not_block() {
         let tensor = ("a".to_string(), Tensor::<1>::ones([10], &Device::flex()));
-        let (throttle, snapshots) = SnapshotThrottle::over([Snapshot::of_tensors([tensor])]);
+        let (throttle, snapshots) = SnapshotThrottle::over([Snapshot::from_tensors([tensor])]);
         drop(snapshots);
         throttle.wait();
     }

@@ -97,7 +97,7 @@ impl TrainingRun {
     ) -> Result<PathBuf, Error> {
         self.metrics.sync()?;
         let state = trainer_state(step, optimizer, self.identity.clone());
-        let weights = vec![(bert_model::WEIGHTS, Snapshot::of(model))];
+        let weights = vec![(bert_model::WEIGHTS, Snapshot::new(model))];
         let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files };
         CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
     }

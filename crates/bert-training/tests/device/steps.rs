@@ -73,7 +73,7 @@ fn train(device: DeviceName, kernels: Kernels) -> Trained {
         model = trained;
         reports.push(report.expect("finite numbers"));
     }
-    let weights = Snapshot::of(&model.valid()).to_named_tensors();
+    let weights = Snapshot::new(&model.valid()).to_named_tensors();
     let weights = weights.into_iter().map(|(name, (_, values))| (name, values)).collect();
     Trained { reports, weights }
 }

@@ -153,7 +153,7 @@ impl Measured<'_> {
         task: Option<(&Task, f64)>,
     ) -> Vec<Cell> {
         let loss = Statistics::new(&losses.iter().map(|run| run.loss).collect::<Vec<_>>());
-        let accuracy = Statistics::new(&losses.iter().map(|of| of.accuracy).collect::<Vec<_>>());
+        let accuracy = Statistics::new(&losses.iter().map(|run| run.accuracy).collect::<Vec<_>>());
         let dev = (!dev.is_empty()).then(|| Statistics::new(dev));
         let score = |value: Option<f64>| match task {
             Some((task, _)) => Cell::score(task.spec().primary, value),
@@ -209,10 +209,10 @@ impl Measured<'_> {
             let (Some(_), Some(_)) = (folders.first(), earlier.first()) else { continue };
             let losses = folders.iter().map(|folder| self.masked_lm_of(folder));
             let losses = losses.collect::<anyhow::Result<Vec<_>>>()?;
-            let scores = folders.iter().zip(&earlier).map(|(after, first)| {
+            let scores = folders.iter().zip(&earlier).map(|(after, start)| {
                 let target = tempfile::tempdir()?;
-                transplant_encoder(&after.join("model"), &first.join("model"), target.path())?;
-                let config = &FinetuneReport::read(first)?.config;
+                transplant_encoder(&after.join("model"), &start.join("model"), target.path())?;
+                let config = &FinetuneReport::read(start)?.config;
                 Ok(dev_scores(target.path(), config)?.get(first.spec().primary).unwrap_or(f64::NAN))
             });
             let kept = scores.collect::<anyhow::Result<Vec<f64>>>()?;

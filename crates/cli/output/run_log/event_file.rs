@@ -1,67 +1,14 @@
 //! Writes event files of TensorBoard: scalars, histograms and texts.
 //!
-//! A file is a sequence of TFRecords, each with a serialized `tensorflow.Event` (`event.proto`, `summary.proto`). The
-//! few fields in use are encoded here: a field has a key (number times 8 plus type) and a value.
+//! A file is a sequence of TFRecords, each with a serialized `tensorflow.Event` (`event.proto`, `summary.proto`).
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bert_reports::protobuf::Message;
 use bert_training::run_dir::histograms::Histogram;
-
-/// Types of fields in the protobuf encoding.
-const VARINT: u64 = 0;
-const DOUBLE: u64 = 1;
-const BYTES: u64 = 2;
-const FLOAT: u64 = 5;
-
-/// An encoded message.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn key(&mut self, field: u64, kind: u64) {
-        self.varint(field << 3 | kind);
-    }
-
-    fn integer(mut self, field: u64, value: u64) -> Self {
-        self.key(field, VARINT);
-        self.varint(value);
-        self
-    }
-
-    fn double(mut self, field: u64, value: f64) -> Self {
-        self.key(field, DOUBLE);
-        self.0.extend(value.to_le_bytes());
-        self
-    }
-
-    fn float(mut self, field: u64, value: f32) -> Self {
-        self.key(field, FLOAT);
-        self.0.extend(value.to_le_bytes());
-        self
-    }
-
-    fn bytes(mut self, field: u64, value: &[u8]) -> Self {
-        self.key(field, BYTES);
-        self.varint(value.len() as u64);
-        self.0.extend(value);
-        self
-    }
-
-    fn message(self, field: u64, value: &Self) -> Self {
-        self.bytes(field, &value.0)
-    }
-}
 
 /// An open event file.
 pub(super) struct EventFile {
@@ -83,17 +30,17 @@ impl EventFile {
         let mut file = Self { out: BufWriter::new(File::create_new(folder.join(name))?) };
         file.record(&event(0).bytes(3, b"brain.Event:2"))?;
         // A SessionLog with the status START.
-        file.record(&event(first).message(7, &Message::default().integer(1, 1)))?;
+        file.record(&event(first).bytes(7, Message::default().int(1, 1)))?;
         Ok(file)
     }
 
     /// Appends scalars of a step, and flushes the file.
     pub(super) fn scalars(&mut self, step: u64, values: &[(String, f64)]) -> io::Result<()> {
         let scalar = |summary: Message, (tag, value): &(String, f64)| {
-            summary.message(1, &Message::default().bytes(1, tag.as_bytes()).float(2, *value as f32))
+            summary.bytes(1, Message::default().bytes(1, tag.as_bytes()).float(2, *value as f32))
         };
         let summary = values.iter().fold(Message::default(), scalar);
-        self.record(&event(step).message(5, &summary))?;
+        self.record(&event(step).bytes(5, summary))?;
         self.out.flush()
     }
 
@@ -110,10 +57,10 @@ impl EventFile {
                 .double(3, histogram.count as f64)
                 .double(4, histogram.sum)
                 .double(5, histogram.sum_of_squares)
-                .bytes(6, &packed(&mut histogram.limits.iter().copied()))
-                .bytes(7, &counts);
-            let value = Message::default().bytes(1, histogram.name.as_bytes()).message(5, &content);
-            self.record(&event(step).message(5, &Message::default().message(1, &value)))?;
+                .bytes(6, packed(&mut histogram.limits.iter().copied()))
+                .bytes(7, counts);
+            let value = Message::default().bytes(1, histogram.name.as_bytes()).bytes(5, content);
+            self.record(&event(step).bytes(5, Message::default().bytes(1, value)))?;
         }
         self.out.flush()
     }
@@ -121,19 +68,19 @@ impl EventFile {
     /// Appends a text in Markdown.
     pub(super) fn text(&mut self, tag: &str, text: &str) -> io::Result<()> {
         // A tensor of one string, for the plugin "text".
-        const DT_STRING: u64 = 7;
-        let shape = Message::default().message(2, &Message::default().integer(1, 1));
-        let tensor = Message::default().integer(1, DT_STRING).message(2, &shape).bytes(8, text.as_bytes());
-        let plugin = Message::default().message(1, &Message::default().bytes(1, b"text"));
-        let value = Message::default().bytes(1, tag.as_bytes()).message(8, &tensor).message(9, &plugin);
-        self.record(&event(0).message(5, &Message::default().message(1, &value)))?;
+        const DT_STRING: i64 = 7;
+        let shape = Message::default().bytes(2, Message::default().int(1, 1));
+        let tensor = Message::default().int(1, DT_STRING).bytes(2, shape).bytes(8, text.as_bytes());
+        let plugin = Message::default().bytes(1, Message::default().bytes(1, b"text"));
+        let value = Message::default().bytes(1, tag.as_bytes()).bytes(8, tensor).bytes(9, plugin);
+        self.record(&event(0).bytes(5, Message::default().bytes(1, value)))?;
         self.out.flush()
     }
 
     /// Appends a TFRecord: length, checksum of the length, data, checksum of the data.
     fn record(&mut self, event: &Message) -> io::Result<()> {
-        let length = (event.0.len() as u64).to_le_bytes();
-        for part in [&length[..], &event.0] {
+        let length = (event.as_ref().len() as u64).to_le_bytes();
+        for part in [&length[..], event.as_ref()] {
             self.out.write_all(part)?;
             self.out.write_all(&masked_crc(part).to_le_bytes())?;
         }
@@ -144,7 +91,7 @@ impl EventFile {
 /// Returns the start of an event: the time and the step.
 fn event(step: u64) -> Message {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Message::default().double(1, now.as_secs_f64()).integer(2, step)
+    Message::default().double(1, now.as_secs_f64()).int(2, step as i64)
 }
 
 /// Returns the checksum of TFRecords: a CRC-32C, rotated and shifted.
@@ -161,15 +108,6 @@ mod tests {
         // masked_crc32c of tensorboard 2.20 (compat/tensorflow_stub/pywrap_tensorflow.py), for b"123456789".
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(masked_crc(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
-    }
-
-    #[test]
-    fn messages_are_encoded_as_protobuf() {
-        // The examples of protobuf.dev/programming-guides/encoding: 150 in field 1, "testing" in field 2.
-        assert_eq!(Message::default().integer(1, 150).0, [0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().bytes(2, b"testing").0, *b"\x12\x07testing");
-        let inner = Message::default().integer(1, 150);
-        assert_eq!(Message::default().message(3, &inner).0, [0x1a, 0x03, 0x08, 0x96, 0x01]);
     }
 
     #[test]

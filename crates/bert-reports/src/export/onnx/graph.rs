@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::export::onnx::proto::Message;
+use crate::protobuf::Message;
 
 /// Version of the operators: the first one with `LayerNormalization`.
 pub(super) const OPSET: i64 = 17;

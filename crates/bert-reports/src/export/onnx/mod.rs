@@ -7,7 +7,6 @@
 
 mod graph;
 mod network;
-mod proto;
 
 use std::path::Path;
 

@@ -326,7 +326,7 @@ impl AdamW {
             let Moments { first, second } = moments?;
             Some([(format!("first.{name}"), first), (format!("second.{name}"), second)])
         });
-        Snapshot::of_tensors(moments.flatten())
+        Snapshot::from_tensors(moments.flatten())
     }
 
     /// Returns [`AdamW::snapshot_of`] for the optimizer's own moments, in a process that owns all elements.

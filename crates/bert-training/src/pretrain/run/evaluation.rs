@@ -49,7 +49,7 @@ impl Run<'_> {
             files.logs.evaluations.append(&record)?;
             let best = files.best();
             if keep_best && best.is_worse_than(&record)? {
-                best.write(|out| Snapshot::of(model).write(out), &files.files_except_weights)?;
+                best.write(|out| Snapshot::new(model).write(out), &files.files_except_weights)?;
                 best.write_evaluation(&record)?;
             }
         }

@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
             run: files.folder.identity.clone(),
         };
         let (throttle, [weights, moments]) =
-            SnapshotThrottle::over([Snapshot::of(&model.clone().valid()), moments]);
+            SnapshotThrottle::over([Snapshot::new(&model.clone().valid()), moments]);
         optimizer.throttle_on(throttle);
         let checkpoints = files.folder.checkpoints();
         let files = files.files_except_weights.clone();
