@@ -43,7 +43,7 @@ fn make_pretrain_data_rejects_invalid_values() {
         2 | --random dice | invalid value 'dice' for '--random
         2 | --random reference --num-shards 2 | --num-shards cannot be used with --random reference
         2 | --random reference --split-sentences | --split-sentences cannot be used
-        2 | --split-sentences --language xx | --language is xx
+        2 | --split-sentences --language klingon | --language is klingon
         2 | --do-lower-case maybe | invalid value 'maybe'
         2 | --strict-utf8 --lossy-utf8 | the argument '--strict-utf8' cannot be used with '--lossy-utf8'
         ",

@@ -75,7 +75,7 @@ pub struct VocabConfig {
     pub text_column: String,
 
     /// Language of the text: with tr and az, I and dotted I are lower-cased as in Turkish.
-    #[cfg_attr(feature = "cli", arg(long, value_name = "CODE"))]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "CODE", hide_short_help = true))]
     #[setters(into)]
     pub language: Option<String>,
 
