@@ -359,9 +359,9 @@ fn adapter_folder_predicts_with_its_encoder() {
     folder.ok(&format!("{QUICK} --checkpoint run --adapter lora --output lora"));
     for name in ["tuned", "lora"] {
         let scored = scored(&folder, &format!("{name}/seed-1"));
-        assert!(close(&predicted(&folder, &format!("--model {name}")), &scored), "{name}");
+        assert!(close(&predicted(&folder, &format!("--checkpoint {name}")), &scored), "{name}");
         assert!(
-            close(&predicted(&folder, &format!("--model {name}/model --encoder run")), &scored),
+            close(&predicted(&folder, &format!("--checkpoint {name}/model --encoder run")), &scored),
             "{name}"
         );
     }

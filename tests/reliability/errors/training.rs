@@ -40,7 +40,7 @@ fn pretrain_rejects_invalid_values() {
         2 | --steps 2 --adam-beta2=-0.1 | --adam-beta2:
         2 | --steps 2 --adam-epsilon 0 | --adam-epsilon: must be positive
         2 | --steps 2 --max-gradient-norm=-1 | --max-gradient-norm:
-        2 | --steps 2 --weight-decay inf | --weight-decay:
+        2 | --steps 2 --weight-decay inf | must be a finite number
         2 | --steps 2 --schedule cosine | invalid value 'cosine'
         2 | --steps 2 --save-every 0 | --save-every: must be at least 1
         2 | --steps 2 --keep-checkpoints 0 | --keep-checkpoints: must be at least 1
