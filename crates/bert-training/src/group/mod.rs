@@ -15,7 +15,7 @@
 //! | `Group::share_weights` | the updated weights |
 //! | `Group::finish_step` | errors, stop and checkpoint requests, the position in the data |
 //!
-//! An error of one rank is held by its group ([`Group::hold`]) and sent to all others with the next operation, so all
+//! An error of one rank is held by its group (`Group::hold`) and sent to all others with the next operation, so all
 //! ranks end with its exit code.
 
 mod gradients;

@@ -27,7 +27,7 @@ pub enum DeviceName {
     Cuda(usize),
     /// The device with this index in the list of wgpu: a GPU of any vendor with Vulkan, Metal or DirectX.
     Wgpu(usize),
-    /// The fastest device that passes the check; [`DeviceName::resolve`] selects it.
+    /// The fastest device that passes the check; the caller selects it.
     Auto,
 }
 

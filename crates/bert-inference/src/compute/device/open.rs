@@ -18,8 +18,7 @@ impl DeviceName {
         match self {
             Self::Auto => Err(Error::Configuration {
                 flag: "device",
-                reason: "auto must be replaced by the device that it selects (DeviceName::resolve)"
-                    .to_string(),
+                reason: "auto must be replaced by the device that it selects".to_string(),
             }),
             #[cfg(feature = "flex")]
             Self::Flex => Ok(Device::flex()),

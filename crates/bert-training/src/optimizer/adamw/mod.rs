@@ -329,7 +329,7 @@ impl AdamW {
         Snapshot::from_tensors(moments.flatten())
     }
 
-    /// Returns [`AdamW::snapshot_of`] for the optimizer's own moments, in a process that owns all elements.
+    /// Returns `AdamW::snapshot_of` for the optimizer's own moments, in a process that owns all elements.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_of(self.moments.clone())
     }
@@ -347,7 +347,7 @@ impl AdamW {
         named.filter(|(_, count)| *count != self.updates).collect()
     }
 
-    /// Restores the state from [`AdamW::snapshot`], [`AdamW::updates`] and [`AdamW::fewer_updates`], in a process that
+    /// Restores the state from [`AdamW::snapshot`], `AdamW::updates` and `AdamW::fewer_updates`, in a process that
     /// owns all elements.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ impl LogTail {
 
     /// Appends the records since the last call, and returns whether there are any. If the log was replaced or has become
     /// shorter, `records` is cleared and read again. Invalid lines are skipped, as they are by
-    /// [`super::metrics_log::records`].
+    /// `records`.
     ///
     /// # Errors
     /// When the log exists but cannot be read.
