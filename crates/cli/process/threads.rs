@@ -31,7 +31,8 @@ impl ThreadArgs {
     /// work from other threads would wait for this one. This function does nothing if the pool already exists.
     pub fn start_pool(self) {
         let from_environment = || std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok());
-        let from_environment = || from_environment().map(|threads: usize| threads.min(MAX_THREADS as usize));
+        let from_environment =
+            || from_environment().filter(|&threads: &usize| threads <= MAX_THREADS as usize);
         let is_given = |threads: &usize| *threads > 0;
         let given = Some(self.count()).filter(is_given).or_else(|| from_environment().filter(is_given));
         let threads = given.unwrap_or_else(threads_of_this_process);
