@@ -26,15 +26,19 @@ impl World {
     pub(crate) fn new(dropout: f64) -> Self {
         let world = Self { folder: tempfile::tempdir().unwrap() };
         let mut text = String::new();
+        let mut held_out = String::new();
         for (document, subject) in SUBJECTS.iter().enumerate() {
             for line in 0..12 {
                 let verb = VERBS[(document + line) % 6];
                 let object = SUBJECTS[(document * line + 3) % 8];
                 text += &format!("the old {subject} {verb} the {object} number {line} .\n");
+                held_out += &format!("number {line} {verb} the old {object} .\n");
             }
             text.push('\n');
+            held_out.push('\n');
         }
         fs::write(world.at("text.txt"), text).unwrap();
+        fs::write(world.at("held-out.txt"), held_out).unwrap();
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
         let words = ["the", "old", "number", "."];
         let digits: Vec<String> = (0..12).map(|i| i.to_string()).collect();
@@ -55,6 +59,7 @@ impl World {
         });
         fs::write(world.at("config.json"), config.to_string()).unwrap();
         world.build("data", |_| {});
+        world.build("held-out", |data| data.input = vec![world.at("held-out.txt")]);
         world
     }
 
@@ -86,7 +91,7 @@ impl World {
             "--data".into(),
             path("data"),
             "--eval-data".into(),
-            path("data"),
+            path("held-out"),
             "--model".into(),
             path("config.json"),
             "--output".into(),
