@@ -161,6 +161,7 @@ pub use config::hold_out::{HELD_OUT_FOLDER, HoldOut, held_out_folder};
 pub use config::resolved::ResolvedConfig;
 pub use config::{BuildConfig, Columns, Layout, LineBreaks, Masking, Nsp, RandomMode, Segmenter};
 pub use dataset::document_groups::{DocumentGroups, read_all_documents};
+pub use dataset::document_hashes::{DocumentHashes, SharedDocuments};
 pub use dataset::invariants::Invariants;
 pub use dataset::manifest::Manifest;
 pub use dataset::report::DataReport;

@@ -39,6 +39,7 @@ use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Columns, Layout, MAX_ROW_GROUPS, Masking, Nsp, RandomMode, Segmenter};
 use crate::dataset::DataSet;
+use crate::dataset::document_hashes::DocumentHashes;
 use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::render::render_first;
 use crate::documents::Counts;
@@ -263,10 +264,13 @@ impl PreparedBuild<'_> {
             size: self.vocabulary.len(),
             blake3: digest_bytes(self.vocabulary.bytes()),
         };
-        if part.index > 1 {
-            // Only the first part lists the inputs, because there may be a million.
+        // Only the first part lists the inputs, because there may be a million, and hashes the documents.
+        let document_hashes = if part.index > 1 {
             store.read.inputs.clear();
-        }
+            DocumentHashes::default()
+        } else {
+            store.document_hashes(self.ids())?
+        };
         Ok(PartReceipt {
             identity: output.work.identity.digest(),
             build: store.build,
@@ -276,6 +280,7 @@ impl PreparedBuild<'_> {
             vocabulary,
             read: store.read,
             counts: store.counts,
+            document_hashes,
             stats,
             shards,
         })

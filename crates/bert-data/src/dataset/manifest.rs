@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Masking, Segmenter};
+use crate::dataset::document_hashes::DocumentHashes;
 use crate::dataset::invariants::Invariants;
 use crate::dataset::report::{DataReport, omitted_fraction};
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
@@ -91,6 +92,8 @@ pub struct Manifest {
     pub instances: u64,
     /// The invariants that were checked before this file was written: no document or row was lost or duplicated.
     pub invariants: Invariants,
+    /// Hashes of the documents, for the comparison with other data sets.
+    pub document_hashes: DocumentHashes,
     /// The report on the data.
     pub report: DataReport,
 }

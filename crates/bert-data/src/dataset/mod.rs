@@ -2,6 +2,7 @@
 //! around.
 
 pub(crate) mod document_groups;
+pub(crate) mod document_hashes;
 mod figures;
 pub(crate) mod invariants;
 pub mod manifest;

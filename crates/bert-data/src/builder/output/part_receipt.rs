@@ -12,6 +12,7 @@ use crate::builder::output::written_shard::{PartStats, PieceStats, WrittenShard}
 use crate::config::Layout;
 use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
+use crate::dataset::document_hashes::DocumentHashes;
 use crate::dataset::invariants::Invariants;
 use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
@@ -37,6 +38,8 @@ pub(crate) struct PartReceipt {
     pub(crate) vocabulary: VocabularyEntry,
     pub(crate) read: ReadReport,
     pub(crate) counts: Counts,
+    /// Hashes of the documents of all parts; only the first part has them.
+    pub(crate) document_hashes: DocumentHashes,
     /// The sum of the counts of the shards.
     #[serde(rename = "made")]
     pub(crate) stats: PieceStats,
@@ -125,6 +128,7 @@ impl Manifest {
             instances: report.instances,
             shards: shards.into_iter().map(|shard| shard.entry).collect(),
             invariants,
+            document_hashes: first.document_hashes,
             report,
         })
     }

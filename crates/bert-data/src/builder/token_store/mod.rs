@@ -7,6 +7,7 @@
 //! [`Store`] returns documents by number.
 
 mod divided_file;
+mod hashes;
 mod segments;
 
 use std::fs::File;

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use bert_data::{
-    BuildConfig, BuildOutcome, Layout, build_held_out, held_out_folder, read_all_documents, verify,
+    BuildConfig, BuildOutcome, Layout, Manifest, build_held_out, held_out_folder, read_all_documents, verify,
 };
 use tempfile::TempDir;
 
@@ -188,6 +188,30 @@ fn other_training_data_withdraw_the_held_out_set() {
 }
 
 #[test]
+fn held_out_documents_of_other_sets_are_found() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.txt"), numbered(200).join("\n")).unwrap();
+    let base = options(folder.path(), "a.txt", "out");
+    let [training, held_out] = build_both(&base).map(|outcome| outcome.manifest);
+    let shared =
+        |other: &Manifest| held_out.shared_documents(other).map(|found| (found.compared, found.shared));
+    let all = held_out.report.documents;
+    assert_eq!(shared(&training), Some((all, 0)));
+    // Another length does not matter.
+    let output = Some(folder.path().join("other"));
+    let seed = BuildConfig { random_seed: 1, max_seq_length: 16, output: output.clone(), ..base.clone() };
+    let other = run(&seed).unwrap();
+    let expected = documents(&other);
+    let text = BuildConfig { held_out: true, output: Some(folder.path().join("text")), ..base.clone() };
+    let common = documents(&run(&text).unwrap()).intersection(&expected).count() as u64;
+    assert!(common > all / 2);
+    assert_eq!(shared(&other.manifest), Some((all, common)));
+    // Other tokens cannot be compared.
+    let cased = BuildConfig { do_lower_case: Some(false), overwrite: true, output, ..base };
+    assert_eq!(shared(&run(&cased).unwrap().manifest), None);
+}
+
+#[test]
 fn parts_hold_out_the_documents_of_a_whole_build() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("a.txt"), numbered(150).join("\n")).unwrap();
@@ -208,6 +232,7 @@ fn parts_hold_out_the_documents_of_a_whole_build() {
     for (folder, outcome) in [output.clone(), held_out_folder(&output)].iter().zip(&whole) {
         let parts = bert_data::DataSet::open(folder).unwrap();
         assert_eq!(parts.manifest().shards_digest(), outcome.manifest.shards_digest());
+        assert_eq!(parts.manifest().document_hashes, outcome.manifest.document_hashes);
     }
 }
 
