@@ -292,7 +292,7 @@ impl FinetuneConfig {
     /// set ([`FinetuneConfig::with_data`] or [`FinetuneConfig::with_train_file`]).
     ///
     /// ```
-    /// use crate::FinetuneConfig;
+    /// use bert_finetuning::FinetuneConfig;
     /// use bert_tasks::Task;
     ///
     /// let config = FinetuneConfig::new(Task::Rte, "run", "rte").with_data("glue").with_freeze_encoder(true);

@@ -94,7 +94,10 @@ fn budget_counts_the_text_once() {
 #[test]
 fn resume_reports_other_held_out_data() {
     let world = World::new(0.1);
-    world.build("other", |data| data.random_seed = 7);
+    world.build("other", |data| {
+        data.input = vec![world.at("held-out.txt")];
+        data.random_seed = 7;
+    });
     let of_other = |flags: &[&str]| {
         let mut config = world.config("run", flags);
         config.eval_data = Some(world.at("other"));
