@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         view.show(&event);
     });
     drop(view);
-    log.finish();
+    log.finish(&stop);
     let report = report?;
     print_table(args.run.print.json, args.format, &report, summary)
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bert_finetuning::FinetuneEvent;
+use bert_inference::StopFlag;
 use bert_training::evaluation::Evaluation;
 use bert_training::pretrain::PretrainEvent;
 use bert_training::run_dir::histograms::checkpoint_histograms;
@@ -40,6 +41,7 @@ type Scalars = Vec<(String, f64)>;
 pub struct RunLog {
     folder: Option<PathBuf>,
     events: Option<EventFile>,
+    command_line: Option<String>,
     command: Option<LogCommand>,
     name: String,
     settings: Value,
@@ -50,18 +52,19 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// Opens the logs of a run that writes to `output`. Files are created at the first step, when the run has created its
-    /// folder.
+    /// Prepares the logs of a run that writes to `output`. Files are created and the command is started at the first step,
+    /// when the settings have been checked and the run has created its folder.
     ///
     /// # Errors
-    /// When the command does not start.
+    /// When the settings cannot be written as JSON.
     pub fn open(args: &LogArgs, output: &Path, settings: &impl serde::Serialize) -> anyhow::Result<Self> {
         let default = || output.join("tensorboard");
         let folder = args.tensorboard.as_ref().map(|folder| folder.clone().unwrap_or_else(default));
         Ok(Self {
             folder,
             events: None,
-            command: args.log_command.as_deref().map(LogCommand::start).transpose()?,
+            command_line: args.log_command.clone(),
+            command: None,
             name: output.display().to_string(),
             settings: serde_json::to_value(settings)?,
             batch_size: 0,
@@ -116,12 +119,12 @@ impl RunLog {
         }
     }
 
-    /// Ends the logs, and waits for the command.
-    pub fn finish(mut self) {
+    /// Ends the logs, and waits for the command for a limited time.
+    pub fn finish(mut self, stop: &StopFlag) {
         if let Some(mut command) = self.command.take() {
             // An ended program is reported by `finish`.
             let _ = command.send(&json!({ "end": true }));
-            if let Some(warning) = command.finish() {
+            if let Some(warning) = command.finish(stop) {
                 print_message(Word::Warning, &warning);
             }
         }
@@ -167,6 +170,10 @@ impl RunLog {
                 }
             }
         }
+        match self.command_line.take().map(|line| LogCommand::start(&line)).transpose() {
+            Ok(command) => self.command = command,
+            Err(error) => print_message(Word::Warning, &format!("{error:#}; the run continues without it")),
+        }
         let record = json!({ "name": self.name, "time": unix_time(), "settings": self.settings });
         self.send(&record);
     }
@@ -176,7 +183,7 @@ impl RunLog {
             && command.send(record).is_err()
             && let Some(command) = self.command.take()
         {
-            let reason = command.finish().unwrap_or_else(|| "--log-command has ended".to_string());
+            let reason = command.finish_closed();
             print_message(Word::Warning, &format!("{reason}; the run continues without it"));
         }
     }
