@@ -79,6 +79,36 @@ fn watch_serves_the_states_of_runs() {
 }
 
 #[test]
+fn slow_clients_do_not_keep_others_out() {
+    let folder = Folder::with_run();
+    let watch = Watch::start(&folder, "run");
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&watch.address).expect("a connection");
+            // The server may have closed it already.
+            let _ = stream.write_all(b"G");
+            stream
+        })
+        .collect();
+    let page = watch.get("/", &watch.address);
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    drop(silent);
+}
+
+#[test]
+fn other_sites_cannot_start_reports() {
+    let folder = Folder::with_run();
+    let watch = Watch::start(&folder, "run");
+    watch.states();
+    for (site, status) in
+        [("cross-site", "403"), ("same-site", "403"), ("same-origin", "200"), ("none", "200")]
+    {
+        let page = watch.get("/report/0", &format!("{}\r\nSec-Fetch-Site: {site}", watch.address));
+        assert!(page.starts_with(&format!("HTTP/1.1 {status} ")), "{site}: {page}");
+    }
+}
+
+#[test]
 fn terminal_view_shows_running_and_stopped_runs() {
     let folder = Folder::with_data();
     let mut child = folder.start(&format!("pretrain {QUICK} --steps 100000 --output run"));

@@ -1,14 +1,16 @@
 //! Serves the page of `bert watch` over HTTP/1.1, and the states of the runs as server-sent events.
 //!
 //! It answers GET requests for `/`, `/events` and `/report/N`, one thread per connection. A request must name the
-//! server's own address as its host, so that a page of another site cannot read the runs (DNS rebinding).
+//! server's own address as its host and must not come from a page of another site, so that such a page can neither read the
+//! runs (DNS rebinding) nor start the computation of reports. A slow client cannot keep others out: a request has two
+//! seconds, and a new connection replaces the oldest one if there are too many.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bert_reports::live::page::live_page;
@@ -16,10 +18,14 @@ use bert_reports::report;
 
 use super::watched::Watched;
 
-/// Maximum number of open connections; further ones are closed.
+/// Maximum number of open connections.
 const CONNECTIONS: usize = 64;
 /// Maximum size of a request in bytes.
 const REQUEST: u64 = 16_384;
+/// Maximum time of a request until its last byte.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+/// Time for which the report of a run that changes is kept.
+const REPORT_AGE: Duration = Duration::from_secs(10);
 /// Time after which an idle event stream gets a comment, so that a closed connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
@@ -31,12 +37,55 @@ struct Latest {
     folders: Vec<PathBuf>,
 }
 
+/// A report page and the state of the runs from which it was made.
+struct KeptReport {
+    changes: u64,
+    made: Instant,
+    html: String,
+}
+
 /// State shared by the connections.
 struct Shared {
     latest: Mutex<Latest>,
     changed: Condvar,
-    connections: AtomicUsize,
+    connections: Mutex<Connections>,
+    reports: Mutex<HashMap<PathBuf, KeptReport>>,
     address: SocketAddr,
+}
+
+/// The open connections.
+#[derive(Default)]
+struct Connections {
+    opened: u64,
+    open: Vec<Connection>,
+}
+
+/// An open connection.
+struct Connection {
+    number: u64,
+    stream: Arc<TcpStream>,
+    /// Whether its request has not arrived yet.
+    is_waiting: bool,
+}
+
+impl Connections {
+    /// Adds a connection and returns its number. If there are too many, closes the oldest one that has sent no request, or
+    /// else the oldest.
+    fn add(&mut self, stream: Arc<TcpStream>) -> u64 {
+        if self.open.len() >= CONNECTIONS {
+            let oldest = self.open.iter().position(|connection| connection.is_waiting).unwrap_or(0);
+            // An error is a connection that the client has closed.
+            let _ = self.open.remove(oldest).stream.shutdown(Shutdown::Both);
+        }
+        self.opened += 1;
+        self.open.push(Connection { number: self.opened, stream, is_waiting: true });
+        self.opened
+    }
+}
+
+/// Locks a value. Its state is valid after a panic of another thread.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Opens the address; if the default port is in use, another free one.
@@ -55,21 +104,20 @@ pub(super) fn serve(listener: &TcpListener, watched: Watched, interval: Duration
     let shared = Arc::new(Shared {
         latest: Mutex::default(),
         changed: Condvar::new(),
-        connections: AtomicUsize::new(0),
+        connections: Mutex::default(),
+        reports: Mutex::default(),
         address,
     });
     let reader = Arc::clone(&shared);
     std::thread::spawn(move || read_forever(watched, interval, &reader));
     for stream in listener.incoming().flatten() {
         let shared = Arc::clone(&shared);
-        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
+        let stream = Arc::new(stream);
+        let number = lock(&shared.connections).add(Arc::clone(&stream));
         std::thread::spawn(move || {
             // An error is a connection that the browser has closed.
-            let _ = answer(&stream, &shared);
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            let _ = answer(&stream, number, &shared);
+            lock(&shared.connections).open.retain(|connection| connection.number != number);
         });
     }
     Ok(())
@@ -79,7 +127,7 @@ pub(super) fn serve(listener: &TcpListener, watched: Watched, interval: Duration
 fn read_forever(mut watched: Watched, interval: Duration, shared: &Shared) {
     loop {
         let json = serde_json::to_string(&watched.read()).expect("plain data");
-        let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = lock(&shared.latest);
         if latest.json != json {
             *latest = Latest { changes: latest.changes + 1, json, folders: watched.order.clone() };
             shared.changed.notify_all();
@@ -89,36 +137,64 @@ fn read_forever(mut watched: Watched, interval: Duration, shared: &Shared) {
     }
 }
 
+/// A client's bytes until a deadline.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
+    }
+}
+
 /// Answers one request and closes the connection.
-fn answer(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(30)))?;
-    let mut lines = BufReader::new(stream.take(REQUEST)).lines();
+fn answer(stream: &TcpStream, number: u64, shared: &Shared) -> std::io::Result<()> {
+    stream.set_write_timeout(Some(Duration::from_secs(10)))?;
+    let timed = Timed { stream, deadline: Instant::now() + REQUEST_TIME };
+    let mut lines = BufReader::new(timed.take(REQUEST)).lines();
     let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
     let mut host = None;
+    let mut site = None;
     for line in lines {
         let line = line?;
         if line.is_empty() {
             break;
         }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("host")
-        {
-            host = Some(value.trim().to_string());
+        match line.split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("host") => host = Some(value.trim().to_string()),
+            Some((name, value)) if name.eq_ignore_ascii_case("sec-fetch-site") => {
+                site = Some(value.trim().to_string())
+            }
+            _ => {}
         }
     }
+    for connection in &mut lock(&shared.connections).open {
+        connection.is_waiting &= connection.number != number;
+    }
+    let text = "text/plain; charset=utf-8";
     let mut words = first.split(' ');
     let method = words.next().unwrap_or_default();
     let path = words.next().unwrap_or_default();
     if !host.is_some_and(|host| is_own(&host, shared.address)) {
-        return send(stream, "403 Forbidden", "text/plain; charset=utf-8", "unknown host\n");
+        return send(stream, "403 Forbidden", text, "unknown host\n");
+    }
+    // A link on another page may lead to the page, but nothing else is computed for other sites.
+    if path != "/" && site.is_some_and(|site| !matches!(site.as_str(), "same-origin" | "none")) {
+        return send(stream, "403 Forbidden", text, "another site cannot use this address\n");
     }
     match (method, path) {
         ("GET", "/") => send(stream, "200 OK", "text/html; charset=utf-8", &live_page()),
         ("GET", "/events") => send_events(stream, shared),
         ("GET", _) if path.starts_with("/report/") => send_report(stream, shared, &path["/report/".len()..]),
-        ("GET", _) => send(stream, "404 Not Found", "text/plain; charset=utf-8", "not found\n"),
-        _ => send(stream, "405 Method Not Allowed", "text/plain; charset=utf-8", "only GET\n"),
+        ("GET", _) => send(stream, "404 Not Found", text, "not found\n"),
+        _ => send(stream, "405 Method Not Allowed", text, "only GET\n"),
     }
 }
 
@@ -144,17 +220,34 @@ fn send(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> std::io
     )
 }
 
-/// Sends the report page of a run.
+/// Sends the report page of a run. One report is computed at a time, and again only after a change of the runs.
 fn send_report(stream: &TcpStream, shared: &Shared, number: &str) -> std::io::Result<()> {
-    let latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reports = lock(&shared.reports);
+    let latest = lock(&shared.latest);
+    let changes = latest.changes;
     let folder = number.parse().ok().and_then(|at: usize| latest.folders.get(at).cloned());
     drop(latest);
     let text = "text/plain; charset=utf-8";
     let Some(folder) = folder else { return send(stream, "404 Not Found", text, "no such run\n") };
-    match report(&folder, &[]) {
-        Ok(report) => send(stream, "200 OK", "text/html; charset=utf-8", &report.html),
-        Err(error) => send(stream, "500 Internal Server Error", text, &format!("error: {error}\n")),
-    }
+    let kept =
+        reports.get(&folder).filter(|kept| kept.changes == changes || kept.made.elapsed() < REPORT_AGE);
+    let html = match kept {
+        Some(kept) => kept.html.clone(),
+        None => match report(&folder, &[]) {
+            Ok(report) => {
+                let kept = KeptReport { changes, made: Instant::now(), html: report.html.clone() };
+                reports.insert(folder, kept);
+                report.html
+            }
+            Err(error) => {
+                let message = format!("error: {error}\n");
+                drop(reports);
+                return send(stream, "500 Internal Server Error", text, &message);
+            }
+        },
+    };
+    drop(reports);
+    send(stream, "200 OK", "text/html; charset=utf-8", &html)
 }
 
 /// Sends the states of the runs now and after every change, until the connection is closed.
@@ -165,7 +258,7 @@ fn send_events(mut stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     )?;
     let mut sent = 0;
     loop {
-        let latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = lock(&shared.latest);
         let waited = shared.changed.wait_timeout_while(latest, KEEP_ALIVE, |latest| latest.changes == sent);
         let (latest, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let event = (latest.changes != sent).then(|| format!("data: {}\n\n", latest.json));
