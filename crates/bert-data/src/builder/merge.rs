@@ -206,7 +206,7 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
         (Some(parts), _) => Ok(MergeInput::Parts(parts)),
         _ if folder.has(MANIFEST)? => Ok(MergeInput::DataSet),
         // All parts may have tokenized their text, but none has written its shards.
-        (None, Some(parts)) => Err(PartError::Missing { found: 0, parts, missing: 1 }.into()),
+        (None, Some(parts)) => Err(PartError::Missing { parts, missing: (1..=parts).collect() }.into()),
         (None, None) => Err(ManifestProblem::NoParts.located(folder.path()).into()),
     }
 }
@@ -214,16 +214,16 @@ fn find(folder: &StagedFolder<'_>) -> Result<MergeInput> {
 /// Reads the receipts of all parts and checks that they belong together.
 fn read_parts(folder: &Path, parts: usize) -> Result<Vec<PartReceipt>> {
     let mut receipts: Vec<PartReceipt> = Vec::new();
-    let mut missing = None;
+    let mut missing = Vec::new();
     for index in 1..=parts {
         let part = Part { index, count: parts };
         match PartReceipt::read(folder, part).map_err(damage_of(part))? {
             Some(receipt) => receipts.push(receipt),
-            None => missing = missing.or(Some(index)),
+            None => missing.push(index),
         }
     }
-    if let Some(missing) = missing {
-        return Err(PartError::Missing { found: receipts.len(), parts, missing }.into());
+    if !missing.is_empty() {
+        return Err(PartError::Missing { parts, missing }.into());
     }
     for (index, receipt) in (1..).zip(&receipts) {
         let first = &receipts[0];

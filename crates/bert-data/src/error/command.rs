@@ -132,17 +132,13 @@ pub enum OutputProblem {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartError {
-    /// A part of the build is missing or unfinished.
-    #[error(
-        "{found} of {parts} parts are finished; part {missing} is missing: make it with --part {missing} --parts {parts}"
-    )]
+    /// Parts of the build are missing or unfinished.
+    #[error("{} of {parts} parts are finished; {}", parts - missing.len(), missing_parts(missing, *parts))]
     Missing {
-        /// Number of finished parts.
-        found: usize,
         /// Number of parts.
         parts: usize,
-        /// The first missing part.
-        missing: usize,
+        /// The missing parts, ascending.
+        missing: Vec<usize>,
     },
     /// A part was started before the others had tokenized their shares of the text.
     #[error(
@@ -177,4 +173,34 @@ pub enum PartError {
         /// The difference from the first part.
         what: &'static str,
     },
+}
+
+/// Returns the missing parts with the command that makes them. A list has the form of a job array: `3,5-7`.
+fn missing_parts(missing: &[usize], parts: usize) -> String {
+    if let [part] = missing {
+        return format!("part {part} is missing: make it with --part {part} --parts {parts}");
+    }
+    let runs = missing.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run[0].to_string(),
+    });
+    let list = runs.collect::<Vec<_>>().join(",");
+    format!(
+        "parts {list} are missing: make each with --part I --parts {parts}, for example as a job array {list}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_missing_parts_are_listed() {
+        let error = PartError::Missing { parts: 9, missing: vec![2, 4, 5, 6, 9] };
+        assert_eq!(
+            error.to_string(),
+            "4 of 9 parts are finished; parts 2,4-6,9 are missing: make each with --part I --parts 9, for example as a job \
+             array 2,4-6,9"
+        );
+    }
 }

@@ -100,7 +100,7 @@ impl Manifest {
     pub(crate) fn of_parts(parts: Vec<PartReceipt>) -> Result<Self> {
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else {
-            return Err(PartError::Missing { found: 0, parts: 1, missing: 1 }.into());
+            return Err(PartError::Missing { parts: 1, missing: vec![1] }.into());
         };
         let mut sum = PartStats::new(first.config.max_seq_length, first.counts.tokens);
         sum.add(&first.stats);

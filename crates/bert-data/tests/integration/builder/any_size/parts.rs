@@ -67,7 +67,10 @@ fn parts_make_the_whole(world: &World) {
             assert_eq!(outcome.shards, (0..5).filter(|shard| shard % parts + 1 == index).count());
             if index > 1 {
                 let error = merge(&folder, &mut |_| {}).unwrap_err();
-                assert!(matches!(error, Error::Part(PartError::Missing { missing: 1, .. })), "{error}");
+                assert!(
+                    matches!(&error, Error::Part(PartError::Missing { missing, .. }) if missing[0] == 1),
+                    "{error}"
+                );
             }
         }
         assert!(build_part(&part(1), &mut |_| {}).unwrap().was_finished);
@@ -137,7 +140,7 @@ fn missing_parts_are_named() {
     ));
     tokenize_part(&half(&world, 2), &mut |_| {}).unwrap();
     let error = merge(&folder, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::Part(PartError::Missing { found: 0, missing: 1, .. })), "{error}");
+    assert!(error.to_string().starts_with("0 of "), "{error}");
     let text = &world.config.input[0];
     assert!(
         matches!(merge(text, &mut |_| {}).unwrap_err(), Error::Storage(bert_storage::Error::Io { .. })),
