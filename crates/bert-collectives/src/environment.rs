@@ -80,10 +80,9 @@ impl Environment {
             (Launcher::OpenMpi, names)
         } else if has("RANK") && has("WORLD_SIZE") {
             (Launcher::Torchrun, ["RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"])
-        } else if has("PMI_RANK") && has("PMI_SIZE") {
+        } else if has("PMI_RANK") && has("PMI_SIZE") && !is_plugin_of_slurm(variable) {
             (Launcher::Pmi, ["PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"])
-        } else if has("SLURM_PROCID") && has("SLURM_STEP_NUM_TASKS") {
-            // A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only srun sets the variables of a step.
+        } else if has_slurm_step(variable) {
             (Launcher::Slurm, ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"])
         } else {
             return Ok(None);
@@ -109,6 +108,20 @@ impl Environment {
         }
         Ok(Some(environment))
     }
+}
+
+/// Returns whether the PMI variables come from Slurm's plugin for MPI, and this build has no MPI. A `mpirun` inside a step
+/// of Slurm sets another number of ranks.
+fn is_plugin_of_slurm(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    !cfg!(feature = "mpi")
+        && has_slurm_step(variable)
+        && variable("PMI_SIZE") == variable("SLURM_STEP_NUM_TASKS")
+}
+
+/// Returns whether `srun` has started this process. A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only `srun`
+/// sets the variables of a step.
+fn has_slurm_step(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    variable("SLURM_PROCID").is_some() && variable("SLURM_STEP_NUM_TASKS").is_some()
 }
 
 fn number<T: FromStr>(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<T, JoinError> {
@@ -255,6 +268,16 @@ mod tests {
         assert_eq!(found(&variables), expect(Launcher::Slurm, [5, 6, 2], Some(("node007", 34567))));
         variables.extend([("MASTER_ADDR", "other"), ("MASTER_PORT", "1234")]);
         assert_eq!(found(&variables), expect(Launcher::Slurm, [5, 6, 2], Some(("other", 1234))));
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    #[test]
+    fn srun_wins_over_its_pmi_plugin() {
+        let step = [("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NODELIST", "node7")];
+        let plugin = [&step[..], &[("PMI_RANK", "1"), ("PMI_SIZE", "2")]].concat();
+        assert_eq!(found(&plugin).launcher, Launcher::Slurm);
+        let mpirun = [&step[..], &[("PMI_RANK", "1"), ("PMI_SIZE", "4")]].concat();
+        assert_eq!(found(&mpirun).launcher, Launcher::Pmi);
     }
 
     #[test]

@@ -82,6 +82,8 @@ impl JoinError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Variable { .. } | Self::NoEngine { .. } | Self::Refused { .. } => 2,
+            // Another program has the port for a moment, as after a start of all ranks.
+            Self::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => 75,
             Self::Listen { .. } => 1,
             Self::Lost(_) | Self::Unreachable { .. } | Self::Io(_) => 75,
         }
