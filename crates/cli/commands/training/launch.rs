@@ -28,6 +28,9 @@ const RETRY: i32 = 75;
 const TURN: Duration = Duration::from_millis(50);
 /// Time that the other ranks have to end after one has failed.
 const GRACE: Duration = Duration::from_secs(30);
+/// Pause before the first new start. It doubles with each one, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Run pretrain in several processes on this machine.
 ///
@@ -43,7 +46,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_RANKS as u64))]
     processes: usize,
 
-    /// Maximum number of new starts, with --resume, after a rank was killed or ended with exit code 75.
+    /// Maximum number of new starts, with --resume, after a rank was killed or ended with exit code 75. The pauses before
+    /// them are 1, 2, 4 seconds and so on, at most a minute.
     #[arg(long, value_name = "R", default_value_t = 0)]
     restarts: u32,
 
@@ -77,8 +81,34 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         left -= 1;
         let number = args.restarts - left;
-        print_note(format!("{}; starting all ranks again ({number} of {})", ended.reason, args.restarts));
+        let pause = pause_before(number);
+        let seconds = pause.as_secs();
+        let reason = ended.reason;
+        print_note(format!(
+            "{reason}; starting all ranks again in {seconds} s ({number} of {})",
+            args.restarts
+        ));
+        if let Some(signal) = signal_within(&mut signals, pause) {
+            exit(128 + signal);
+        }
     }
+}
+
+/// Returns the pause before a new start, numbered from 1.
+fn pause_before(number: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << (number - 1).min(16)).min(MAX_PAUSE)
+}
+
+/// Sleeps, and returns the signal that asks this process to stop, if one comes.
+fn signal_within(signals: &mut Signals, pause: Duration) -> Option<i32> {
+    let end = Instant::now() + pause;
+    while Instant::now() < end {
+        sleep(TURN);
+        if let Some(signal) = signals.pending().find(|&signal| signal != SIGUSR1) {
+            return Some(signal);
+        }
+    }
+    None
 }
 
 /// Returns the flags of a new start. Without `run.json` there is nothing to resume.
@@ -280,6 +310,12 @@ mod tests {
             assert_eq!(common_code(&statuses, first), expected, "{statuses:?}");
         }
         assert_eq!(reason(&[exited(75), killed], Some(0)), "rank 1 was killed by signal 9");
+    }
+
+    #[test]
+    fn pauses_before_restarts_double() {
+        let seconds = [1, 2, 3, 7, 8, 1_000_000].map(|number| pause_before(number).as_secs());
+        assert_eq!(seconds, [1, 2, 4, 60, 60, 60]);
     }
 
     #[test]
