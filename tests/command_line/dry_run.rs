@@ -41,6 +41,19 @@ fn dry_run_creates_nothing_and_predicts_the_run() {
 }
 
 #[test]
+fn dry_run_knows_the_group() {
+    let folder = Folder::with_data();
+    let flags =
+        format!("pretrain {QUICK} --gradient-accumulation-steps 2 --steps 8 --output run --dry-run --json");
+    let alone = folder.ok(&flags).json();
+    let group = folder.ok(&format!("bert launch --processes 2 -- {flags}")).json();
+    assert_eq!((&group["steps"], &group["flops_per_step"]), (&alone["steps"], &alone["flops_per_step"]));
+    assert!(group["memory"].as_f64() < alone["memory"].as_f64(), "a rank keeps half of the moments");
+    assert!(group["seconds_per_step"].as_f64() > Some(0.0));
+    assert!(!folder.at("run").exists());
+}
+
+#[test]
 fn dry_run_refuses_what_the_run_refuses() {
     let folder = Folder::with_run();
     folder.refused(&format!("pretrain {QUICK} --steps 2 --output run --dry-run"), 1, "run");

@@ -143,12 +143,23 @@ pub enum Error {
         remedy: String,
     },
     /// A rank of the process group is lost: all others end.
-    #[error("after step {step}: {lost}; the last checkpoint is intact, continue with --resume")]
+    #[error(
+        "{}",
+        match step {
+            0 => format!("before the first step was finished: {lost}; start again (with --resume if the run's folder exists)"),
+            step => format!(
+                "after step {step}: {lost}; the last checkpoint is intact, continue with --resume{}",
+                or_with_fewer(fewer)
+            ),
+        }
+    )]
     Lost {
         /// The last finished step.
         step: u64,
         /// The ranks and the reason.
         lost: Lost,
+        /// Smaller numbers of ranks that can continue the run, ascending.
+        fewer: Vec<usize>,
     },
     /// Another rank of the process group has an error.
     #[error("{member} ended after step {step}: {text}")]
@@ -405,4 +416,16 @@ impl Error {
 /// Rejects the value of a flag if `good` is false.
 pub fn check(good: bool, flag: &'static str, reason: &str) -> Result<(), Error> {
     if good { Ok(()) } else { Err(Error::Configuration { flag, reason: reason.to_string() }) }
+}
+
+/// Returns the smaller numbers of ranks that can continue a run, in words.
+fn or_with_fewer(ranks: &[usize]) -> String {
+    match ranks {
+        [] => String::new(),
+        [1] => " on the same number of ranks, or in one process".to_string(),
+        more => {
+            let numbers: Vec<String> = more.iter().rev().take(8).map(usize::to_string).collect();
+            format!(" on the same number of ranks, or on {}", numbers.join(", "))
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bert_collectives::ThreadTransport;
 use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
+use bert_inference::compute::stop_flag::StopFlag;
 use bert_kernels::adamw::CHUNK;
 use bert_kernels::{Compute, Kernels};
 use bert_random::{Domain, Random, Stream};
@@ -101,9 +102,18 @@ fn on_ranks<T: Send + 'static>(
     ranks: usize,
     run: impl Fn(&mut Group) -> T + Clone + Send + 'static,
 ) -> Vec<T> {
+    on_ranks_with_timeout(Duration::from_secs(60), ranks, run)
+}
+
+/// Like [`on_ranks`], with a timeout of the group.
+fn on_ranks_with_timeout<T: Send + 'static>(
+    timeout: Duration,
+    ranks: usize,
+    run: impl Fn(&mut Group) -> T + Clone + Send + 'static,
+) -> Vec<T> {
     let threads = ThreadTransport::group(ranks).into_iter().map(|transport| {
         let run = run.clone();
-        let mut group = Group::new(Box::new(transport), Duration::from_secs(60), |_| {});
+        let mut group = Group::new(Box::new(transport), timeout, |_| {});
         std::thread::spawn(move || run(&mut group))
     });
     let threads: Vec<_> = threads.collect();
@@ -195,4 +205,51 @@ fn held_error_reaches_every_rank() {
     }
     // A single process gets its error at once.
     assert!(Group::alone().hold(Err::<(), Error>(Error::Mismatch(vec![]))).is_err());
+}
+
+/// Works on rank 0 for at most three seconds, and ends when a stop is requested.
+fn long_work(group: &mut Group, stop: &StopFlag) -> Result<Option<u64>, Error> {
+    group.first_works(stop, |show_life| {
+        for _ in 0..300 {
+            std::thread::sleep(Duration::from_millis(10));
+            show_life();
+            stop.check_before_first_step()?;
+        }
+        Ok(7)
+    })
+}
+
+#[test]
+fn long_work_of_rank_0_keeps_the_group() {
+    let found = on_ranks_with_timeout(Duration::from_millis(200), 3, |group| {
+        long_work(group, &StopFlag::new()).unwrap()
+    });
+    assert_eq!(found, [Some(7), None, None]);
+}
+
+#[test]
+fn stop_of_another_rank_ends_the_work() {
+    let started = std::time::Instant::now();
+    let found = on_ranks_with_timeout(Duration::from_millis(200), 3, |group| {
+        let stop = StopFlag::new();
+        if group.rank() == 2 {
+            stop.request(15);
+        }
+        let worked = long_work(group, &stop);
+        group.agree(worked).unwrap_err().exit_code()
+    });
+    assert_eq!(found, [143, 143, 143]);
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn possible_numbers_of_ranks_are_named() {
+    let errors = on_ranks_with_timeout(Duration::from_millis(100), 4, |group| {
+        group.share_micro_batches(8).unwrap();
+        group.continue_after(5);
+        // Rank 3 has gone.
+        if group.rank() == 3 { None } else { group.agree(Ok(())).err().map(|error| error.to_string()) }
+    });
+    let text = errors[0].as_deref().unwrap();
+    assert!(text.ends_with("continue with --resume on the same number of ranks, or on 2, 1"), "{text}");
 }

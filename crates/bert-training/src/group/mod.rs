@@ -18,6 +18,7 @@
 //! An error of one rank is held by its group (`Group::hold`) and sent to all others with the next operation, so all
 //! ranks end with its exit code.
 
+mod first_rank;
 mod gradients;
 #[cfg(test)]
 mod group_tests;
@@ -56,6 +57,8 @@ pub struct Group {
     step: u64,
     /// Number of finished steps of this process.
     steps_here: u64,
+    /// Number of micro-batches of a step, once it is known.
+    micro_batches: usize,
     /// This rank's error, until the next operation sends it to the other ranks.
     held: Option<Error>,
     outgoing: Vec<Message>,
@@ -88,6 +91,7 @@ impl Group {
             on_wait: Box::new(on_wait),
             step: 0,
             steps_here: 0,
+            micro_batches: 0,
             held: None,
             outgoing: Vec::new(),
             incoming: Vec::new(),
@@ -167,20 +171,19 @@ impl Group {
         self.rank() * all / self.ranks()..(self.rank() + 1) * all / self.ranks()
     }
 
-    /// Checks that the ranks can share the micro-batches of a step equally.
+    /// Checks that the ranks can share the micro-batches of a step equally, and notes their number for messages.
     ///
     /// # Errors
     /// [`Error::Configuration`] with the possible numbers of ranks.
-    pub(crate) fn check_micro_batches(&self, all: usize) -> Result<(), Error> {
+    pub(crate) fn share_micro_batches(&mut self, all: usize) -> Result<(), Error> {
+        self.micro_batches = all;
         if all.is_multiple_of(self.ranks()) {
             return Ok(());
         }
-        let divisors: Vec<String> =
-            (1..=all).filter(|ranks| all.is_multiple_of(*ranks)).map(|ranks| ranks.to_string()).collect();
         let reason = format!(
             "{all} micro-batches cannot be shared equally by {} ranks; {all} allows {} ranks",
             self.ranks(),
-            divisors.join(", ")
+            divisors(all).into_iter().map(|ranks| ranks.to_string()).collect::<Vec<_>>().join(", ")
         );
         Err(Error::Configuration { flag: "gradient-accumulation-steps", reason })
     }
@@ -196,7 +199,8 @@ impl Group {
         let factor = if self.steps_here == 0 { START_FACTOR } else { 1 };
         let mut deadline =
             Deadline { timeout: self.timeout * factor, interval: WAIT_INTERVAL, on_wait: &mut *self.on_wait };
-        operation(&mut *self.transport, &mut deadline).map_err(|lost| Error::Lost { step: self.step, lost })
+        let result = operation(&mut *self.transport, &mut deadline);
+        result.map_err(|lost| self.lost(lost))
     }
 
     /// Sends `send[r]` to rank `r`, and fills `receive[r]` with the message of rank `r`. The own message is not moved.
@@ -224,6 +228,12 @@ impl Group {
         self.check_messages(messages)
     }
 
+    /// Returns the error of an operation, with the numbers of ranks that can continue the run.
+    fn lost(&self, lost: Lost) -> Error {
+        let fewer = divisors(self.micro_batches).into_iter().filter(|&ranks| ranks < self.ranks()).collect();
+        Error::Lost { step: self.step, lost, fewer }
+    }
+
     fn check_messages(&self, messages: &[Message]) -> Result<(), Error> {
         let others = messages.iter().enumerate().filter(|(rank, _)| *rank != self.rank());
         for (rank, message) in others {
@@ -237,7 +247,7 @@ impl Group {
             return Ok(());
         }
         let reason = "its message was damaged on the way (the checksum differs)".to_string();
-        Err(Error::Lost { step: self.step, lost: Lost::Peer { member: self.member(rank), reason } })
+        Err(self.lost(Lost::Peer { member: self.member(rank), reason }))
     }
 
     /// Copies the message of rank 0 to all ranks.
@@ -364,6 +374,11 @@ impl Group {
         self.gather(Vec::new(), |_| 0)?;
         Ok(value.expect("no rank has an error"))
     }
+}
+
+/// Returns the numbers of ranks that can share this number of micro-batches, ascending.
+pub(crate) fn divisors(micro_batches: usize) -> Vec<usize> {
+    (1..=micro_batches).filter(|&ranks| micro_batches.is_multiple_of(ranks)).collect()
 }
 
 /// Returns whether all other ranks know an error.

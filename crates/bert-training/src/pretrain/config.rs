@@ -70,7 +70,7 @@ pub struct PretrainConfig {
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
     /// (previous-next), or with these heads and word embeddings from bigram counts of the text (bigram) [default:
-    /// bigram; conflicts with --init-checkpoint].
+    /// bigram up to medium, reference for larger models; conflicts with --init-checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_enum, conflicts_with = "init_checkpoint"))]
     pub initialization: Option<InitializationChoice>,
 
@@ -253,12 +253,19 @@ fn max_skipped_steps() -> u64 {
     defaults().max_skipped_steps
 }
 
+/// The sequences of a step, and the number of micro-batches that they are divided into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchShape {
+    pub(crate) sequences: usize,
+    pub(crate) micro_batches: usize,
+}
+
 impl PretrainConfig {
     /// Returns the defaults for a data folder, an output folder and a number of steps. Set a model size or an initial
     /// checkpoint as well.
     ///
     /// ```
-    /// use crate::PretrainConfig;
+    /// use bert_training::PretrainConfig;
     ///
     /// let config = PretrainConfig::new("data", "run", 10_000).with_model("tiny").with_batch_size(64);
     /// assert_eq!(config.warmup(), 1000);
@@ -382,6 +389,11 @@ impl PretrainConfig {
     /// Returns the number of sequences in the largest micro-batch.
     pub fn largest_micro_batch(&self) -> usize {
         self.batch_size.div_ceil(self.micro_batches())
+    }
+
+    /// Returns the size of a step.
+    pub(crate) fn batch_shape(&self) -> BatchShape {
+        BatchShape { sequences: self.batch_size, micro_batches: self.micro_batches() }
     }
 
     /// Returns the peak learning rate, or the default for BERT-base.

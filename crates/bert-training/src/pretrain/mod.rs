@@ -30,7 +30,7 @@ use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::measurement::steps_for_budget::measure_length;
 use crate::pretrain::run::open::{OpenRun, open_run};
-use crate::pretrain::run_settings::RunSettings;
+use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::step_runner::StepRunner;
 use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
@@ -82,9 +82,10 @@ pub fn pretrain_in(
         }
     };
     let mut config = config.clone();
-    let length = config.find_held_out(on_event).and_then(|()| config.length());
-    let length = group.agree(length)?;
-    let settings = RunSettings::open(files, &config, group, resume)?;
+    let checked = check_output(files, &config, group, resume);
+    let found = checked.and_then(|()| config.find_held_out(on_event));
+    let length = group.agree(found.and_then(|()| config.length()))?;
+    let settings = RunSettings::open(&config, group, resume)?;
     let (steps, fresh) = match length {
         RunLength::Steps(steps) => (steps, None),
         RunLength::Budget(budget) => {
@@ -114,7 +115,8 @@ fn train<'scope, 'a: 'scope>(
     let OpenRun { mut run, mut model, mut optimizer } = opened;
     let steps = run.config().total_steps();
     let schedule = run.config().schedule();
-    let runner = StepRunner::start(&run.inputs, run.group, run.step..steps, run.position);
+    let runner =
+        StepRunner::start(&run.inputs, run.group, run.config().batch_shape(), run.step..steps, run.position);
     let mut runner = run.group.agree(runner)?;
     run.evaluate_if_pending(&model, on_event)?;
 

@@ -11,7 +11,7 @@ use bert_storage::{FileSystem, StagedFolder, check_writable};
 use serde::{Deserialize, Serialize};
 
 use crate::group::Group;
-use crate::initialization::named_model;
+use crate::initialization::{InitializationChoice, named_model};
 use crate::optimizer::adamw::UpdateRule;
 use crate::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use crate::pretrain::config::PretrainConfig;
@@ -51,18 +51,13 @@ struct FilledValues {
 }
 
 impl RunSettings {
-    /// Checks the configuration and, on rank 0, the run's folder; then fills in learning rate, beta2 and precision on all
-    /// ranks as on rank 0.
+    /// Checks the configuration; then fills in initialization, learning rate, beta2 and precision on all ranks as on rank 0.
     ///
     /// # Errors
-    /// When an option or the folder is wrong; otherwise as [`RunSettings::new`]; when a rank is lost.
-    pub(crate) fn open(
-        files: &dyn FileSystem,
-        config: &PretrainConfig,
-        group: &mut Group,
-        resume: bool,
-    ) -> Result<Self, Error> {
-        let own = check(files, config, group, resume).and_then(|()| Self::new(config, resume));
+    /// When an option is wrong; otherwise as [`RunSettings::new`]; when a rank is lost.
+    pub(crate) fn open(config: &PretrainConfig, group: &mut Group, resume: bool) -> Result<Self, Error> {
+        let checked = config.validate().and_then(|()| group.share_micro_batches(config.micro_batches()));
+        let own = checked.and_then(|()| Self::new(config, resume));
         let mut settings = group.agree(own)?;
         let filled = &mut settings.config;
         let first_values = group.value_of_first(group.is_first().then(|| FilledValues {
@@ -96,6 +91,7 @@ impl RunSettings {
         let size = ModelSize::new(&model(&config)?);
         let mut settings = Self { config, defaults: Vec::new(), size };
         settings.select_device()?;
+        settings.fill_initialization();
         settings.fill_optimizer();
         let compute = &mut settings.config.compute;
         if compute.precision.is_none() {
@@ -114,6 +110,27 @@ impl RunSettings {
             *device = selected;
         }
         Ok(())
+    }
+
+    /// Selects the initial weights. Counting bigrams is measured for tiny and mini only; for base it takes minutes, and its
+    /// gain is unknown.
+    fn fill_initialization(&mut self) {
+        let Self { config, defaults, size } = self;
+        if config.init_checkpoint.is_none() && config.initialization.is_none() {
+            let choice = if size.is_at_most(Preset::Medium) {
+                InitializationChoice::Bigram
+            } else {
+                InitializationChoice::Reference
+            };
+            if choice != InitializationChoice::default() {
+                defaults.push(ChosenDefault::new(
+                    "initialization",
+                    choice.name(),
+                    format!("{}, as published", size.name),
+                ));
+            }
+            config.initialization = Some(choice);
+        }
     }
 
     fn fill_optimizer(&mut self) {
@@ -160,10 +177,16 @@ impl RunSettings {
     }
 }
 
-/// Checks the configuration and, on rank 0, the run's folder.
-fn check(files: &dyn FileSystem, config: &PretrainConfig, group: &Group, resume: bool) -> Result<(), Error> {
-    config.validate()?;
-    group.check_micro_batches(config.micro_batches())?;
+/// Checks on rank 0 that the run can write its folder.
+///
+/// # Errors
+/// When the folder is occupied or cannot be written.
+pub(crate) fn check_output(
+    files: &dyn FileSystem,
+    config: &PretrainConfig,
+    group: &Group,
+    resume: bool,
+) -> Result<(), Error> {
     if group.is_first() {
         check_free(&StagedFolder::new(files, &config.output), resume)?;
         check_writable(files, &config.output)?;
@@ -186,7 +209,6 @@ fn model(config: &PretrainConfig) -> Result<BertConfig, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InitializationChoice;
 
     fn filled(config: PretrainConfig) -> RunSettings {
         RunSettings::new(&config, false).unwrap().with_steps(20_000)
@@ -199,7 +221,8 @@ mod tests {
     #[test]
     fn base_and_large_have_the_published_values() {
         for model in ["base", "large"] {
-            let run = filled(config(model).with_initialization(InitializationChoice::Reference)).config;
+            let run = filled(config(model)).config;
+            assert_eq!(run.initialization(), Some(InitializationChoice::Reference), "{model}");
             let values = (run.learning_rate, run.adam_beta2, run.warmup_steps);
             assert_eq!(values, (Some(1e-4), Some(0.999), Some(2000)), "{model}");
         }
@@ -228,7 +251,8 @@ mod tests {
         let mut given = config("tiny").with_learning_rate(1e-5).with_adam_beta2(0.9).with_warmup_steps(7);
         given.compute.precision = Some(PrecisionChoice::F32);
         let run = filled(given.clone());
-        assert_eq!(run.config, PretrainConfig { steps: Some(20_000), ..given });
+        let initialization = Some(InitializationChoice::Bigram);
+        assert_eq!(run.config, PretrainConfig { steps: Some(20_000), initialization, ..given });
         assert!(run.defaults.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use crate::data_loader::{LengthBuckets, Prefetcher, PretrainingBatch, micro_batch_bounds};
 use crate::group::{BatchTotals, Group, digest};
 use crate::optimizer::adamw::AdamW;
-use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::config::{BatchShape, PretrainConfig};
 use crate::pretrain::events::StepTiming;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::step::pretraining_loss::pretraining_objective;
@@ -20,6 +20,7 @@ use crate::step::{NotFinite, StepId, StepReport, train_step_in};
 /// A source of this rank's rows of each batch, and the settings of a step on them.
 pub(crate) struct StepRunner<'a> {
     config: &'a PretrainConfig,
+    sequences: usize,
     device: Device,
     has_next_sentence: bool,
     batches: Prefetcher,
@@ -46,21 +47,20 @@ impl<'a> StepRunner<'a> {
     pub(crate) fn start(
         inputs: &RunInputs<'a>,
         group: &Group,
+        BatchShape { sequences, micro_batches }: BatchShape,
         steps: Range<u64>,
         position: Option<LoaderPosition>,
     ) -> Result<Self, Error> {
         let config = inputs.config;
         let step = steps.start;
-        let size = config.batch_size;
-        let parts = config.micro_batches();
-        let own = group.micro_batches(parts);
-        let bounds = micro_batch_bounds(size, parts)[own.start..=own.end].to_vec();
+        let own = group.micro_batches(micro_batches);
+        let bounds = micro_batch_bounds(sequences, micro_batches)[own.start..=own.end].to_vec();
         let loader = inputs.loader(position)?;
         let buckets = loader.buckets();
-        let batches = Prefetcher::start(loader, steps, size, bounds[0]..bounds[own.len()]);
+        let batches = Prefetcher::start(loader, steps, sequences, bounds[0]..bounds[own.len()]);
         let device = inputs.device.clone();
         let has_next_sentence = inputs.has_next_sentence();
-        Ok(Self { config, device, has_next_sentence, batches, buckets, bounds, step })
+        Ok(Self { config, sequences, device, has_next_sentence, batches, buckets, bounds, step })
     }
 
     /// Trains on the next batch.
@@ -82,7 +82,7 @@ impl<'a> StepRunner<'a> {
         let normalizer = LossNormalizer {
             masked_lm: totals.targets as f64,
             // Without sentence pairs (data made with --nsp off), this loss has no weight.
-            next_sentence: self.has_next_sentence.then_some(self.config.batch_size as f64),
+            next_sentence: self.has_next_sentence.then_some(self.sequences as f64),
         };
         let loss = pretraining_objective(normalizer, self.config.recompute, &self.device);
         let id = StepId { seed: self.config.seed, step: self.step };

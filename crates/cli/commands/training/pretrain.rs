@@ -112,7 +112,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let quiet = args.run.print.quiet || !group.is_first();
     let mut view = View::new(args.config.steps.unwrap_or(0), quiet);
     if args.dry_run {
-        let estimate = dry_run(&args.config, &stop, &mut |event| view.show(event))?;
+        let estimate = dry_run(&args.config, &mut group, &stop, &mut |event| view.show(event))?;
         drop(view);
         return if group.is_first() {
             print_table(args.run.print.json, args.format, &estimate, ToString::to_string)
@@ -130,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
     drop(view);
-    log.finish();
+    log.finish(&stop);
     let outcome = outcome?;
     if !group.is_first() {
         return Ok(());

@@ -17,14 +17,18 @@ use crate::group::Group;
 use crate::initialization::{FreshWeights, InitializationChoice};
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::events::PretrainEvent;
-use crate::pretrain::measurement::steps_for_budget::{seconds_per_step, steps_within};
-use crate::pretrain::run_settings::RunSettings;
+use crate::pretrain::measurement::step_time::seconds_per_step;
+use crate::pretrain::measurement::steps_for_budget::steps_within;
+use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::setup::inputs::RunInputs;
 
-/// Minimum duration of the measurement of a step.
-const MEASURED: Duration = Duration::from_secs(5);
-/// Number of batches of the measured evaluation.
+/// Duration of the measurement of a step.
+const MEASURED: Duration = Duration::from_secs(3);
+/// Sequences of the first measured evaluation.
+const FIRST_EVALUATED: u64 = 4;
+/// Maximum number of batches of the second one, and its approximate duration in seconds.
 const EVALUATED_BATCHES: u64 = 8;
+const EVALUATION_SECONDS: f64 = 1.0;
 /// Bytes of a parameter in a file of weights.
 const BYTES_PER_PARAMETER: u64 = 4;
 /// Bytes of the records of a step in metrics.jsonl and timing.jsonl.
@@ -41,7 +45,7 @@ pub struct PretrainEstimate {
     pub batch_size: usize,
     /// Floating-point operations of the matrix products of a step, if every sequence has the maximum length.
     pub flops_per_step: f64,
-    /// Mean duration of the measured steps, on this machine at the present load.
+    /// Duration of a step of this group at the present load: measured, or extrapolated from parts of it if it is long.
     pub seconds_per_step: f64,
     /// Number of evaluations on held-out data.
     pub evaluations: u64,
@@ -63,27 +67,37 @@ pub struct PretrainEstimate {
     pub passes_over_text: f64,
 }
 
-/// Estimates a run. Opens the data and the model, and measures a few steps and batches of an evaluation with weights
-/// that are thrown away. The output folder is checked as for a new run, and not created.
+/// Estimates a run of a group, on all its ranks. Opens the data and the model, and measures a few steps or parts of them and a
+/// few batches of an evaluation with weights that are thrown away. The output folder is checked as for a new run, and not
+/// created.
 ///
 /// # Errors
 /// As for a new run; [`Error::Stopped`].
 pub fn dry_run(
     config: &PretrainConfig,
+    group: &mut Group,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<PretrainEstimate, Error> {
+    let is_first = group.is_first();
+    let on_event = &mut |event| {
+        if is_first {
+            on_event(event);
+        }
+    };
     let mut config = config.clone();
-    config.find_held_out(on_event)?;
-    let settings = RunSettings::open(&Disk, &config, &mut Group::alone(), false)?;
+    let found = check_output(&Disk, &config, group, false).and_then(|()| config.find_held_out(on_event));
+    group.agree(found)?;
+    let settings = RunSettings::open(&config, group, false)?;
     let config = &settings.config;
-    let mut inputs = RunInputs::open(config, &Group::alone(), on_event)?;
+    let inputs = RunInputs::open(config, group, on_event);
+    let mut inputs = group.agree(inputs)?;
     on_event(PretrainEvent::Measuring);
     // The time of a step does not depend on the weights, so the text is not counted.
     let fresh = FreshWeights::uncounted(InitializationChoice::Reference)?;
-    let model = inputs.model(None, Some(&fresh), stop, on_event)?;
-    let group = &mut Group::alone();
-    let (model, seconds_per_step) = seconds_per_step(&inputs, group, model, MEASURED, stop, &mut |_| Ok(()))?;
+    let model = inputs.model(None, Some(&fresh), stop, on_event);
+    let model = group.agree(model)?;
+    let (model, seconds_per_step) = seconds_per_step(&inputs, group, model, MEASURED, stop)?;
     let seconds_per_evaluation = seconds_per_evaluation(&mut inputs, group, &model, stop)?;
     let every = config.eval_every.unwrap_or(config.save_every);
     let steps = match config.length()? {
@@ -146,7 +160,7 @@ fn disk(config: &PretrainConfig, steps: u64, checkpoint: u64) -> u64 {
     written.min(kept + 1) * checkpoint + models * checkpoint / 3 + steps * BYTES_PER_STEP
 }
 
-/// Returns the duration of an evaluation, from a few of its batches.
+/// Returns the duration of an evaluation, from a few of its sequences.
 fn seconds_per_evaluation(
     inputs: &mut RunInputs<'_>,
     group: &mut Group,
@@ -157,12 +171,19 @@ fn seconds_per_evaluation(
     let device = inputs.device.clone().inner();
     let Some(loader) = &mut inputs.eval_loader else { return Ok(0.0) };
     let all = loader.rows().min(config.eval_instances.unwrap_or(u64::MAX));
-    let size = config.largest_micro_batch();
-    let measured = all.min(EVALUATED_BATCHES * size as u64);
-    let started = Instant::now();
-    let batches = EvaluationBatches { size, limit: Some(measured) };
-    evaluate_in(group, &model.valid(), loader, batches, &device, stop)?;
-    Ok(started.elapsed().as_secs_f64() * all as f64 / measured as f64)
+    let largest = config.largest_micro_batch() as u64;
+    let model = model.valid();
+    let mut seconds_per_row = |group: &mut Group, rows: u64| {
+        let started = Instant::now();
+        let batches = EvaluationBatches { size: largest.min(rows) as usize, limit: Some(rows) };
+        evaluate_in(group, &model, loader, batches, &device, stop)?;
+        Ok::<f64, Error>(started.elapsed().as_secs_f64() / rows as f64)
+    };
+    let few = all.min(FIRST_EVALUATED);
+    let first = seconds_per_row(group, few)?;
+    let rows = ((EVALUATION_SECONDS / first) as u64).min(EVALUATED_BATCHES * largest).clamp(few, all);
+    let rows = group.value_of_first(Some(rows))?;
+    Ok(seconds_per_row(group, rows)? * all as f64)
 }
 
 impl Display for PretrainEstimate {

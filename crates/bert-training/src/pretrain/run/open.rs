@@ -57,9 +57,14 @@ pub(crate) fn open_run<'a>(
     let inputs = open_inputs(files, config, group, resume, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
-    let first =
-        group.is_first().then(|| FirstRank::open(files, &inputs, defaults, resume, fresh, stop, on_event));
-    let (first, files_of_run) = match group.agree(first.transpose())? {
+    let first = group.first_works(stop, |show_life| {
+        let on_event = &mut |event| {
+            show_life();
+            on_event(event);
+        };
+        FirstRank::open(files, &inputs, defaults, resume, fresh, stop, on_event)
+    });
+    let (first, files_of_run) = match group.agree(first)? {
         Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
         None => (None, None),
     };
@@ -87,12 +92,12 @@ pub(crate) fn open_run<'a>(
 pub(crate) fn open_inputs<'a>(
     files: &dyn FileSystem,
     config: &'a PretrainConfig,
-    group: &Group,
+    group: &mut Group,
     resume: bool,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunInputs<'a>, Error> {
     config.validate()?;
-    group.check_micro_batches(config.micro_batches())?;
+    group.share_micro_batches(config.micro_batches())?;
     if group.is_first() {
         check_free(&StagedFolder::new(files, &config.output), resume)?;
     }
