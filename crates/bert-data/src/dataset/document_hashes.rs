@@ -1,12 +1,11 @@
 //! Hashes of the documents of a data set, by which two data sets are compared.
 //!
 //! A data set of any size keeps at most [`MAX`] hashes, the smallest ones (a bottom-k sketch). Hashes are evenly
-//! distributed, and equal documents have equal hashes, so the hashes below a limit are those of a random sample of the
-//! documents, and the sample of every data set has the same documents.
+//! distributed, so the hashes below a limit belong to a random sample of the documents. Equal documents have equal hashes,
+//! so a document is in the samples of all data sets that have it, or in none.
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::manifest::Manifest;
 use crate::documents::id_width::Width;
 use crate::tokenization::vocabulary::TokenId;
 use twox_hash::XxHash3_64;
@@ -69,22 +68,12 @@ impl DocumentHashes {
     }
 
     /// Compares these documents with others; `None` if no document can be compared.
-    fn shared_with(&self, others: &Self) -> Option<SharedDocuments> {
+    pub(crate) fn shared_with(&self, others: &Self) -> Option<SharedDocuments> {
         let limit = self.limit().min(others.limit());
         let sample = &self.hashes[..self.hashes.partition_point(|&hash| hash <= limit)];
         let shared = sample.iter().filter(|hash| others.hashes.binary_search(hash).is_ok()).count();
         let found = SharedDocuments { compared: sample.len() as u64, shared: shared as u64 };
         (found.compared > 0 && !others.hashes.is_empty()).then_some(found)
-    }
-}
-
-impl Manifest {
-    /// Compares the documents of this data set with those of another one. `None` if their tokens differ, because they have
-    /// different vocabularies or tokenizer settings, or if no document can be compared.
-    pub fn shared_documents(&self, other: &Self) -> Option<SharedDocuments> {
-        let same_tokens = self.vocabulary.blake3 == other.vocabulary.blake3
-            && self.config.tokenizer_settings() == other.config.tokenizer_settings();
-        same_tokens.then(|| self.document_hashes.shared_with(&other.document_hashes)).flatten()
     }
 }
 

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
 use crate::config::{BuildConfig, Masking, Segmenter};
-use crate::dataset::document_hashes::DocumentHashes;
+use crate::dataset::document_hashes::{DocumentHashes, SharedDocuments};
 use crate::dataset::invariants::Invariants;
 use crate::dataset::report::{DataReport, omitted_fraction};
 use crate::error::{Error, Locate, ManifestProblem, OptionError, Result};
@@ -144,6 +144,14 @@ impl Manifest {
     /// Returns the BLAKE3 digest of the digests of all shards, in hexadecimal; it identifies the rows of the data set.
     pub fn shards_digest(&self) -> String {
         digest_bytes(self.shards.iter().map(|shard| shard.blake3.as_str()).collect::<String>().as_bytes())
+    }
+
+    /// Compares the documents of this data set with another one. `None` if their tokens differ, because they have
+    /// different vocabularies or tokenizer settings, or if no document can be compared.
+    pub fn shared_documents(&self, other: &Self) -> Option<SharedDocuments> {
+        let same_tokens = self.vocabulary.blake3 == other.vocabulary.blake3
+            && self.config.tokenizer_settings() == other.config.tokenizer_settings();
+        same_tokens.then(|| self.document_hashes.shared_with(&other.document_hashes)).flatten()
     }
 
     /// Returns the number of the first row of each shard, counted across all shards.

@@ -112,7 +112,7 @@ fn lost_letters(
     {
         return Ok(None);
     }
-    let lost = LostMarks::measure(files, config.reading())?;
+    let lost = LostMarks::measure(files, config.reading(), false)?;
     Ok(lost.share().filter(|_| lost.are_letters()).map(|share| {
         format!(
             "{share} lose vowel signs or other marks that are letters of their script, as the vocabulary has none: train one with \

@@ -9,10 +9,10 @@ use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
 use crate::error::Result;
-use crate::input::Reading;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
+use crate::input::{Format, Reading};
 use crate::tokenization::basic_tokens;
 use crate::tokenization::settings::TokenizerSettings;
 
@@ -65,17 +65,33 @@ pub(crate) fn marks(word: &str) -> Marks {
     found
 }
 
+/// Returns the number of words between blanks, if fewer than one in a hundred can have marks that are letters: nearly all
+/// characters are of Latin, Greek or Cyrillic, or signs of typography.
+fn words_without_letters(text: &[u8]) -> Option<u64> {
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+    let others = text.iter().filter(|byte| matches!(byte, 0xD6..=0xE1 | 0xE3..)).count();
+    (100 * others <= words).then_some(words as u64)
+}
+
 impl LostMarks {
-    /// Measures the first block of each file, up to 16 of them.
+    /// Measures the first block of each file, up to 16 of them. Without `accents`, text that has hardly any marks that are
+    /// letters is not looked at further, and its accents are not counted.
     ///
     /// # Errors
     /// The errors of reading.
-    pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>) -> Result<Self> {
+    pub(crate) fn measure(files: &[PathBuf], reading: Reading<'_>, accents: bool) -> Result<Self> {
         let mut lost = Self::default();
         let rules = TextRules { reading, bad_lines: BadLines::Any, strict_rows: false };
         let kept = TokenizerSettings { strip_accents: Some(false), ..TokenizerSettings::default() };
         for (number, path) in files.iter().enumerate().take(FILES) {
             let Some(block) = InputReader::open_with(path, number, reading)?.next_block()? else { continue };
+            if !accents
+                && block.format == Format::Text
+                && let Some(words) = words_without_letters(&block.bytes)
+            {
+                lost.words += words;
+                continue;
+            }
             each_text(&block, path, rules, |text, _| {
                 if text.is_ascii() {
                     lost.words += text.split_ascii_whitespace().count() as u64;

@@ -45,8 +45,9 @@ pub(crate) fn each_text(
         if let Some(row) = row {
             let text = python_strip(row);
             lines.texts += u64::from(!text.is_empty());
-            lines.signs.look(text);
-            see(&separated(row, lines), if is_list { TextKind::Sentences } else { TextKind::Row });
+            let may_separate = lines.signs.look(text);
+            let row = if may_separate { separated(row, lines) } else { row.into() };
+            see(&row, if is_list { TextKind::Sentences } else { TextKind::Row });
         }
         Ok::<(), Error>(())
     };
@@ -101,15 +102,15 @@ fn each_line(
         let text = lines.decode(&tidied, (path, number), rules.bad_lines)?;
         let line = python_strip(&text);
         lines.texts += u64::from(!line.is_empty());
-        lines.signs.look(line);
+        let may_separate = lines.signs.look(line);
         if block.format == Format::Text {
             lines.signs.broken.add(&mut edge, line, || String::from_utf8_lossy(before).into_owned());
             before = raw;
         }
-        if rules.reading.reference {
-            see(line, TextKind::Line);
-        } else {
+        if may_separate && !rules.reading.reference {
             see(&separated(line, lines), TextKind::Line);
+        } else {
+            see(line, TextKind::Line);
         }
     }
     Ok(())

@@ -345,6 +345,20 @@ mod tests {
     }
 
     #[test]
+    fn repaired_lines_and_null_rows_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let good = "the mill burnt\n".repeat(80);
+        std::fs::write(at("a.txt"), [good.as_bytes(), b"the \xff mill\nthe \xfe mill\n"].concat()).unwrap();
+        std::fs::write(at("n.jsonl"), "{\"text\": \"the mill\"}\n{\"text\": null}\n".repeat(20)).unwrap();
+        let config = VocabConfig::default();
+        let inputs = [at("a.txt"), at("n.jsonl")];
+        let extended = extend_vocabulary(&inputs, &vocabulary("a"), &config, 2, &mut |_, _| {}).unwrap();
+        assert_eq!((extended.read.invalid_utf8_lines, extended.read.null_rows), (2, 20));
+        assert_eq!(extended.added.len(), 2);
+    }
+
+    #[test]
     fn unused_rows_come_first_and_old_ids_stay() {
         let old = "a ##b ##c ##d";
         let found = extended(old, &[("abcd", 4), ("abc", 3), ("acd", 3)], 3);

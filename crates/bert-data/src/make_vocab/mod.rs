@@ -55,7 +55,7 @@ pub fn train_vocabulary(
 ) -> Result<TrainedVocabulary> {
     config.check()?;
     let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
-    let lost = LostMarks::measure(&files, config.text_rules().reading)?;
+    let lost = LostMarks::measure(&files, config.text_rules().reading, true)?;
     let note = config.accents_note(&lost);
     let config = &config.with_marks(&lost);
     let text = TrainingText { files: &files, config, pool: &pool };

@@ -31,8 +31,6 @@ use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{UNK, Vocabulary};
 use crate::tokenization::word_marks::IdSpace;
 
-/// Maximum characters of a word; longer words are one `[UNK]`.
-pub(crate) const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 /// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
 const MAX_CACHED_WORDS: usize = 1 << 16;
 /// Maximum length of a cached word; longer words are rare.
@@ -214,7 +212,7 @@ impl Tokenizer {
         let model = WordPiece::builder()
             .vocab(map)
             .unk_token(UNK.to_owned())
-            .max_input_chars_per_word(MAX_INPUT_CHARS_PER_WORD)
+            .max_input_chars_per_word(vocabulary.max_word)
             .build()
             .expect("a vocabulary in memory needs no file");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
@@ -354,9 +352,14 @@ impl Run {
 }
 
 impl Encoder<'_> {
-    /// Returns whether a token begins a word: it is neither a `##` piece nor marked.
+    /// Returns whether text is lower-cased.
     pub(crate) fn lower_cases(&self) -> bool {
         self.tokenizer.settings.do_lower_case
+    }
+
+    /// Returns whether text loses its accents, however they are encoded.
+    pub(crate) fn strips_accents(&self) -> bool {
+        self.tokenizer.settings.strips_accents()
     }
 
     /// Returns whether a piece begins a word.

@@ -78,7 +78,11 @@ impl TokenizerFiles {
                 stated.or(tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?);
         }
         let added = added_by_other_files(&config, tokenizer.as_ref(), of_folder(ADDED)?.flatten());
-        let vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
+        let mut vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
+        if let Some(tokenizer) = &tokenizer {
+            vocabulary.max_word =
+                tokenizer_json::max_word(tokenizer).map_err(|found| problem(found, TOKENIZER))?;
+        }
         Ok(Self { vocabulary, stated, is_json: false, source })
     }
 
@@ -95,7 +99,8 @@ impl TokenizerFiles {
 
     fn from_object(json: &Map<String, Value>, source: &Path) -> Result<Self> {
         let stated = tokenizer_json::settings(json).map_err(|problem| problem.located(source))?;
-        let vocabulary = tokenizer_json::vocabulary(json, source)?;
+        let mut vocabulary = tokenizer_json::vocabulary(json, source)?;
+        vocabulary.max_word = tokenizer_json::max_word(json).map_err(|problem| problem.located(source))?;
         Ok(Self { vocabulary, stated, source: source.to_owned(), is_json: true })
     }
 
@@ -214,6 +219,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tokenization::Tokenizer;
     use crate::tokenization::settings::TokenizerSettings;
 
     const WORDS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "m\u{f6}chte", "a"];
@@ -232,7 +238,7 @@ mod tests {
         let vocab: Map<String, Value> =
             WORDS.iter().zip(0..).map(|(word, id)| ((*word).to_owned(), Value::from(id))).collect();
         json!({
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "max_input_chars_per_word": 100, "vocab": vocab},
             "normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}
         })
     }
@@ -275,6 +281,22 @@ mod tests {
     }
 
     #[test]
+    fn longer_words_than_the_file_states_are_unknown() {
+        for (limit, expected) in [(6, "m\u{f6}chte"), (5, "[UNK]")] {
+            let mut tokenizer = tokenizer(json!({"type": "BertNormalizer"}));
+            tokenizer["model"]["max_input_chars_per_word"] = json!(limit);
+            let json_only = folder(&[("tokenizer.json", tokenizer.clone())]);
+            let both = folder(&[("vocab.txt", Value::from(WORDS.join("\n"))), ("tokenizer.json", tokenizer)]);
+            for files in [json_only, both] {
+                let vocabulary = TokenizerFiles::read(files.path()).unwrap().vocabulary;
+                let mut ids = Vec::new();
+                Tokenizer::new(&vocabulary, false).encode("m\u{f6}chte a", &mut ids);
+                assert_eq!([0, 1].map(|at| vocabulary.token(ids[at])), [expected, "a"]);
+            }
+        }
+    }
+
+    #[test]
     fn other_tokenizers_are_rejected_by_key() {
         let of_bert = || json!({"type": "BertNormalizer", "lowercase": true});
         let changed = |place: &str, value: Value| {
@@ -286,6 +308,10 @@ mod tests {
             (changed("/model/type", json!("BPE")), "`type`"),
             (changed("/normalizer", json!({"type": "NFKC"})), "`normalizer`"),
             (changed("/normalizer", json!({"type": "BertNormalizer", "clean_text": false})), "`clean_text`"),
+            // Neither of these cleans text.
+            (changed("/normalizer", json!(null)), "`normalizer`"),
+            (changed("/normalizer", json!({"type": "Lowercase"})), "`normalizer`"),
+            (changed("/model/max_input_chars_per_word", json!(0)), "`max_input_chars_per_word`"),
             (changed("/pre_tokenizer/type", json!("Whitespace")), "`pre_tokenizer`"),
             (changed("/pre_tokenizer", json!(null)), "`pre_tokenizer`"),
         ] {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Locate, Result, VocabularyProblem};
 use crate::tokenization::settings::PartialSettings;
-use crate::tokenization::vocabulary::{SPECIAL, UNK, Vocabulary};
+use crate::tokenization::vocabulary::{MAX_INPUT_CHARS_PER_WORD, SPECIAL, UNK, Vocabulary};
 
 /// A token that is added to a vocabulary.
 #[derive(Clone, Debug)]
@@ -81,8 +81,8 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
     let names: Vec<&str> = steps.iter().map(|step| step["type"].as_str().unwrap_or_default()).collect();
     let of_bert =
         steps.iter().find(|step| step["type"] == "BertNormalizer").and_then(|step| step.as_object());
-    match (of_bert, &names[..]) {
-        (Some(step), [_]) => {
+    match of_bert {
+        Some(step) if steps.len() == 1 => {
             reject_unless(step, "clean_text", |clean| clean == true, "true")?;
             Ok(PartialSettings {
                 do_lower_case: optional_bool(step, "lowercase")?,
@@ -90,23 +90,21 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
                 tokenize_chinese_chars: optional_bool(step, "handle_chinese_chars")?,
             })
         }
-        (None, []) => Ok(plain(false, false)),
-        (None, ["Lowercase"]) => Ok(plain(true, false)),
-        (None, ["NFD", "StripAccents"]) => Ok(plain(false, true)),
-        (None, ["NFD", "Lowercase", "StripAccents"] | ["NFD", "StripAccents", "Lowercase"]) => {
-            Ok(plain(true, true))
-        }
         _ => Err(unsupported("normalizer", &Value::from(names.join(", ")), "BertNormalizer")),
     }
 }
 
-/// Returns the settings of a normalizer that lacks BERT's step: ideographs are not split.
-fn plain(lower_case: bool, strip_accents: bool) -> PartialSettings {
-    PartialSettings {
-        do_lower_case: Some(lower_case),
-        strip_accents: Some(strip_accents),
-        tokenize_chinese_chars: Some(false),
-    }
+/// Largest maximum of characters of a word: the time to split a word grows with the square of its length.
+const MAX_WORD: u64 = 1000;
+
+/// Returns the maximum characters of a word that a `tokenizer.json` states.
+pub(super) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, VocabularyProblem> {
+    let stated = tokenizer.get("model").and_then(|model| model.get("max_input_chars_per_word"));
+    let Some(stated) = stated else { return Ok(MAX_INPUT_CHARS_PER_WORD) };
+    let number = stated.as_u64().filter(|number| (1..=MAX_WORD).contains(number));
+    number
+        .map(|number| number as usize)
+        .ok_or_else(|| unsupported("max_input_chars_per_word", stated, "a number from 1 to 1000"))
 }
 
 /// Returns the vocabulary of a `tokenizer.json`, or of a map of tokens to ids.

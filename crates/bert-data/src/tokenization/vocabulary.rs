@@ -41,7 +41,12 @@ pub struct Vocabulary {
     ids: Ids,
     special: [u32; 5],
     bytes: Vec<u8>,
+    /// Maximum characters of a word; longer words are one `[UNK]`.
+    pub(crate) max_word: usize,
 }
+
+/// Maximum characters of a word, unless the files of a tokenizer state another number.
+pub(crate) const MAX_INPUT_CHARS_PER_WORD: usize = 200;
 
 /// Hash table of ids by token; the tokens are stored elsewhere.
 #[derive(Clone, Debug)]
@@ -123,7 +128,7 @@ impl Vocabulary {
                 None => return Err(lacks(token, &tokens).located(path).into()),
             }
         }
-        Ok(Self { tokens, ids, special, bytes })
+        Ok(Self { tokens, ids, special, bytes, max_word: MAX_INPUT_CHARS_PER_WORD })
     }
 
     /// Returns the number of tokens.
@@ -227,9 +232,9 @@ impl WordShare {
 pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
     let (mut found, mut words) = (0, 0);
     for token in vocabulary.tokens().iter().filter(|token| !is_special_token(token)) {
-        let lower = token.to_lowercase();
-        found += usize::from(lower != *token);
-        words += usize::from(lower != *token || token.to_uppercase() != *token);
+        let has_capital = token.chars().any(|c| !c.to_lowercase().eq([c]));
+        found += usize::from(has_capital);
+        words += usize::from(has_capital || token.chars().any(|c| !c.to_uppercase().eq([c])));
     }
     WordShare { found, words }
 }

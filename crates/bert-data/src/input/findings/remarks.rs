@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::recorded_name;
+use crate::config::recorded_file_name;
 use crate::input::Format;
 use crate::input::forms::text::FormCounts;
 
@@ -121,9 +121,7 @@ impl Remarks {
         [count, all]: [u64; 2],
         examples: Vec<String>,
     ) {
-        // Only the file name: the location must not affect the output.
-        let name = recorded_name(path);
-        let first = Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let first = recorded_file_name(path);
         self.add_one(remark, Occurrences { files: 1, count, all, first, examples });
     }
 

@@ -45,17 +45,18 @@ const SIGNS: [(Sign, Remark, u64); 8] = [
     (Sign::Unseparated, Remark::Unseparated, 50),
 ];
 
-const TAB: u8 = 1;
-const AMPERSAND: u8 = 2;
-const LESS: u8 = 4;
-const BACKSLASH: u8 = 8;
-const MARK: u8 = 16;
-const C2: u8 = 32;
-const C3: u8 = 64;
-const ASIAN: u8 = 128;
+const TAB: u16 = 1;
+const AMPERSAND: u16 = 2;
+const LESS: u16 = 4;
+const BACKSLASH: u16 = 8;
+const MARK: u16 = 16;
+const C2: u16 = 32;
+const C3: u16 = 64;
+const ASIAN: u16 = 128;
+const E2: u16 = 256;
 
 /// Flags of the bytes with which signs begin.
-const FLAGS: [u8; 256] = {
+const FLAGS: [u16; 256] = {
     let mut flags = [0; 256];
     flags[b'\t' as usize] = TAB;
     flags[b'&' as usize] = AMPERSAND;
@@ -69,6 +70,7 @@ const FLAGS: [u8; 256] = {
     // The scripts of India and Southeast Asia.
     flags[0xE0] = ASIAN;
     flags[0xE1] = ASIAN;
+    flags[0xE2] = E2;
     flags
 };
 
@@ -94,15 +96,15 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Looks at a line without the blanks around it, or at a row.
-    pub(crate) fn look(&mut self, text: &str) {
+    /// Looks at a line without the blanks around it, or at a row. Returns whether it may have zero-width spaces.
+    pub(crate) fn look(&mut self, text: &str) -> bool {
         if text.is_empty() {
-            return;
+            return false;
         }
         self.texts += 1;
         let flags = text.bytes().fold(0, |flags, byte| flags | FLAGS[usize::from(byte)]);
-        if flags == 0 {
-            return;
+        if flags & !E2 == 0 {
+            return flags == E2;
         }
         for (index, (sign, ..)) in SIGNS.into_iter().enumerate() {
             if has(sign, flags, text) {
@@ -110,12 +112,19 @@ impl Signs {
                 self.add_example(index as u8, text);
             }
         }
+        flags & E2 > 0
     }
 
     fn add_example(&mut self, sign: u8, text: &str) {
         if self.examples.iter().filter(|(known, _)| *known == sign).count() < EXAMPLES {
             self.examples.push((sign, short(text)));
         }
+    }
+
+    /// Removes the counts of accents that are separate characters, which do not matter if accents are stripped.
+    pub(crate) fn forget_decomposed(&mut self) {
+        self.counts[Sign::Decomposed as usize] = 0;
+        self.examples.retain(|(sign, _)| *sign != Sign::Decomposed as u8);
     }
 
     /// Counts rows whose lines were joined.
@@ -180,13 +189,16 @@ impl Signs {
 }
 
 /// Returns whether a text has a sign; `flags` are the flags of its bytes.
-fn has(sign: Sign, flags: u8, text: &str) -> bool {
+fn has(sign: Sign, flags: u16, text: &str) -> bool {
     match sign {
         Sign::Tab => flags & TAB > 0 && !text.contains('\n'),
         Sign::Entity => flags & AMPERSAND > 0 && are_frequent(count_entities(text), text),
         Sign::Tag => flags & LESS > 0 && are_frequent(count_tags(text), text),
         Sign::LiteralBreak => flags & BACKSLASH > 0 && has_literal_break(text),
-        Sign::UnknownWord => flags & LESS > 0 && are_frequent(text.matches("<unk>").count(), text),
+        Sign::UnknownWord => {
+            let words = || text.match_indices('<').filter(|(at, _)| text[*at..].starts_with("<unk>"));
+            flags & LESS > 0 && are_frequent(words().count(), text)
+        }
         Sign::TwiceEncoded => flags & (C2 | C3) == C2 | C3 && is_twice_encoded(text),
         Sign::Unseparated => flags & ASIAN > 0 && is_unseparated(text),
         Sign::Decomposed => {

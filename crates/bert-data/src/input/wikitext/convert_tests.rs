@@ -80,6 +80,15 @@ fn references_and_extensions_are_removed() {
 }
 
 #[test]
+fn exponents_keep_their_sign() {
+    check(&[
+        ("3·10<sup>8</sup> m/s, x<sup>2</sup> and 10<sup>-3</sup>.", "3·10^8 m/s, x^2 and 10^-3."),
+        ("10{{sup|8}} and 10{{sup|−3}}", "10^8 and 10^−3"),
+        ("The 4<sup>th</sup> mill of H<sub>2</sub>O.", "The 4th mill of H2O."),
+    ]);
+}
+
+#[test]
 fn tables_are_removed() {
     check(&[
         ("A\n{| class=\"x\"\n|-\n! h || i\n| a\n {|\n| inner\n|}\n| c\n|}\nB", "A\nB"),

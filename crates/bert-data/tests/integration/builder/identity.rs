@@ -201,19 +201,25 @@ fn complete_build_of_other_text_is_finished() {
 }
 
 #[test]
-fn random_stream_version_is_part_of_the_identity() {
+fn versions_of_streams_and_text_are_compared() {
     let world = world();
     let stopped = world.to("stopped");
     world.stop_late(&stopped);
     let path = world.at("stopped/.build/identity.json");
-    let mut identity: Value = serde_json::from_slice(&read_checksummed(&path).unwrap()).unwrap();
-    let version = identity["streams_version"].take();
-    assert_eq!(version, STREAMS_VERSION);
-    assert!(!identity.to_string().contains(env!("CARGO_PKG_VERSION")), "{identity}");
-    identity["streams_version"] = (STREAMS_VERSION - 1).into();
-    fs::write(&path, checksummed_json(&identity)).unwrap();
-    let error = build_on(&Disk, &stopped, &mut |_| {}).unwrap_err();
-    let (found, here) = (STREAMS_VERSION - 1, STREAMS_VERSION);
-    assert!(error.to_string().contains(&format!("the streams version is {found}, not {here}")), "{error}");
-    assert_eq!(error.exit_code(), 2);
+    let written: Value = serde_json::from_slice(&read_checksummed(&path).unwrap()).unwrap();
+    assert_eq!(written["streams_version"], STREAMS_VERSION);
+    assert!(!written.to_string().contains(env!("CARGO_PKG_VERSION")), "{written}");
+    for (key, name) in [("streams_version", "streams version"), ("text_version", "text version")] {
+        let here = written[key].as_u64().unwrap();
+        let found = here - 1;
+        let mut other = written.clone();
+        other[key] = found.into();
+        fs::write(&path, checksummed_json(&other)).unwrap();
+        let error = build_on(&Disk, &stopped, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains(&format!("the {name} is {found}, not {here}")), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    // The build continues with the versions that began it.
+    fs::write(&path, checksummed_json(&written)).unwrap();
+    build_on(&Disk, &stopped, &mut |_| {}).unwrap();
 }

@@ -179,7 +179,6 @@ fn signs_of_other_text_are_named_with_examples() {
         ("One line.\\nAnother line.", "a backslash and n"),
         ("The <unk> sat on the mat.", "<unk> for rare words"),
         ("The caf\u{c3}\u{a9} is hot.", "encoded again"),
-        ("The cafe\u{301} is hot.", "separate characters (NFD)"),
         ("12\tThe cat sat.", "have tabs"),
     ] {
         let warnings = counts(&build(folder.path(), "a.txt", &lines(line), |config| config)).2;
@@ -191,4 +190,12 @@ fn signs_of_other_text_are_named_with_examples() {
         ));
         assert!(estimate.unwrap().warnings.iter().any(|warning| warning.contains(said)), "{line}");
     }
+    // Stripped accents do not matter, however they are encoded.
+    let accents = |strip| {
+        let text = lines("The cafe\u{301} is hot.");
+        counts(&build(folder.path(), "a.txt", &text, |config| config.with_strip_accents(strip))).2
+    };
+    let warnings = accents(false);
+    assert!(warnings.contains("separate characters (NFD)") && warnings.contains("50 %"), "{warnings}");
+    assert!(!accents(true).contains("NFD"));
 }

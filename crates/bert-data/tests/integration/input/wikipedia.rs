@@ -160,6 +160,25 @@ fn damaged_dumps_are_rejected() {
 }
 
 #[test]
+fn joined_dumps_are_read_with_their_own_headers() {
+    let page = "<page><ns>0</ns><revision><text>the cat bzw. The dog ran. the sun.</text></revision></page>";
+    let english = dump(&page.repeat(3), "en");
+    let german = dump(&page.repeat(2), "de");
+    let report = |text: &str| {
+        build_of(&[("a.xml", text.as_bytes())], |config| config).map(|outcome| outcome.manifest.report)
+    };
+    let sentences = |text: &str| report(text).unwrap().sentences;
+    for both in [format!("{english}{german}"), format!("{german}{english}")] {
+        assert_eq!(report(&both).unwrap().documents, 5);
+        assert_eq!(sentences(&both), sentences(&english) + sentences(&german));
+    }
+    let cut = german.replace("</mediawiki>", "");
+    let error = report(&format!("{english}{cut}")).unwrap_err();
+    assert!(error.to_string().contains("a.xml: the dump ends after page 5 without </mediawiki>"), "{error}");
+    assert_eq!(error.exit_code(), 3);
+}
+
+#[test]
 fn output_of_wikiextractor_is_documents() {
     let documents = "<doc id=\"1\" url=\"u\" title=\"Cat &amp; dog\">\nCat &amp; dog\n\nThe cat sat. The dog ran.\nIt is &lt; far.\n\n</doc>\n\
                      <doc id=\"2\" url=\"u\" title=\"Sun\">\nThe sun is hot. Is it hot?\n</doc>\n";
@@ -177,6 +196,7 @@ fn output_of_wikiextractor_is_documents() {
             documents.trim_end().trim_end_matches("</doc>").to_owned(),
             "a:8: the document that begins here has no </doc>",
         ),
+        (documents.replacen("</doc>", "", 1), "a:1: the document that begins here has no </doc>"),
     ] {
         let error = build_of(&[("a", bytes.as_bytes())], |config| config).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
