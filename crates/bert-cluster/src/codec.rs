@@ -38,7 +38,8 @@ impl PhysicalExtensionCodec for Codec {
             Some((&PARTS, json)) => {
                 let work: Work = serde_json::from_slice(json).map_err(invalid)?;
                 if work.program != Work::PROGRAM {
-                    let (theirs, ours) = (&work.program, Work::PROGRAM);
+                    let theirs = &work.program;
+                    let ours = Work::PROGRAM;
                     return Err(invalid(format!(
                         "the job was planned by {theirs}, but this executor is {ours}"
                     )));

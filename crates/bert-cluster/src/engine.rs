@@ -82,7 +82,8 @@ impl Engine {
             Self::DataFusion => collect(plan, Arc::new(TaskContext::default())).await,
             Self::Ballista(scheduler) => {
                 let (session, url) = (session(), format!("http://{}", scheduler.address));
-                let (config, codec) = (session.ballista_config(), Codec::default());
+                let config = session.ballista_config();
+                let codec = Codec::default();
                 let receipts = execute_physical_plan::<PhysicalPlanNode>(
                     url,
                     &config,

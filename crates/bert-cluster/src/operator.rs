@@ -111,7 +111,8 @@ impl ExecutionPlan for PartsExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (work, input) = (Arc::clone(&self.work), self.input.execute(partition, context)?);
+        let work = Arc::clone(&self.work);
+        let input = self.input.execute(partition, context)?;
         let receipts = input
             .map_ok(|batch| {
                 let parts = batch.column(0).as_primitive::<UInt32Type>().values().to_vec();

@@ -150,13 +150,13 @@ fn is_in_use(error: &bert_data::Error) -> bool {
 
 /// Returns whether another attempt, here or on another machine, may succeed.
 fn may_pass(error: &bert_data::Error) -> bool {
-    let of_system = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let system_errors = || causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     // The key and the bucket are the same on every machine.
-    if of_system().any(objects::is_rejection) {
+    if system_errors().any(objects::is_rejection) {
         return false;
     }
-    let of_disk = error.exit_code() == 1 && of_system().next().is_some();
-    matches!(error, bert_data::Error::Storage(_)) || of_disk || error.exit_code() == 75
+    let is_disk_error = error.exit_code() == 1 && system_errors().next().is_some();
+    matches!(error, bert_data::Error::Storage(_)) || is_disk_error || error.exit_code() == 75
 }
 
 /// Returns an error and its causes.

@@ -86,7 +86,9 @@ pub(crate) fn map_in_order<W: Send, T: Send, R: Send, P: Send>(
     let (sender, receiver) = channel();
     pool.in_place_scope(|scope| {
         for worker in workers {
-            let (queue, work, sender) = (&queue, &work, sender.clone());
+            let queue = &queue;
+            let work = &work;
+            let sender = sender.clone();
             scope.spawn(move |_| queue.run(worker, work, &sender));
         }
         drop(sender);
@@ -250,14 +252,17 @@ mod tests {
     ) -> (Vec<usize>, Vec<usize>, Result<()>) {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let error = |item: usize| Error::Input(InputError::NoInstances { sentences: item });
-        let (begun, most) = (Mutex::new(0usize), Mutex::new(0usize));
+        let begun = Mutex::new(0usize);
+        let most = Mutex::new(0usize);
         let items = (0..100).map(|item| {
-            let (mut begun, mut most) = (lock(&begun), lock(&most));
+            let mut begun = lock(&begun);
+            let mut most = lock(&most);
             *begun += 1;
             *most = (*most).max(*begun);
             if faulty("item", item) { Err(error(item)) } else { Ok((3, item)) }
         });
-        let (mut consumed, mut reported) = (Vec::new(), Vec::new());
+        let mut consumed = Vec::new();
+        let mut reported = Vec::new();
         let result = map_in_order(
             &pool,
             &mut vec![(); threads],
@@ -322,7 +327,9 @@ mod tests {
     fn a_caller_panic_cancels_the_work() {
         for threads in [1, 3] {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let (stop, begun, start) = (AtomicBool::new(false), Mutex::new(0), std::time::Instant::now());
+            let stop = AtomicBool::new(false);
+            let begun = Mutex::new(0);
+            let start = std::time::Instant::now();
             let work = |_: &mut (), item: usize| {
                 *lock(&begun) += 1;
                 // This item takes longer than any test waits, unless the flag stops it.

@@ -120,13 +120,15 @@ fn generate_rows(
     unit: &Unit<'_>,
     wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
-    let (config, plan) = (job.prepared.config, job.plan);
+    let config = job.prepared.config;
+    let plan = job.plan;
     let &Unit { number: unit, pass, bucket: number, numbers } = unit;
     let mut numbers = numbers(plan.positions(number));
     let (bucket, tokens_before) = store.read(&mut numbers)?;
-    let (sample, mut stats) =
-        (SampledBlocks::new(job.store.counts.tokens), PieceStats::new(config.max_seq_length));
-    let (mut offsets, mask) = (Vec::new(), job.prepared.vocabulary.mask_id());
+    let sample = SampledBlocks::new(job.store.counts.tokens);
+    let mut stats = PieceStats::new(config.max_seq_length);
+    let mut offsets = Vec::new();
+    let mask = job.prepared.vocabulary.mask_id();
     rows.clear();
     for (index, document) in bucket.documents().iter().enumerate() {
         if job.is_stopped() {
@@ -154,11 +156,13 @@ fn generate_rows(
         if !wanted[piece.shard] {
             continue;
         }
-        let (of_piece, path) = (piece.rows(offsets.len() as u64), job.path(piece.shard));
-        let tally = tally_of(rows, plan.width, &offsets[of_piece.clone()]);
+        let piece_rows = piece.rows(offsets.len() as u64);
+        let path = job.path(piece.shard);
+        let tally = tally_of(rows, plan.width, &offsets[piece_rows.clone()]);
         let encode = |group: Range<usize>| encoder.encode(&path, rows, plan.width, &offsets[group]);
         let wanted_still = |_: &Range<usize>| !job.is_stopped();
-        let groups = plan.row_groups(of_piece).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
+        let groups =
+            plan.row_groups(piece_rows).take_while(wanted_still).map(encode).collect::<Result<_>>()?;
         pieces.push(ShardPiece { shard: piece.shard, groups, rows: tally, stats });
     }
     Ok(pieces)
@@ -175,11 +179,14 @@ fn copy_documents(
     wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let pass = unit.pass;
-    let (mask, all) = (job.prepared.vocabulary.mask_id(), job.plan.positions(unit.bucket));
+    let mask = job.prepared.vocabulary.mask_id();
+    let all = job.plan.positions(unit.bucket);
     let mut pieces = Vec::new();
     for piece in job.plan.pieces(unit.number).filter(|piece| wanted[piece.shard]) {
-        let (mut groups, mut stats) = (Vec::new(), PieceStats::new(job.prepared.config.max_seq_length));
-        let (mut tally, path) = (Tally::default(), job.path(piece.shard));
+        let mut groups = Vec::new();
+        let mut stats = PieceStats::new(job.prepared.config.max_seq_length);
+        let mut tally = Tally::default();
+        let path = job.path(piece.shard);
         for group in job.plan.row_groups(piece.rows(all.end - all.start)) {
             let numbers = (unit.numbers)(all.start + group.start as u64..all.start + group.end as u64);
             let (bucket, _) = store.read(&mut numbers.clone())?;
@@ -187,7 +194,9 @@ fn copy_documents(
                 if job.is_stopped() {
                     return Ok(Vec::new());
                 }
-                let (hash, tokens, mut has_instance) = (document.hash(), document.tokens() as u64, false);
+                let hash = document.hash();
+                let tokens = document.tokens() as u64;
+                let mut has_instance = false;
                 stats.tally.add_document(pass, hash);
                 tally.add_document(hash);
                 keyed.generate(bucket.documents(), pass, (index, bucket.number(index)), |pair, row| {

@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn documents_do_not_depend_on_the_memory_limit() {
-        let (layout, num_shards) = (Layout::Documents, Some(3));
+        let layout = Layout::Documents;
+        let num_shards = Some(3);
         assert_same_bytes(&|config| BuildConfig { layout, num_shards, dupe_factor: 10, ..config });
     }
 }

@@ -38,7 +38,8 @@ pub fn merge_with_scratch(
     scratch: Option<&Path>,
     progress: &mut dyn FnMut(ShardProgress),
 ) -> Result<Manifest> {
-    let (output, scratch) = (&*on_disk(output), scratch.map(on_disk));
+    let output = &*on_disk(output);
+    let scratch = scratch.map(on_disk);
     if let Some(scratch) = &scratch {
         // A scratch folder that does not exist was named by mistake.
         std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
@@ -94,7 +95,7 @@ fn merge_locked(staged: &StagedFolder<'_>, progress: &mut dyn FnMut(ShardProgres
         Err(Error::Part(PartError::Missing { .. })) if staged.has(MANIFEST)? => return finish(staged),
         receipts => receipts?,
     };
-    let manifest = Manifest::of_parts(receipts)?;
+    let manifest = Manifest::from_parts(receipts)?;
     manifest.check(&Manifest::path(folder))?;
     check_shards(&manifest, folder, parts, progress)?;
     manifest.check_files(folder).map_err(damage_of(Part { index: 1, count: parts }))?;
@@ -110,7 +111,8 @@ fn merge_objects(
 ) -> Result<Manifest> {
     let url = objects.url.as_path();
     let staged = StagedFolder::new(&Disk, &objects.work_folder(Some(scratch), true)?);
-    let (exists, is_committed) = (staged.exists()?, objects.has(MANIFEST)?);
+    let exists = staged.exists()?;
+    let is_committed = objects.has(MANIFEST)?;
     if !exists && is_committed {
         return Manifest::read(url);
     }
@@ -135,7 +137,7 @@ fn merge_objects(
         return Ok(manifest);
     }
     let (parts, receipts) = found?;
-    let manifest = Manifest::of_parts(receipts)?;
+    let manifest = Manifest::from_parts(receipts)?;
     manifest.check(&Manifest::path(url))?;
     check_shards(&manifest, url, parts, progress)?;
     let path = staged.path_of(VOCABULARY);
@@ -157,7 +159,7 @@ fn check_shards(
     compared
         .into_iter()
         .enumerate()
-        .try_for_each(|(shard, compared)| compared.map_err(damage_of(whole.of_segment(shard))))
+        .try_for_each(|(shard, compared)| compared.map_err(damage_of(whole.for_segment(shard))))
 }
 
 /// Names the part that has to rebuild a damaged file.

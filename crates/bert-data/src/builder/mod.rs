@@ -125,7 +125,7 @@ pub(crate) fn build_prepared(
         }
     };
     let receipt = prepared.build(&output, progress)?;
-    let manifest = Manifest::of_parts(vec![receipt])?;
+    let manifest = Manifest::from_parts(vec![receipt])?;
     output.commit(&manifest, prepared.vocabulary.bytes())?;
     prepared.outcome(manifest)
 }
@@ -187,10 +187,13 @@ impl PreparedBuild<'_> {
 
     /// Opens and locks the output folder, or returns the data set in it if this command made it; rejects any other one.
     pub(crate) fn open<'f>(&self, files: &'f dyn FileSystem) -> Result<OutputState<'f>> {
-        let (folder, part, overwrite) = (self.config.output()?, self.config.part()?, self.config.overwrite);
+        let folder = self.config.output()?;
+        let part = self.config.part()?;
+        let overwrite = self.config.overwrite;
         let options = self.resolved(self.config.num_shards.unwrap_or(0));
         let identity = Identity::new(options, self.vocabulary.bytes());
-        let (mut folder, mut scratch) = (folder.into_owned(), self.config.scratch.as_deref().map(on_disk));
+        let mut folder = folder.into_owned();
+        let mut scratch = self.config.scratch.as_deref().map(on_disk);
         let objects = ObjectOutput::of(&folder, overwrite);
         if let Some(objects) = &objects {
             folder = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
@@ -237,7 +240,8 @@ impl PreparedBuild<'_> {
         output: &Output<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<PartReceipt> {
-        let (config, part) = (self.config, self.config.part()?);
+        let config = self.config;
+        let part = self.config.part()?;
         let division = Division::new(self)?;
         division.tokenize(self, &output.work, progress)?;
         let store = division.store(self, output);
@@ -294,15 +298,19 @@ impl PreparedBuild<'_> {
         plan: &Plan,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<PartShards> {
-        let (config, part, build) = (self.config, self.config.part()?, &store.build.clone());
+        let config = self.config;
+        let part = self.config.part()?;
+        let build = &store.build.clone();
         let tuning = Tuning::new(self.budget, self.pool.current_num_threads(), plan.unit_bytes());
         let tuning = self.tuning.unwrap_or(tuning);
-        let (workers, footer) = (tuning.workers, &self.footer(plan.shards));
+        let workers = tuning.workers;
+        let footer = &self.footer(plan.shards);
         let format = match config.layout {
-            Layout::Instances => ShardFormat::of_rows(self.row_columns()),
+            Layout::Instances => ShardFormat::for_rows(self.row_columns()),
             Layout::Documents => document_format(self.stored_ids()),
         };
-        let (stop, tokens) = (&AtomicBool::new(false), store.counts.tokens);
+        let stop = &AtomicBool::new(false);
+        let tokens = store.counts.tokens;
         let job = ShardJob { prepared: self, output, plan, part, format, build, tokens, footer, stop };
         if config.random == RandomMode::Reference {
             let rows = generate_reference_rows(self, store, plan.width, &output.work, progress)?;

@@ -198,6 +198,7 @@ pub fn tokenize_part(config: &BuildConfig, progress: &mut dyn FnMut(BuildProgres
     };
     let text = Division::new(prepared)?.tokenize(prepared, &output.work, progress)?;
     output.work.keep();
-    let (documents, tokens) = (text.documents, text.tokens);
+    let documents = text.documents;
+    let tokens = text.tokens;
     Ok(PartText { output: output.path().to_owned(), documents, tokens, was_finished: false })
 }

@@ -149,7 +149,8 @@ impl Plan {
 
     /// Returns the maximum number of units that lie in a shard, entirely or in part.
     fn pieces_per_shard(&self) -> u64 {
-        let (units, shards) = (self.units(), self.shards as u64);
+        let units = self.units();
+        let shards = self.shards as u64;
         units.div_ceil(shards) + u64::from(!units.is_multiple_of(shards))
     }
 
@@ -172,7 +173,8 @@ impl Plan {
 
     /// Returns the pieces into which the shards cut a unit, in shard order; together they cover the unit.
     pub(crate) fn pieces(&self, unit: u64) -> impl Iterator<Item = Piece> + use<> {
-        let (units, shards) = (u128::from(self.units()), self.shards as u128);
+        let units = u128::from(self.units());
+        let shards = self.shards as u128;
         let unit = u128::from(unit);
         // Shard s begins at unit s * units / shards.
         let first = unit * shards / units;
@@ -190,7 +192,8 @@ impl Plan {
 
     /// Returns the figures of this plan for this number of rows and threads.
     pub(crate) fn figures(&self, rows: f64, threads: usize) -> PlanFigures {
-        let (shards, units) = (self.shards as u64, self.units());
+        let shards = self.shards as u64;
+        let units = self.units();
         let documents_per_bucket = self.documents.div_ceil(self.buckets);
         let rows_per_unit = rows / units as f64;
         PlanFigures {

@@ -40,8 +40,8 @@ pub(crate) struct PreparedBuild<'a> {
 pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     config.check()?;
     let files = files_to_read(&config.input, &config.text_column)?;
-    let of_names = files.iter().map(|path| path.as_os_str().len() as u64).sum();
-    reject_too_large(config, reject_too_many(files.len(), of_names)?)?;
+    let name_bytes = files.iter().map(|path| path.as_os_str().len() as u64).sum();
+    reject_too_large(config, reject_too_many(files.len(), name_bytes)?)?;
     if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
         return Err(InputProblem::Twice.located(path).into());
     }

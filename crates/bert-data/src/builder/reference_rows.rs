@@ -54,12 +54,15 @@ pub(crate) fn generate_reference_rows(
     documents.shuffle(&mut random);
     let path = work.path(ROWS);
     let mut file = ScratchFile::create(work.folder.files(), &path)?;
-    let (sample, mut stats) =
-        (SampledBlocks::new(store.counts.tokens), PieceStats::new(config.max_seq_length));
-    let (vocabulary, resolved) = (&prepared.vocabulary, prepared.resolved(1));
-    let (mut masker, rules, mask) =
-        (resolved.masker(vocabulary), resolved.pair_rules(vocabulary), vocabulary.mask_id());
-    let (mut instance, mut packed) = (Instance::default(), Vec::new());
+    let sample = SampledBlocks::new(store.counts.tokens);
+    let mut stats = PieceStats::new(config.max_seq_length);
+    let vocabulary = &prepared.vocabulary;
+    let resolved = prepared.resolved(1);
+    let mut masker = resolved.masker(vocabulary);
+    let rules = resolved.pair_rules(vocabulary);
+    let mask = vocabulary.mask_id();
+    let mut instance = Instance::default();
+    let mut packed = Vec::new();
     let mut borders = vec![0];
     let total = store.counts.documents * config.dupe_factor as u64;
     for done in 0..total {
@@ -107,9 +110,11 @@ impl ReferenceRows {
         width: Width,
         stats: Option<PieceStats>,
     ) -> Result<Vec<ShardPiece>> {
-        let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
         for &row in &self.permutation[rows] {
-            let (start, end) = (self.borders[row as usize], self.borders[row as usize + 1]);
+            let start = self.borders[row as usize];
+            let end = self.borders[row as usize + 1];
             let before = bytes.len();
             starts.push(before as u32);
             bytes.resize(before + (end - start) as usize, 0);

@@ -146,7 +146,8 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
         let finished_sum = &mut sum;
         let finisher = scope.spawn(move || finish_shards(job, receiver, finished_sum));
         let mut writer = PieceWriter { job, open: None, completed };
-        let (mut done, mut reported) = (0, 0);
+        let mut done = 0;
+        let mut reported = 0;
         let written = map_in_order(
             &job.prepared.pool,
             workers,
@@ -202,8 +203,9 @@ impl<'a> PieceWriter<'a, '_> {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let (files, path) = (self.job.output.folder.files(), self.job.path(piece.shard));
-                let footer = self.job.footer.of_shard(piece.shard);
+                let files = self.job.output.folder.files();
+                let path = self.job.path(piece.shard);
+                let footer = self.job.footer.for_shard(piece.shard);
                 let out = AtomicFile::create(files, &path)?;
                 let writer = ShardWriter::new(out, &path, &self.job.format, footer)?;
                 self.open.insert(CompletedShard { shard: piece.shard, writer, stats: None })
@@ -230,7 +232,8 @@ fn cached_shards(
     sum: &mut PartStats,
     progress: &mut dyn FnMut(BuildProgress),
 ) -> Result<CachedShards> {
-    let (mut shards, mut missing) = (Vec::new(), Vec::new());
+    let mut shards = Vec::new();
+    let mut missing = Vec::new();
     for shard in (0..job.plan.shards).filter(|&shard| job.part.has(shard)) {
         let name = shard_name(shard, job.plan.shards, job.prepared.config.held_out);
         match cached_shard(job.output, job.build, shard, &name)? {
@@ -242,7 +245,8 @@ fn cached_shards(
         }
     }
     if !shards.is_empty() {
-        let (done, total) = (shards.len() as u64, (shards.len() + missing.len()) as u64);
+        let done = shards.len() as u64;
+        let total = (shards.len() + missing.len()) as u64;
         progress(BuildProgress { stage: BuildStage::ReusedShards, done, total });
     }
     Ok(CachedShards { shards, missing })

@@ -114,7 +114,8 @@ impl BuildConfig {
     /// Checks that the data set stores masks if its columns include labels.
     fn check_columns(&self) -> Result<()> {
         let hf = self.columns == Columns::Hf;
-        let (documents, dynamic) = (self.layout == Layout::Documents, self.masking == Masking::Dynamic);
+        let documents = self.layout == Layout::Documents;
+        let dynamic = self.masking == Masking::Dynamic;
         let option = "columns hf";
         exclude([
             (hf && documents, option, "--layout documents", "stored documents have no pairs and no labels"),
@@ -128,7 +129,8 @@ impl BuildConfig {
             return Ok(());
         }
         let reference = self.random == RandomMode::Reference;
-        let (passes, masking) = (self.dupe_factor != DUPE_FACTOR, self.masking != Masking::Static);
+        let passes = self.dupe_factor != DUPE_FACTOR;
+        let masking = self.masking != Masking::Static;
         let with = "--layout documents";
         exclude([
             (reference, "random", with, "the reference's draws are serial, over all its instances"),
@@ -176,8 +178,10 @@ impl BuildConfig {
         if self.random != RandomMode::Reference {
             return Ok(());
         }
-        let (shards, segmented) = (self.num_shards.unwrap_or(1), self.segmenter != Segmenter::None);
-        let (skips, with) = (self.random_word_skip_special, "--random reference");
+        let shards = self.num_shards.unwrap_or(1);
+        let segmented = self.segmenter != Segmenter::None;
+        let skips = self.random_word_skip_special;
+        let with = "--random reference";
         exclude([
             (self.splits_lines(), "split-sentences", with, "the reference does not split sentences"),
             (

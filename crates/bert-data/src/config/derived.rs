@@ -69,12 +69,14 @@ impl BuildConfig {
     }
 
     pub(crate) fn vocab(&self) -> Result<&Path> {
-        let (option, reason) = ("vocab", "it maps words to ids");
+        let option = "vocab";
+        let reason = "it maps words to ids";
         Ok(self.vocab.as_deref().ok_or(OptionError::Missing { option, reason })?)
     }
 
     pub(crate) fn output(&self) -> Result<Cow<'_, Path>> {
-        let (option, reason) = ("output", "the shards are written there");
+        let option = "output";
+        let reason = "the shards are written there";
         Ok(self.output.as_deref().map(on_disk).ok_or(OptionError::Missing { option, reason })?)
     }
 }

@@ -24,11 +24,11 @@ impl Part {
 
     /// Returns whether this part makes the shard, or tokenizes the text segment, with this number.
     pub(crate) fn has(self, number: usize) -> bool {
-        self.of_segment(number) == self
+        self.for_segment(number) == self
     }
 
     /// Returns the part that tokenizes a segment of the text.
-    pub(crate) fn of_segment(self, segment: usize) -> Self {
+    pub(crate) fn for_segment(self, segment: usize) -> Self {
         Self { index: segment % self.count + 1, count: self.count }
     }
 

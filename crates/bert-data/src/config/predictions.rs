@@ -54,8 +54,8 @@ mod tests {
         }
         for length in 8..=1024 {
             for share in [0.01, 0.07, 0.15, 0.2, 0.3, 0.5] {
-                let (cap, free) =
-                    (default_max_predictions(length, share), number_to_predict(length, share, usize::MAX));
+                let cap = default_max_predictions(length, share);
+                let free = number_to_predict(length, share, usize::MAX);
                 assert!((free..=free + 1).contains(&cap), "{length} x {share}: {cap} for {free}");
             }
         }

@@ -134,8 +134,8 @@ impl ResolvedConfig {
         if let Some(options) = options.as_object_mut() {
             // If documents are stored, passes and masks belong to the loader, and the flags are rejected.
             let documents = self.layout == Layout::Documents;
-            let of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
-            options.retain(|key, value| !value.is_null() && !of_loader(key));
+            let is_of_loader = |key: &str| documents && ["dupe_factor", "masking"].contains(&key);
+            options.retain(|key, value| !value.is_null() && !is_of_loader(key));
             options.insert("tokenize_chinese_chars".to_owned(), self.tokenize_chinese_chars.into());
         }
         serde_json::from_value(options)
@@ -293,11 +293,11 @@ mod tests {
         let saved = keys(serde_json::to_value(saved).unwrap());
         let options = keys(serde_json::to_value(BuildConfig::default()).unwrap());
         let left_out: Vec<_> = options.iter().filter(|key| !saved.contains(key)).collect();
-        let of_the_run =
+        let settings_of_the_run =
             ["memory_budget", "output", "overwrite", "part", "parts", "preview", "scratch", "threads"];
         let mut sorted = left_out.clone();
         sorted.sort();
-        assert_eq!(sorted, of_the_run);
+        assert_eq!(sorted, settings_of_the_run);
         assert!(saved.iter().all(|key| options.contains(key)), "{saved:?}");
     }
 }

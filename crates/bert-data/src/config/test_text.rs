@@ -7,7 +7,8 @@ use crate::config::BuildConfig;
 
 /// Writes three sentences as `documents` equal documents into the folder; returns a build of them into its `data`.
 pub(crate) fn lettered(folder: &Path, documents: usize) -> BuildConfig {
-    let (text, vocab) = (folder.join("text.txt"), folder.join("vocab.txt"));
+    let text = folder.join("text.txt");
+    let vocab = folder.join("vocab.txt");
     std::fs::write(&text, "a b c d e.\nf g h i j k.\nl m n.\n\n".repeat(documents)).unwrap();
     let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(String::from).into_iter();
     let words: Vec<String> = words.chain(('a'..='n').map(String::from)).collect();

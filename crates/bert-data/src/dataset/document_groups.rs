@@ -31,7 +31,8 @@ impl DocumentGroups {
     /// Creates a reader for the row groups of a data set with documents; reads no row group yet.
     pub fn new(data: &DataSet) -> Self {
         let manifest = data.manifest();
-        let (mut groups, mut documents) = (0, 0);
+        let mut groups = 0;
+        let mut documents = 0;
         let start = |shard: &ShardEntry| {
             let start = (groups, documents);
             groups += shard.row_groups;
@@ -55,7 +56,7 @@ impl DocumentGroups {
     }
 
     /// Returns the row groups of a shard.
-    pub(crate) fn of_shard(&self, shard: usize) -> Range<u64> {
+    pub(crate) fn in_shard(&self, shard: usize) -> Range<u64> {
         let (first, _) = self.starts[shard];
         first..first + self.data.manifest().shards[shard].row_groups
     }
@@ -110,7 +111,8 @@ impl DocumentGroups {
 pub fn read_all_documents(data: &DataSet) -> Result<Bucket> {
     let mut groups = DocumentGroups::new(data);
     let all = groups.read(0..groups.len())?;
-    let (documents, report) = (all.documents(), &data.manifest().report);
+    let documents = all.documents();
+    let report = &data.manifest().report;
     let path = Manifest::path(data.folder());
     check_equal(&path, "the sentences of all shards", documents.sentences(), report.sentences)?;
     check_equal(&path, "the tokens of all shards", documents.tokens(), report.tokens)?;

@@ -24,8 +24,8 @@ impl DataReport {
         add("  [UNK]", percent(self.unknown_fraction()), "");
         add("  omitted per pass", percent(self.omitted_fraction), "truncated, or without a pair");
         let sample = format!("of a sample of {} tokens", count(self.sampled_tokens));
-        let of_all = if self.is_sampled() { sample.as_str() } else { "" };
-        add("  omitted in all passes", percent(self.uncovered_fraction()), of_all);
+        let remark = if self.is_sampled() { sample.as_str() } else { "" };
+        add("  omitted in all passes", percent(self.uncovered_fraction()), remark);
         add("lines not UTF-8", count(self.invalid_utf8_lines), "");
         if self.null_rows > 0 {
             add("rows that are null", count(self.null_rows), "");
@@ -33,11 +33,11 @@ impl DataReport {
         if self.cut_sentences > 0 {
             add("sentences cut into pieces", count(self.cut_sentences), "longer than an instance");
         }
-        let of_pass = match self.layout {
+        let pass_remark = match self.layout {
             Layout::Instances => "",
             Layout::Documents => "in one pass; the loader generates new ones in every epoch",
         };
-        add("instances", count(self.instances), of_pass);
+        add("instances", count(self.instances), pass_remark);
         match self.nsp {
             Nsp::On => add("  random next sentence", percent(self.random_next_fraction()), ""),
             Nsp::Sop => add("  swapped sentences", percent(self.random_next_fraction()), "50 % by rule"),
@@ -46,11 +46,11 @@ impl DataReport {
         if self.masking == Masking::Dynamic && self.layout == Layout::Instances {
             add("  masked tokens", "none".to_owned(), "the loader draws new masks in every epoch");
         } else {
-            let of_masked = |count| percent(fraction(count, self.masked_tokens));
+            let masked_share = |count| percent(fraction(count, self.masked_tokens));
             add("  masked tokens", percent(self.masked_fraction()), "of all tokens");
-            add("    replaced by [MASK]", of_masked(self.replaced_by_mask), "80 % by rule");
-            add("    unchanged", of_masked(self.left_unchanged), "10 % by rule");
-            add("    another token", of_masked(self.replaced_by_random), "10 % by rule");
+            add("    replaced by [MASK]", masked_share(self.replaced_by_mask), "80 % by rule");
+            add("    unchanged", masked_share(self.left_unchanged), "10 % by rule");
+            add("    another token", masked_share(self.replaced_by_random), "10 % by rule");
         }
         add("  padding if padded", percent(self.padding_fraction()), &format!("to {}", self.max_seq_length));
         figures

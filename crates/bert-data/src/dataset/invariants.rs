@@ -95,7 +95,8 @@ pub(crate) fn check_passes(documents: Tally, passes: u64, built: &[PassTally]) -
     for (number, pass) in (0..).zip(&built) {
         check_invariant("the number of the pass", Some(number), pass.pass, number)?;
         check_invariant("the number of documents", Some(number), pass.documents.count, documents.count)?;
-        let (found, expected) = (pass.documents.fingerprint, documents.fingerprint);
+        let found = pass.documents.fingerprint;
+        let expected = documents.fingerprint;
         check_invariant("the fingerprint of the documents", Some(number), found, expected)?;
     }
     Ok(())
@@ -130,7 +131,9 @@ impl Invariants {
         covered_tokens: u64,
         written: &[(u64, Tally)],
     ) -> Result<Self> {
-        let (documents, passes, shards) = (text.tally, config.dupe_factor as u64, config.num_shards as u64);
+        let documents = text.tally;
+        let passes = config.dupe_factor as u64;
+        let shards = config.num_shards as u64;
         check_passes(documents, passes, &built.passes)?;
         let tokens = text.tokens.saturating_mul(passes);
         check_tokens(tokens, covered_tokens, config.nsp)?;
@@ -140,7 +143,8 @@ impl Invariants {
             check_invariant("the number of a shard", None, *found, expected)?;
         }
         if config.layout == Layout::Documents {
-            let (found, expected) = (built.rows.fingerprint, documents.fingerprint);
+            let found = built.rows.fingerprint;
+            let expected = documents.fingerprint;
             check_invariant("the fingerprint of the documents in the shards", None, found, expected)?;
         }
         Ok(Self {
@@ -216,7 +220,7 @@ mod tests {
         let mut receipt = prepared.build(&output, &mut |_| {})?;
         assert_eq!(receipt.shards.len(), 3);
         damage(&mut receipt);
-        Manifest::of_parts(vec![receipt]).map(drop)
+        Manifest::from_parts(vec![receipt]).map(drop)
     }
 
     #[test]

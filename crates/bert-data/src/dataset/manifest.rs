@@ -208,7 +208,8 @@ impl Manifest {
         let invalid = |source| ManifestProblem::Invalid(source).located(path);
         let version: Version = serde_json::from_slice(json).map_err(invalid)?;
         if version.format_version != FORMAT_VERSION {
-            let (found, expected) = (version.format_version, FORMAT_VERSION);
+            let found = version.format_version;
+            let expected = FORMAT_VERSION;
             return Err(ManifestProblem::Version { found, expected }.located(path).into());
         }
         let mut manifest: Self = serde_json::from_slice(json).map_err(invalid)?;
@@ -255,7 +256,8 @@ impl Manifest {
     }
 
     fn compare_size(&self, folder: &Path, index: usize, found: Option<u64>) -> Result<()> {
-        let (path, expected) = (self.shard_path(folder, index), self.shards[index].bytes);
+        let path = self.shard_path(folder, index);
+        let expected = self.shards[index].bytes;
         match found {
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(ManifestProblem::FileSize { found, expected }.located(path).into()),
@@ -271,7 +273,8 @@ impl Manifest {
         let path = self.vocabulary_path(folder);
         check_digest_of(&path, &self.vocabulary.blake3)?;
         let vocabulary = Vocabulary::read(&path)?;
-        let (found, expected) = (vocabulary.len() as u64, self.vocabulary.size as u64);
+        let found = vocabulary.len() as u64;
+        let expected = self.vocabulary.size as u64;
         check_equal(&Self::path(folder), "the vocabulary's size", found, expected)?;
         self.check_replacements(&Self::path(folder), &vocabulary)?;
         Ok(vocabulary)
@@ -300,7 +303,8 @@ impl Manifest {
 
     /// Compares the number of rows and row groups of a shard.
     pub(crate) fn check_rows(&self, folder: &Path, index: usize, rows: u64, groups: u64) -> Result<()> {
-        let (path, shard) = (self.shard_path(folder, index), &self.shards[index]);
+        let path = self.shard_path(folder, index);
+        let shard = &self.shards[index];
         check_equal(&path, "the shard's rows", rows, shard.rows)?;
         check_equal(&path, "the shard's row groups", groups, shard.row_groups)
     }

@@ -64,8 +64,8 @@ impl Manifest {
     }
 
     fn check_shards(&self, path: &Path) -> Result<()> {
-        let of_vocabulary = self.vocabulary.size as u64;
-        check_range(path, "the size of the vocabulary", of_vocabulary, 1, u64::from(u32::MAX))?;
+        let token_count = self.vocabulary.size as u64;
+        check_range(path, "the size of the vocabulary", token_count, 1, u64::from(u32::MAX))?;
         let shards = self.shards.len() as u64;
         check_equal(path, "the number of shards", shards, self.config.num_shards as u64)?;
         // Sums that exceed 64 bits are out of range too.
@@ -85,7 +85,8 @@ impl Manifest {
 
     /// Checks the recorded invariants against the options and the report.
     fn check_invariants(&self, path: &Path) -> Result<()> {
-        let (invariants, report) = (&self.invariants, &self.report);
+        let invariants = &self.invariants;
+        let report = &self.report;
         let equal = |what, found, expected| check_equal(path, what, found, expected);
         check_range(path, "the number of tokens", report.tokens, 1, MAX_COUNT)?;
         equal("the number of rows in the invariants", invariants.rows, self.stored_rows())?;
@@ -109,13 +110,15 @@ impl Manifest {
 
     /// Checks that the counts of the report agree with each other and with the options.
     fn check_report(&self, path: &Path) -> Result<()> {
-        let (report, config) = (&self.report, &self.config);
+        let report = &self.report;
+        let config = &self.config;
         let equal = |what, found, expected| check_equal(path, what, found, expected);
         check_consistent(path, "the kind of segments in the report", report.nsp == config.nsp)?;
         check_consistent(path, "the layout in the report", report.layout == config.layout)?;
         check_consistent(path, "the masking in the report", report.masking == config.masking)?;
-        let (length, of_report) = (config.max_seq_length as u64, report.max_seq_length as u64);
-        equal("max_seq_length in the report", of_report, length)?;
+        let length = config.max_seq_length as u64;
+        let report_length = report.max_seq_length as u64;
+        equal("max_seq_length in the report", report_length, length)?;
         check_range(path, "the number of instances", self.instances, 1, MAX_COUNT)?;
         equal("the number of instances in the report", report.instances, self.instances)?;
         let limits = [

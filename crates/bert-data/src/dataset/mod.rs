@@ -114,7 +114,8 @@ impl DataSet {
 
     /// Opens the file of a shard, or the cached copy of an object.
     fn shard_file(&self, shard: usize) -> Result<File> {
-        let (path, entry) = (self.shard_path(shard), &self.manifest.shards[shard]);
+        let path = self.shard_path(shard);
+        let entry = &self.manifest.shards[shard];
         if is_url(&path) {
             return Ok(self.cache.open(&path, entry.bytes, &entry.blake3)?);
         }
@@ -143,7 +144,8 @@ impl DataSet {
     /// # Errors
     /// [`Error::Shard`] or [`Error::Storage`].
     pub fn read_groups(&self, file: &ShardFile, groups: &[usize]) -> Result<ShardRows> {
-        let (mut all, config) = (ShardRows::default(), &self.manifest.config);
+        let mut all = ShardRows::default();
+        let config = &self.manifest.config;
         let masks = match config.masking {
             Masking::Static => config.max_predictions_per_seq,
             Masking::Dynamic => 0,

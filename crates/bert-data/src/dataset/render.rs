@@ -38,7 +38,8 @@ impl InstanceText {
     /// Renders a row.
     pub fn new(row: Row<'_>, vocabulary: &Vocabulary, nsp: Nsp) -> Self {
         let label = label_name(nsp, row.next_sentence_label);
-        let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
+        let tokens = row.input_ids.len();
+        let masks = row.masked_lm_ids.len();
         let mut segments = [Vec::new(), Vec::new()];
         let mut masked = row.masked_lm_positions.iter().zip(row.masked_lm_ids).peekable();
         for (position, (&id, &segment)) in row.input_ids.iter().zip(row.segment_ids).enumerate() {
@@ -91,7 +92,8 @@ impl Render for InstanceText {
 
 /// Renders the first `n` rows of a data set as text; generates loader rows and masks for epoch 0.
 pub(crate) fn render_first(data: &DataSet, n: u64) -> Result<Vec<String>> {
-    let (mut rows, manifest) = (StoredRows::new(data), data.manifest());
+    let mut rows = StoredRows::new(data);
+    let manifest = data.manifest();
     let render =
         |index| Ok(InstanceText::new(rows.row(index)?, data.vocabulary(), manifest.config.nsp).to_string());
     (0..n.min(manifest.instances)).map(render).collect()

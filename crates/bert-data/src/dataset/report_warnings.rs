@@ -117,7 +117,8 @@ impl DataReport {
     /// Explains why tokens occur in no instance, and how to avoid it. Advises a larger `--dupe-factor` only if several
     /// passes omit mostly different tokens.
     pub(super) fn why_uncovered(&self, kinds: TextKinds, config: &ResolvedConfig) -> String {
-        let (uncovered, omitted) = (self.uncovered_fraction(), self.omitted_fraction);
+        let uncovered = self.uncovered_fraction();
+        let omitted = self.omitted_fraction;
         // Expected fraction if every pass omitted tokens independently; `omitted` if all passes omitted the same.
         let independent = omitted.powi(config.dupe_factor as i32);
         let mostly_independent = uncovered < 2.0 * independent && 2.0 * uncovered < independent + omitted;

@@ -32,7 +32,8 @@ impl RowMasker {
     /// Returns a masker with the rules of a data set, or `None` if its rows are already masked.
     pub fn new(manifest: &Manifest, vocabulary: &Vocabulary, seed: u64) -> Option<Self> {
         (manifest.config.masking == Masking::Dynamic).then(|| {
-            let (ids, masker) = (manifest.ids(), manifest.config.masker(vocabulary));
+            let ids = manifest.ids();
+            let masker = manifest.config.masker(vocabulary);
             Self { seed, ids, masker, instance: Instance::default() }
         })
     }
@@ -94,7 +95,8 @@ impl DocumentPasses {
     /// If `index` is outside the bucket.
     pub fn append_pairs(&self, bucket: &Bucket, pass: u64, index: usize, rows: &mut ShardRows) -> Result<()> {
         let mut random = pair_stream(self.masker.seed, pass, bucket.number(index));
-        let (documents, mut instance) = (bucket.documents(), Instance::default());
+        let documents = bucket.documents();
+        let mut instance = Instance::default();
         draw_pairs(documents, index, &self.rules, &mut random, |_, pair| {
             pair.fill(documents, &self.rules, &mut instance);
             rows.push_instance(&instance, self.masker.ids);

@@ -39,7 +39,8 @@ struct RowBlock {
 impl StoredRows {
     /// Creates a reader for the rows of a data set; reads no shard yet.
     pub fn new(data: &DataSet) -> Self {
-        let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
+        let manifest = data.manifest();
+        let vocabulary = data.vocabulary();
         let seed = manifest.config.random_seed;
         Self {
             starts: manifest.first_rows(),
@@ -94,7 +95,8 @@ impl StoredRows {
             self.block = None;
         }
         loop {
-            let (mut first, mut next) = (0, 0);
+            let mut first = 0;
+            let mut next = 0;
             if let Some(block) = &self.block {
                 let end = block.first + block.rows.len() as u64;
                 if index < end {
@@ -132,12 +134,14 @@ impl StoredRows {
     fn generate_rows(&mut self, first: u64, group: u64) -> Result<RowBlock> {
         let Some(passes) = &mut self.passes else { unreachable!("the layout is documents") };
         if group == self.groups.len() {
-            let (what, expected) = ("the instances of one pass", self.len());
+            let what = "the instances of one pass";
+            let expected = self.len();
             let problem = ManifestProblem::Count { what, found: first, expected };
             return Err(problem.located(Manifest::path(self.data.folder())).into());
         }
         let bucket = self.groups.read([group])?;
-        let (mut pairs, mut rows) = (ShardRows::default(), ShardRows::default());
+        let mut pairs = ShardRows::default();
+        let mut rows = ShardRows::default();
         for index in 0..bucket.len() {
             pairs.clear();
             passes.append_pairs(&bucket, 0, index, &mut pairs)?;

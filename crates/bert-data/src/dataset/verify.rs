@@ -133,7 +133,8 @@ pub fn verify_with(
             None => Ok(None),
         }
     };
-    let (checked, mut sum) = (each_shard(&manifest, check, progress), ShardCount::none(&manifest));
+    let checked = each_shard(&manifest, check, progress);
+    let mut sum = ShardCount::none(&manifest);
     for (shard, checked) in manifest.shards.iter().zip(checked) {
         let problem = match checked {
             Ok(count) => {
@@ -169,7 +170,9 @@ pub(crate) fn each_shard<T: Send>(
 ) -> Vec<T> {
     let bytes = |shards: &[usize]| shards.iter().map(|&shard| manifest.shards[shard].bytes).sum::<u64>();
     let all: Vec<usize> = (0..manifest.shards.len()).collect();
-    let (mut results, mut done, total) = (Vec::with_capacity(all.len()), 0, bytes(&all));
+    let mut results = Vec::with_capacity(all.len());
+    let mut done = 0;
+    let total = bytes(&all);
     for some in all.chunks(rayon::current_num_threads()) {
         results.par_extend(some.par_iter().map(|&shard| work(shard)));
         done += bytes(some);
@@ -198,13 +201,16 @@ impl ShardCount {
 
     /// Counts one shard after comparing its digest.
     fn of(data: &DataSet, index: usize) -> Result<Self> {
-        let (manifest, mut count) = (data.manifest(), Self::none(data.manifest()));
+        let manifest = data.manifest();
+        let mut count = Self::none(data.manifest());
         if let Some(passes) = DocumentPasses::new(manifest, data.vocabulary(), manifest.config.random_seed) {
             count.add_documents(data, index, passes)?;
             return Ok(count);
         }
-        let (ids, width) = (manifest.ids(), Width::of(manifest.ids().size()));
-        let (mut instance, mut packed) = (Instance::default(), Vec::new());
+        let ids = manifest.ids();
+        let width = Width::of(manifest.ids().size());
+        let mut instance = Instance::default();
+        let mut packed = Vec::new();
         data.check_shard(index)?;
         let file = data.open_rows(index)?;
         for group in 0..file.groups() {
@@ -221,10 +227,12 @@ impl ShardCount {
 
     /// Adds the documents of a shard, and the instances that each row group yields on its own.
     fn add_documents(&mut self, data: &DataSet, shard: usize, mut passes: DocumentPasses) -> Result<()> {
-        let (ids, mask) = (data.manifest().ids(), data.vocabulary().mask_id());
-        let (mut groups, mut pairs) = (DocumentGroups::new(data), ShardRows::default());
+        let ids = data.manifest().ids();
+        let mask = data.vocabulary().mask_id();
+        let mut groups = DocumentGroups::new(data);
+        let mut pairs = ShardRows::default();
         let mut instance = Instance::default();
-        for group in groups.of_shard(shard) {
+        for group in groups.in_shard(shard) {
             let bucket = groups.read([group])?;
             self.documents.add(&bucket.documents().counts);
             for (index, document) in bucket.documents().iter().enumerate() {
@@ -249,7 +257,8 @@ impl ShardCount {
 
     /// Compares the count of all shards with the manifest.
     fn compare(&self, manifest: &Manifest) -> Result<()> {
-        let (invariants, report) = (&manifest.invariants, &manifest.report);
+        let invariants = &manifest.invariants;
+        let report = &manifest.report;
         match manifest.config.layout {
             Layout::Instances => {
                 check_invariant("the number of rows in the shards", None, self.rows.count, invariants.rows)?;

@@ -150,7 +150,9 @@ fn unknown_capitals(
     files: &[PathBuf],
 ) -> Result<Option<String>> {
     let tokenizer = Tokenizer::new(vocabulary, settings);
-    let (mut words, mut lost, mut ids) = (0u64, 0u64, Vec::new());
+    let mut words = 0u64;
+    let mut lost = 0u64;
+    let mut ids = Vec::new();
     let mut is_unknown = |word: &str| {
         ids.clear();
         tokenizer.encode(word, &mut ids);

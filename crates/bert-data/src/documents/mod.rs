@@ -63,7 +63,7 @@ impl Start {
         bytes
     }
 
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         Self { sentences: number(0), tokens: number(8) }
     }
@@ -171,7 +171,8 @@ impl Documents {
     /// If `index` is out of range.
     pub fn document(&self, index: usize) -> Document<'_> {
         let index = self.stored(index);
-        let (start, end) = (self.starts[index], self.starts[index + 1]);
+        let start = self.starts[index];
+        let end = self.starts[index + 1];
         let record = &self.text[start.byte(self.width) as usize..end.byte(self.width) as usize];
         let (tokens, borders) = record.split_at((end.tokens - start.tokens) as usize * self.width.bytes());
         Document { width: self.width, tokens, borders: borders.as_chunks().0 }

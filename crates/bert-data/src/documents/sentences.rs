@@ -31,7 +31,8 @@ impl SentenceSplitter {
     /// Calls `on_sentence` with each sentence of a line, in order. The concatenated sentences equal the line.
     pub(crate) fn for_each<'t>(&self, line: &'t str, on_sentence: &mut impl FnMut(&'t str)) {
         // Start of the open sentence, and start of the unprocessed text.
-        let (mut open, mut unread) = (0, 0);
+        let mut open = 0;
+        let mut unread = 0;
         while line.len() - unread > CHUNK {
             let chunk = &line[unread..cut(line, unread + CHUNK)];
             let ends = self.ends(chunk);
@@ -206,7 +207,8 @@ mod tests {
                 };
                 (0..3).map(one).fold(f64::MAX, f64::min)
             };
-            let (short, long) = (time(60_000), time(480_000));
+            let short = time(60_000);
+            let long = time(480_000);
             assert!(long < 24.0 * short + 0.05, "{unit}: {short} s and {long} s");
         }
     }

@@ -23,7 +23,7 @@ const GROWN: u64 = 64 << 20;
 const GROWTH: u64 = 500;
 
 /// Whole lines of one file, where every line but a file's last ends in `\n`; or whole rows of Parquet, CSV or TSV.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Index of the file in the list of inputs.
     pub file: usize,
@@ -112,10 +112,10 @@ impl BlockReader {
     /// Returns a reader of the lines of an open file.
     pub(super) fn new(path: &Path, file: usize, format: Format, mut source: Source) -> Self {
         let text = source.take_text();
-        Self::of_text(path, file, format, Origin::File(source), text)
+        Self::from_text(path, file, format, Origin::File(source), text)
     }
 
-    fn of_text(
+    fn from_text(
         path: &Path,
         file: usize,
         format: Format,
@@ -136,11 +136,11 @@ impl BlockReader {
             DocumentEnd::BlankLine => Format::Text,
             DocumentEnd::LineEnd => Format::Jsonl,
         };
-        Ok(Self::of_text(path, file, format, Origin::Range(shared), text))
+        Ok(Self::from_text(path, file, format, Origin::Range(shared), text))
     }
 
     /// Returns a reader of the values of an open JSON file, one value per line.
-    pub(super) fn of_values(path: &Path, file: usize, source: Source) -> Self {
+    pub(super) fn from_values(path: &Path, file: usize, source: Source) -> Self {
         let mut reader = Self::new(path, file, Format::Jsonl, source);
         reader.text = Box::new(JsonValues::new(reader.text));
         reader
@@ -208,19 +208,8 @@ impl BlockReader {
         let first_line = self.next_line;
         self.next_line += lines + u64::from(bytes.last().is_some_and(|&byte| byte != b'\n'));
         let ends_file = self.done && matches!(self.origin, Origin::File(_));
-        let (file, format) = (self.file, self.format);
-        let (row_ends, null_rows, wiki) = (Vec::new(), Vec::new(), None);
-        Ok(Some(Block {
-            file,
-            format,
-            first_line,
-            bytes,
-            row_ends,
-            null_rows,
-            wiki,
-            lists: false,
-            ends_file,
-        }))
+        let format = self.format;
+        Ok(Some(Block { file: self.file, format, first_line, bytes, ends_file, ..Block::default() }))
     }
 
     fn damaged(&self, error: io::Error) -> Error {

@@ -179,7 +179,9 @@ impl SeparatedReader {
             return Ok(None);
         }
         let first_line = self.rows_read + 1;
-        let (mut bytes, mut row_ends, mut record) = (Vec::new(), Vec::new(), ByteRecord::new());
+        let mut bytes = Vec::new();
+        let mut row_ends = Vec::new();
+        let mut record = ByteRecord::new();
         while bytes.len() < BLOCK && row_ends.len() < ROWS {
             if !self.read_row(&mut record)? {
                 self.done = true;
@@ -194,17 +196,14 @@ impl SeparatedReader {
         if let Some(format) = self.source.compression {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
-        let (file, format, null_rows, wiki) = (self.file, self.format, Vec::new(), None);
         Ok(Some(Block {
-            file,
-            format,
+            file: self.file,
+            format: self.format,
             first_line,
             bytes,
             row_ends,
-            null_rows,
-            wiki,
-            lists: false,
             ends_file: self.done,
+            ..Block::default()
         }))
     }
 

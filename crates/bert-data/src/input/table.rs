@@ -71,7 +71,7 @@ impl InputReader {
         Ok(match layout {
             Layout::Lines => Self::Lines(BlockReader::new(path, file, Format::Text, source)),
             Layout::JsonLines => Self::Lines(BlockReader::new(path, file, Format::Jsonl, source)),
-            Layout::JsonValues => Self::Lines(BlockReader::of_values(path, file, source)),
+            Layout::JsonValues => Self::Lines(BlockReader::from_values(path, file, source)),
             Layout::Form(form) => Self::Lines(BlockReader::with_form(path, file, source, form)),
             Layout::Separated(by) => {
                 Self::Separated(Box::new(SeparatedReader::new(path, file, source, by, text_column)?))
@@ -228,14 +228,17 @@ impl RowReader {
             return Ok(None);
         }
         let first_line = self.rows_read + 1;
-        let (mut bytes, mut row_ends, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut row_ends = Vec::new();
+        let mut null_rows = Vec::new();
         while bytes.len() < BLOCK && row_ends.len() < ROWS_OF_BLOCK {
             let Some(batch) = self.batches.next() else {
                 self.done = true;
                 self.check_rows()?;
                 break;
             };
-            let (path, rows) = (&self.path, self.rows_read);
+            let path = &self.path;
+            let rows = self.rows_read;
             let batch = batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?;
             // Without columns, the batch has no text.
             let (Some(root), Some(column)) = (batch.columns().first(), &self.column) else { continue };
@@ -252,17 +255,15 @@ impl RowReader {
             self.rows_read += root.len() as u64;
             reject_bomb(&self.path, "Parquet", self.text_bytes, self.bytes)?;
         }
-        let (file, format, wiki) = (self.file, Format::Parquet, None);
-        let lists = self.column.as_ref().is_some_and(TextColumn::has_lists);
         Ok(Some(Block {
-            file,
-            format,
+            file: self.file,
+            format: Format::Parquet,
             first_line,
             bytes,
             row_ends,
             null_rows,
-            wiki,
-            lists,
+            lists: self.column.as_ref().is_some_and(TextColumn::has_lists),
+            wiki: None,
             ends_file: self.done,
         }))
     }

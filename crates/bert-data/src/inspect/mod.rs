@@ -40,7 +40,8 @@ pub struct Inspection {
 /// As [`DataSet::open`] and [`StoredRows::row`].
 pub fn inspect(folder: &Path, instances: usize) -> Result<Inspection> {
     let data = &DataSet::open(folder)?;
-    let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
+    let manifest = data.manifest();
+    let vocabulary = data.vocabulary();
     let mut counts = vec![0u64; vocabulary.len()];
     // If documents are stored, only the first shard is read.
     let shards = if manifest.config.layout == Layout::Documents { 1 } else { manifest.shards.len() };

@@ -71,11 +71,14 @@ struct RowStats {
 
 impl RowStats {
     fn read(data: &DataSet, instances: usize) -> Result<Self> {
-        let (manifest, vocabulary) = (data.manifest(), data.vocabulary());
+        let manifest = data.manifest();
+        let vocabulary = data.vocabulary();
         let mut stats = Self { counts: vec![0; vocabulary.len()], ..Self::default() };
         let mut rows = StoredRows::new(data);
         // Stores only a 64-bit hash per row.
-        let (hasher, mut texts, mut rows_before) = (RandomState::new(), HashSet::new(), HashSet::new());
+        let hasher = RandomState::new();
+        let mut texts = HashSet::new();
+        let mut rows_before = HashSet::new();
         let mut ids = Vec::new();
         while stats.rows < rows.len().min(COUNTED_ROWS) {
             let row = rows.stored(stats.rows)?;
@@ -117,7 +120,8 @@ impl RowStats {
             return None;
         }
         let share = |count: u64| 100.0 * count as f64 / self.rows.max(1) as f64;
-        let (text, rows) = (share(self.duplicate_texts), share(self.duplicate_rows));
+        let text = share(self.duplicate_texts);
+        let rows = share(self.duplicate_rows);
         if manifest.config.masking == Masking::Static && rows > 1.0 {
             return Some(format!(
                 "{rows:.1} % of the instances equal an earlier one in every column. A smaller --dupe-factor, \
@@ -179,9 +183,9 @@ fn report_table(manifest: &Manifest, stats: &RowStats) -> Markup {
     for (name, figure, note) in report.figures(grouped) {
         rows.push(vec![Cell::Text(name.replace("  ", "\u{2003}")), Cell::Figure(figure), Cell::Text(note)]);
     }
-    let of_rows = |count| [format!("{} of {}", grouped(count), grouped(stats.rows))];
-    rows.push(figures("instances with the text of an earlier one", of_rows(stats.duplicate_texts)));
-    rows.push(figures("instances equal to an earlier one", of_rows(stats.duplicate_rows)));
+    let share_of_rows = |count| [format!("{} of {}", grouped(count), grouped(stats.rows))];
+    rows.push(figures("instances with the text of an earlier one", share_of_rows(stats.duplicate_texts)));
+    rows.push(figures("instances equal to an earlier one", share_of_rows(stats.duplicate_rows)));
     html! {
         (table(&[], rows))
         @if stats.rows < report.instances {
@@ -199,7 +203,8 @@ fn lengths(manifest: &Manifest) -> Markup {
 }
 
 fn labels(manifest: &Manifest) -> Markup {
-    let (report, nsp) = (&manifest.report, manifest.config.nsp);
+    let report = &manifest.report;
+    let nsp = manifest.config.nsp;
     let zero = report.instances - report.random_next.min(report.instances);
     let mut counts = vec![(label_name(nsp, 0).to_owned(), zero)];
     if nsp != Nsp::Off {

@@ -29,7 +29,8 @@ pub fn for_each_text(data: &DataSet, max_tokens: u64, on_text: &mut dyn FnMut(&[
         (share, shards.min(max_tokens.div_ceil(share) as usize))
     };
     for shard in (0..read).map(|at| at * shards / read) {
-        let (mut read_tokens, mut wanted) = (0, true);
+        let mut read_tokens = 0;
+        let mut wanted = true;
         let mut on_text = |tokens: &[u32]| {
             read_tokens += tokens.len() as u64;
             wanted = on_text(tokens);
@@ -66,8 +67,9 @@ pub(crate) fn texts_of_shard(
 
 /// Passes the documents of a shard to `on_text` until it returns false.
 fn documents(data: &DataSet, shard: usize, on_text: &mut dyn FnMut(&[u32]) -> bool) -> Result<()> {
-    let (mut groups, mut ids) = (DocumentGroups::new(data), Vec::new());
-    for group in groups.of_shard(shard) {
+    let mut groups = DocumentGroups::new(data);
+    let mut ids = Vec::new();
+    for group in groups.in_shard(shard) {
         for document in groups.read([group])?.documents().iter() {
             ids.clear();
             document.append_tokens(0..document.tokens(), &mut ids);

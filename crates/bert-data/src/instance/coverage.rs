@@ -65,13 +65,15 @@ impl SampledBlocks {
 
     /// Returns the number of sampled tokens.
     fn count(&self) -> u64 {
-        let (full, rest) = (self.tokens / BLOCK_TOKENS, self.tokens % BLOCK_TOKENS);
+        let full = self.tokens / BLOCK_TOKENS;
+        let rest = self.tokens % BLOCK_TOKENS;
         full.div_ceil(self.every) * BLOCK_TOKENS + if full.is_multiple_of(self.every) { rest } else { 0 }
     }
 
     /// Records tokens of a document as covered; `before` is the number of tokens before the document in the text.
     pub(crate) fn cover(&self, before: u64, tokens: Range<usize>, covered: &mut CoveredRanges) {
-        let (mut start, last) = (before + tokens.start as u64, before + tokens.end as u64);
+        let mut start = before + tokens.start as u64;
+        let last = before + tokens.end as u64;
         while start < last {
             let block = start / BLOCK_TOKENS;
             let end = last.min((block + 1) * BLOCK_TOKENS);
@@ -154,7 +156,8 @@ mod tests {
             [(1, 4), (4096, 4), (4097, 4), (20_000, 8), (100_000, 8), (100_000, 25), (100_000, 1)]
         {
             let sample = SampledBlocks::with_max_blocks(tokens, max_blocks);
-            let (mut coverage, mut ranges) = (Coverage::of(sample), CoveredRanges::default());
+            let mut coverage = Coverage::of(sample);
+            let mut ranges = CoveredRanges::default();
             let mut covered = vec![false; tokens as usize];
             for _ in 0..random.below(2 * tokens as usize / 50 + 2) {
                 let start = random.below(tokens as usize);

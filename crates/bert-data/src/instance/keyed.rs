@@ -139,7 +139,8 @@ mod tests {
         assert!(generated.len() > 2, "{}", generated.len());
 
         let mut drawn = Vec::new();
-        let (rules, mut pairs) = (keyed.rules, pair_stream(keyed.seed, 4, 1));
+        let rules = keyed.rules;
+        let mut pairs = pair_stream(keyed.seed, 4, 1);
         draw_pairs(&documents, 1, &rules, &mut pairs, |_, pair| {
             drawn.push(pair);
             Ok(())

@@ -143,7 +143,8 @@ pub(crate) fn draw_uncut_pairs<R: Random>(
     let (max_tokens, target) = rules.lengths(3, random);
     // A single document gives no random next sentence: all its pairs are consecutive text.
     let alone = rules.nsp == Nsp::Sop || (documents.len() == 1 && !rules.reference);
-    let (mut start, mut i) = (0, 0);
+    let mut start = 0;
+    let mut i = 0;
     while i < document.sentences() {
         let chunk = document.sentence_start(start)..document.sentence_start(i + 1);
         let segments = i + 1 - start;
@@ -151,7 +152,8 @@ pub(crate) fn draw_uncut_pairs<R: Random>(
         if (is_last || chunk.len() >= target) && !(alone && segments == 1) {
             let a_end = if segments >= 2 { random.range_inclusive(1, segments - 1) } else { 1 };
             let border = document.sentence_start(start + a_end);
-            let (mut a, mut b) = (chunk.start..border, border..chunk.end);
+            let mut a = chunk.start..border;
+            let mut b = border..chunk.end;
             let b_elsewhere = !alone && (segments == 1 || random.chance(0.5));
             let mut other = index;
             if b_elsewhere {
@@ -162,7 +164,8 @@ pub(crate) fn draw_uncut_pairs<R: Random>(
             }
             let uncut = UncutPair { target, a: a.clone(), b: b.clone() };
             truncate_seq_pair(&mut a, &mut b, max_tokens, random);
-            let (mut a, mut b) = (Segment::new(index, &a), Segment::new(other, &b));
+            let mut a = Segment::new(index, &a);
+            let mut b = Segment::new(other, &b);
             let swapped = rules.nsp == Nsp::Sop && random.chance(0.5);
             if swapped {
                 std::mem::swap(&mut a, &mut b);

@@ -81,7 +81,8 @@ pub fn extend_vocabulary(
     if add == 0 {
         return invalid("add", add, "at least 1");
     }
-    let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
+    let files = training_files(inputs, config)?;
+    let pool = pool(config.threads)?;
     let text = TrainingText { files: &files, config, pool: &pool };
     let (counts, mut read) = text.count_words(progress)?;
     read.dropped_words = counts.dropped;
@@ -138,7 +139,8 @@ fn is_unused(token: &str) -> bool {
 fn report(pieces: &[&Pieces; 2], words: &[(CompactString, u64)]) -> ExtensionReport {
     let mut report = ExtensionReport::default();
     for (at, pieces) in pieces.iter().enumerate() {
-        let (mut sum, mut all) = (0, 0);
+        let mut sum = 0;
+        let mut all = 0;
         for (word, count) in words {
             let split = pieces.split(word);
             report.unknown_words[at] += if split.is_none() { *count } else { 0 };
@@ -237,7 +239,8 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(pieces: Pieces, words: &'a [(CompactString, u64)], min_frequency: u64) -> Self {
         let costs = words.iter().map(|(word, _)| pieces.cost(word, None)).collect();
-        let (uses, queue) = (AHashMap::new(), BinaryHeap::new());
+        let uses = AHashMap::new();
+        let queue = BinaryHeap::new();
         let mut search = Self { pieces, words, uses, queue, costs, round: 0, min_frequency };
         for (at, (word, _)) in words.iter().enumerate() {
             for candidate in candidates(&search.pieces, word) {
@@ -272,7 +275,8 @@ impl<'a> Search<'a> {
     /// Returns the number of pieces that a candidate saves; 0 for one that is too rare.
     fn gain(&self, candidate: &CompactString) -> u64 {
         let uses = self.uses[candidate].iter().map(|at| *at as usize);
-        let (mut saved, mut occurrences) = (0, 0);
+        let mut saved = 0;
+        let mut occurrences = 0;
         for at in uses {
             let (word, count) = &self.words[at];
             saved += count * self.costs[at].saturating_sub(self.pieces.cost(word, Some(candidate)));

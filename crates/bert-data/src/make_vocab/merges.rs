@@ -116,7 +116,8 @@ fn add_word(words: &mut Vec<u32>, word: u32) {
 impl Words {
     fn new(words: &[(CompactString, u64)], tokens: &mut Tokens) -> Self {
         let characters = words.iter().map(|(word, _)| word.chars().count()).sum();
-        let (positions, counts) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+        let positions = Vec::with_capacity(words.len());
+        let counts = Vec::with_capacity(words.len());
         let mut result = Self { pieces: Vec::with_capacity(characters), positions, counts };
         let mut piece = String::new();
         for (word, count) in words {
@@ -167,7 +168,8 @@ impl Words {
     fn merge(&mut self, word: u32, (left, right): Pair, new: u32, mut changed: impl FnMut(Pair, i64)) {
         let (start, length) = self.positions[word as usize];
         let pieces = &mut self.pieces[start..start + usize::from(length)];
-        let (mut read, mut written) = (0, 0);
+        let mut read = 0;
+        let mut written = 0;
         while read < pieces.len() {
             if pieces[read] != left || pieces.get(read + 1) != Some(&right) {
                 pieces[written] = pieces[read];

@@ -54,7 +54,8 @@ pub fn train_vocabulary(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<TrainedVocabulary> {
     config.check()?;
-    let (files, pool) = (training_files(inputs, config)?, pool(config.threads)?);
+    let files = training_files(inputs, config)?;
+    let pool = pool(config.threads)?;
     let lost = LostMarks::measure(&files, config.text_rules().reading, true)?;
     let note = config.accents_note(&lost);
     let config = &config.with_marks(&lost);
@@ -97,10 +98,12 @@ impl TrainingText<'_> {
         mut consume: impl FnMut(R) + Send,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(u64, VocabReport)> {
-        let (files, config) = (self.files, self.config);
+        let files = self.files;
+        let config = self.config;
         let all: u64 = files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
         let mut source = Source::new(files, config.text_rules().reading);
-        let (mut read, mut file_lines) = (VocabReport::default(), LineCheck::default());
+        let mut read = VocabReport::default();
+        let mut file_lines = LineCheck::default();
         let mut workers = vec![(); self.pool.current_num_threads()];
         map_in_order(
             self.pool,
@@ -164,7 +167,8 @@ impl TrainingText<'_> {
         (report.text_tokens, report.unknown_tokens) = (0, 0);
         self.each_block(
             |block, path| {
-                let (mut encoder, mut ids) = (tokenizer.encoder(), Vec::new());
+                let mut encoder = tokenizer.encoder();
+                let mut ids = Vec::new();
                 let lines = each_text(block, path, self.config.text_rules(), |text, _| {
                     encoder.encode(&self.config.folded(text), &mut ids)
                 })?;
@@ -265,7 +269,8 @@ fn pieces(words: &[(CompactString, u64)], tokens: &[String], config: &VocabConfi
         tokenize_chinese_chars: config.tokenize_chinese_chars,
     };
     let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, settings);
-    let (mut sum, mut ids) = (0, Vec::new());
+    let mut sum = 0;
+    let mut ids = Vec::new();
     for (word, count) in words {
         ids.clear();
         tokenizer.encode(word, &mut ids);
@@ -301,7 +306,8 @@ impl Alphabet {
 /// [`COVERED`] of the text, but at most half of the vocabulary.
 fn default_alphabet_size(order: &[(u64, char)], counts: &WordCounts, vocab_size: usize) -> usize {
     let all: u128 = order.iter().map(|(count, _)| u128::from(*count)).sum();
-    let (mut covered, mut tokens) = (0, 0);
+    let mut covered = 0;
+    let mut tokens = 0;
     for (size, (count, c)) in order.iter().enumerate() {
         tokens += 1 + usize::from(counts.characters[c].inside > 0);
         if size >= ALPHABET && (covered * COVERED.1 >= all * COVERED.0 || tokens > vocab_size / 2) {

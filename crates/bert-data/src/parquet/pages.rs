@@ -77,22 +77,27 @@ impl PageHeader {
 /// A damaged header, a page that is too large or decompresses to more than its header says, or more values than a file
 /// of its size may contain.
 pub(crate) fn check_pages(file: &File, start: u64, length: u64, codec: Compression) -> Result<u64> {
-    let (mut at, end, mut largest, mut values) = (start, start + length, 0, 0u64);
+    let mut at = start;
+    let end = start + length;
+    let mut largest = 0;
+    let mut values = 0u64;
     while at < end {
         let mut header = Compact::new(file.get_read(at)?, MAX_HEADER_BYTES.min(end - at));
         let page = PageHeader::read(&mut header)
             .map_err(|error| rejected(format!("the header of a page is damaged: {error}")))?;
         let number =
             |number: i64| u64::try_from(number).map_err(|_| rejected("a page has no size".to_owned()));
-        let (decompressed, stored) = (number(page.decompressed)?, number(page.stored)?);
-        let (of_page, levels) = (number(page.values)?, number(page.levels)?);
+        let decompressed = number(page.decompressed)?;
+        let stored = number(page.stored)?;
+        let page_values = number(page.values)?;
+        let levels = number(page.levels)?;
         let bytes = decompressed.max(stored);
         if bytes > MAX_PAGE_BYTES {
             return Err(rejected(format!(
                 "a page has {bytes} bytes, more than {MAX_PAGE_BYTES}; write the file again with smaller pages"
             )));
         }
-        values += of_page;
+        values += page_values;
         if values > MIN_VALUE_LIMIT && values / MAX_VALUES_PER_BYTE > length {
             return Err(rejected(format!(
                 "at least {values} values in {length} bytes: no real data is that repetitive"
@@ -213,7 +218,8 @@ mod tests {
             }
             packed
         };
-        let (gzip, brotli) = (GzipLevel::default(), BrotliLevel::default());
+        let gzip = GzipLevel::default();
+        let brotli = BrotliLevel::default();
         for codec in [Compression::GZIP(gzip), Compression::BROTLI(brotli), Compression::LZ4] {
             for (second, fits) in [(false, 64), (true, 61)] {
                 assert_eq!(largest(&page(&packed(codec, fits), second), codec).unwrap(), 64, "{codec}");

@@ -35,7 +35,8 @@ pub fn text_rows<E: From<Error>>(
     for &at in &chosen {
         let kind = builder.schema().field(at).data_type();
         if !is_plain(kind) {
-            let (column, found) = (names[at].clone(), kind.to_string().to_lowercase());
+            let column = names[at].clone();
+            let found = kind.to_string().to_lowercase();
             let expected = "text, numbers or truth values";
             return Err(Error::from(InputProblem::Column { column, found, expected }.located(path)).into());
         }

@@ -74,7 +74,8 @@ impl<R: Read> Compact<R> {
 
     fn field(&mut self, id: &mut i64) -> io::Result<Option<Field>> {
         let head = self.byte()?;
-        let (step, kind) = (head >> 4, head & 0x0f);
+        let step = head >> 4;
+        let kind = head & 0x0f;
         if kind == STOP {
             return Ok(None);
         }

@@ -152,8 +152,8 @@ pub(crate) fn append(
     let sentences = ListColumn::of::<Int32Type>(batch, 1);
     let mut known = Vec::new();
     for row in 0..batch.num_rows() {
-        let of_document = check_document(ids.row(row), sentences.row(row), space.vocabulary);
-        of_document.map_err(|problem| wrong((row, problem)))?;
+        let check = check_document(ids.row(row), sentences.row(row), space.vocabulary);
+        check.map_err(|problem| wrong((row, problem)))?;
         ids.row(row).clone_into(&mut known);
         space.mark(&mut known, marks.get(ids.range(row)).unwrap_or_default());
         let mut rest = known.as_slice();

@@ -77,7 +77,8 @@ impl ShardFile {
             }
         }
         let wrong = |column: &str, found, expected: &str| {
-            let (column, expected) = (column.to_owned(), expected.to_owned());
+            let column = column.to_owned();
+            let expected = expected.to_owned();
             Err(ShardProblem::Column { column, found, expected }.located(&self.path).into())
         };
         let found = self.metadata.schema().fields();

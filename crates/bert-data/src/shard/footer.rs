@@ -29,12 +29,13 @@ pub(crate) struct Footer {
 impl Footer {
     /// Creates the entries for a data set with these options and the digest of its vocabulary.
     pub(crate) fn new(config: &ResolvedConfig, vocabulary: String) -> Self {
-        let (random_seed, shards) = (config.random_seed, config.num_shards);
+        let random_seed = config.random_seed;
+        let shards = config.num_shards;
         Self { config: config.digest(), vocabulary, random_seed, shards }
     }
 
     /// Returns the entries of one shard.
-    pub(crate) fn of_shard(&self, shard: usize) -> Vec<KeyValue> {
+    pub(crate) fn for_shard(&self, shard: usize) -> Vec<KeyValue> {
         let entry = |key: &str, value: String| KeyValue::new(format!("bert.{key}"), value);
         vec![
             entry("format_version", FORMAT_VERSION.to_string()),

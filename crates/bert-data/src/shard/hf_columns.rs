@@ -27,8 +27,10 @@ pub(crate) fn hf_batch<'a>(
     pad: TokenId,
 ) -> Result<RecordBatch, ArrowError> {
     let size = count * length;
-    let (mut input_ids, mut labels) = (Vec::with_capacity(size), vec![NO_LABEL; size]);
-    let (mut types, mut mask) = (Vec::with_capacity(size), Vec::with_capacity(size));
+    let mut input_ids = Vec::with_capacity(size);
+    let mut labels = vec![NO_LABEL; size];
+    let mut types = Vec::with_capacity(size);
+    let mut mask = Vec::with_capacity(size);
     let mut next_sentence_labels = Vec::with_capacity(count);
     for (number, row) in rows.enumerate() {
         let end = (number + 1) * length;
@@ -65,11 +67,14 @@ pub(crate) fn append_hf(batch: &RecordBatch, rows: &mut ShardRows) -> Result<(),
     let [types, mask] = [1, 2].map(|at| ListColumn::of::<Int8Type>(batch, at));
     let labels = ListColumn::of::<Int32Type>(batch, 3);
     let next_sentence_labels = batch.column(4).as_primitive::<Int8Type>();
-    let (mut positions, mut ids) = (Vec::new(), Vec::new());
+    let mut positions = Vec::new();
+    let mut ids = Vec::new();
     for index in 0..batch.num_rows() {
         let wrong = |problem| (first + index as u64, problem);
-        let (expected, types) = (input_ids.row(index).len(), types.row(index));
-        let (mask, labels) = (mask.row(index), labels.row(index));
+        let expected = input_ids.row(index).len();
+        let types = types.row(index);
+        let mask = mask.row(index);
+        let labels = labels.row(index);
         let others = HF_COLUMNS[1..].iter().zip([types.len(), mask.len(), labels.len()]);
         if let Some((&column, found)) = others.into_iter().find(|(_, found)| *found != expected) {
             return Err(wrong(RowProblem::Length { column, found, of: HF_COLUMNS[0], expected }));

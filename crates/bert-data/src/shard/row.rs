@@ -90,7 +90,8 @@ impl ShardRows {
             let start = if index == 0 { 0 } else { ends[index - 1] as usize };
             start..ends[index] as usize
         };
-        let (tokens, masks) = (range(&self.token_ends), range(&self.mask_ends));
+        let tokens = range(&self.token_ends);
+        let masks = range(&self.mask_ends);
         Row {
             continues_word: self.continues_word.get(tokens.clone()).unwrap_or_default(),
             input_ids: &self.input_ids[tokens.clone()],
@@ -132,7 +133,8 @@ impl ShardRows {
         let outside = |ids: &[TokenId]| ids.iter().copied().find(|&id| id as usize >= vocabulary);
         for index in first..self.len() {
             let row = self.row(index);
-            let (tokens, masks) = (row.input_ids.len(), row.masked_lm_ids.len());
+            let tokens = row.input_ids.len();
+            let masks = row.masked_lm_ids.len();
             let problem = if let Some(id) = outside(row.input_ids).or_else(|| outside(row.masked_lm_ids)) {
                 RowProblem::TokenId { id: id as i32, vocabulary }
             } else if tokens > max_seq_length {

@@ -73,7 +73,8 @@ pub(crate) fn list_array(
     values: ArrayRef,
     lengths: impl IntoIterator<Item = usize>,
 ) -> Result<ArrayRef, ArrowError> {
-    let (item, offsets) = (element(values.data_type().clone()), OffsetBuffer::from_lengths(lengths));
+    let item = element(values.data_type().clone());
+    let offsets = OffsetBuffer::from_lengths(lengths);
     Ok(Arc::new(ListArray::try_new(item, offsets, values, None)?))
 }
 
@@ -128,11 +129,13 @@ pub(crate) fn first_null(batch: &RecordBatch, names: &[&'static str]) -> Option<
 pub(crate) fn marks_of(batch: &RecordBatch, columns: usize) -> Result<Vec<bool>, (usize, RowProblem)> {
     let Some(column) = batch.columns().get(columns) else { return Ok(Vec::new()) };
     let lengths = |column: &ArrayRef| column.as_list::<i32>().offsets().lengths().collect::<Vec<_>>();
-    let (tokens, marks) = (lengths(batch.column(0)), lengths(column));
+    let tokens = lengths(batch.column(0));
+    let marks = lengths(column);
     match tokens.iter().zip(&marks).position(|(tokens, marks)| tokens != marks) {
         None => Ok(column.as_list::<i32>().values().as_boolean().values().iter().collect()),
         Some(row) => {
-            let (found, expected) = (marks[row], tokens[row]);
+            let found = marks[row];
+            let expected = tokens[row];
             Err((row, RowProblem::Length { column: MARKS, found, of: "input_ids", expected }))
         }
     }

@@ -64,7 +64,7 @@ pub(crate) struct ShardFormat {
 
 impl ShardFormat {
     /// Returns the format of shards of instances.
-    pub(crate) fn of_rows(columns: RowColumns) -> Self {
+    pub(crate) fn for_rows(columns: RowColumns) -> Self {
         let properties = |footer| {
             let level = ZstdLevel::try_new(3).unwrap_or_default();
             let compressed = shard_properties(footer).set_compression(Compression::ZSTD(level));
@@ -162,7 +162,8 @@ impl GroupEncoder {
             // The number of the group matters to encrypted files only.
             let mut columns = self.0.create_column_writers(0)?;
             let mut write = |batch: &RecordBatch| -> Result<(), ParquetError> {
-                let (schema, mut columns) = (batch.schema(), columns.iter_mut());
+                let schema = batch.schema();
+                let mut columns = columns.iter_mut();
                 for (field, values) in schema.fields().iter().zip(batch.columns()) {
                     for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
                         column.write(leaf)?;
@@ -192,7 +193,7 @@ pub(crate) struct RowEncoder {
 impl RowEncoder {
     /// Creates an encoder of rows with these columns.
     pub(crate) fn new(columns: RowColumns) -> Result<Self> {
-        let encoder = GroupEncoder::new(&ShardFormat::of_rows(columns))?;
+        let encoder = GroupEncoder::new(&ShardFormat::for_rows(columns))?;
         Ok(Self { encoder, columns, rows: ShardRows::default(), instance: Instance::default() })
     }
 

@@ -216,7 +216,8 @@ impl Tokenizer {
             .build()
             .expect("a vocabulary in memory needs no file");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
-        let (unk_id, settings) = (vocabulary.unk_id(), settings.into());
+        let unk_id = vocabulary.unk_id();
+        let settings = settings.into();
         Self { model, unk_id, settings, continues, segmenter: None }
     }
 
@@ -311,9 +312,11 @@ impl WordCache {
         let (Ok(bytes), Ok(count)) = (word.len().try_into(), pieces.len().try_into()) else { return };
         self.text.push_str(word);
         self.pieces.extend_from_slice(pieces);
-        let (text_end, pieces_end) = (self.text.len() as u32, self.pieces.len() as u32);
+        let text_end = self.text.len() as u32;
+        let pieces_end = self.pieces.len() as u32;
         let cached = CachedWord { text_end, pieces_end, bytes, pieces: count };
-        let (text, hasher) = (&self.text, &self.hasher);
+        let text = &self.text;
+        let hasher = &self.hasher;
         self.table.insert_unique(hasher.hash_one(word), cached, |cached| hasher.hash_one(cached.word(text)));
     }
 }
@@ -372,7 +375,8 @@ impl Encoder<'_> {
         let Some(segmenter) = &self.tokenizer.segmenter else {
             return self.encode_words(line, out, |_, _, _| {});
         };
-        let (mut run, tokenizer) = (std::mem::take(&mut self.run), self.tokenizer);
+        let mut run = std::mem::take(&mut self.run);
+        let tokenizer = self.tokenizer;
         self.encode_words(line, out, |word, start, ids| {
             // `ids` already contains the ids of this word.
             if !word.adjoins {
@@ -395,7 +399,8 @@ impl Encoder<'_> {
     ) {
         let Self { tokenizer, cache, .. } = self;
         each_word(line, tokenizer.settings.tokenize_chinese_chars, |whole| {
-            let (word, first) = (whole.text, out.len());
+            let word = whole.text;
+            let first = out.len();
             match cache.get(word) {
                 Some(pieces) => out.extend_from_slice(pieces),
                 None => {

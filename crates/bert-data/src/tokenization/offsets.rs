@@ -80,8 +80,8 @@ impl Tokenizer {
             if length == 0 {
                 // An accent belongs to the letter before it.
                 let end_of_letter = offsets.last().map_or(0, |offset| offset.1);
-                let of_letter = offsets.iter_mut().rev().take_while(|offset| offset.1 == end_of_letter);
-                of_letter.for_each(|offset| offset.1 = item.end);
+                let letter_offsets = offsets.iter_mut().rev().take_while(|offset| offset.1 == end_of_letter);
+                letter_offsets.for_each(|offset| offset.1 = item.end);
             }
         }
         // If the normal forms of the single characters ever differ from the normal form of the word, each piece covers

@@ -49,7 +49,8 @@ impl TokenizerSettings {
 
 impl fmt::Display for TokenizerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lower, chinese) = (self.do_lower_case, self.tokenize_chinese_chars);
+        let lower = self.do_lower_case;
+        let chinese = self.tokenize_chinese_chars;
         write!(f, "do_lower_case {lower}, strip_accents {}, ", self.strips_accents())?;
         write!(f, "tokenize_chinese_chars {chinese}")
     }

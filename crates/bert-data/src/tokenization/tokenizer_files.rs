@@ -58,12 +58,12 @@ impl TokenizerFiles {
             (path.parent().filter(|_| has_name_of_a_folder(path)), path.to_owned())
         };
         let bytes = read_limited(&source, MAX_BYTES).map_err(Error::io("read vocabulary", &source))?;
-        let of_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();
+        let object_in_folder = |name| folder.map(|folder| object(&folder.join(name))).transpose();
         let problem = |problem: VocabularyProblem, name| {
             problem.located(folder.map_or_else(|| source.clone(), |folder| folder.join(name)))
         };
         // Checked before the vocabulary: a tokenizer of another kind may lack a required token.
-        let config = of_folder(CONFIG)?.flatten().unwrap_or_default();
+        let config = object_in_folder(CONFIG)?.flatten().unwrap_or_default();
         let mut stated = settings_of_config(&config).map_err(|found| problem(found, CONFIG))?;
         if let Some(model) = folder.and_then(|folder| object(&folder.join(MODEL)).ok().flatten()) {
             check_class(&model).map_err(|found| problem(found, MODEL))?;
@@ -72,12 +72,12 @@ impl TokenizerFiles {
             let read = Self::from_object(&json, &source)?;
             return Ok(Self { stated: stated.or(read.stated), ..read });
         }
-        let tokenizer = of_folder(TOKENIZER)?.flatten();
+        let tokenizer = object_in_folder(TOKENIZER)?.flatten();
         if let Some(tokenizer) = &tokenizer {
             stated =
                 stated.or(tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?);
         }
-        let added = added_by_other_files(&config, tokenizer.as_ref(), of_folder(ADDED)?.flatten());
+        let added = added_by_other_files(&config, tokenizer.as_ref(), object_in_folder(ADDED)?.flatten());
         let mut vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
         if let Some(tokenizer) = &tokenizer {
             vocabulary.max_word =
@@ -298,9 +298,9 @@ mod tests {
 
     #[test]
     fn other_tokenizers_are_rejected_by_key() {
-        let of_bert = || json!({"type": "BertNormalizer", "lowercase": true});
+        let bert_normalizer = || json!({"type": "BertNormalizer", "lowercase": true});
         let changed = |place: &str, value: Value| {
-            let mut tokenizer = tokenizer(of_bert());
+            let mut tokenizer = tokenizer(bert_normalizer());
             *tokenizer.pointer_mut(place).unwrap() = value;
             tokenizer
         };

@@ -79,9 +79,9 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
         one => vec![one],
     };
     let names: Vec<&str> = steps.iter().map(|step| step["type"].as_str().unwrap_or_default()).collect();
-    let of_bert =
+    let bert_step =
         steps.iter().find(|step| step["type"] == "BertNormalizer").and_then(|step| step.as_object());
-    match of_bert {
+    match bert_step {
         Some(step) if steps.len() == 1 => {
             reject_unless(step, "clean_text", |clean| clean == true, "true")?;
             Ok(PartialSettings {
@@ -111,7 +111,7 @@ pub(super) fn max_word(tokenizer: &Map<String, Value>) -> Result<usize, Vocabula
 pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<Vocabulary> {
     let model = tokenizer.get("model").filter(|model| model.is_object());
     let Some(model) = model.and_then(Value::as_object) else {
-        return of_map(tokenizer, Vec::new(), path);
+        return vocabulary_of_map(tokenizer, Vec::new(), path);
     };
     let check = || {
         // Files of older versions do not contain the type.
@@ -121,14 +121,14 @@ pub(super) fn vocabulary(tokenizer: &Map<String, Value>, path: &Path) -> Result<
     };
     check().map_err(|problem| problem.located(path))?;
     match model.get("vocab") {
-        Some(Value::Object(tokens)) => of_map(tokens, added_tokens(tokenizer), path),
+        Some(Value::Object(tokens)) => vocabulary_of_map(tokens, added_tokens(tokenizer), path),
         Some(other) => Err(unsupported("vocab", other, "a map of tokens to ids").located(path).into()),
         None => Err(VocabularyProblem::Empty.located(path).into()),
     }
 }
 
 /// Returns the vocabulary of a map of tokens to ids. An id without a token becomes a blank line.
-fn of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
+fn vocabulary_of_map(map: &Map<String, Value>, added: Vec<AddedToken>, path: &Path) -> Result<Vocabulary> {
     // Far more ids than tokens indicate a damaged file, and would only waste memory.
     let max_ids = 2 * map.len() + 1000;
     let mut tokens: Vec<String> = Vec::with_capacity(map.len());

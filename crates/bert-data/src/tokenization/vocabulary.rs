@@ -66,7 +66,8 @@ impl Ids {
 
     /// Assigns the next id to a token; `Err` contains the id that it already has.
     fn insert(&mut self, tokens: &[String], token: &str) -> std::result::Result<(), u32> {
-        let (hasher, equals) = (&self.hasher, |&id: &u32| tokens[id as usize] == token);
+        let hasher = &self.hasher;
+        let equals = |&id: &u32| tokens[id as usize] == token;
         let hash = |&id: &u32| hasher.hash_one(&tokens[id as usize]);
         match self.table.entry(hasher.hash_one(token), equals, hash) {
             Entry::Occupied(entry) => Err(*entry.get()),
@@ -110,7 +111,8 @@ impl Vocabulary {
                 continue;
             }
             if let Err(first) = ids.insert(&tokens, token) {
-                let (first_line, token) = (first as usize + 1, token.to_owned());
+                let first_line = first as usize + 1;
+                let token = token.to_owned();
                 let problem = VocabularyProblem::DuplicateToken { first_line, token };
                 return Err(problem.at_line(path, index as u64 + 1).into());
             }
@@ -230,7 +232,8 @@ impl WordShare {
 
 /// Counts the words with upper-case letters, among the words with letters that have two cases.
 pub(crate) fn cased_words(vocabulary: &Vocabulary) -> WordShare {
-    let (mut found, mut words) = (0, 0);
+    let mut found = 0;
+    let mut words = 0;
     for token in vocabulary.tokens().iter().filter(|token| !is_special_token(token)) {
         let has_capital = token.chars().any(|c| !c.to_lowercase().eq([c]));
         found += usize::from(has_capital);

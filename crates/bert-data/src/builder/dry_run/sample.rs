@@ -43,8 +43,11 @@ struct SampledBlock {
 impl Sample {
     pub(super) fn read(prepared: &PreparedBuild<'_>) -> Result<Self> {
         let mut sample = Self::default();
-        let (bad_lines, mut lines) = (prepared.config.text_rules().bad_lines, LineCheck::default());
-        let (mut sampled, mut number, mut distance) = (Vec::new(), 0usize, 1);
+        let bad_lines = prepared.config.text_rules().bad_lines;
+        let mut lines = LineCheck::default();
+        let mut sampled = Vec::new();
+        let mut number = 0usize;
+        let mut distance = 1;
         for (index, path) in prepared.files.iter().enumerate() {
             let mut reader = InputReader::open_with(path, index, prepared.config.reading())?;
             let mut in_document = false;
@@ -114,7 +117,9 @@ fn first_rows(
     path: &Path,
     prepared: &PreparedBuild<'_>,
 ) -> Result<SampledBlock> {
-    let (mut bytes, mut row_ends, mut text_bytes) = (Vec::new(), Vec::new(), 0u64);
+    let mut bytes = Vec::new();
+    let mut row_ends = Vec::new();
+    let mut text_bytes = 0u64;
     each_text(block, path, prepared.config.text_rules(), |text, _| {
         text_bytes += text.len() as u64;
         if bytes.len() < MAX_BLOCK_BYTES {
@@ -126,8 +131,12 @@ fn first_rows(
     // The sample represents the same fraction of the other columns as of the text.
     let fraction = if text_bytes == 0 { 1.0 } else { bytes.len() as f64 / text_bytes as f64 };
     let represented = (block.bytes.len() as f64 * fraction) as u64;
-    let (file, first_line) = (block.file, block.first_line);
-    let (format, null_rows, wiki, ends_file) = (Format::Parquet, Vec::new(), None, false);
+    let file = block.file;
+    let first_line = block.first_line;
+    let format = Format::Parquet;
+    let null_rows = Vec::new();
+    let wiki = None;
+    let ends_file = false;
     let lists = block.lists;
     let block = Block { file, format, first_line, bytes, row_ends, null_rows, wiki, lists, ends_file };
     Ok(SampledBlock { number, block, bytes: represented })
@@ -167,7 +176,8 @@ mod tests {
             );
             let sampled: usize = sample.blocks.iter().map(|block| block.bytes.len()).sum();
             let scale = sample.text_bytes as f64 / sample.bytes as f64;
-            let (estimated, truth) = (sampled as f64 * scale, (documents * long.len()) as f64);
+            let estimated = sampled as f64 * scale;
+            let truth = (documents * long.len()) as f64;
             assert!((0.98..1.02).contains(&(estimated / truth)), "{name}: {estimated}, {truth}");
         }
     }

@@ -56,7 +56,9 @@ impl Trial {
             Layout::Instances => encode_rows(prepared, plan, &tuning, &sample),
             Layout::Documents => encode_documents(prepared, plan, &tuning, text, scale),
         })?;
-        let (rows, passes, packed) = (sample.rows.len(), sample.passes, sample.bytes.len());
+        let rows = sample.rows.len();
+        let passes = sample.passes;
+        let packed = sample.bytes.len();
         let counters = sample.counters;
         Ok(Self { rows, passes, packed, bytes, seconds: building + writing, tuning, counters })
     }
@@ -99,7 +101,8 @@ fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<Sam
         |sample: &SampleRows| (sample.rows.len() as u64) < MIN_ROWS && sample.bytes.len() < MAX_PACKED_BYTES;
     while sample.passes < config.passes() && is_small(&sample) {
         let unit = |keyed: &mut KeyedInstances, document: usize| -> Result<(Vec<u8>, Vec<u32>, Counters)> {
-            let (mut rows, mut starts) = (Vec::new(), Vec::new());
+            let mut rows = Vec::new();
+            let mut starts = Vec::new();
             let mut counters = Counters::new(config.max_seq_length);
             keyed.generate(documents, sample.passes as u64, (document, document as u64), |_, row| {
                 starts.push(rows.len() as u32);
@@ -134,7 +137,8 @@ fn encode_documents(
     let format = document_format(prepared.stored_ids());
     let shards = (plan.shards as f64 / scale).round().max(1.0) as usize;
     // All threads have work, and every shard has the same number of row groups.
-    let (groups, all) = (shards * tuning.workers.div_ceil(shards), documents.len());
+    let groups = shards * tuning.workers.div_ceil(shards);
+    let all = documents.len();
     let items = (0..groups).map(|at| all * at / groups..all * (at + 1) / groups).collect();
     let encoder = || DocumentEncoder::new(prepared.stored_ids());
     let encode =
@@ -158,7 +162,7 @@ fn encode_rows(
         encoder.encode(Path::new(PLACEHOLDER), &sample.bytes, plan.width, &order[rows])
     };
     let encoded = encode_all(prepared, tuning, items, encoder, encode)?;
-    bytes_of(prepared, plan, &ShardFormat::of_rows(prepared.row_columns()), encoded.into_iter())
+    bytes_of(prepared, plan, &ShardFormat::for_rows(prepared.row_columns()), encoded.into_iter())
 }
 
 /// Placeholder name of the shard in error messages.
@@ -183,7 +187,7 @@ fn bytes_of(
     format: &ShardFormat,
     mut groups: impl Iterator<Item = EncodedRowGroup>,
 ) -> Result<u64> {
-    let footer = prepared.footer(plan.shards).of_shard(0);
+    let footer = prepared.footer(plan.shards).for_shard(0);
     let mut shard = ShardWriter::new(Vec::new(), Path::new(PLACEHOLDER), format, footer)?;
     groups.try_for_each(|group| shard.append(group))?;
     Ok(shard.finish()?.out.len() as u64)

@@ -55,7 +55,8 @@ The masks are in the data: use the default collator. A collator that masks again
 
 /// Returns the data card of a data set.
 pub(crate) fn card(manifest: &Manifest) -> String {
-    let (config, report) = (&manifest.config, &manifest.report);
+    let config = &manifest.config;
+    let report = &manifest.report;
     let what = match config.layout {
         Layout::Instances => {
             format!("{} instances of at most {} tokens", manifest.instances, config.max_seq_length)
@@ -103,7 +104,8 @@ fn splits(config: &ResolvedConfig) -> String {
 
 /// Returns the rows of the table of counts.
 fn counts(manifest: &Manifest) -> String {
-    let (config, report) = (&manifest.config, &manifest.report);
+    let config = &manifest.config;
+    let report = &manifest.report;
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
     let passes = match config.layout {
         Layout::Instances => config.dupe_factor.to_string(),

@@ -91,7 +91,8 @@ impl ObjectOutput {
     /// Claims the shards in the store for this build, or rejects the shards of another build. If a data set is
     /// overwritten, its manifest is removed first.
     pub(crate) fn claim(&self, build: &str) -> Result<()> {
-        let (url, claim) = (self.url_of(CLAIM), Claim { build: build.to_owned() });
+        let url = self.url_of(CLAIM);
+        let claim = Claim { build: build.to_owned() };
         let bytes = checksummed_json(&claim).into_bytes();
         let write_error = || Error::io("write", &url);
         while !objects::put_new(&url, bytes.clone()).map_err(write_error())? {
@@ -147,7 +148,8 @@ impl ObjectOutput {
         self.put(VOCABULARY, vocabulary)?;
         self.put(CARD, card.as_bytes())?;
         manifest.check_files(&self.url)?;
-        let (url, text) = (self.url_of(MANIFEST), manifest.to_checksummed_json(&self.url)?.into_bytes());
+        let url = self.url_of(MANIFEST);
+        let text = manifest.to_checksummed_json(&self.url)?.into_bytes();
         let is_new = objects::put_new(&url, text).map_err(Error::io("write", &url))?;
         // The manifest may be from our own attempt whose response was lost, or from another process that did the same
         // work.

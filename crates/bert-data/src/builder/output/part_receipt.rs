@@ -1,7 +1,7 @@
 //! The receipt of a part of a build: a hidden JSON file next to the shards that records the inputs, counts and shards
 //! of the part.
 //!
-//! [`Manifest::of_parts`] creates the manifest from the receipts of all parts, after it has checked that they contain
+//! [`Manifest::from_parts`] creates the manifest from the receipts of all parts, after it has checked that they contain
 //! every document and row exactly once. A build without parts is part 1 of 1, and its receipt stays in memory.
 
 use std::path::Path;
@@ -97,7 +97,7 @@ impl Manifest {
     /// Creates the manifest from parts that belong together, after checking the invariants over all of them.
     ///
     /// If the parts read the inputs from different paths, the manifest lists the paths of the first part.
-    pub(crate) fn of_parts(parts: Vec<PartReceipt>) -> Result<Self> {
+    pub(crate) fn from_parts(parts: Vec<PartReceipt>) -> Result<Self> {
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else {
             return Err(PartError::Missing { parts: 1, missing: vec![1] }.into());
@@ -165,11 +165,11 @@ mod tests {
         let before = bytes(&receipt);
         let shard = receipt.shards[0].clone();
         receipt.shards.extend(std::iter::repeat_n(shard, 1000));
-        let of_shards = bytes(&receipt) - before;
-        assert!((SHARD * 800..=SHARD * 1000).contains(&of_shards), "{of_shards}");
+        let shard_bytes = bytes(&receipt) - before;
+        assert!((SHARD * 800..=SHARD * 1000).contains(&shard_bytes), "{shard_bytes}");
         let pass = receipt.stats.tally.passes[0];
         receipt.stats.tally.passes.extend([pass; 1000]);
-        let of_passes = bytes(&receipt) - before - of_shards;
-        assert!((PASS * 800..=PASS * 1000).contains(&of_passes), "{of_passes}");
+        let pass_bytes = bytes(&receipt) - before - shard_bytes;
+        assert!((PASS * 800..=PASS * 1000).contains(&pass_bytes), "{pass_bytes}");
     }
 }

@@ -19,7 +19,8 @@ const REST: u64 = 8 << 20;
 pub(crate) fn reject_too_large(config: &BuildConfig, inputs: u64) -> Result<()> {
     let Some(parts) = config.parts else { return Ok(()) };
     let shards = config.num_shards.unwrap_or(20_000).div_ceil(parts) as u64;
-    let (passes, lengths) = (config.passes() as u64, config.max_seq_length as u64);
+    let passes = config.passes() as u64;
+    let lengths = config.max_seq_length as u64;
     let bytes = inputs + SHARD * shards + PASS * passes + LENGTH * lengths + REST;
     if bytes <= MAX_BYTES {
         return Ok(());

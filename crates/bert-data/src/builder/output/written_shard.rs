@@ -47,7 +47,8 @@ pub(crate) struct PartStats {
 impl PartStats {
     /// Returns an empty sum for a text of `tokens` tokens and instances of at most `max_seq_length` tokens.
     pub(crate) fn new(max_seq_length: usize, tokens: u64) -> Self {
-        let (tally, coverage) = (BuildTally::default(), Coverage::new(tokens));
+        let tally = BuildTally::default();
+        let coverage = Coverage::new(tokens);
         Self { tally, counters: Counters::new(max_seq_length), coverage, uncovered: Uncovered::default() }
     }
 

@@ -40,7 +40,7 @@ impl Store {
             if index.fill_buf()?.is_empty() {
                 return Ok(None);
             }
-            index.read_exact(&mut entry).map(|()| Some(Start::of_bytes(&entry)))
+            index.read_exact(&mut entry).map(|()| Some(Start::from_bytes(&entry)))
         };
         let mut before = next_start().map_err(Error::io("read", &segment.index))?.unwrap_or_default();
         while let Some(end) = next_start().map_err(Error::io("read", &segment.index))? {

@@ -171,7 +171,9 @@ impl Division {
         work: &WorkFolder<'_>,
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<Counts> {
-        let (mut changed, mut missing, mut counts) = (None, Vec::new(), Counts::default());
+        let mut changed = None;
+        let mut missing = Vec::new();
+        let mut counts = Counts::default();
         for (segment, cached) in self.all_cached(prepared, work, progress)? {
             match cached {
                 CachedSegment::Valid(receipt) => counts.add(&receipt.counts),
@@ -264,7 +266,8 @@ impl Division {
         let changed =
             |before, after, path: &Path| Err(InputProblem::Changed { before, after }.located(path).into());
         if let Some(range) = text.range {
-            let (before, after) = (range.file_bytes, size(first).map_err(Error::io("read", first))?);
+            let before = range.file_bytes;
+            let after = size(first).map_err(Error::io("read", first))?;
             let is_whole = read.inputs.iter().map(|input| input.bytes).eq([range.bytes()]);
             return if is_whole && before == after { Ok(()) } else { changed(before, after, first) };
         }
@@ -296,10 +299,12 @@ impl Division {
             build: String::new(),
         };
         // The number of missing segments, and the part that has to tokenize the first of them.
-        let (mut missing, mut missing_part) = (0, self.part.index);
-        let (mut segment_digests, mut divided) = (Vec::new(), DividedFile::default());
+        let mut missing = 0;
+        let mut missing_part = self.part.index;
+        let mut segment_digests = Vec::new();
+        let mut divided = DividedFile::default();
         for (segment, text) in self.segments.iter().enumerate() {
-            let part = self.part.of_segment(segment);
+            let part = self.part.for_segment(segment);
             let folder = output.text_folder(part);
             let Some(receipt) = folder.read_checksummed::<SegmentReceipt>(&receipt_name(segment))? else {
                 if missing == 0 {
@@ -333,7 +338,8 @@ impl Division {
             store.counts.add(&counts);
         }
         if missing > 0 {
-            let (parts, segments) = (self.part.count, self.segments.len());
+            let parts = self.part.count;
+            let segments = self.segments.len();
             return Err(PartError::TextMissing { part: missing_part, parts, missing, segments }.into());
         }
         if store.counts.documents == 0 {
@@ -407,7 +413,8 @@ impl StoreReader<'_> {
         numbers: impl Iterator<Item = u64>,
     ) -> Result<(Documents, Vec<u64>)> {
         let store = self.store;
-        let (mut documents, mut tokens_before) = (Documents::empty(store.width), Vec::new());
+        let mut documents = Documents::empty(store.width);
+        let mut tokens_before = Vec::new();
         for number in numbers {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Error::io("read", &store.segments[0].text)(ErrorKind::Interrupted.into()));
@@ -423,8 +430,9 @@ impl StoreReader<'_> {
                 Some(index) => entries.copy_from_slice(&index[offset as usize..][..2 * INDEX as usize]),
                 None => read_at(&mut self.index, &segment.index, &mut entries, offset)?,
             }
-            let [start, end] = [0, INDEX as usize].map(|at| Start::of_bytes(&entries[at..]));
-            let (sentences, tokens) = (end.sentences - start.sentences, end.tokens - start.tokens);
+            let [start, end] = [0, INDEX as usize].map(|at| Start::from_bytes(&entries[at..]));
+            let sentences = end.sentences - start.sentences;
+            let tokens = end.tokens - start.tokens;
             documents.append(sentences, tokens, |bytes| {
                 read_at(&mut self.text, &segment.text, bytes, start.byte(store.width))
             })?;

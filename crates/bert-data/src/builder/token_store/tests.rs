@@ -97,7 +97,8 @@ fn the_text_may_be_on_another_disk() {
     let whole = content(config.output.as_ref().unwrap());
     let scratch = folder.path().join("scratch");
     let to = |name: &str| {
-        let (output, scratch) = (Some(folder.path().join(name)), Some(scratch.clone()));
+        let output = Some(folder.path().join(name));
+        let scratch = Some(scratch.clone());
         BuildConfig { output, scratch, ..config.clone() }
     };
     let names = |folder: &Path| -> Vec<String> {
@@ -132,7 +133,8 @@ fn builds_may_share_a_scratch_folder() {
     let config = eleven_files(folder.path(), Layout::Instances);
     let scratch = folder.path().join("scratch");
     let to = |name: &str, input: Range<usize>| {
-        let (output, input) = (Some(folder.path().join(name)), config.input[input].to_vec());
+        let output = Some(folder.path().join(name));
+        let input = config.input[input].to_vec();
         BuildConfig { output, input, scratch: Some(scratch.clone()), ..config.clone() }
     };
     build(&Faulty::new(Fault::Full, 60), &to("first", 0..11), 300).unwrap_err();

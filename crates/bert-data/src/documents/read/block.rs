@@ -126,8 +126,9 @@ pub(super) fn tokenize_block(
 /// Returns the language of a block: as given, else the language of the dump.
 fn language_of<'a>(block: &'a Block, config: &'a BuildConfig) -> &'a str {
     let given = config.language.as_deref();
-    let of_dump = block.wiki.as_deref().map(|wiki| wiki.language.as_str()).filter(|code| !code.is_empty());
-    given.or(of_dump).unwrap_or(DEFAULT_LANGUAGE)
+    let dump_language =
+        block.wiki.as_deref().map(|wiki| wiki.language.as_str()).filter(|code| !code.is_empty());
+    given.or(dump_language).unwrap_or(DEFAULT_LANGUAGE)
 }
 
 /// Adds one row of a table as a document; its lines are paragraphs, unless they break inside sentences. Returns an

@@ -39,9 +39,14 @@ impl<'a> Joiner<'a> {
         config: &'a BuildConfig,
         files: &'a [PathBuf],
     ) -> Self {
-        let (report, lines, rules) = (ReadReport::default(), LineCheck::default(), config.text_rules());
-        let (filter, open) = (DocumentFilter::of(config), OpenDocument::default());
-        let (file, file_tokens, has_line) = (0, 0, false);
+        let report = ReadReport::default();
+        let lines = LineCheck::default();
+        let rules = config.text_rules();
+        let filter = DocumentFilter::of(config);
+        let open = OpenDocument::default();
+        let file = 0;
+        let file_tokens = 0;
+        let has_line = false;
         Self { documents, report, unknown, rules, files, lines, file, file_tokens, has_line, filter, open }
     }
 

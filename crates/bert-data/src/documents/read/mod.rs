@@ -216,8 +216,10 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(crate) fn new(files: &'a [PathBuf], reading: Reading<'a>) -> Self {
-        let (inputs, remarks) = (Vec::new(), Remarks::default());
-        let (range, range_digests) = (None, None);
+        let inputs = Vec::new();
+        let remarks = Remarks::default();
+        let range = None;
+        let range_digests = None;
         Self { files, reading, range, range_digests, open: None, inputs, remarks, bytes_before: 0 }
     }
 

@@ -182,7 +182,8 @@ fn decompressed(
         Box::new(BufReader::with_capacity(BUFFER, decoder))
     }
     let lzma = |raw, stream: Stream| buffered(OneStream(XzDecoder::new_stream(raw, stream), stats.clone()));
-    let (memory, several) = (MEMORY + LZMA_STATE, liblzma::stream::CONCATENATED);
+    let memory = MEMORY + LZMA_STATE;
+    let several = liblzma::stream::CONCATENATED;
     Ok(match compression {
         None => Box::new(raw),
         Some("gzip") => buffered(Members::new(GzDecoder::new(raw), stats.clone())),
@@ -215,7 +216,7 @@ impl Read for OneStream {
 /// A decoder of one member of a file, which returns the bytes after the member.
 trait Member: Read + Sized {
     fn into_raw(self) -> Raw;
-    fn of_raw(raw: Raw) -> Self;
+    fn from_raw(raw: Raw) -> Self;
     /// Returns whether these bytes are the beginning of a member.
     fn begins(head: &[u8]) -> bool;
     /// The padding byte that may follow the last member.
@@ -229,7 +230,7 @@ impl Member for GzDecoder<Raw> {
         self.into_inner()
     }
 
-    fn of_raw(raw: Raw) -> Self {
+    fn from_raw(raw: Raw) -> Self {
         Self::new(raw)
     }
 
@@ -245,7 +246,7 @@ impl Member for BzDecoder<Raw> {
         self.into_inner()
     }
 
-    fn of_raw(raw: Raw) -> Self {
+    fn from_raw(raw: Raw) -> Self {
         Self::new(raw)
     }
 
@@ -275,7 +276,7 @@ impl<M: Member> Members<M> {
             raw.consume(zeros);
         }
         if M::begins(raw.peek(3)?) {
-            self.member = Some(M::of_raw(raw));
+            self.member = Some(M::from_raw(raw));
         } else {
             // These bytes are still read, because the digest covers the whole file.
             let rest = io::copy(&mut raw, &mut io::sink())?;
@@ -306,7 +307,8 @@ fn damaged(
     compression: Option<&'static str>,
     head: &[u8],
 ) -> impl FnOnce(io::Error) -> Error + use<> {
-    let (path, window) = (path.to_owned(), compression.and_then(|format| window_of(format, head)));
+    let path = path.to_owned();
+    let window = compression.and_then(|format| window_of(format, head));
     move |source| match compression {
         Some(format) if !is_transient(&source) => match source.to_string() {
             text if is_of_memory(&text) => {

@@ -95,7 +95,8 @@ pub(crate) fn ranges_of(
     let count = file_bytes / share.max(1);
     let block_size = block_size(share);
     let mut ranges = Vec::new();
-    let (mut start, end) = (Cut { block: 0, text: 0 }, Cut { block: file_bytes, text: file_bytes });
+    let mut start = Cut { block: 0, text: 0 };
+    let end = Cut { block: file_bytes, text: file_bytes };
     for index in 1..count {
         let nominal = (u128::from(file_bytes) * u128::from(index) / u128::from(count)) as u64;
         let block = nominal / block_size * block_size;
@@ -119,7 +120,8 @@ pub(crate) fn ranges_of(
 /// JSON, and after the first blank line that follows in text.
 fn first_document(path: &Path, from: u64, document_end: DocumentEnd) -> io::Result<Option<u64>> {
     let mut text = BufReader::new(open_stream_at(path, from)?).take(MAX_SEARCH);
-    let (mut at, mut line) = (from, Vec::new());
+    let mut at = from;
+    let mut line = Vec::new();
     // The first line may be cut.
     let mut is_whole = false;
     loop {
@@ -183,7 +185,9 @@ impl SharedRange {
     pub(crate) fn open(path: &Path, range: FileRange) -> Result<(Self, Box<dyn BufRead + Send>)> {
         let file = open_stream_at(path, range.start.block).map_err(Error::io("open", path))?;
         let blocks = RangeHasher::new(range.start.block, range.block_size);
-        let (at, before_text, text_end) = (range.start.block, blake3::Hasher::new(), blake3::Hasher::new());
+        let at = range.start.block;
+        let before_text = blake3::Hasher::new();
+        let text_end = blake3::Hasher::new();
         let state = RangeState { range, at, blocks, before_text, text_end };
         let shared = Self(Arc::new(Mutex::new(state)));
         let mut text = BufReader::with_capacity(BUFFER, HashedFile { file, state: shared.clone() });

@@ -57,7 +57,8 @@ fn subtree(values: &[ChainingValue], block: u64, bytes: u64) -> ChainingValue {
         return *value;
     }
     let (left, right, left_bytes) = halves(values, block, bytes);
-    let (left, right) = (subtree(left, block, left_bytes), subtree(right, block, bytes - left_bytes));
+    let left = subtree(left, block, left_bytes);
+    let right = subtree(right, block, bytes - left_bytes);
     merge_subtrees_non_root(&left, &right, Mode::Hash)
 }
 

@@ -54,7 +54,8 @@ impl ArticleReader {
         let first_line = self.rows_read + 1;
         // All articles of a block are in one wiki.
         let mut wiki = self.wiki();
-        let (mut bytes, mut row_ends) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut row_ends = Vec::new();
         while bytes.len() < BLOCK && row_ends.len() < ROWS {
             match self.next_article(&mut bytes)? {
                 Next::Article => {
@@ -73,19 +74,15 @@ impl ArticleReader {
         if let Some(format) = self.source.compression {
             reject_bomb(&self.path, format, self.text_bytes, self.bytes_read())?;
         }
-        let file = self.file;
-        let format = self.format();
-        let null_rows = Vec::new();
         Ok(Some(Block {
-            file,
-            format,
+            file: self.file,
+            format: self.format(),
             first_line,
             bytes,
             row_ends,
-            null_rows,
             wiki,
-            lists: false,
             ends_file: self.done,
+            ..Block::default()
         }))
     }
 

@@ -45,7 +45,8 @@ impl DocTags {
             }
         };
         let begun = self.number;
-        let (start, mut is_first) = (into.len(), true);
+        let start = into.len();
+        let mut is_first = true;
         while self.read_line()? {
             let line = self.line.trim_ascii();
             if line.starts_with(b"<doc id=") {

@@ -84,7 +84,8 @@ impl LineCheck {
     ) -> Result<Cow<'a, str>> {
         self.lines += u64::from(!line.trim_ascii().is_empty());
         let text = String::from_utf8_lossy(line);
-        let (valid, nul) = (matches!(text, Cow::Borrowed(_)), line.contains(&0));
+        let valid = matches!(text, Cow::Borrowed(_));
+        let nul = line.contains(&0);
         if valid && !nul {
             return Ok(text);
         }
@@ -167,13 +168,16 @@ impl LineCheck {
             self.lines >= ENOUGH && self.bad * 2 > self.lines
         };
         if at_end && self.returns * 2 > self.lines {
-            let (returns, lines) = (self.returns, self.lines);
+            let returns = self.returns;
+            let lines = self.lines;
             return Err(InputProblem::CarriageReturns { returns, lines }.located(path).into());
         }
         if bad_lines != BadLines::Few || !many || (self.bad < 2 && !self.nul) {
             return Ok(());
         }
-        let (bad, lines, first) = (self.bad, self.lines, self.first);
+        let bad = self.bad;
+        let lines = self.lines;
+        let first = self.first;
         Err(InputProblem::NotUtf8Text { bad, lines, first }.located(path).into())
     }
 }
@@ -183,7 +187,8 @@ mod tests {
     use super::*;
 
     fn checked(good: u64, bad: &[&[u8]], at_end: bool, bad_lines: BadLines) -> Result<LineCheck> {
-        let (path, mut check) = (Path::new("it"), LineCheck::default());
+        let path = Path::new("it");
+        let mut check = LineCheck::default();
         for number in 0..good {
             check.decode(b"a line", (path, number + 1), bad_lines)?;
         }

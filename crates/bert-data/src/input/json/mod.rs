@@ -42,7 +42,8 @@ pub fn json_text(json: &str, path: &Path, line: u64, column: &str) -> Result<Opt
 
 /// Same as [`json_text`], but also returns whether the row was repaired.
 pub(crate) fn read_row(json: &str, path: &Path, line: u64, column: &str) -> Result<JsonText> {
-    let (mut found, mut half_pair) = (find(json, column), false);
+    let mut found = find(json, column);
+    let mut half_pair = false;
     if let Err(error) = found {
         let repaired = repaired(json);
         half_pair = repaired.half_pair;
@@ -119,7 +120,8 @@ pub(crate) struct Repaired<'a> {
 /// Repairs JSON: NaN and infinite numbers become nulls, halves of surrogate pairs U+FFFD, and commas before a closing
 /// bracket blanks.
 pub(crate) fn repaired(json: &str) -> Repaired<'_> {
-    let (mut out, mut half_pair) = (String::with_capacity(json.len()), false);
+    let mut out = String::with_capacity(json.len());
+    let mut half_pair = false;
     let mut rest = json;
     while let Some(first) = rest.chars().next() {
         let taken = match first {
@@ -152,7 +154,8 @@ pub(crate) fn repaired(json: &str) -> Repaired<'_> {
 
 /// Copies the string at the start of some JSON. Returns its length in the input, and whether a half pair was replaced.
 fn copy_string(json: &str, out: &mut String) -> (usize, bool) {
-    let (mut at, mut halves) = (1, false);
+    let mut at = 1;
+    let mut halves = false;
     out.push('"');
     while let Some(c) = json[at..].chars().next() {
         let rest = &json[at..];

@@ -36,7 +36,8 @@ enum ParserState {
 
 impl<R: BufRead> JsonValues<R> {
     pub(crate) fn new(json: R) -> Self {
-        let (lines, state) = (Vec::new(), ParserState::Between);
+        let lines = Vec::new();
+        let state = ParserState::Between;
         Self { json, lines, given: 0, depth: 0, state, in_array: false, ended: false }
     }
 

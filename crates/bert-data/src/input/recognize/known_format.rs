@@ -165,11 +165,11 @@ fn known(path: &Path, head: &[u8], compression: Option<&str>) -> Option<(&'stati
     }
     let found = signature(BINARY)
         .or_else(|| is_tar(head).then_some(("a tar archive", UNPACK)))
-        .or_else(|| of_text(path, &String::from_utf8_lossy(head)));
+        .or_else(|| text_format(path, &String::from_utf8_lossy(head)));
     if found.is_some() || !head.iter().any(|&byte| is_control(byte)) {
         return found;
     }
-    signature(PRINTABLE).or_else(|| of_structure(path, head))
+    signature(PRINTABLE).or_else(|| structure_format(path, head))
 }
 
 /// Returns whether a byte is a control character that does not occur in text of any encoding.
@@ -178,10 +178,11 @@ fn is_control(byte: u8) -> bool {
 }
 
 /// Recognizes the format of a file of printable characters by its beginning.
-fn of_text(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
+fn text_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let mut lines = head.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
-    let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let first = lines.next().unwrap_or_default();
+    let second = lines.next().unwrap_or_default();
     // SQL dumps begin with a line that contains only the comment sign.
     let line = if first == "--" { &second } else { &first };
     let beginning = BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
@@ -197,7 +198,7 @@ fn of_text(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     if head.starts_with('{') && keys.iter().all(|key| beginning.contains(key)) {
         return Some(("a tokenizer.json", TOKENS));
     }
-    of_markup(path, head)
+    markup_format(path, head)
 }
 
 /// Returns whether a line is a special token of a vocabulary, alone or with its score.
@@ -208,7 +209,7 @@ fn is_token(line: &str) -> bool {
 }
 
 /// Recognizes HTML and XML: readable files that contain markup instead of plain text.
-fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
+fn markup_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
     let lower = head.to_lowercase();
     let mut rest = lower.as_str();
     let mut is_xml = false;
@@ -237,7 +238,7 @@ fn of_markup(path: &Path, head: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// Recognizes the format of a binary file by the structure of its first bytes, or else by its name.
-fn of_structure(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)> {
+fn structure_format(path: &Path, head: &[u8]) -> Option<(&'static str, &'static str)> {
     let eight = head.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
         return Some(("a BMP image", NO_TEXT));

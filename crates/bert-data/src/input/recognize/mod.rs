@@ -146,7 +146,8 @@ fn json(head: &Head<'_>, is_named: bool) -> Option<Layout> {
     };
     let mut lines = head.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     if lines.peek().is_some_and(|line| is_object(line)) {
-        let (mut good, mut bad) = (0, 0);
+        let mut good = 0;
+        let mut bad = 0;
         lines.for_each(|line| *if is_object(line) { &mut good } else { &mut bad } += 1);
         return (is_named || good >= bad).then_some(Layout::JsonLines);
     }

@@ -171,7 +171,8 @@ impl<'a> Converter<'a> {
         }
         self.open_templates += usize::from(matches!(kind, Kind::Template(_)));
         self.open_links += usize::from(matches!(kind, Kind::Link(_)));
-        let (source, output) = (self.at, self.out.len());
+        let source = self.at;
+        let output = self.out.len();
         self.frames.push(Frame { kind, source, output, bars: [0; MAX_PARAMETERS], bar_count: 0 });
     }
 
@@ -246,7 +247,8 @@ impl<'a> Converter<'a> {
     }
 
     fn bar(&mut self) {
-        let (at, output) = (self.at, self.out.len());
+        let at = self.at;
+        let output = self.out.len();
         match self.frames.last_mut() {
             Some(Frame { kind: Kind::Link(bar @ None), output: start, .. }) => {
                 *bar = Some(at);

@@ -7,7 +7,8 @@ use crate::tokenization::sentence_ends::ends_sentence;
 pub(super) fn tidy_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Start of the section in `out`, and whether it has a paragraph.
-    let (mut section, mut has_paragraph) = (0, false);
+    let mut section = 0;
+    let mut has_paragraph = false;
     for line in text.split('\n').map(str::trim) {
         if is_heading(line) {
             if !has_paragraph {
