@@ -279,7 +279,7 @@ pub(crate) fn manifest(bytes: &[u8]) {
                 "{name:?} leads out of the folder"
             );
         }
-        if let Ok(data) = DataSet::of(&folder, manifest) {
+        if let Ok(data) = DataSet::from_manifest(&folder, manifest) {
             let _ = (0..data.manifest().shards.len()).try_for_each(|shard| data.read_rows(shard).map(drop));
         }
     }

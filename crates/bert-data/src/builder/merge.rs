@@ -44,7 +44,7 @@ pub fn merge_with_scratch(
         // A scratch folder that does not exist was named by mistake.
         std::fs::metadata(scratch).map_err(Error::io("read folder", scratch))?;
     }
-    if let Some(objects) = ObjectOutput::of(output, true) {
+    if let Some(objects) = ObjectOutput::new(output, true) {
         let reason = "the parts of a build into an object store keep their receipts there";
         let scratch = scratch.ok_or(OptionError::Missing { option: "scratch", reason })?;
         let manifest = merge_objects(&objects, &scratch, progress)?;

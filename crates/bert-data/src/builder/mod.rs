@@ -70,9 +70,9 @@ impl BuildOutcome {
     /// Opens the data set.
     ///
     /// # Errors
-    /// As [`DataSet::of`].
+    /// As [`DataSet::from_manifest`].
     pub fn data_set(&self) -> Result<DataSet> {
-        DataSet::of(&self.output, self.manifest.clone())
+        DataSet::from_manifest(&self.output, self.manifest.clone())
     }
 }
 
@@ -194,7 +194,7 @@ impl PreparedBuild<'_> {
         let identity = Identity::new(options, self.vocabulary.bytes());
         let mut folder = folder.into_owned();
         let mut scratch = self.config.scratch.as_deref().map(on_disk);
-        let objects = ObjectOutput::of(&folder, overwrite);
+        let objects = ObjectOutput::new(&folder, overwrite);
         if let Some(objects) = &objects {
             folder = objects.work_folder(scratch.take().as_deref(), !part.is_whole())?;
         }

@@ -96,7 +96,7 @@ pub struct PlanFigures {
 
 impl Plan {
     pub(crate) fn new(config: &BuildConfig, documents: u64, tokens: u64, vocabulary: usize) -> Self {
-        let width = Width::of(vocabulary);
+        let width = Width::for_vocabulary(vocabulary);
         let passes = config.passes() as u64;
         // Random next sentences add about 27 % to the text; rows are about 92 % full.
         let extra = if config.nsp == Nsp::On { 1.27 } else { 1.0 };

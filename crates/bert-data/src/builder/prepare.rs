@@ -49,7 +49,7 @@ pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     for output in [&config.output, &config.scratch].into_iter().flatten() {
         reject_output_inside(&config.input, output)?;
     }
-    let formats = input_formats(&each_file(&files, |path| Format::of(path, config.reading()))?);
+    let formats = input_formats(&each_file(&files, |path| Format::detect(path, config.reading()))?);
     config.check_formats(formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {

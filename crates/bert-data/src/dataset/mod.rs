@@ -50,14 +50,14 @@ impl DataSet {
     /// If the manifest is missing or damaged, or if a file is missing or differs from the manifest.
     pub fn open(folder: &Path) -> Result<Self> {
         let folder = &*on_disk(folder);
-        Self::of(folder, Manifest::read(folder)?)
+        Self::from_manifest(folder, Manifest::read(folder)?)
     }
 
     /// Opens a data set like [`DataSet::open`], with a manifest that was already read.
     ///
     /// # Errors
     /// If a file is missing or differs from the manifest.
-    pub fn of(folder: &Path, manifest: Manifest) -> Result<Self> {
+    pub fn from_manifest(folder: &Path, manifest: Manifest) -> Result<Self> {
         let vocabulary = manifest.check_vocabulary(folder)?;
         manifest.check_sizes(folder)?;
         Ok(Self::new(folder, manifest, vocabulary))

@@ -57,7 +57,7 @@ impl RowMasker {
     fn mask_by(&mut self, row: Row<'_>, mut random: Stream) -> Row<'_> {
         row.copy_to(self.ids, &mut self.instance);
         self.masker.mask(&mut self.instance, &mut random);
-        Row::of(&self.instance)
+        Row::from_instance(&self.instance)
     }
 }
 

@@ -127,7 +127,7 @@ pub fn verify_with(
     let check = |index| -> Result<Option<ShardCount>> {
         manifest.check_size(folder, index)?;
         match &data {
-            Some(data) => ShardCount::of(data, index).map(Some),
+            Some(data) => ShardCount::count(data, index).map(Some),
             // Without the vocabulary, only the digest of a shard can be checked.
             None if deep => manifest.check_digest(folder, index).map(|()| None),
             None => Ok(None),
@@ -200,7 +200,7 @@ impl ShardCount {
     }
 
     /// Counts one shard after comparing its digest.
-    fn of(data: &DataSet, index: usize) -> Result<Self> {
+    fn count(data: &DataSet, index: usize) -> Result<Self> {
         let manifest = data.manifest();
         let mut count = Self::none(data.manifest());
         if let Some(passes) = DocumentPasses::new(manifest, data.vocabulary(), manifest.config.random_seed) {
@@ -208,7 +208,7 @@ impl ShardCount {
             return Ok(count);
         }
         let ids = manifest.ids();
-        let width = Width::of(manifest.ids().size());
+        let width = Width::for_vocabulary(manifest.ids().size());
         let mut instance = Instance::default();
         let mut packed = Vec::new();
         data.check_shard(index)?;

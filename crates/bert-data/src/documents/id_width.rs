@@ -10,7 +10,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    pub(crate) fn of(vocabulary: usize) -> Self {
+    pub(crate) fn for_vocabulary(vocabulary: usize) -> Self {
         if vocabulary <= 1 << 16 { Self::Two } else { Self::Four }
     }
 

@@ -261,7 +261,7 @@ impl DocumentsBuilder {
     /// Creates a corpus in memory for ids below `vocabulary`.
     pub fn new(vocabulary: usize) -> Self {
         Self {
-            documents: Documents::empty(Width::of(vocabulary)),
+            documents: Documents::empty(Width::for_vocabulary(vocabulary)),
             files: None,
             closed: Start::default(),
             hash: DocumentHash::default(),

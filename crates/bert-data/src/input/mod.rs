@@ -104,8 +104,8 @@ impl Format {
     /// # Errors
     /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
     /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
-    pub fn of(path: &Path, reading: Reading<'_>) -> Result<Self> {
-        Ok(match OpenInput::of(path, reading)? {
+    pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
+        Ok(match OpenInput::open(path, reading)? {
             OpenInput::Parquet => Self::Parquet,
             OpenInput::Articles(_, Articles::WikiDump) => Self::WikiDump,
             OpenInput::Articles(_, Articles::DocTags) => Self::DocTags,
@@ -171,8 +171,8 @@ impl OpenInput {
     /// Opens and recognizes a file.
     ///
     /// # Errors
-    /// The errors of [`Format::of`].
-    fn of(path: &Path, reading: Reading<'_>) -> Result<Self> {
+    /// The errors of [`Format::detect`].
+    fn open(path: &Path, reading: Reading<'_>) -> Result<Self> {
         let source = Source::open(path)?;
         if source.raw_head.starts_with(b"PAR1") {
             return Ok(Self::Parquet);
@@ -194,9 +194,9 @@ impl OpenInput {
 /// Returns where the documents of an uncompressed file of lines end, or `None` for other files, which cannot be divided.
 ///
 /// # Errors
-/// The errors of [`Format::of`].
+/// The errors of [`Format::detect`].
 pub(crate) fn document_end(path: &Path, reading: Reading<'_>) -> Result<Option<DocumentEnd>> {
-    Ok(match OpenInput::of(path, reading)? {
+    Ok(match OpenInput::open(path, reading)? {
         OpenInput::Text(source, Layout::Lines) if source.compression.is_none() => {
             Some(DocumentEnd::BlankLine)
         }
@@ -288,7 +288,7 @@ fn listed_lines(messages: &[String]) -> String {
 /// Returns whether files contain the text that was read, in the same order, regardless of their location.
 ///
 /// # Errors
-/// [`Error::Storage`], also once `stop` is set, and the errors of [`Format::of`].
+/// [`Error::Storage`], also once `stop` is set, and the errors of [`Format::detect`].
 pub(crate) fn same_text(
     read: &[InputEntry],
     files: &[PathBuf],
@@ -299,7 +299,7 @@ pub(crate) fn same_text(
         return Ok(false);
     }
     for (entry, path) in read.iter().zip(files) {
-        if Format::of(path, reading)? != entry.format || digest_unless(stop, path)? != entry.blake3 {
+        if Format::detect(path, reading)? != entry.format || digest_unless(stop, path)? != entry.blake3 {
             return Ok(false);
         }
     }

@@ -79,7 +79,7 @@ impl SeparatedReader {
         let head = source.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source.head);
         let (comments, skipped) = leading_comments(head, separator);
         let knows_quotes = knows_quotes(&head[skipped..], separator);
-        let mut limits = Limits::of(MAX_LINE_BYTES);
+        let mut limits = Limits::new(MAX_LINE_BYTES);
         if knows_quotes {
             limits = limits.with_quotes(Quotes::new(separator, comments + 1));
         }

@@ -50,7 +50,7 @@ impl InputReader {
     /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// The errors of [`Format::of`] and [`RowReader::open`]; [`InputProblem::Column`].
+    /// The errors of [`Format::detect`] and [`RowReader::open`]; [`InputProblem::Column`].
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }
@@ -61,7 +61,7 @@ impl InputReader {
     /// As [`InputReader::open`].
     pub fn open_with(path: &Path, file: usize, reading: Reading<'_>) -> Result<Self> {
         let text_column = reading.text_column;
-        let (source, layout) = match OpenInput::of(path, reading)? {
+        let (source, layout) = match OpenInput::open(path, reading)? {
             OpenInput::Parquet => return RowReader::open(path, file, text_column).map(Self::Rows),
             OpenInput::Articles(source, kind) => {
                 return Ok(Self::Articles(Box::new(ArticleReader::new(path, file, *source, kind))));
@@ -214,7 +214,7 @@ impl RowReader {
         }
         let at_once = (BYTES / largest_page.max(1)).clamp(1, ROWS as u64) as usize;
         let builder = builder.with_projection(mask).with_batch_size(at_once);
-        let batches = Batches::of(builder).map_err(unreadable)?;
+        let batches = Batches::new(builder).map_err(unreadable)?;
         let path = path.to_owned();
         Ok(Self { path, file, batches, column: found, bytes, rows, rows_read: 0, text_bytes: 0, done: false })
     }

@@ -154,7 +154,7 @@ impl VocabConfig {
     pub(super) fn text_rules(&self) -> TextRules<'_> {
         TextRules {
             reading: Reading { text_column: &self.text_column, ..Reading::default() },
-            bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
+            bad_lines: BadLines::from_flags(self.strict_utf8, self.lossy_utf8),
             strict_rows: self.strict_rows,
         }
     }

@@ -84,7 +84,7 @@ pub(crate) struct Batches(Option<ParquetRecordBatchReader>);
 
 impl Batches {
     /// Returns a reader of the batches that a builder selects.
-    pub(crate) fn of(builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+    pub(crate) fn new(builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
         let reader = catch_panic(|| builder.build()).unwrap_or_else(|panic| Err(decoder_panic(&panic)))?;
         Ok(Self(Some(reader)))
     }
@@ -266,7 +266,7 @@ mod tests {
         // The text, its length, and the levels.
         assert!((70_004..70_020).contains(&opened.largest_page), "{}", opened.largest_page);
         assert_eq!(
-            Batches::of(opened.builder).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
+            Batches::new(opened.builder).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
             9
         );
         assert_eq!(ParquetFile::open(on_disk(&bytes), |_| false).unwrap().largest_page, 0);
@@ -377,7 +377,7 @@ mod tests {
                     let mut flipped = bytes.clone();
                     flipped[at] ^= 1 << bit;
                     let opened = ParquetFile::open(on_disk(&flipped), |_| true);
-                    let batches = opened.and_then(|opened| Batches::of(opened.builder));
+                    let batches = opened.and_then(|opened| Batches::new(opened.builder));
                     let error = match batches.map(Iterator::last) {
                         Err(error) => error.to_string(),
                         Ok(Some(Err(error))) => error.to_string(),

@@ -43,7 +43,7 @@ pub fn text_rows<E: From<Error>>(
     }
     let mask = ProjectionMask::roots(builder.parquet_schema(), chosen.iter().copied());
     let unreadable = |source| Error::from(InputProblem::Parquet(source).located(path));
-    let batches = Batches::of(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
+    let batches = Batches::new(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch.map_err(|source| Error::from(InputProblem::Batch(rows, source).located(path)))?;

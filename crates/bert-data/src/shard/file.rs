@@ -128,7 +128,7 @@ impl ShardFile {
     ) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
         let file = self.file.try_clone().map_err(Error::io("open", &self.path))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
-        let batches = Batches::of(builder.with_row_groups(vec![group]).with_batch_size(at_once));
+        let batches = Batches::new(builder.with_row_groups(vec![group]).with_batch_size(at_once));
         let batches = batches.map_err(|source| ShardProblem::unreadable(source).located(&self.path))?;
         Ok(batches
             .map(|batch| batch.map_err(|source| ShardProblem::unreadable(source).located(&self.path).into())))

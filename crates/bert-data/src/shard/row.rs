@@ -25,7 +25,7 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Returns an instance as a row; its ids must have no marks.
-    pub(crate) fn of(instance: &'a Instance) -> Self {
+    pub(crate) fn from_instance(instance: &'a Instance) -> Self {
         Self {
             input_ids: &instance.tokens,
             segment_ids: &instance.segment_ids,
@@ -169,7 +169,7 @@ impl ShardRows {
     /// Appends an instance with ids of this space; word marks become a column.
     pub(crate) fn push_instance(&mut self, instance: &Instance, ids: IdSpace) {
         let first = self.input_ids.len();
-        self.push(Row::of(instance));
+        self.push(Row::from_instance(instance));
         ids.unmark(&mut self.input_ids[first..], &mut self.continues_word);
     }
 

@@ -90,7 +90,7 @@ struct SampleRows {
 /// Builds the instances of a few passes over the sample, with the same number of threads as the build.
 fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<SampleRows> {
     let config = prepared.config;
-    let width = Width::of(prepared.ids().size());
+    let width = Width::for_vocabulary(prepared.ids().size());
     let counters = Counters::new(config.max_seq_length);
     let mut sample = SampleRows { bytes: Vec::new(), rows: Vec::new(), passes: 0, counters };
     let serial = config.random == RandomMode::Reference;

@@ -38,7 +38,7 @@ pub(crate) struct ObjectOutput {
 
 impl ObjectOutput {
     /// Returns the output for a URL, or `None` for a folder on disk.
-    pub(crate) fn of(output: &Path, overwrite: bool) -> Option<Self> {
+    pub(crate) fn new(output: &Path, overwrite: bool) -> Option<Self> {
         is_url(output).then(|| Self { url: output.to_owned(), overwrite })
     }
 

@@ -80,7 +80,7 @@ pub(crate) struct Division {
 
 impl Division {
     pub(crate) fn new(prepared: &PreparedBuild<'_>) -> Result<Self> {
-        let Segments { segments, sizes } = Segments::of(prepared)?;
+        let Segments { segments, sizes } = Segments::divide(prepared)?;
         Ok(Self { segments, sizes, part: prepared.config.part()? })
     }
 
@@ -292,7 +292,7 @@ impl Division {
     pub(crate) fn store(&self, prepared: &PreparedBuild<'_>, output: &Output<'_>) -> Result<Store> {
         let identity = output.work.identity.digest();
         let mut store = Store {
-            width: Width::of(prepared.ids().size()),
+            width: Width::for_vocabulary(prepared.ids().size()),
             segments: Vec::new(),
             read: ReadReport::default(),
             counts: Counts::default(),

@@ -39,7 +39,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Divides the inputs of a build. Large files of text or JSON lines are divided between documents.
-    pub(super) fn of(prepared: &PreparedBuild<'_>) -> Result<Self> {
+    pub(super) fn divide(prepared: &PreparedBuild<'_>) -> Result<Self> {
         let sizes = each_file(&prepared.files, |path| size(path).map_err(Error::io("read", path)))?;
         // In reference mode a document may continue into the next file, so all files form one segment.
         let is_reference = prepared.config.random == RandomMode::Reference;

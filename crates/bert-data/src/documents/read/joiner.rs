@@ -42,7 +42,7 @@ impl<'a> Joiner<'a> {
         let report = ReadReport::default();
         let lines = LineCheck::default();
         let rules = config.text_rules();
-        let filter = DocumentFilter::of(config);
+        let filter = DocumentFilter::new(config);
         let open = OpenDocument::default();
         let file = 0;
         let file_tokens = 0;

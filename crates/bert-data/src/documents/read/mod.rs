@@ -37,7 +37,7 @@ impl BuildConfig {
     pub(crate) fn text_rules(&self) -> TextRules<'_> {
         TextRules {
             reading: self.reading(),
-            bad_lines: BadLines::of(self.strict_utf8, self.lossy_utf8),
+            bad_lines: BadLines::from_flags(self.strict_utf8, self.lossy_utf8),
             strict_rows: self.strict_rows,
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct DocumentFilter {
 
 impl DocumentFilter {
     /// Returns the filter that the options select.
-    pub(super) fn of(config: &BuildConfig) -> Option<Self> {
+    pub(super) fn new(config: &BuildConfig) -> Option<Self> {
         config.hold_out.map(|share| Self { share, seed: config.random_seed, held_out: config.held_out })
     }
 }

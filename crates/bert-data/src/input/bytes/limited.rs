@@ -21,7 +21,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// Returns the limits of rows of at most `max` bytes.
-    pub(crate) fn of(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self { max: (max + AHEAD) as u64, left: Arc::default(), quotes: None }
     }
 

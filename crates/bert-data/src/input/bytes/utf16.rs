@@ -11,7 +11,7 @@ pub(crate) enum Order {
 
 impl Order {
     /// Returns the order that the byte-order mark of a file tells, or `None` if the file is not UTF-16.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+    pub(crate) fn detect(head: &[u8]) -> Option<Self> {
         match head {
             [0xff, 0xfe, 0, 0, ..] => None,
             [0xff, 0xfe, ..] => Some(Self::Little),

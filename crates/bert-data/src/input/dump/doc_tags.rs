@@ -26,7 +26,7 @@ pub(super) enum DocError {
 
 impl DocTags {
     pub(super) fn new(source: &mut Source) -> Self {
-        let limits = Limits::of(MAX_LINE_BYTES);
+        let limits = Limits::new(MAX_LINE_BYTES);
         let lines = BufReader::new(Limited::new(source.take_text(), limits.clone()));
         Self { lines, limits, line: Vec::new(), number: 0, documents: 0 }
     }

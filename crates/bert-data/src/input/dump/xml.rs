@@ -82,8 +82,8 @@ pub(super) struct Dump {
 
 impl Dump {
     pub(super) fn new(source: &mut Source) -> Self {
-        let order = Order::of(&source.head);
-        let limits = Limits::of(MAX_LINE_BYTES);
+        let order = Order::detect(&source.head);
+        let limits = Limits::new(MAX_LINE_BYTES);
         let text = Limited::new(source.take_text(), limits.clone());
         let text: Box<dyn Read + Send> = match order {
             Some(order) => Box::new(Utf16::new(text, order)),

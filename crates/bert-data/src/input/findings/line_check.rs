@@ -32,7 +32,7 @@ pub enum BadLines {
 
 impl BadLines {
     /// Returns the policy selected by two flags, of which at most one is set.
-    pub fn of(strict_utf8: bool, lossy_utf8: bool) -> Self {
+    pub fn from_flags(strict_utf8: bool, lossy_utf8: bool) -> Self {
         match (strict_utf8, lossy_utf8) {
             (true, _) => Self::None,
             (_, true) => Self::Any,
@@ -67,7 +67,7 @@ pub(crate) struct LineCheck {
 
 impl LineCheck {
     /// Checks the lines of a block of text or JSON.
-    pub(crate) fn of(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
+    pub(crate) fn count(block: &Block, path: &Path, bad_lines: BadLines) -> Result<Self> {
         let mut check = Self::default();
         for (number, line) in block.lines().take_while(|_| !block.format.has_rows()) {
             check.decode(line, (path, number), bad_lines)?;

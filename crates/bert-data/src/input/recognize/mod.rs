@@ -40,7 +40,7 @@ pub(crate) enum Articles {
 
 /// Recognizes a dump or the output of WikiExtractor by the first bytes of its text.
 pub(super) fn articles(head: &[u8]) -> Option<Articles> {
-    let text: Cow<'_, str> = match Order::of(head) {
+    let text: Cow<'_, str> = match Order::detect(head) {
         Some(order) => utf16::decode(head, order).into(),
         None => String::from_utf8_lossy(head),
     };

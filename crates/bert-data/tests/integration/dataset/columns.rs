@@ -129,7 +129,8 @@ fn mismatched_column_layouts_are_rejected() {
         [(&ours.manifest, &theirs, "segment_ids"), (&theirs.manifest, &ours, "token_type_ids")]
     {
         let wrong = Manifest { shards: data.manifest.shards.clone(), ..manifest.clone() };
-        let error = DataSet::of(&data.output, wrong).and_then(|data| data.read_rows(0)).unwrap_err();
+        let error =
+            DataSet::from_manifest(&data.output, wrong).and_then(|data| data.read_rows(0)).unwrap_err();
         assert!(error.to_string().contains(&format!("column \"{column}\" is missing")), "{error}");
         assert_eq!(error.exit_code(), 3);
         assert!(read_shard(&data.manifest.shard_path(&data.output, 0)).is_ok());

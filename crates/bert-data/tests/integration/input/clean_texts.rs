@@ -44,7 +44,7 @@ fn clean_text_is_not_blamed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text.txt");
         std::fs::write(&path, &text).unwrap();
-        assert_eq!(Format::of(&path, Reading::default()).unwrap(), Format::Text, "{name}");
+        assert_eq!(Format::detect(&path, Reading::default()).unwrap(), Format::Text, "{name}");
         assert_eq!(warnings(folder.path(), path), [""; 0], "{name}");
     }
 }

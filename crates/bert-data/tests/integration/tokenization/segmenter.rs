@@ -344,8 +344,9 @@ fn shards_of_another_segmenter_are_rejected() {
     for (ours, theirs) in [(&marked, &plain), (&plain, &marked)] {
         let mut manifest: Manifest = ours.manifest.clone();
         manifest.shards.clone_from(&theirs.manifest.shards);
-        let error =
-            DataSet::of(&theirs.output, manifest.clone()).and_then(|data| data.read_rows(0)).unwrap_err();
+        let error = DataSet::from_manifest(&theirs.output, manifest.clone())
+            .and_then(|data| data.read_rows(0))
+            .unwrap_err();
         assert!(
             matches!(&error, Error::Shard(Located { problem: ShardProblem::Column { column, .. }, .. }) if column == "continues_word"),
             "{error}"

@@ -81,7 +81,7 @@ fn manifests_that_contradict_their_files_are_found() {
     let forged = |forge: &dyn Fn(&mut bert_data::Manifest)| {
         let mut forged = manifest.clone();
         forge(&mut forged);
-        DataSet::of(&world.data(), forged).and_then(|forged| forged.read_rows(0)).unwrap_err()
+        DataSet::from_manifest(&world.data(), forged).and_then(|forged| forged.read_rows(0)).unwrap_err()
     };
     assert_says(
         &forged(&|manifest| manifest.vocabulary.size += 1),
