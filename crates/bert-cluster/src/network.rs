@@ -20,10 +20,7 @@ pub fn check_bind(host: &str, trusted: bool) -> Result<()> {
             .to_socket_addrs()
             .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback())),
     };
-    match own || trusted {
-        true => Ok(()),
-        false => Err(Error::OpenToAll { host: host.to_owned() }),
-    }
+    if own || trusted { Ok(()) } else { Err(Error::OpenToAll { host: host.to_owned() }) }
 }
 
 #[cfg(test)]

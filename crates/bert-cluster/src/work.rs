@@ -129,10 +129,12 @@ impl Work {
 
 /// Returns the configuration with paths that are valid on every machine of the cluster.
 fn absolute(config: &BuildConfig) -> BuildConfig {
-    let absolute = |path: &Path| match is_url(path) {
-        true => path.to_owned(),
+    let absolute = |path: &Path| {
+        if is_url(path) {
+            return path.to_owned();
+        }
         // An empty path has no absolute form; it is rejected when it is opened.
-        false => std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned()),
+        std::path::absolute(on_disk(path)).unwrap_or_else(|_| path.to_owned())
     };
     let optional = |path: &Option<PathBuf>| path.as_deref().map(absolute);
     BuildConfig {

@@ -94,10 +94,10 @@ impl<'a> BucketWorker<'a> {
         let (_, order) = order.get_or_insert_with(|| (pass, job.order(pass)));
         let numbers =
             |positions: Range<u64>| positions.map(|position| order.get(position)).collect::<Vec<_>>();
-        let unit = Unit { number: unit, pass, bucket, numbers: &numbers };
+        let unit = Unit { number: unit, pass, bucket, numbers: &numbers, wanted };
         match encoder {
-            Encoder::Rows(encoder) => generate_rows(job, store, keyed, (encoder, rows), &unit, wanted),
-            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, &unit, wanted),
+            Encoder::Rows(encoder) => generate_rows(job, store, keyed, (encoder, rows), &unit),
+            Encoder::Documents(encoder) => copy_documents(job, store, keyed, encoder, &unit),
         }
     }
 }
@@ -109,6 +109,8 @@ struct Unit<'a> {
     bucket: u64,
     /// Maps positions in the pass to document numbers in text order.
     numbers: &'a dyn Fn(Range<u64>) -> Vec<u64>,
+    /// Whether each shard is wanted.
+    wanted: &'a [bool],
 }
 
 /// Builds the shuffled rows of a unit. The counts are attached to the shard in which the unit begins.
@@ -118,11 +120,10 @@ fn generate_rows(
     keyed: &mut KeyedInstances,
     (encoder, rows): (&mut RowEncoder, &mut Vec<u8>),
     unit: &Unit<'_>,
-    wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let config = job.prepared.config;
     let plan = job.plan;
-    let &Unit { number: unit, pass, bucket: number, numbers } = unit;
+    let &Unit { number: unit, pass, bucket: number, numbers, wanted } = unit;
     let mut numbers = numbers(plan.positions(number));
     let (bucket, tokens_before) = store.read(&mut numbers)?;
     let sample = SampledBlocks::new(job.store.counts.tokens);
@@ -176,13 +177,12 @@ fn copy_documents(
     keyed: &mut KeyedInstances,
     encoder: &mut DocumentEncoder,
     unit: &Unit<'_>,
-    wanted: &[bool],
 ) -> Result<Vec<ShardPiece>> {
     let pass = unit.pass;
     let mask = job.prepared.vocabulary.mask_id();
     let all = job.plan.positions(unit.bucket);
     let mut pieces = Vec::new();
-    for piece in job.plan.pieces(unit.number).filter(|piece| wanted[piece.shard]) {
+    for piece in job.plan.pieces(unit.number).filter(|piece| unit.wanted[piece.shard]) {
         let mut groups = Vec::new();
         let mut stats = PieceStats::new(job.prepared.config.max_seq_length);
         let mut tally = Tally::default();

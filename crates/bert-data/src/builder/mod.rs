@@ -27,7 +27,7 @@ use crate::builder::memory::Tuning;
 use crate::builder::output::object_output::ObjectOutput;
 use crate::builder::output::part_receipt::PartReceipt;
 use crate::builder::output::work_folder::{Difference, Identity, all_differences};
-use crate::builder::output::{Output, OutputState};
+use crate::builder::output::{Output, OutputState, Request};
 use crate::builder::plan::{Plan, row_groups};
 use crate::builder::prepare::{PreparedBuild, prepare};
 use crate::builder::progress::{BuildProgress, BuildStage};
@@ -202,8 +202,10 @@ impl PreparedBuild<'_> {
         let state = match output::find_finished(&staged, objects.as_ref(), overwrite, part, &identity)? {
             Some(manifest) => OutputState::Finished(Box::new(manifest)),
             None => {
+                let folder = folder.as_path();
                 let identity = identity.clone();
-                Output::open(files, &folder, scratch.as_deref(), overwrite, part, identity, objects)?
+                let scratch = scratch.as_deref();
+                Output::open(files, Request { folder, scratch, overwrite, part, identity, objects })?
             }
         };
         if let OutputState::Finished(manifest) = &state {

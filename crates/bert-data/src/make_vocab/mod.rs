@@ -149,10 +149,10 @@ impl TrainingText<'_> {
             |next| counts.add(next, config.max_words),
             progress,
         )?;
-        match counts.characters.is_empty() && counts.too_long == 0 {
-            true => Err(InputError::NoText { files: self.files.len(), lines }.into()),
-            false => Ok((counts, read)),
+        if counts.characters.is_empty() && counts.too_long == 0 {
+            return Err(InputError::NoText { files: self.files.len(), lines }.into());
         }
+        Ok((counts, read))
     }
 
     /// Counts the tokens of the text under a vocabulary, and the `[UNK]` among them, in the report.

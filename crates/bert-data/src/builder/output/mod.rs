@@ -35,6 +35,17 @@ pub(crate) enum OutputState<'a> {
     Finished(Box<Manifest>),
 }
 
+/// The folder that a build asks for.
+pub(crate) struct Request<'a> {
+    pub(crate) folder: &'a Path,
+    /// Folder for the tokenized text, if it is another one.
+    pub(crate) scratch: Option<&'a Path>,
+    pub(crate) overwrite: bool,
+    pub(crate) part: Part,
+    pub(crate) identity: Identity,
+    pub(crate) objects: Option<ObjectOutput>,
+}
+
 /// A locked output folder.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
@@ -174,15 +185,8 @@ impl Drop for Output<'_> {
 impl<'a> Output<'a> {
     /// Creates the folder if necessary, locks it, and opens or creates the work folder of this build. Returns the data
     /// set instead if another process has just finished it.
-    pub(crate) fn open(
-        files: &'a dyn FileSystem,
-        folder: &Path,
-        scratch: Option<&Path>,
-        overwrite: bool,
-        part: Part,
-        identity: Identity,
-        objects: Option<ObjectOutput>,
-    ) -> Result<OutputState<'a>> {
+    pub(crate) fn open(files: &'a dyn FileSystem, request: Request<'_>) -> Result<OutputState<'a>> {
+        let Request { folder, scratch, overwrite, part, identity, objects } = request;
         let folder = StagedFolder::new(files, folder);
         let created = !folder.exists()?;
         folder.create()?;
