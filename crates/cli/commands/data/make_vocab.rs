@@ -16,7 +16,7 @@ use crate::output::stdout::print_result;
 
 /// Train a WordPiece vocabulary on text.
 ///
-/// The same text always gives the same file.
+/// The same files always give the same vocabulary.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Input text: files, folders or patterns, or - for standard input. Files are plain, gzip, zstd, bzip2 or xz; or JSON,
