@@ -100,8 +100,8 @@ pub enum Error {
     /// The results could not be written to the caller's output.
     #[error("cannot write the results: {0}")]
     Results(#[source] std::io::Error),
-    /// An optimizer state names a parameter that the model does not have.
-    #[error("the optimizer state has moments of {0}, which is not a parameter of the model")]
+    /// An optimizer state does not match the model; the difference in words.
+    #[error("the optimizer state has {0}")]
     OptimizerState(String),
     /// The loss or gradient was NaN or infinite for more consecutive steps than may be skipped.
     #[error(

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use bert_model::Snapshot;
 use bert_storage::checksummed_json::read_checksummed;
 use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
-use safetensors::tensor::SafeTensors;
+use safetensors::tensor::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::host_tensors::MomentValues;
@@ -351,13 +351,21 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
     let mut state = MomentValues::new();
     for (key, view) in tensors.iter() {
-        let values = || -> Vec<f32> {
-            let chunks = view.data().chunks_exact(4);
-            chunks.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-        };
+        let wrong = |reason: &str| corrupt(format!("{OPTIMIZER}: {key}: {reason}"));
+        if view.dtype() != Dtype::F32 {
+            return Err(wrong(&format!("its values are {:?}, and moments are F32", view.dtype())));
+        }
+        let values: Vec<f32> =
+            view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        if !values.iter().all(|value| value.is_finite()) {
+            return Err(wrong("a value is NaN or infinite"));
+        }
         match key.split_once('.') {
-            Some(("first", name)) => state.entry(name.to_string()).or_default().0 = values(),
-            Some(("second", name)) => state.entry(name.to_string()).or_default().1 = values(),
+            Some(("first", name)) => state.entry(name.to_string()).or_default().0 = values,
+            Some(("second", _)) if values.iter().any(|&value| value < 0.0) => {
+                return Err(wrong("a mean of squares is negative"));
+            }
+            Some(("second", name)) => state.entry(name.to_string()).or_default().1 = values,
             _ => return Err(corrupt(format!("{OPTIMIZER}: unexpected tensor {key:?}"))),
         }
     }
@@ -381,6 +389,33 @@ mod tests {
             now = now.after(updated);
             assert_eq!(now, after);
         }
+    }
+
+    /// Reads an optimizer state with one tensor.
+    fn read_state(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<MomentValues, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let view = safetensors::tensor::TensorView::new(dtype, vec![2], bytes).unwrap();
+        let file = safetensors::serialize([(name, view)], None).unwrap();
+        fs::write(folder.path().join(OPTIMIZER), file).unwrap();
+        read_optimizer(folder.path())
+    }
+
+    #[test]
+    fn moments_of_foreign_files_are_checked() {
+        let bytes = |values: [f32; 2]| values.map(f32::to_le_bytes).concat();
+        let message = |name, dtype, bytes: &[u8]| read_state(name, dtype, bytes).unwrap_err().to_string();
+        for values in [[1.0, f32::NAN], [f32::INFINITY, 1.0]] {
+            let text = message("first.a", Dtype::F32, &bytes(values));
+            assert!(text.ends_with("first.a: a value is NaN or infinite"), "{text}");
+        }
+        let text = message("second.a", Dtype::F32, &bytes([1.0, -1.0]));
+        assert!(text.ends_with("second.a: a mean of squares is negative"), "{text}");
+        let text = message("first.a", Dtype::I32, &bytes([1.0, 2.0]));
+        assert!(text.ends_with("first.a: its values are I32, and moments are F32"), "{text}");
+        let text = message("first.a", Dtype::F16, &[0; 4]);
+        assert!(text.ends_with("first.a: its values are F16, and moments are F32"), "{text}");
+        let text = message("second.a", Dtype::F32, &bytes([1.0, 1.0]));
+        assert!(text.ends_with("the moments of a differ in size"), "{text}");
     }
 
     #[test]

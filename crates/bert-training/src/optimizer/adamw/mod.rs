@@ -351,7 +351,7 @@ impl AdamW {
     /// owns all elements.
     ///
     /// # Errors
-    /// [`Error::OptimizerState`] when a name is not a parameter of the module.
+    /// [`Error::OptimizerState`] when a name is not a parameter of the module, or has another number of elements.
     pub fn restore(
         &mut self,
         updates: u64,
@@ -361,9 +361,15 @@ impl AdamW {
     ) -> Result<(), Error> {
         let mut counts = Vec::new();
         let mut moments = Vec::new();
-        for name in &self.names {
+        for (name, &length) in self.names.iter().zip(self.layout.lengths()) {
             let count = fewer_updates.get(name).copied().unwrap_or(updates);
             let saved = state.remove(name);
+            if let Some((first, _)) = saved.as_ref().filter(|(first, _)| first.len() != length) {
+                let given = first.len();
+                return Err(Error::OptimizerState(format!(
+                    "{given} moments of {name}, which has {length} elements"
+                )));
+            }
             counts.push(if saved.is_some() { count } else { 0 });
             moments.push(saved.map(|(first, second)| Moments {
                 first: float_vector(first, device),
@@ -373,7 +379,9 @@ impl AdamW {
         let has_moments = moments.iter().map(Option::is_some).collect();
         self.set_state(updates, counts, has_moments, moments);
         match state.into_keys().next() {
-            Some(name) => Err(Error::OptimizerState(name)),
+            Some(name) => Err(Error::OptimizerState(format!(
+                "moments of {name}, which is not a parameter of the model"
+            ))),
             None => Ok(()),
         }
     }

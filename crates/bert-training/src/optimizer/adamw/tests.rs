@@ -102,6 +102,26 @@ fn bias_correction_counts_updates_per_parameter() {
 }
 
 #[test]
+fn state_of_another_model_is_rejected() {
+    #[derive(Module, Debug)]
+    struct One {
+        weight: Param<Tensor<1>>,
+    }
+    let device = Device::flex();
+    let module = One { weight: Param::from_data([0.5f32, 0.5], &device) };
+    let restored = |name: &str, length: usize| {
+        let moments = MomentValues::from([(name.to_string(), (vec![0.0; length], vec![0.0; length]))]);
+        let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
+        optimizer.restore(1, &BTreeMap::new(), moments, &device).map_err(|error| error.to_string())
+    };
+    assert!(restored("weight", 2).is_ok());
+    let error = restored("weight", 1).unwrap_err();
+    assert_eq!(error, "the optimizer state has 1 moments of weight, which has 2 elements");
+    let error = restored("other", 2).unwrap_err();
+    assert_eq!(error, "the optimizer state has moments of other, which is not a parameter of the model");
+}
+
+#[test]
 fn decay_spares_layer_norm_and_biases() {
     assert!(decays_weight("bert.embeddings.word_embeddings.weight"));
     assert!(decays_weight("bert.encoder.layer.0.attention.self.query.weight"));
