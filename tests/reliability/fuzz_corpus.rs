@@ -9,6 +9,10 @@ use bert_random::{Domain, Random, Stream};
 mod checks;
 #[path = "../../fuzz/model_checks.rs"]
 mod model_checks;
+#[path = "../../fuzz/program_checks.rs"]
+mod program_checks;
+#[path = "../../fuzz/rank_checks.rs"]
+mod rank_checks;
 
 /// Number of variants of each file, in addition to the file itself.
 const VARIANTS: usize = 40;
@@ -16,7 +20,11 @@ const VARIANTS: usize = 40;
 #[test]
 fn fuzz_corpus_and_its_mutations_do_not_panic() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    let all = checks::CHECKS.into_iter().chain(model_checks::MODEL_CHECKS);
+    let all = checks::CHECKS
+        .into_iter()
+        .chain(model_checks::MODEL_CHECKS)
+        .chain(rank_checks::RANK_CHECKS)
+        .chain(program_checks::PROGRAM_CHECKS);
     for (at, (name, check)) in all.enumerate() {
         let mut files: Vec<_> = fs::read_dir(corpus.join(name))
             .unwrap_or_else(|error| panic!("{name}: {error}"))

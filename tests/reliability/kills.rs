@@ -14,6 +14,7 @@ use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_random::{Domain, Random, Stream};
 
 use crate::common::{Folder, articles, entailment};
+use crate::finetuning::tasks::with_entailment;
 use crate::pretraining::resume::{RUN, assert_ends_like_the_whole, with_whole_run};
 
 /// Returns how many kills have to hit a living process.
@@ -224,6 +225,69 @@ fn killed_finetunings_equal_uninterrupted_finetunings() {
     assert!(whole == folder.snapshot("tuned"), "the last fine-tuning differs");
     tally.finished += 1;
     tally.print("finetune", started);
+}
+
+/// A command that writes the folder `out`.
+struct Writer<'a> {
+    line: &'a str,
+    /// The command line if the folder exists.
+    again: &'a str,
+}
+
+/// Kills and restarts a command until it is done. Every finished folder has the files of an undisturbed one.
+fn kill_writer(folder: &Folder, Writer { line, again }: Writer<'_>, program: u64) {
+    let snapshot = || folder.snapshot("out");
+    let remove = || std::fs::remove_dir_all(folder.at("out")).expect("removed");
+    let started = Instant::now();
+    folder.ok(line);
+    let long = started.elapsed();
+    let whole = snapshot();
+    remove();
+    let mut tally = Tally::default();
+    let mut random = moments(program);
+    let started = Instant::now();
+    while tally.kills < wanted() {
+        let there = folder.at("out").exists();
+        let child = folder.start(if there { again } else { line });
+        let (killed, success, stderr) = kill_after(child, long.mul_f64(1.1 * random.unit()));
+        tally.kills += u64::from(killed);
+        assert!(killed || success, "{stderr}");
+        if success {
+            assert!(whole == snapshot(), "{line}: a finished output differs");
+            remove();
+            tally.finished += 1;
+        } else {
+            tally.in_writing += u64::from(folder.at("out").exists());
+        }
+    }
+    tally.print(&line.split(' ').take(2).collect::<Vec<_>>().join(" "), started);
+}
+
+#[test]
+fn killed_exports_and_imports_can_be_repeated() {
+    let folder = Folder::with_run();
+    folder.ok("bert export run source");
+    let before = folder.names(".");
+    let lines = [
+        "bert export run out",
+        "bert export run out --format onnx",
+        "bert export run out --format sentence-transformers",
+        "bert import source out",
+    ];
+    for (line, program) in lines.into_iter().zip(5..) {
+        kill_writer(&folder, Writer { line, again: line }, program);
+    }
+    let _ = std::fs::remove_dir_all(folder.at("out"));
+    assert_eq!(folder.names("."), before, "visible files are left");
+}
+
+#[test]
+fn killed_experiments_equal_uninterrupted_experiments() {
+    let folder = with_entailment();
+    let line = "bert experiment from-scratch --checkpoint run --data . --tasks rte --seeds 1 --output out";
+    let flags = "-- --max-seq-length 32 --num-train-epochs 1 --train-batch-size 8";
+    let again = format!("{line} --resume {flags}");
+    kill_writer(&folder, Writer { line: &format!("{line} {flags}"), again: &again }, 9);
 }
 
 /// Returns the step of the newest valid checkpoint; no checkpoint may be corrupt.
