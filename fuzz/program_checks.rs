@@ -12,8 +12,8 @@ use super::checks::Check;
 /// All targets of the programs.
 pub(crate) const PROGRAM_CHECKS: [Check; 1] = [("command_line", command_line)];
 
-/// Checks the flags of a program, one argument a line: the first byte selects the program. What is accepted can be computed
-/// with.
+/// Checks the flags of a program, one argument a line: the first byte selects the program. A program can compute with
+/// each accepted command line.
 pub(crate) fn command_line(bytes: &[u8]) {
     let Some((&program, arguments)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(arguments);

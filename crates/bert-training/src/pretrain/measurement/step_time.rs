@@ -87,7 +87,7 @@ pub(super) fn seconds_per_step(
     Ok((model, whole_step(one, two, rows, whole)))
 }
 
-/// Returns the duration of a step, given those of one and of two micro-batches of `rows` sequences.
+/// Returns the duration of a step, given the durations of one and two micro-batches of `rows` sequences.
 fn whole_step(one: f64, two: f64, rows: usize, whole: Part) -> f64 {
     // The difference is positive even if another program ran during the first measurement.
     let part = (two - one).clamp(0.1 * one, one);
