@@ -193,7 +193,7 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
     match sign {
         Sign::Tab => flags & TAB > 0 && !text.contains('\n'),
         Sign::Entity => flags & AMPERSAND > 0 && are_frequent(count_entities(text), text),
-        Sign::Tag => flags & LESS > 0 && are_frequent(count_tags(text), text),
+        Sign::Tag => flags & LESS > 0 && is_markup(text),
         Sign::LiteralBreak => flags & BACKSLASH > 0 && has_literal_break(text),
         Sign::UnknownWord => {
             let words = || text.match_indices('<').filter(|(at, _)| text[*at..].starts_with("<unk>"));
@@ -229,6 +229,12 @@ const BYTES_PER_SIGN: usize = 100;
 /// Returns whether signs are frequent in a text: one in a line, more in a long row.
 fn are_frequent(signs: usize, text: &str) -> bool {
     signs > 0 && signs * BYTES_PER_SIGN >= text.len()
+}
+
+/// Returns whether a text is markup: tags are frequent, or it is one or more whole elements.
+fn is_markup(text: &str) -> bool {
+    let tags = count_tags(text);
+    are_frequent(tags, text) || tags > 0 && text.starts_with('<') && text.ends_with('>')
 }
 
 /// Returns the number of entities.

@@ -190,6 +190,10 @@ fn signs_of_other_text_are_named_with_examples() {
         ));
         assert!(estimate.unwrap().warnings.iter().any(|warning| warning.contains(said)), "{line}");
     }
+    let paragraph = "The dog ran far. ".repeat(30);
+    let row = serde_json::json!({ "text": format!("<p>{paragraph}</p><p>{paragraph}</p>") });
+    let pages = build(folder.path(), "pages.jsonl", &format!("{row}\n").repeat(9), |config| config);
+    assert!(counts(&pages).2.contains("have tags of markup"));
     // Stripped accents do not matter, however they are encoded.
     let accents = |strip| {
         let text = lines("The cafe\u{301} is hot.");
