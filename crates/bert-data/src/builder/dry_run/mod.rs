@@ -121,8 +121,9 @@ pub fn dry_run(config: &BuildConfig) -> Result<Estimate> {
     let rows_per_trial_row = rows / trial.rows.max(1) as f64;
     let bytes = (trial.bytes as f64 * rows_per_trial_row) as u64;
     let sizes = Sizes { rows, packed: trial.packed as f64 * rows_per_trial_row, text };
-    // The threads share the reading.
-    let before = reading / threads as f64 + tokenizing;
+    // The threads share the reading. The held-out documents are built from a second reading.
+    let readings = if config.hold_out.is_some() && !config.held_out { 2.0 } else { 1.0 };
+    let before = readings * (reading / threads as f64 + tokenizing);
     let building = trial.seconds * rows_per_trial_row;
     let serial = config.random == RandomMode::Reference;
     // A small text has fewer buckets than there are threads.
