@@ -55,13 +55,10 @@ fn leading_comments(head: &[u8], separator: u8) -> (u64, usize) {
 
 /// Returns whether the fields of a table are quoted: always in CSV; in TSV if the header is quoted, or if all quoted
 /// fields of several lines at its beginning are closed, as pandas and Python's `csv` write them.
-fn knows_quotes(head: &[u8], separator: u8) -> bool {
-    if separator != b'\t' || head.starts_with(b"\"") {
-        return true;
-    }
-    let mut quotes = Quotes::new(separator, 1);
-    quotes.follow(head);
-    quotes.long_fields() > 0 && quotes.unclosed(false).is_none()
+fn knows_quotes(head: &[u8], separator: u8, quotes: Quotes) -> bool {
+    separator != b'\t'
+        || head.starts_with(b"\"")
+        || quotes.long_fields() > 0 && quotes.unclosed(false).is_none()
 }
 
 impl SeparatedReader {
@@ -78,10 +75,13 @@ impl SeparatedReader {
     ) -> Result<Self> {
         let head = source.head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&source.head);
         let (comments, skipped) = leading_comments(head, separator);
-        let knows_quotes = knows_quotes(&head[skipped..], separator);
+        let mut quotes = Quotes::new(separator, 1);
+        quotes.follow(&head[skipped..]);
+        let knows_quotes = knows_quotes(&head[skipped..], separator, quotes);
+        let escapes = quotes.are_escaped();
         let mut limits = Limits::new(MAX_LINE_BYTES);
         if knows_quotes {
-            limits = limits.with_quotes(Quotes::new(separator, comments + 1));
+            limits = limits.with_quotes(Quotes::new(separator, comments + 1).with_escapes(escapes));
         }
         let before = source.head.len() - head.len() + skipped;
         let mut text = source.take_text();
@@ -92,6 +92,7 @@ impl SeparatedReader {
         let rows = csv::ReaderBuilder::new()
             .delimiter(separator)
             .quoting(knows_quotes)
+            .escape(escapes.then_some(b'\\'))
             .buffer_capacity(AHEAD)
             .has_headers(false)
             .from_reader(Limited::new(text, limits.clone()));

@@ -165,6 +165,11 @@ fn unclosed_quotes_are_found_where_they_begin() {
     assert!(error.contains("a.csv:51: the quote that begins a field"), "{error}");
     let valid = format!("id,text\n1,5\" wide.\n{}3,\"It ran.\nIt sat.\"\n", row(2));
     assert_eq!(counts(&build(folder.path(), "valid.csv", &valid, |config| config)).0, 3);
+    let escaped = "id,text\n1,\"He said \\\"The dog ran.\\\" It ran, far.\"\n2,It is hot.\n";
+    let spark = build(folder.path(), "spark.csv", escaped, |config| config);
+    let doubled = escaped.replace("\\\"", "\"\"");
+    let expected = build(folder.path(), "doubled.csv", &doubled, |config| config);
+    assert_eq!(spark.manifest.shards_digest(), expected.manifest.shards_digest());
     let pandas = "text\n\"The dog is here.\nIt ran in winter.\"\nThe cat sat.\n\"It is hot.\nIs it?\"\n";
     assert_eq!(counts(&build(folder.path(), "pandas.tsv", pandas, |config| config)).0, 3);
 }
