@@ -90,7 +90,7 @@ pub use crate::checkpoint::safetensors::{
 };
 pub use crate::checkpoint::snapshot::{OnRelease, Snapshot, to_named_tensors};
 pub use crate::checkpoint::tensorflow::read_tensorflow;
-pub use crate::checkpoint::tokenizer_files::Vocabulary;
+pub use crate::checkpoint::tokenizer_files::{DESCRIPTION, Vocabulary};
 pub use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
 pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};
@@ -102,7 +102,7 @@ pub use crate::models::classification::{
     token_loss,
 };
 pub use crate::models::contents::FolderContents;
-pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind};
+pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind, with_present_head_names};
 pub use crate::models::gradient_checkpointing::RecomputeState;
 pub use crate::models::loss::{
     LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,

@@ -65,6 +65,8 @@ impl BuildConfig {
             do_lower_case: self.do_lower_case,
             strip_accents: self.strip_accents,
             tokenize_chinese_chars: self.tokenize_chinese_chars,
+            // A special token in a corpus is plain text.
+            split_special_tokens: Some(true),
         }
     }
 

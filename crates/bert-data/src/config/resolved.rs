@@ -175,6 +175,7 @@ impl ResolvedConfig {
             do_lower_case: self.do_lower_case,
             strip_accents: self.strip_accents,
             tokenize_chinese_chars: self.tokenize_chinese_chars,
+            split_special_tokens: true,
         }
     }
 
@@ -281,6 +282,7 @@ mod tests {
             do_lower_case: true,
             strip_accents: Some(false),
             tokenize_chinese_chars: false,
+            ..TokenizerSettings::default()
         };
         let formats = InputFormats { running_text: true, others: true, columns: true, dumps: false };
         let config = BuildConfig {

@@ -51,6 +51,18 @@ pub enum VocabularyProblem {
         /// The supported value.
         only: &'static str,
     },
+    /// Two files of a folder contradict each other.
+    #[error("`{key}` is {value}, but {other_value} in {other}; correct or delete one of the two files")]
+    Disagree {
+        /// The setting or the id.
+        key: String,
+        /// Its value in this file.
+        value: String,
+        /// The name of the other file.
+        other: &'static str,
+        /// Its value there.
+        other_value: String,
+    },
     /// An added token: the tokenizer finds it in the text before the text is split.
     #[error(
         "{token:?} is an added token that is matched before the text is split, which is not supported. Write it in \
@@ -86,7 +98,10 @@ impl VocabularyProblem {
     /// Returns 4 for a tokenizer other than BERT's, 3 for a damaged file.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Unsupported { .. } | Self::AddedToken { .. } | Self::NoVocabulary => 4,
+            Self::Unsupported { .. }
+            | Self::Disagree { .. }
+            | Self::AddedToken { .. }
+            | Self::NoVocabulary => 4,
             _ => 3,
         }
     }

@@ -148,6 +148,7 @@ impl VocabConfig {
             do_lower_case: self.do_lower_case,
             strip_accents: self.strip_accents,
             tokenize_chinese_chars: self.tokenize_chinese_chars,
+            ..TokenizerSettings::default()
         }
     }
 

@@ -267,6 +267,7 @@ fn pieces(words: &[(CompactString, u64)], tokens: &[String], config: &VocabConfi
         do_lower_case: false,
         strip_accents: None,
         tokenize_chinese_chars: config.tokenize_chinese_chars,
+        ..TokenizerSettings::default()
     };
     let tokenizer = Tokenizer::new(&vocabulary_of(tokens)?, settings);
     let mut sum = 0;

@@ -3,7 +3,7 @@
 //! The reference's `BasicTokenizer` (clean, split ideographs, lower-case, strip accents, split punctuation) is ported
 //! here; the WordPiece model comes from the `tokenizers` crate. That crate's own BERT normalizer is not used, because
 //! it differs from the reference in several classes of characters (CJK extension E, private use, the final sigma,
-//! Unicode tables). Special tokens are not recognized: `[SEP]` in text is plain text.
+//! Unicode tables). `[SEP]` in a text is plain text, or the special token if the settings say so, as in `transformers`.
 
 pub mod chinese_words;
 pub(crate) mod offsets;
@@ -17,6 +17,7 @@ pub mod vocabulary;
 pub mod word_marks;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use ahash::{AHashMap, RandomState};
@@ -28,7 +29,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::tokenization::chinese_words::ChineseSegmenter;
 use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::vocabulary::{UNK, Vocabulary};
+use crate::tokenization::vocabulary::{SPECIAL, UNK, Vocabulary};
 use crate::tokenization::word_marks::IdSpace;
 
 /// Number of words that an [`Encoder`] caches: natural text reaches a hit rate of 95 % long before.
@@ -201,7 +202,17 @@ pub struct Tokenizer {
     settings: TokenizerSettings,
     /// For each id of the vocabulary, whether its token begins with `##`.
     continues: Vec<bool>,
+    /// The special tokens that are found in texts, and their ids; none if they are plain text.
+    special: Vec<(String, u32)>,
     segmenter: Option<ChineseSegmenter>,
+}
+
+/// A part of a line.
+enum Segment<'a> {
+    /// The byte where it begins, and its text.
+    Text(usize, &'a str),
+    /// The bytes of a special token, and its id.
+    Special(Range<usize>, u32),
 }
 
 impl Tokenizer {
@@ -217,8 +228,30 @@ impl Tokenizer {
             .expect("a vocabulary in memory needs no file");
         let continues = vocabulary.tokens().iter().map(|token| token.starts_with("##")).collect();
         let unk_id = vocabulary.unk_id();
-        let settings = settings.into();
-        Self { model, unk_id, settings, continues, segmenter: None }
+        let settings: TokenizerSettings = settings.into();
+        let special =
+            if settings.split_special_tokens { Vec::new() } else { vocabulary.special_tokens().collect() };
+        Self { model, unk_id, settings, continues, special, segmenter: None }
+    }
+
+    /// Calls `segment` with the special tokens of a line and the texts between them, in order.
+    fn each_segment<'a>(&self, line: &'a str, mut segment: impl FnMut(Segment<'a>)) {
+        let mut start = 0;
+        loop {
+            let found = self.special.iter().filter_map(|(token, id)| {
+                Some((start + line[start..].find(token.as_str())?, Reverse(token.len()), *id))
+            });
+            let Some((at, Reverse(length), id)) = found.min() else { break };
+            segment(Segment::Text(start, &line[start..at]));
+            start = at + length;
+            segment(Segment::Special(at..start, id));
+        }
+        segment(Segment::Text(start, &line[start..]));
+    }
+
+    /// Returns whether a text contains one of BERT's five special tokens, whether or not it is plain text here.
+    pub fn has_special_tokens(line: &str) -> bool {
+        SPECIAL.iter().any(|token| line.contains(token))
     }
 
     /// Marks the ideographs that continue a word: [`Encoder::encode`] returns their ids marked as in
@@ -240,7 +273,14 @@ impl Tokenizer {
 
     /// Appends the ids of a line to `out`, without marks.
     pub fn encode(&self, line: &str, out: &mut Vec<u32>) {
-        each_word(line, self.settings.tokenize_chinese_chars, |word| self.encode_word(word.text, out));
+        self.each_segment(line, |segment| match segment {
+            Segment::Text(_, text) => {
+                each_word(text, self.settings.tokenize_chinese_chars, |word| {
+                    self.encode_word(word.text, out)
+                });
+            }
+            Segment::Special(_, id) => out.push(id),
+        });
     }
 
     /// Returns an encoder with a word cache, many times faster on long text; the ids are the same.
@@ -372,6 +412,14 @@ impl Encoder<'_> {
 
     /// Appends the ids of a line to `out`.
     pub fn encode(&mut self, line: &str, out: &mut Vec<u32>) {
+        self.tokenizer.each_segment(line, |segment| match segment {
+            Segment::Text(_, text) => self.encode_text(text, out),
+            Segment::Special(_, id) => out.push(id),
+        });
+    }
+
+    /// Appends the ids of a text in which nothing is a special token.
+    fn encode_text(&mut self, line: &str, out: &mut Vec<u32>) {
         let Some(segmenter) = &self.tokenizer.segmenter else {
             return self.encode_words(line, out, |_, _, _| {});
         };

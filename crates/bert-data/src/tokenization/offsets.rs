@@ -4,7 +4,9 @@
 //! So an answer that a model gives in tokens can be quoted in the characters of the text.
 
 use crate::tokenization::settings::TokenizerSettings;
-use crate::tokenization::{CharClass, Tokenizer, clean, each_part, is_ideograph, normal, without_accents};
+use crate::tokenization::{
+    CharClass, Segment, Tokenizer, clean, each_part, is_ideograph, normal, without_accents,
+};
 
 /// A word piece, and the bytes of the text that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +31,33 @@ impl Tokenizer {
     /// Returns the pieces of a text with their offsets, in order. The ids are the same as from [`Tokenizer::encode`].
     pub fn encode_with_offsets(&self, text: &str) -> Vec<PieceWithOffsets> {
         let mut pieces = Vec::new();
+        self.each_segment(text, |segment| match segment {
+            Segment::Text(start, text) => self.push_words(start, text, &mut pieces),
+            Segment::Special(bytes, id) => {
+                pieces.push(PieceWithOffsets { id, start: bytes.start, end: bytes.end });
+            }
+        });
+        pieces
+    }
+
+    /// Appends the pieces of a text that begins at the byte `first`.
+    fn push_words(&self, first: usize, text: &str, pieces: &mut Vec<PieceWithOffsets>) {
         let mut word: Vec<CharWithOffset> = Vec::new();
-        for (start, character) in text.char_indices() {
+        for (at, character) in text.char_indices() {
+            let start = first + at;
             let item = CharWithOffset { character, start, end: start + character.len_utf8() };
             match clean(character) {
                 CharClass::Dropped => {}
-                CharClass::Space => self.push_word(&mut word, &mut pieces),
+                CharClass::Space => self.push_word(&mut word, pieces),
                 CharClass::Text if self.settings.tokenize_chinese_chars && is_ideograph(character) => {
-                    self.push_word(&mut word, &mut pieces);
+                    self.push_word(&mut word, pieces);
                     word.push(item);
-                    self.push_word(&mut word, &mut pieces);
+                    self.push_word(&mut word, pieces);
                 }
                 CharClass::Text => word.push(item),
             }
         }
-        self.push_word(&mut word, &mut pieces);
-        pieces
+        self.push_word(&mut word, pieces);
     }
 
     /// Appends the pieces of a word and clears the word.
@@ -188,8 +201,12 @@ mod tests {
         let all = [true, false].map(|lower| [None, Some(true), Some(false)].map(|strip| (lower, strip)));
         for (do_lower_case, strip_accents) in all.into_iter().flatten() {
             let tokenize_chinese_chars = strip_accents.is_none();
-            let tokenizer =
-                tokenizer(TokenizerSettings { do_lower_case, strip_accents, tokenize_chinese_chars });
+            let tokenizer = tokenizer(TokenizerSettings {
+                do_lower_case,
+                strip_accents,
+                tokenize_chinese_chars,
+                ..TokenizerSettings::default()
+            });
             for _ in 0..20_000 {
                 let length = stream.below(12);
                 let text: String = (0..length).map(|_| alphabet[stream.below(alphabet.len())]).collect();

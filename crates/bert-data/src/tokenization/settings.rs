@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::VocabularyProblem;
+
 /// The settings of the reference's `BasicTokenizer`, with the two that `transformers` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenizerSettings {
@@ -16,11 +18,24 @@ pub struct TokenizerSettings {
     pub strip_accents: Option<bool>,
     /// Whether each ideograph is a separate word.
     pub tokenize_chinese_chars: bool,
+    /// Whether `[SEP]` in a text is plain text, as in the reference. If not, it is the special token, as in
+    /// `transformers`.
+    #[serde(default = "yes")]
+    pub split_special_tokens: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for TokenizerSettings {
     fn default() -> Self {
-        Self { do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true }
+        Self {
+            do_lower_case: true,
+            strip_accents: None,
+            tokenize_chinese_chars: true,
+            split_special_tokens: true,
+        }
     }
 }
 
@@ -38,7 +53,7 @@ impl TokenizerSettings {
         self.strip_accents.unwrap_or(self.do_lower_case)
     }
 
-    /// Returns whether both settings give the same tokens for every text.
+    /// Returns whether both settings give the same tokens for every text without special tokens.
     #[must_use]
     pub fn same_tokens(self, other: Self) -> bool {
         self.do_lower_case == other.do_lower_case
@@ -63,6 +78,7 @@ pub struct PartialSettings {
     pub do_lower_case: Option<bool>,
     pub strip_accents: Option<bool>,
     pub tokenize_chinese_chars: Option<bool>,
+    pub split_special_tokens: Option<bool>,
 }
 
 impl PartialSettings {
@@ -73,7 +89,33 @@ impl PartialSettings {
             do_lower_case: self.do_lower_case.or(other.do_lower_case),
             strip_accents: self.strip_accents.or(other.strip_accents),
             tokenize_chinese_chars: self.tokenize_chinese_chars.or(other.tokenize_chinese_chars),
+            split_special_tokens: self.split_special_tokens.or(other.split_special_tokens),
         }
+    }
+
+    /// Returns the settings of `tokenizer_config.json` with those of `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`VocabularyProblem::Disagree`] for the first setting that both files give with different values.
+    pub(crate) fn agreed(self, other: Self) -> Result<Self, VocabularyProblem> {
+        let settings = [
+            ("do_lower_case", self.do_lower_case, other.do_lower_case),
+            ("strip_accents", self.strip_accents, other.strip_accents),
+            ("tokenize_chinese_chars", self.tokenize_chinese_chars, other.tokenize_chinese_chars),
+        ];
+        for (key, one, two) in settings {
+            if let (Some(one), Some(two)) = (one, two)
+                && one != two
+            {
+                return Err(VocabularyProblem::Disagree {
+                    key: key.to_owned(),
+                    value: one.to_string(),
+                    other: "tokenizer.json",
+                    other_value: two.to_string(),
+                });
+            }
+        }
+        Ok(self.or(other))
     }
 
     /// Returns the settings, with defaults for those that are not given.
@@ -84,6 +126,7 @@ impl PartialSettings {
             do_lower_case: self.do_lower_case.unwrap_or(default.do_lower_case),
             strip_accents: self.strip_accents,
             tokenize_chinese_chars: self.tokenize_chinese_chars.unwrap_or(default.tokenize_chinese_chars),
+            split_special_tokens: self.split_special_tokens.unwrap_or(default.split_special_tokens),
         }
     }
 }

@@ -70,18 +70,24 @@ impl TokenizerFiles {
         }
         if let Some(json) = json_of(&source, &bytes)? {
             let read = Self::from_object(&json, &source)?;
-            return Ok(Self { stated: stated.or(read.stated), ..read });
+            let stated = stated.agreed(read.stated).map_err(|found| problem(found, CONFIG))?;
+            return Ok(Self { stated, ..read });
         }
         let tokenizer = object_in_folder(TOKENIZER)?.flatten();
         if let Some(tokenizer) = &tokenizer {
-            stated =
-                stated.or(tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?);
+            let other = tokenizer_json::settings(tokenizer).map_err(|found| problem(found, TOKENIZER))?;
+            stated = stated.agreed(other).map_err(|found| problem(found, CONFIG))?;
         }
         let added = added_by_other_files(&config, tokenizer.as_ref(), object_in_folder(ADDED)?.flatten());
         let mut vocabulary = Vocabulary::from_bytes(bytes, &source)?.with_added(&added, &source)?;
         if let Some(tokenizer) = &tokenizer {
             vocabulary.max_word =
                 tokenizer_json::max_word(tokenizer).map_err(|found| problem(found, TOKENIZER))?;
+        }
+        if let Some(tokenizer) = tokenizer.filter(|tokenizer| tokenizer.contains_key("model")) {
+            let other = tokenizer_json::vocabulary(&tokenizer, &source.with_file_name(TOKENIZER))?;
+            same_tokens(&vocabulary, &other.with_added(&added, &source)?)
+                .map_err(|found| found.located(&source))?;
         }
         Ok(Self { vocabulary, stated, is_json: false, source })
     }
@@ -111,6 +117,21 @@ impl TokenizerFiles {
     /// The same errors as [`TokenizerFiles::read`].
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         vocabulary_in(folder).map(|_| Self::read(folder)).transpose()
+    }
+}
+
+/// Checks that `vocab.txt` and `tokenizer.json` give the same ids.
+fn same_tokens(vocabulary: &Vocabulary, other: &Vocabulary) -> Result<(), VocabularyProblem> {
+    let count = vocabulary.len().max(other.len());
+    let token = |of: &Vocabulary, id: usize| of.tokens().get(id).cloned().unwrap_or_default();
+    match (0..count).find(|&id| token(vocabulary, id) != token(other, id)) {
+        Some(id) => Err(VocabularyProblem::Disagree {
+            key: format!("id {id}"),
+            value: token(vocabulary, id),
+            other: TOKENIZER,
+            other_value: token(other, id),
+        }),
+        None => Ok(()),
     }
 }
 
@@ -189,6 +210,7 @@ fn settings_of_config(config: &Map<String, Value>) -> Result<PartialSettings, Vo
         do_lower_case: optional_bool(config, "do_lower_case")?,
         strip_accents: optional_bool(config, "strip_accents")?,
         tokenize_chinese_chars: optional_bool(config, "tokenize_chinese_chars")?,
+        split_special_tokens: optional_bool(config, "split_special_tokens")?,
     })
 }
 
@@ -256,22 +278,28 @@ mod tests {
             "handle_chinese_chars": false
         });
         let words = Value::from(WORDS.join("\n"));
-        let config = json!({"do_lower_case": false, "tokenizer_class": "BertTokenizerFast"});
+        let config = json!({"do_lower_case": true, "tokenizer_class": "BertTokenizerFast"});
         let json_only = folder(&[("tokenizer.json", tokenizer(normalizer.clone()))]);
         let both = folder(&[
             ("vocab.txt", words.clone()),
             ("tokenizer.json", tokenizer(normalizer)),
             ("tokenizer_config.json", config),
         ]);
-        for (path, do_lower_case) in [
-            (json_only.path().to_owned(), true),
-            (json_only.path().join("tokenizer.json"), true),
-            (both.path().to_owned(), false),
-            (both.path().join("vocab.txt"), false),
+        let do_lower_case = true;
+        for path in [
+            json_only.path().to_owned(),
+            json_only.path().join("tokenizer.json"),
+            both.path().to_owned(),
+            both.path().join("vocab.txt"),
         ] {
             let read = TokenizerFiles::read(&path).unwrap();
             let strip_accents = Some(false);
-            let expected = TokenizerSettings { do_lower_case, strip_accents, tokenize_chinese_chars: false };
+            let expected = TokenizerSettings {
+                do_lower_case,
+                strip_accents,
+                tokenize_chinese_chars: false,
+                ..TokenizerSettings::default()
+            };
             assert_eq!(read.stated.resolved(), expected, "{}", path.display());
             assert_eq!(read.vocabulary.tokens(), WORDS);
         }
@@ -294,6 +322,42 @@ mod tests {
                 assert_eq!([0, 1].map(|at| vocabulary.token(ids[at])), [expected, "a"]);
             }
         }
+    }
+
+    /// Returns the tokens of a text with the tokenizer of these files.
+    fn tokens(files: &[(&str, Value)], text: &str) -> Vec<String> {
+        let read = TokenizerFiles::read(folder(files).path()).unwrap();
+        let mut ids = Vec::new();
+        Tokenizer::new(&read.vocabulary, read.stated.resolved()).encode(text, &mut ids);
+        ids.into_iter().map(|id| read.vocabulary.token(id).to_owned()).collect()
+    }
+
+    #[test]
+    fn special_tokens_are_found_if_the_files_say_so() {
+        let mut marked = tokenizer(json!({"type": "BertNormalizer", "lowercase": true}));
+        marked["added_tokens"] = json!([{"id": 7, "content": "[E1]", "special": true}]);
+        let config = |split: bool| json!({"split_special_tokens": split});
+        let files = |split| [("tokenizer.json", marked.clone()), ("tokenizer_config.json", config(split))];
+        assert_eq!(tokens(&files(false), "a[SEP]a [E1]"), ["a", "[SEP]", "a", "[E1]"]);
+        assert!(!tokens(&files(true), "a[SEP]a").contains(&"[SEP]".to_owned()));
+        let read = TokenizerFiles::read(folder(&files(false)).path()).unwrap();
+        assert_eq!(read.vocabulary.markers(), [7]);
+        let tokenizer = Tokenizer::new(&read.vocabulary, read.stated.resolved());
+        let pieces = tokenizer.encode_with_offsets("a [SEP]a");
+        let places: Vec<_> = pieces.iter().map(|piece| (piece.id, piece.start, piece.end)).collect();
+        assert_eq!(places, [(6, 0, 1), (3, 2, 7), (6, 7, 8)]);
+    }
+
+    #[test]
+    fn files_that_contradict_each_other_are_rejected() {
+        let normalizer = json!({"type": "BertNormalizer", "lowercase": true});
+        let words = |text: String| ("vocab.txt", Value::from(text));
+        let json = ("tokenizer.json", tokenizer(normalizer));
+        let cased = ("tokenizer_config.json", json!({"do_lower_case": false}));
+        let message = rejection(&[json.clone(), cased]);
+        assert!(message.contains("`do_lower_case` is false, but true in tokenizer.json"), "{message}");
+        let message = rejection(&[json, words(WORDS.join("\n").replace("\na", "\nb"))]);
+        assert!(message.contains("`id 6` is b, but a in tokenizer.json"), "{message}");
     }
 
     #[test]

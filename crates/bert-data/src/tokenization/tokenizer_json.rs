@@ -88,6 +88,7 @@ pub(super) fn settings(tokenizer: &Map<String, Value>) -> Result<PartialSettings
                 do_lower_case: optional_bool(step, "lowercase")?,
                 strip_accents: optional_bool(step, "strip_accents")?,
                 tokenize_chinese_chars: optional_bool(step, "handle_chinese_chars")?,
+                split_special_tokens: None,
             })
         }
         _ => Err(unsupported("normalizer", &Value::from(names.join(", ")), "BertNormalizer")),
@@ -187,9 +188,11 @@ impl Vocabulary {
             }
             tokens[*id].clone_from(content);
         }
-        if tokens.len() == self.len() && tokens == self.tokens() {
-            return Ok(self);
-        }
-        Self::from_tokens(tokens, path)
+        let is_marker = |token: &&AddedToken| token.special && !SPECIAL.contains(&token.content.as_str());
+        let mut markers: Vec<u32> = added.iter().filter(is_marker).map(|token| token.id as u32).collect();
+        markers.sort_unstable();
+        markers.dedup();
+        let whole = if tokens == self.tokens() { self } else { Self::from_tokens(tokens, path)? };
+        Ok(whole.with_markers(markers))
     }
 }

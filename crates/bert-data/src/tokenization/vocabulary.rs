@@ -40,6 +40,8 @@ pub struct Vocabulary {
     tokens: Vec<String>,
     ids: Ids,
     special: [u32; 5],
+    /// Ids of further special tokens, which the tokenizer files of the folder add.
+    markers: Vec<u32>,
     bytes: Vec<u8>,
     /// Maximum characters of a word; longer words are one `[UNK]`.
     pub(crate) max_word: usize,
@@ -130,7 +132,28 @@ impl Vocabulary {
                 None => return Err(lacks(token, &tokens).located(path).into()),
             }
         }
-        Ok(Self { tokens, ids, special, bytes, max_word: MAX_INPUT_CHARS_PER_WORD })
+        Ok(Self { tokens, ids, special, markers: Vec::new(), bytes, max_word: MAX_INPUT_CHARS_PER_WORD })
+    }
+
+    /// Returns this vocabulary with further special tokens.
+    pub(super) fn with_markers(self, markers: Vec<u32>) -> Self {
+        Self { markers, ..self }
+    }
+
+    /// Returns the ids of the special tokens other than the five of BERT.
+    pub fn markers(&self) -> &[u32] {
+        &self.markers
+    }
+
+    /// Returns the maximum characters of a word; longer words are one `[UNK]`.
+    pub fn max_word(&self) -> usize {
+        self.max_word
+    }
+
+    /// Returns the special tokens with their ids.
+    pub(crate) fn special_tokens(&self) -> impl Iterator<Item = (String, u32)> {
+        let five = SPECIAL.iter().filter_map(|token| self.id(token));
+        five.chain(self.markers.iter().copied()).map(|id| (self.token(id).to_owned(), id))
     }
 
     /// Returns the number of tokens.

@@ -7,28 +7,49 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 
-/// Maximum number of characters of a word; longer words are `[UNK]`, as in the reference's `tokenization.py`.
-const MAX_INPUT_CHARS_PER_WORD: usize = 200;
+/// Name of the file that describes how a model was trained.
+pub const DESCRIPTION: &str = "model_description.json";
 
 /// Vocabulary and tokenizer settings of a folder.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Vocabulary<'a> {
     /// The words; the index of a word is its id.
     pub words: &'a [String],
+    /// Ids of special tokens other than the five of BERT.
+    pub markers: &'a [u32],
     /// Whether text is lower-cased.
     pub do_lower_case: bool,
     /// Whether accents are removed; `None` for the value of `do_lower_case`.
     pub strip_accents: Option<bool>,
     /// Whether each ideograph is a separate word.
     pub tokenize_chinese_chars: bool,
+    /// Whether control characters are removed.
+    pub clean_text: bool,
+    /// Maximum number of characters of a word; a longer word is `[UNK]`.
+    pub max_input_chars_per_word: usize,
+    /// Whether special tokens in a text are plain text.
+    pub split_special_tokens: bool,
     /// Maximum sequence length in tokens.
     pub max_length: usize,
+    /// The content of [`DESCRIPTION`]; `None` to write no such file.
+    pub description: Option<String>,
 }
 
 impl<'a> Vocabulary<'a> {
     /// Returns a vocabulary with the settings of the reference's uncased models.
     pub fn uncased(words: &'a [String], max_length: usize) -> Self {
-        Self { words, do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true, max_length }
+        Self {
+            words,
+            markers: &[],
+            do_lower_case: true,
+            strip_accents: None,
+            tokenize_chinese_chars: true,
+            clean_text: true,
+            max_input_chars_per_word: 200,
+            split_special_tokens: false,
+            max_length,
+            description: None,
+        }
     }
 }
 
@@ -39,12 +60,30 @@ impl Vocabulary<'_> {
     /// [`Error::MissingSpecialToken`] if the vocabulary lacks one of the five special tokens.
     pub fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         let vocab: String = self.words.iter().flat_map(|word| [word.as_str(), "\n"]).collect();
-        Ok(vec![
+        let mut files = vec![
             ("vocab.txt", vocab.into_bytes()),
             ("tokenizer.json", pretty(&self.tokenizer()?)),
             ("tokenizer_config.json", pretty(&self.tokenizer_config())),
-            ("special_tokens_map.json", pretty(&special_tokens_map())),
-        ])
+            ("special_tokens_map.json", pretty(&self.special_tokens_map())),
+        ];
+        files.extend(self.description.clone().map(|text| (DESCRIPTION, text.into_bytes())));
+        Ok(files)
+    }
+
+    /// Returns the special tokens other than the five of BERT.
+    fn marker_words(&self) -> Vec<&str> {
+        self.markers.iter().filter_map(|&id| self.words.get(id as usize)).map(String::as_str).collect()
+    }
+
+    fn special_tokens_map(&self) -> Value {
+        let mut map = json!({
+            "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
+            "sep_token": "[SEP]", "mask_token": "[MASK]"
+        });
+        if !self.markers.is_empty() {
+            map["additional_special_tokens"] = json!(self.marker_words());
+        }
+        map
     }
 
     fn id(&self, token: &'static str) -> Result<usize, Error> {
@@ -53,13 +92,16 @@ impl Vocabulary<'_> {
     }
 
     fn tokenizer_config(&self) -> Value {
-        let mut config = special_tokens_map();
+        let mut config = self.special_tokens_map();
         config["tokenizer_class"] = json!("BertTokenizer");
         config["do_lower_case"] = json!(self.do_lower_case);
         config["tokenize_chinese_chars"] = json!(self.tokenize_chinese_chars);
         config["strip_accents"] = json!(self.strip_accents);
         config["clean_up_tokenization_spaces"] = json!(true);
         config["model_max_length"] = json!(self.max_length);
+        if self.split_special_tokens {
+            config["split_special_tokens"] = json!(true);
+        }
         config
     }
 
@@ -68,6 +110,7 @@ impl Vocabulary<'_> {
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
         let special = special.into_iter().map(|token| self.id(token).map(|id| (id, token)));
         let mut special = special.collect::<Result<Vec<_>, Error>>()?;
+        special.extend(self.markers.iter().map(|&id| id as usize).zip(self.marker_words()));
         special.sort_unstable();
         let added: Vec<Value> = special
             .iter()
@@ -86,11 +129,13 @@ impl Vocabulary<'_> {
         };
         Ok(json!({
             "version": "1.0",
-            "truncation": null,
+            "truncation": {
+                "direction": "Right", "max_length": self.max_length, "strategy": "LongestFirst", "stride": 0
+            },
             "padding": null,
             "added_tokens": added,
             "normalizer": {
-                "type": "BertNormalizer", "clean_text": true,
+                "type": "BertNormalizer", "clean_text": self.clean_text,
                 "handle_chinese_chars": self.tokenize_chinese_chars,
                 "strip_accents": self.strip_accents, "lowercase": self.do_lower_case
             },
@@ -109,17 +154,10 @@ impl Vocabulary<'_> {
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
             "model": {
                 "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD, "vocab": vocab
+                "max_input_chars_per_word": self.max_input_chars_per_word, "vocab": vocab
             }
         }))
     }
-}
-
-fn special_tokens_map() -> Value {
-    json!({
-        "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
-        "sep_token": "[SEP]", "mask_token": "[MASK]"
-    })
 }
 
 pub(crate) fn pretty(json: &Value) -> Vec<u8> {

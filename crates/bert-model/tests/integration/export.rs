@@ -34,7 +34,7 @@ fn transformers_loads_our_folders_and_we_load_its() {
     let words = WORDS.map(String::from);
     let vocabulary = Some(Vocabulary::uncased(&words, 20));
     let save = |name: &str| folder_sink(dir.path().join(name));
-    save_pretrained(&mut save("pretraining"), &pretraining, &config, vocabulary).unwrap();
+    save_pretrained(&mut save("pretraining"), &pretraining, &config, vocabulary.clone()).unwrap();
     save_pretrained(&mut save("classifier"), &classifier, &config, vocabulary).unwrap();
     save_pretrained(&mut save("encoder"), &encoder, &config, None).unwrap();
 

@@ -56,7 +56,7 @@ fn saved_folder_round_trips() {
     let vocabulary = Vocabulary::uncased(&words, 20);
     for name in ["a", "b"] {
         let sink = &mut folder_sink(dir.path().join(name));
-        save_pretrained(sink, &model, &config, Some(vocabulary)).unwrap();
+        save_pretrained(sink, &model, &config, Some(vocabulary.clone())).unwrap();
     }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir.path().join("a")).unwrap() {

@@ -25,13 +25,7 @@ fn prepare(folder: &Path) {
     fs::write(folder.join("vocab.txt"), words.join("\n")).unwrap();
     let config = BertConfig::preset(Preset::Tiny, words.len());
     let bert = BertModel::new(&config, 3, &Device::flex());
-    let vocabulary = Vocabulary {
-        words: &words,
-        do_lower_case: false,
-        strip_accents: None,
-        tokenize_chinese_chars: true,
-        max_length: 512,
-    };
+    let vocabulary = Vocabulary { do_lower_case: false, ..Vocabulary::uncased(&words, 512) };
     save_pretrained(&mut folder_sink(folder.join("bert")), &bert, &config, Some(vocabulary)).unwrap();
     let mut source = String::new();
     let mut target = String::new();

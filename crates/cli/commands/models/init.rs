@@ -88,6 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         do_lower_case: args.do_lower_case,
         strip_accents: args.strip_accents,
         tokenize_chinese_chars: args.tokenize_chinese_chars,
+        ..PartialSettings::default()
     };
     let (fresh, model, text) = match (&args.data, &args.vocab) {
         (Some(data), _) => {
