@@ -38,6 +38,7 @@ pub use crate::decode::prediction_files::{
     write_errors, write_labels, write_predictions, write_probabilities,
 };
 pub use crate::encode::pair::{EncodedPair, SpecialIds, encode_pair};
+pub use crate::encode::truncation::Truncation;
 pub use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index, official_columns};
 pub use crate::read::lines::{for_each_line_in, read_lines};
 pub use crate::read::table::{

@@ -46,7 +46,7 @@ impl ClassifierModel for BertWithFeatureHead {
     }
 
     fn classifier(&mut self) -> &mut Linear {
-        &mut self.classifier
+        &mut self.head_classifier
     }
 }
 

@@ -3,7 +3,7 @@
 
 use bert_data::{Tokenizer, Vocabulary};
 use bert_model::BertInput;
-use bert_tasks::{EncodedPair, Example, Label, SpecialIds, encode_pair};
+use bert_tasks::{EncodedPair, Example, Label, SpecialIds, Truncation, encode_pair};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::compute::host_tensors::{float_vector, int_vector};
@@ -17,6 +17,7 @@ pub struct Features {
     labels: Vec<Option<Label>>,
     pad_id: i32,
     max_length: usize,
+    truncation: Truncation,
 }
 
 /// A batch of examples of a split, padded to one length.
@@ -43,6 +44,7 @@ impl Features {
             encoder.encode(text, &mut ids);
             ids
         };
+        let mut truncation = Truncation::default();
         let mut sequences = Vec::new();
         for example in examples {
             let a = ids(&example.text_a);
@@ -51,8 +53,15 @@ impl Features {
             if seconds.is_empty() {
                 seconds.push(None);
             }
-            let encode = |b: &Option<Vec<u32>>| encode_pair(&a, b.as_deref(), special, max_length);
-            sequences.extend(seconds.iter().map(encode));
+            for b in &seconds {
+                let encoded = encode_pair(&a, b.as_deref(), special, max_length);
+                let texts = a.len() + b.as_deref().map_or(0, <[u32]>::len);
+                truncation.add(texts, encoded.text_tokens());
+                sequences.push(encoded);
+            }
+            let texts = [&example.text_a].into_iter().chain(&example.text_b).chain(&example.choices);
+            truncation.with_special +=
+                usize::from(texts.into_iter().any(|text| Tokenizer::has_special_tokens(text)));
         }
         Self {
             sequences,
@@ -60,6 +69,7 @@ impl Features {
             labels: examples.iter().map(|example| example.label).collect(),
             pad_id: vocabulary.pad_id() as i32,
             max_length,
+            truncation,
         }
     }
 
@@ -67,7 +77,13 @@ impl Features {
     pub fn from_encoded(encoded: Vec<EncodedPair>, vocabulary: &Vocabulary, max_length: usize) -> Self {
         let labels = vec![None; encoded.len()];
         let pad_id = vocabulary.pad_id() as i32;
-        Self { sequences: encoded, per_example: 1, labels, pad_id, max_length }
+        let truncation = Truncation::default();
+        Self { sequences: encoded, per_example: 1, labels, pad_id, max_length, truncation }
+    }
+
+    /// Returns the number of texts that were cut, and of texts with special tokens.
+    pub fn truncation(&self) -> Truncation {
+        self.truncation
     }
 
     /// Returns the number of examples.

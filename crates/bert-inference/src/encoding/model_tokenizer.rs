@@ -52,7 +52,9 @@ impl ModelTokenizer {
 
     /// Returns the tokenizer that a data set was made with.
     pub fn from_data(data: &DataSet) -> Self {
-        let settings = data.manifest().config.tokenizer_settings();
+        // In the corpus a special token is plain text. A text for the model has masks.
+        let settings =
+            TokenizerSettings { split_special_tokens: false, ..data.manifest().config.tokenizer_settings() };
         Self::new(data.vocabulary().clone(), settings, data.folder().to_path_buf())
     }
 
@@ -68,6 +70,7 @@ impl ModelTokenizer {
     fn from_files(files: TokenizerFiles, stated: PartialSettings) -> Self {
         let mut stated = stated.or(files.stated);
         stated.do_lower_case.get_or_insert_with(|| !files.vocabulary.is_cased());
+        stated.split_special_tokens.get_or_insert(false);
         Self::new(files.vocabulary, stated.resolved(), files.source)
     }
 
@@ -75,36 +78,35 @@ impl ModelTokenizer {
     pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
         bert_model::Vocabulary {
             words: self.vocabulary.tokens(),
+            markers: self.vocabulary.markers(),
             do_lower_case: self.settings.do_lower_case,
             strip_accents: self.settings.strip_accents,
             tokenize_chinese_chars: self.settings.tokenize_chinese_chars,
+            clean_text: self.settings.clean_text,
+            max_input_chars_per_word: self.settings.max_input_chars_per_word,
+            split_special_tokens: self.settings.split_special_tokens,
             max_length,
+            description: None,
         }
     }
 
-    /// Checks that a model accepts sequences of `max_length` tokens of this vocabulary.
+    /// Checks that a model has an embedding of every token.
     ///
     /// # Errors
     /// [`Error::Mismatch`].
-    pub fn check_fits(&self, model: &BertConfig, max_length: usize) -> Result<(), Error> {
-        let mut differences = Vec::new();
-        if max_length > model.max_position_embeddings {
-            let most = model.max_position_embeddings;
-            differences.push(format!("--max-seq-length is {max_length}, but the model has {most} positions"));
+    pub fn check_fits(&self, model: &BertConfig) -> Result<(), Error> {
+        let known = model.vocab_size;
+        let size = self.vocabulary.len();
+        if size <= known {
+            return Ok(());
         }
-        if self.vocabulary.len() > model.vocab_size {
-            let known = model.vocab_size;
-            let size = self.vocabulary.len();
-            let file = self.source.display();
-            differences
-                .push(format!("the model has embeddings of {known} tokens, but {file} has {size} tokens"));
-        }
-        if differences.is_empty() { Ok(()) } else { Err(Error::Mismatch(differences)) }
+        let file = self.source.display();
+        let difference = format!("the model has embeddings of {known} tokens, but {file} has {size} tokens");
+        Err(Error::Mismatch(vec![difference]))
     }
 
-    /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`]; `[MASK]` in it becomes the mask
-    /// token.
-    pub fn encode_with_masks(&self, text: &str, max_length: usize) -> EncodedPair {
+    /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`].
+    pub fn encode_line(&self, text: &str, max_length: usize) -> EncodedPair {
         let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
         match text.split_once(PAIR_SEPARATOR) {
             Some((a, b)) => encode_pair(&self.ids(a), Some(&self.ids(b)), special, max_length),
@@ -112,15 +114,22 @@ impl ModelTokenizer {
         }
     }
 
-    /// Returns the ids of a text, without `[CLS]` and `[SEP]`; `[MASK]` in it becomes the mask token.
+    /// Returns the ids of a text, without `[CLS]` and `[SEP]` around it.
     pub fn ids(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
-        for (i, part) in text.split("[MASK]").enumerate() {
-            if i > 0 {
-                ids.push(self.vocabulary.mask_id());
-            }
-            self.tokenizer.encode(part, &mut ids);
-        }
+        self.tokenizer.encode(text, &mut ids);
         ids
     }
+}
+
+/// Checks that a model has a second segment if inputs are pairs of texts.
+///
+/// # Errors
+/// [`Error::Mismatch`].
+pub fn check_segments(model: &BertConfig, has_pairs: bool) -> Result<(), Error> {
+    if has_pairs && model.type_vocab_size < 2 {
+        let difference = "the model has one segment (type_vocab_size 1), but pairs of texts need two";
+        return Err(Error::Mismatch(vec![difference.to_string()]));
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[setters(prefix = "with_", strip_option)]
 #[serde(default)]
 pub struct SquadArgs {
-    /// Stride between windows of a long text, in tokens [default: 128].
+    /// Stride between windows of a long text, in tokens [default: 128, or a third of a shorter --max-seq-length].
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
     pub doc_stride: Option<usize>,
 
@@ -43,7 +43,7 @@ impl SquadArgs {
     pub fn windows(&self, max_seq_length: usize) -> WindowSettings {
         WindowSettings {
             max_seq_length,
-            doc_stride: self.doc_stride.unwrap_or(128),
+            doc_stride: self.doc_stride.unwrap_or((max_seq_length / 3).clamp(1, 128)),
             max_query_length: self.max_query_length.unwrap_or(64),
         }
     }

@@ -1,7 +1,8 @@
 //! Builds the model's input from the token ids of one or two texts: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with
 //! segment ids, without padding.
 //!
-//! Ports `convert_single_example` and `_truncate_seq_pair` of the reference's `run_classifier.py`.
+//! Ports `convert_single_example` of the reference's `run_classifier.py`. Pairs are cut as `transformers` cuts them, so
+//! that an exported model sees the same tokens there.
 
 /// Ids of the special tokens in the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,19 +22,28 @@ pub struct EncodedPair {
     pub segment_ids: Vec<u32>,
 }
 
-/// Truncates two texts until both together have at most `max_length` tokens, one token at a time from the end of the
-/// longer one; ties go to `b`.
-pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
-    let mut len_a = a.len();
-    let mut len_b = b.len();
-    while len_a + len_b > max_length {
-        if len_a > len_b {
-            len_a -= 1;
-        } else {
-            len_b -= 1;
-        }
+impl EncodedPair {
+    /// Returns whether it has two texts.
+    pub fn is_pair(&self) -> bool {
+        self.segment_ids.last() == Some(&1)
     }
-    (&a[..len_a], &b[..len_b])
+
+    /// Returns the number of tokens without the special tokens around the texts.
+    pub fn text_tokens(&self) -> usize {
+        self.input_ids.len() - 2 - usize::from(self.is_pair())
+    }
+}
+
+/// Truncates two texts until both together have at most `max_length` tokens, from the end of the longer one. If both
+/// are longer than half of it, the odd token goes to the text that was longer, or to `b`: the rule `longest_first` of
+/// the library `tokenizers`. The reference's `_truncate_seq_pair` gives it to `a`.
+pub(crate) fn truncate_seq_pair<'a>(a: &'a [u32], b: &'a [u32], max_length: usize) -> (&'a [u32], &'a [u32]) {
+    if a.len() + b.len() <= max_length {
+        return (a, b);
+    }
+    let half = max_length / 2;
+    let len_a = if a.len() > b.len() { max_length - b.len().min(half) } else { a.len().min(half) };
+    (&a[..len_a], &b[..max_length - len_a])
 }
 
 /// Builds an input of at most `max_seq_length` tokens. An empty second text is ignored, as in the reference.
@@ -65,40 +75,39 @@ mod tests {
 
     const SPECIAL: SpecialIds = SpecialIds { cls: 101, sep: 102 };
 
-    /// The reference's loop, unchanged.
-    fn reference_truncate(a: &mut Vec<u32>, b: &mut Vec<u32>, max_length: usize) {
-        loop {
-            if a.len() + b.len() <= max_length {
-                break;
-            }
-            if a.len() > b.len() {
-                a.pop();
-            } else {
-                b.pop();
-            }
+    /// The lengths that `TruncationStrategy::LongestFirst` of the library `tokenizers` 0.23 leaves.
+    fn library_lengths(a: usize, b: usize, max_length: usize) -> [usize; 2] {
+        if a + b <= max_length {
+            return [a, b];
         }
+        let shorter = a.min(b);
+        let mut kept =
+            [shorter, if shorter > max_length { shorter } else { shorter.max(max_length - shorter) }];
+        if kept[0] + kept[1] > max_length {
+            kept = [max_length / 2, max_length / 2 + max_length % 2];
+        }
+        if a > b { [kept[1], kept[0]] } else { kept }
     }
 
     #[test]
-    fn truncation_equals_the_reference() {
+    fn truncation_equals_the_library_tokenizers() {
         for len_a in 0..12 {
             for len_b in 0..12 {
                 for max_length in 0..24 {
-                    let before_a: Vec<u32> = (0..len_a).collect();
-                    let before_b: Vec<u32> = (50..50 + len_b).collect();
-                    let mut a = before_a.clone();
-                    let mut b = before_b.clone();
-                    reference_truncate(&mut a, &mut b, max_length);
-                    let cut = truncate_seq_pair(&before_a, &before_b, max_length);
-                    assert_eq!(cut, (&a[..], &b[..]));
+                    let a: Vec<u32> = (0..len_a).collect();
+                    let b: Vec<u32> = (50..50 + len_b).collect();
+                    let [kept_a, kept_b] = library_lengths(a.len(), b.len(), max_length);
+                    let cut = truncate_seq_pair(&a, &b, max_length);
+                    assert_eq!(cut, (&a[..kept_a], &b[..kept_b]), "{len_a} {len_b} {max_length}");
                 }
             }
         }
     }
 
     #[test]
-    fn ties_truncate_the_second_text() {
-        assert_eq!(truncate_seq_pair(&[1, 2, 3], &[4, 5, 6], 5), (&[1, 2, 3][..], &[4, 5][..]));
+    fn ties_truncate_the_first_text() {
+        assert_eq!(truncate_seq_pair(&[1, 2, 3], &[4, 5, 6], 5), (&[1, 2][..], &[4, 5, 6][..]));
+        assert_eq!(truncate_seq_pair(&[1, 2, 3, 7], &[4, 5, 6], 5), (&[1, 2, 3][..], &[4, 5][..]));
     }
 
     #[test]
@@ -109,6 +118,7 @@ mod tests {
         let encoded = encode_pair(&[7, 8, 9], None, SPECIAL, 4);
         assert_eq!(encoded.input_ids, [101, 7, 8, 102]);
         assert_eq!(encode_pair(&[], None, SPECIAL, 3).input_ids, [101, 102]);
+        assert_eq!(encode_pair(&[], None, SPECIAL, 3).text_tokens(), 0);
     }
 
     #[test]
@@ -121,9 +131,11 @@ mod tests {
         let empty = encode_pair(&[7], Some(&[]), SPECIAL, 8);
         assert_eq!(empty, encode_pair(&[7], None, SPECIAL, 8));
         // No space for the second text: the reference leaves `[CLS] a [SEP]`.
-        let encoded = encode_pair(&[7], Some(&[9]), SPECIAL, 4);
+        let encoded = encode_pair(&[7, 8], Some(&[9]), SPECIAL, 4);
         assert_eq!(encoded.input_ids, [101, 7, 102]);
         assert_eq!(encoded.segment_ids, [0, 0, 0]);
+        assert_eq!(encoded.text_tokens(), 1);
+        assert_eq!(encode_pair(&[7, 8], Some(&[9]), SPECIAL, 8).text_tokens(), 3);
     }
 
     #[test]
