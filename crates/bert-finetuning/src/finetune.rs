@@ -34,7 +34,7 @@ use crate::run::fingerprint::identity;
 use crate::run::grid_search::train_grid;
 use crate::run::initial_model::initial_model;
 use crate::run::resume::{SavedRuns, saved_identity};
-use crate::setup::{BaseCheckpoint, Setup};
+use crate::setup::{BaseCheckpoint, Setup, with_length};
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
 /// folder.
@@ -105,19 +105,20 @@ pub(crate) fn with_task(
 ) -> Result<FinetuneReport, Error> {
     let config = &with_selected_device(config, on_event)?;
     // Check the flags before reading the files that describe a table.
-    let cells = grid::cells(config, &TuningDefaults::published(config), None)?;
+    grid::cells(config, &TuningDefaults::published(config), None)?;
     action.check_output(&config.output)?;
-    let (config, notes, rows) = match source {
+    let (config, mut notes, rows) = match source {
         Source::Files => config.described().map(|(config, notes)| (config, notes, None))?,
         Source::Rows(rows) => {
             rows.described(config).map(|(config, notes, rows)| (config, notes, Some(rows)))?
         }
     };
-    let config = &config;
+    let config = &with_length(config, &mut notes)?;
+    let cells = grid::cells(config, &TuningDefaults::published(config), None)?;
     // The cells differ only in learning rate, batch size and epochs.
     let max_seq_length = cells[0].resolved.max_seq_length;
     let saved = action.saved_identity(&config.output)?;
-    let checkpoint = BaseCheckpoint::open(config, max_seq_length, saved.as_ref(), on_event)?;
+    let checkpoint = BaseCheckpoint::open(config, saved.as_ref(), on_event)?;
     let checkpoint = &BaseCheckpoint { notes, ..checkpoint };
     let setup = Setup { config, checkpoint, max_seq_length };
     let spec = config.task.spec();

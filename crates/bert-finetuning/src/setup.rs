@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use bert_inference::Error;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use bert_inference::model_dir::builtin_model;
 use bert_inference::model_dir::model_folder::resolve_model_folder;
+use bert_inference::{DefaultLength, EncodingLength, Error, ModelDescription};
 use bert_kernels::Compute;
 use bert_model::{BertConfig, read_pretrained_config};
+use bert_tasks::Kind;
 use bert_training::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use burn::tensor::Device;
 use serde_json::Value;
@@ -27,6 +29,50 @@ pub(crate) struct Setup<'a> {
     pub(crate) max_seq_length: usize,
 }
 
+impl Setup<'_> {
+    /// Returns the description of the models that this fine-tuning trains.
+    pub(crate) fn description(self) -> ModelDescription {
+        let Setup { config, checkpoint, max_seq_length } = self;
+        let trains_positions = !config.freeze_encoder
+            && config.trainable_layers.is_none()
+            && config.adapters.adapter.is_none()
+            && config.adapters.fusion.is_empty();
+        let base = checkpoint.description.trained_positions;
+        let trained_positions = if config.random_init {
+            Some(max_seq_length)
+        } else {
+            base.map(|trained| if trains_positions { trained.max(max_seq_length) } else { trained })
+        };
+        ModelDescription {
+            max_seq_length: Some(max_seq_length),
+            trained_positions,
+            task: Some(config.task.clone()),
+            squad: config.squad.clone(),
+            precision: Some(checkpoint.precision),
+            kernels: Some(config.compute.kernels),
+            ..ModelDescription::default()
+        }
+    }
+}
+
+/// Returns a configuration with the maximum sequence length that suits its checkpoint, and adds a remark on it.
+///
+/// # Errors
+/// When the checkpoint cannot be read, or has fewer positions than the configuration asks for.
+pub(crate) fn with_length(config: FinetuneConfig, notes: &mut Vec<String>) -> Result<FinetuneConfig, Error> {
+    let folder = resolve_model_folder(&config.checkpoint, &mut |_| {})?;
+    let description =
+        if config.random_init { ModelDescription::default() } else { ModelDescription::read(&folder)? };
+    let usual = config.task.spec().defaults.max_seq_length;
+    let model = read_pretrained_config(&folder)?;
+    let EncodingLength { tokens, remark } =
+        description.encoding_length(config.max_seq_length, DefaultLength::Task(usual), &model)?;
+    notes.extend(remark);
+    // A usual length is not recorded as a choice of the user.
+    let max_seq_length = config.max_seq_length.or((tokens != usual).then_some(tokens));
+    Ok(FinetuneConfig { max_seq_length, ..config })
+}
+
 /// The checkpoint that every run starts from.
 pub(crate) struct BaseCheckpoint {
     /// Its folder.
@@ -35,12 +81,16 @@ pub(crate) struct BaseCheckpoint {
     pub(crate) name: PathBuf,
     /// The model's configuration.
     pub(crate) model_config: BertConfig,
+    /// How it was trained.
+    pub(crate) description: ModelDescription,
     /// The tokenizer and the vocabulary.
     pub(crate) tokenizer: ModelTokenizer,
     /// The device, with autodiff.
     pub(crate) device: Device,
     /// Kernels and precision.
     pub(crate) compute: Compute,
+    /// Precision of matrix products.
+    pub(crate) precision: PrecisionChoice,
     /// Remarks on the labels of a table, for the report.
     pub(crate) notes: Vec<String>,
     /// The values of options that no flag gives.
@@ -50,14 +100,14 @@ pub(crate) struct BaseCheckpoint {
 }
 
 impl BaseCheckpoint {
-    /// Opens the device and the checkpoint of a configuration for sequences of up to `max_length` tokens. `saved` is the
-    /// identity of the fine-tuning to resume, whose defaults are used.
+    /// Opens the device and the checkpoint of a configuration. `saved` is the identity of the fine-tuning to resume,
+    /// whose defaults are used.
     ///
     /// # Errors
-    /// When one of them cannot be opened; [`Error::Mismatch`] when the model does not support this length.
+    /// When one of them cannot be opened or they do not match; [`Error::Mismatch`] when the task has pairs of texts and
+    /// the model one segment.
     pub(crate) fn open(
         config: &FinetuneConfig,
-        max_length: usize,
         saved: Option<&Value>,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<Self, Error> {
@@ -68,7 +118,10 @@ impl BaseCheckpoint {
         let name = builtin_model::meant(&config.checkpoint).map_or_else(|| folder.clone(), PathBuf::from);
         let tokenizer = ModelTokenizer::open(&folder)?;
         let model_config = read_pretrained_config(&folder)?;
-        tokenizer.check_fits(&model_config, max_length)?;
+        tokenizer.check_fits(&model_config)?;
+        let spec = config.task.spec();
+        let has_pairs = spec.pair || spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. });
+        check_segments(&model_config, has_pairs)?;
         let recorded = saved.map(TuningDefaults::recorded);
         let defaults = match recorded {
             Some(recorded) => recorded.unwrap_or_else(|| TuningDefaults::published(config)),
@@ -76,12 +129,14 @@ impl BaseCheckpoint {
         };
         let precision = config.compute.precision.unwrap_or(defaults.precision);
         Ok(Self {
+            description: ModelDescription::read(&folder)?,
             folder,
             name,
             model_config,
             tokenizer,
             device,
             compute: precision.with(config.compute.kernels),
+            precision,
             notes: Vec::new(),
             defaults,
             records_defaults: recorded.is_none_or(|recorded| recorded.is_some()),

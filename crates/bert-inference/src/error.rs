@@ -308,6 +308,9 @@ pub enum FolderProblem {
     /// The folder has no checkpoint.
     #[error("no checkpoint here (looked for model.safetensors and checkpoints/step-*/COMMITTED.json)")]
     NoCheckpoint,
+    /// The folder has no checkpoint, but a folder in it has one.
+    #[error("no checkpoint here, but {} has one; give that folder", .0.display())]
+    ModelBelow(PathBuf),
     /// The model folder lacks the requested head.
     #[error("the model has no {head}; {hint}")]
     NoHead {
@@ -346,6 +349,7 @@ impl FolderProblem {
             Self::TuningDiffers(_)
             | Self::FinishedDiffers(_)
             | Self::NoCheckpoint
+            | Self::ModelBelow(_)
             | Self::NoHead { .. }
             | Self::NoEncoder(_)
             | Self::OtherEncoder(_)

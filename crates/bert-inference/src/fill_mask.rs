@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use bert_model::{BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
+use bert_model::{BertConfig, BertForPreTraining, Mode, PretrainingInput, read_pretrained_config};
 use bert_tasks::EncodedPair;
 use burn::tensor::{Device, activation};
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
-use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
+use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::pretrained_heads::{Heads, Pretrained, load_pretraining};
 
 /// The predictions for one `[MASK]`.
@@ -35,36 +36,54 @@ pub(crate) struct MaskProbabilities {
 pub struct MaskFiller {
     model: BertForPreTraining,
     text: ModelTokenizer,
-    max_length: usize,
+    length: EncodingLength,
+    config: BertConfig,
     device: Device,
 }
 
 impl MaskFiller {
-    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]).
+    /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for texts of the length
+    /// `asked`, else of the length of [`ModelDescription::encoding_length`].
     ///
     /// # Errors
-    /// When the folder has no masked-LM head or cannot be read.
-    pub fn open(folder: &Path, device: DeviceName) -> Result<Self, Error> {
+    /// When the folder has no masked-LM head or cannot be read; [`Error::Mismatch`] for too long a length.
+    pub fn open(folder: &Path, asked: Option<usize>, device: DeviceName) -> Result<Self, Error> {
         let device = device.open()?;
         let config = read_pretrained_config(folder)?;
         let hint = "give a pre-trained model, such as the one that this model was fine-tuned from; for a fine-tuned \
                     model use `bert predict`";
         let Pretrained { model, .. } = load_pretraining(&config, folder, Heads::MaskedLm, hint, 0, &device)?;
         let text = ModelTokenizer::open(folder)?;
-        let max_length = config.max_position_embeddings;
-        text.check_fits(&config, max_length)?;
-        Ok(Self { model, text, max_length, device })
+        let default = DefaultLength::Trained(usize::MAX);
+        let length = ModelDescription::read(folder)?.encoding_length(asked, default, &config)?;
+        text.check_fits(&config)?;
+        Ok(Self { model, text, length, config, device })
     }
 
     /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
-    /// no mask within the model's maximum length.
-    pub fn fill(&self, text: &str, top_k: usize) -> Vec<FilledMask> {
-        let masks = self.probabilities(&self.text.encode_with_masks(text, self.max_length)).into_iter();
+    /// no mask within the maximum length.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when the text is a pair and the model has one segment.
+    pub fn fill(&self, text: &str, top_k: usize) -> Result<Vec<FilledMask>, Error> {
+        let encoded = self.text.encode_line(text, self.length.tokens);
+        check_segments(&self.config, encoded.is_pair())?;
+        let masks = self.probabilities(&encoded).into_iter();
         let fill = |MaskProbabilities { position, probabilities }| FilledMask {
             position,
             words: self.top(&probabilities, top_k),
         };
-        masks.map(fill).collect()
+        Ok(masks.map(fill).collect())
+    }
+
+    /// Returns the number of tokens of a text before it is cut, special tokens included.
+    pub fn untruncated_length(&self, text: &str) -> usize {
+        self.text.encode_line(text, usize::MAX).input_ids.len()
+    }
+
+    /// Returns the maximum length of a text.
+    pub fn length(&self) -> &EncodingLength {
+        &self.length
     }
 
     /// Returns the probabilities at each `[MASK]`.
@@ -106,7 +125,7 @@ impl MaskFiller {
     }
 
     pub(crate) fn max_length(&self) -> usize {
-        self.max_length
+        self.length.tokens
     }
 
     fn top(&self, row: &[f32], k: usize) -> Vec<(String, f32)> {

@@ -49,12 +49,15 @@ pub use crate::compute::device::{DEVICE_HELP, DeviceName};
 pub use crate::compute::stop_flag::StopFlag;
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
-pub use crate::features::hidden_states::{Extractor, LineFeatures, Pooling, all_layers, write_json_lines};
-pub use crate::model_dir::training_record::ModelOptions;
+pub use crate::features::hidden_states::{
+    Extractor, LineFeatures, PooledVectors, all_layers, write_json_lines,
+};
+pub use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
+pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};
 pub use crate::prediction::question_answerer::{Answerer, TextAnswer};
 pub use crate::prediction::token_tagger::{NamedEntity, TaggedText, Tagger};
-pub use crate::prediction::{Predictor, predict_file};
+pub use crate::prediction::{Predictions, Predictor, predict_file};
 pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };

@@ -42,15 +42,15 @@ pub(crate) fn save_with_adapters(
         return save_fused(output, setup, model, model_config);
     }
     let Some(adapter) = config.adapter_config()? else {
-        return output.save_model(model, model_config, tokenizer);
+        return output.save_model(model, model_config, setup);
     };
     let folder = if config.adapters.merge_lora { "adapter" } else { MODEL };
     let origin = AdapterMetadata { name: config.task.spec().name, base: &name.display().to_string() };
-    let vocabulary = tokenizer.files(model_config.max_position_embeddings);
+    let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
     write_encoder_record(output, folder, encoder)?;
     save_adapter(&mut output.sink(folder), model, model_config, adapter, origin, vocabulary)?;
     if config.adapters.merge_lora {
-        output.save_model(&model.clone().with_lora_merged(), model_config, tokenizer)?;
+        output.save_model(&model.clone().with_lora_merged(), model_config, setup)?;
     }
     Ok(())
 }
@@ -58,15 +58,16 @@ pub(crate) fn save_with_adapters(
 /// Writes the attention over the adapters of `--fusion`, the head and copies of the adapters.
 fn save_fused(
     output: &OutputFolder,
-    Setup { config, checkpoint, .. }: Setup<'_>,
+    setup: Setup<'_>,
     model: &BertForSequenceClassification,
     model_config: &BertConfig,
 ) -> Result<(), Error> {
+    let Setup { config, checkpoint, .. } = setup;
     let BaseCheckpoint { folder: encoder, name, tokenizer, .. } = checkpoint;
     write_encoder_record(output, MODEL, encoder)?;
     let adapters = read_adapters(&config.adapters.fusion)?;
     let names: Vec<String> = adapters.iter().map(SavedAdapter::name).collect();
-    let vocabulary = tokenizer.files(model_config.max_position_embeddings);
+    let vocabulary = setup.description().tokenizer_files(tokenizer, model_config);
     let base = name.display().to_string();
     save_fusion(&mut output.sink(MODEL), model, model_config, &names, &base, vocabulary)?;
     for (adapter, name) in adapters.iter().zip(&names) {

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_model::{Architecture, BertConfig, save_pretrained};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard, is_marked};
+
+use crate::setup::Setup;
 
 /// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
 pub const DEV_LABELS: &str = "dev_labels.tsv";
@@ -104,9 +105,9 @@ impl OutputFolder {
         &self,
         model: &M,
         config: &BertConfig,
-        tokenizer: &ModelTokenizer,
+        setup: Setup<'_>,
     ) -> Result<(), Error> {
-        let vocabulary = tokenizer.files(config.max_position_embeddings);
+        let vocabulary = setup.description().tokenizer_files(&setup.checkpoint.tokenizer, config);
         Ok(save_pretrained(&mut self.sink(MODEL), model, config, Some(vocabulary))?)
     }
 }

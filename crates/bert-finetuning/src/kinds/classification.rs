@@ -75,7 +75,8 @@ impl<'a, M> Classification<'a, M> {
     }
 
     fn from_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
-        sets.notes = constant_labels(&sets);
+        sets.notes = truncated_texts(&sets);
+        sets.notes.extend(constant_labels(&sets));
         let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
         Self { sets, scale, model: PhantomData }
     }
@@ -87,6 +88,17 @@ impl<'a, M> Classification<'a, M> {
     pub(crate) fn kind(&self) -> Kind {
         self.task().spec().kind
     }
+}
+
+/// Returns the messages about texts that are cut, and about texts with special tokens, in each set.
+fn truncated_texts(sets: &Sets<'_, LabelledExamples>) -> Vec<String> {
+    let split = sets.setup.checkpoint.tokenizer.settings.split_special_tokens;
+    let messages = sets.with_names().flat_map(|(name, set)| {
+        let truncation = set.features.truncation();
+        let cut = truncation.message(&name, sets.setup.max_seq_length);
+        cut.into_iter().chain(truncation.special_message(&name, split))
+    });
+    messages.collect()
 }
 
 /// A model's predictions for labelled examples.
@@ -300,7 +312,7 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         let model = self.with_original_scale(model);
         match model.as_sequence_classifier() {
             Some(model) => save_with_adapters(output, self.setup(), model, model_config),
-            None => output.save_model(&model, model_config, &self.setup().checkpoint.tokenizer),
+            None => output.save_model(&model, model_config, self.setup()),
         }
     }
 

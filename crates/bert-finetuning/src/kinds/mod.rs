@@ -157,7 +157,7 @@ pub(crate) trait FinetuneTask {
         model: &Self::Model,
         model_config: &BertConfig,
     ) -> Result<(), Error> {
-        output.save_model(model, model_config, &self.setup().checkpoint.tokenizer)
+        output.save_model(model, model_config, self.setup())
     }
 
     /// Returns the attention over the adapters of `--fusion`.

@@ -188,8 +188,9 @@ fn truncated_words(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
         let beyond = set.words_beyond_max_length();
         (beyond > 0).then(|| {
             format!(
-                "{beyond} words of {name} are beyond --max-seq-length {max}: they are not read, and their predicted \
-                 tag is O"
+                "{beyond} words of {name} are beyond --max-seq-length {max} ({:.1} %): they are not read, and their \
+                 predicted tag is O",
+                100.0 * beyond as f64 / set.words() as f64
             )
         })
     });
@@ -197,6 +198,10 @@ fn truncated_words(sets: &Sets<'_, SentenceSet>) -> Vec<String> {
 }
 
 impl SentenceSet {
+    fn words(&self) -> usize {
+        self.sentences.iter().map(|sentence| sentence.words.len()).sum()
+    }
+
     fn words_beyond_max_length(&self) -> usize {
         let words = self.sentences.iter().enumerate();
         words.map(|(at, sentence)| self.encoded.beyond(at, sentence.words.len())).sum()

@@ -32,7 +32,7 @@ use crate::run::resume::{SavedRuns, saved_identity};
 use crate::run::step::{TrainSettings, num_train_steps};
 use crate::run::task_draw::TaskDraw;
 use crate::run::training::Training;
-use crate::setup::{BaseCheckpoint, Setup};
+use crate::setup::{BaseCheckpoint, Setup, with_length};
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::model_dir::resolved::Resolved;
@@ -81,13 +81,11 @@ pub fn multitask(
 ) -> Result<MultitaskReport, Error> {
     config.check()?;
     let MultitaskConfig { tasks, sampling, temperature, output } = config;
-    let configs = on_one_device(tasks, on_event)?;
+    let configs = resolved_tasks(tasks, on_event)?;
     let seed = configs[0].seeds[0];
-    let lengths = configs.iter().map(|config| config.resolve().map(|resolved| resolved.max_seq_length));
-    let max_length = lengths.collect::<Result<Vec<usize>, Error>>()?.into_iter().max().unwrap_or(0);
     let saved = if resume { saved_identity(output)? } else { None };
     let first = saved.as_ref().map(|identity| &identity["tasks"][0]);
-    let checkpoint = BaseCheckpoint::open(&configs[0], max_length, first, on_event)?;
+    let checkpoint = BaseCheckpoint::open(&configs[0], first, on_event)?;
     let cells = configs.iter().map(|config| Ok(grid::cells(config, &checkpoint.defaults, None)?.remove(0)));
     let cells = cells.collect::<Result<Vec<Cell>, Error>>()?;
     let resolved = &cells[0].resolved;
@@ -155,13 +153,20 @@ fn locked_folder(output: &Path, resume: bool) -> Result<(StagedFolder<'static>, 
     Ok((folder, lock))
 }
 
-/// Returns the configurations with the fastest device in place of `--device auto`; all tasks use one device.
-fn on_one_device(
+/// Returns the configurations with the fastest device in place of `--device auto`, the same for all tasks, and with the
+/// length that suits the checkpoint.
+fn resolved_tasks(
     tasks: &[FinetuneConfig],
     on_event: &mut dyn FnMut(FinetuneEvent),
 ) -> Result<Vec<FinetuneConfig>, Error> {
     let compute = with_selected_device(&tasks[0], on_event)?.compute;
-    Ok(tasks.iter().map(|task| FinetuneConfig { compute, ..task.clone() }).collect())
+    let mut notes = Vec::new();
+    let resolved =
+        tasks.iter().map(|task| with_length(FinetuneConfig { compute, ..task.clone() }, &mut notes));
+    let resolved = resolved.collect::<Result<_, Error>>()?;
+    notes.dedup();
+    notes.into_iter().for_each(|note| on_event(FinetuneEvent::Warning(note)));
+    Ok(resolved)
 }
 
 /// The initial model of all tasks, and the configuration of each task's model.

@@ -13,9 +13,10 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
-use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
+use crate::model_dir::description::{DefaultLength, ModelDescription};
 use crate::model_dir::loaded_model::load_encoder;
 use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted};
 
@@ -24,7 +25,7 @@ use crate::model_dir::loaded_model::{LoadedModel, check_encoder, load_adapted};
 pub struct AttentionOptions<'a> {
     /// The encoder of an adapter; by default the one that the adapter's folder names.
     pub encoder: Option<&'a Path>,
-    /// Maximum number of word pieces; by default the model's number of positions.
+    /// Maximum number of word pieces; by default the length that the model was trained with.
     pub max_length: Option<usize>,
     /// Layers, counted from 0, or from the end with negative numbers; by default all.
     pub layers: Vec<i32>,
@@ -44,6 +45,8 @@ pub struct Attention {
     /// For each token, the number of its word. The pieces of a word and the characters of a Chinese word (found by
     /// jieba) have one number; `[CLS]` and `[SEP]` are words of one token.
     pub words: Vec<usize>,
+    /// A remark on the length for the user.
+    pub remark: Option<String>,
     /// Number of word pieces of the whole text; more than `tokens` if the text was truncated.
     pub untruncated_length: usize,
     /// Number of `[UNK]` tokens.
@@ -104,12 +107,14 @@ impl Attention {
     pub fn from_model(folder: &Path, text: &str, options: &AttentionOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let (model, config, tokenizer) = load(folder, options.encoder, &device)?;
-        tokenizer.check_fits(&config, 0)?;
+        tokenizer.check_fits(&config)?;
         let layer_numbers = chosen_layers(&options.layers, config.num_hidden_layers)?;
         let head_numbers = chosen_heads(&options.heads, config.num_attention_heads)?;
-        let positions = config.max_position_embeddings;
-        let length = options.max_length.map_or(positions, |length| length.min(positions));
-        let encoded = tokenizer.encode_with_masks(text, length);
+        let asked = options.max_length.map(|length| length.min(config.max_position_embeddings));
+        let default = DefaultLength::Trained(usize::MAX);
+        let length = ModelDescription::read(folder)?.encoding_length(asked, default, &config)?;
+        let encoded = tokenizer.encode_line(text, length.tokens);
+        check_segments(&config, encoded.is_pair())?;
         let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
         let pairs = encoded.input_ids.len().pow(2);
         let layers = layer_numbers.iter().map(|&layer| {
@@ -124,8 +129,9 @@ impl Attention {
             head_numbers.iter().map(for_head).collect()
         });
         let vectors = vectors.collect();
-        let untruncated_length = tokenizer.encode_with_masks(text, usize::MAX).input_ids.len();
-        let about = About { untruncated_length, layer_numbers, head_numbers, layers, vectors };
+        let untruncated_length = tokenizer.encode_line(text, usize::MAX).input_ids.len();
+        let remark = length.remark;
+        let about = About { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors };
         Ok(about.with_tokens(&encoded, &tokenizer.vocabulary))
     }
 
@@ -192,6 +198,7 @@ impl QueriesAndKeys {
 
 /// The parts of an [`Attention`] that do not come from its tokens.
 struct About {
+    remark: Option<String>,
     untruncated_length: usize,
     layer_numbers: Vec<usize>,
     head_numbers: Vec<usize>,
@@ -201,12 +208,13 @@ struct About {
 
 impl About {
     fn with_tokens(self, encoded: &EncodedPair, vocabulary: &Vocabulary) -> Attention {
-        let Self { untruncated_length, layer_numbers, head_numbers, layers, vectors } = self;
+        let Self { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors } = self;
         let unknown = encoded.input_ids.iter().filter(|&&id| id == vocabulary.unk_id()).count();
         Attention {
             tokens: encoded.input_ids.iter().map(|&id| vocabulary.token(id).to_string()).collect(),
             segments: encoded.segment_ids.clone(),
             words: words::word_numbers(encoded, vocabulary),
+            remark,
             untruncated_length,
             unknown,
             layer_numbers,
@@ -302,6 +310,7 @@ mod tests {
             tokens: words.map(String::from).to_vec(),
             segments: vec![0; 6],
             words: (0..6).collect(),
+            remark: None,
             untruncated_length: 6,
             unknown: 2,
             layer_numbers: vec![0],
@@ -321,6 +330,7 @@ mod tests {
             tokens: ["a", "##b", "c"].map(String::from).to_vec(),
             segments: vec![0; 3],
             words: vec![0, 0, 1],
+            remark: None,
             untruncated_length: 3,
             unknown: 0,
             layer_numbers: vec![0, 1],

@@ -8,16 +8,17 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_data::tokenization::python_str::python_strip;
-use bert_model::{BertModel, read_pretrained_config};
-use bert_tasks::Example;
+use bert_model::{BertConfig, BertModel, read_pretrained_config};
+use bert_tasks::{Example, Truncation};
 use burn::tensor::Device;
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
+use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR, check_segments};
 use crate::error::Error;
+use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::line_of;
 use crate::model_dir::loaded_model::load_encoder;
@@ -28,7 +29,7 @@ const WINDOW: usize = 32;
 const BATCH: usize = 8;
 /// Default number of layers (the last four), as in the reference's example.
 const DEFAULT_LAYERS: i32 = 4;
-/// The reference's `max_seq_length`.
+/// The reference's `max_seq_length`, for models whose length is not known.
 const DEFAULT_LENGTH: usize = 128;
 
 /// The hidden states of one line.
@@ -40,31 +41,6 @@ pub struct LineFeatures {
     pub tokens: Vec<String>,
     /// For each selected layer, the concatenated vectors of all tokens; with pooling, one vector.
     pub layers: Vec<Vec<f32>>,
-}
-
-/// The way in which the vectors of all tokens of a text become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Pooling {
-    /// The mean over all tokens, `[CLS]` and `[SEP]` included, as in sentence-transformers.
-    Mean,
-    /// The vector of `[CLS]`.
-    Cls,
-}
-
-impl Pooling {
-    /// Returns one vector for vectors of this width, one after the other.
-    fn pooled(self, vectors: &[f32], width: usize) -> Vec<f32> {
-        let mut pooled = vectors[..width].to_vec();
-        if self == Self::Mean {
-            for row in vectors[width..].chunks_exact(width) {
-                pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-            }
-            let count = (vectors.len() / width) as f32;
-            pooled.iter_mut().for_each(|sum| *sum /= count);
-        }
-        pooled
-    }
 }
 
 /// Returns the numbers of all layers of the model in a folder.
@@ -80,10 +56,20 @@ pub struct Extractor {
     model: BertModel,
     text: ModelTokenizer,
     layers: Vec<i32>,
-    hidden_size: usize,
-    max_length: usize,
-    pooling: Option<Pooling>,
+    config: BertConfig,
+    length: EncodingLength,
+    description: ModelDescription,
+    pooling: Option<PooledVectors>,
     device: Device,
+}
+
+/// How one vector is made of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PooledVectors {
+    /// The way of pooling.
+    pub pooling: Pooling,
+    /// Whether the vector is divided by its length.
+    pub normalize: bool,
 }
 
 impl Extractor {
@@ -93,14 +79,24 @@ impl Extractor {
     }
 
     /// Returns the way in which the vectors of a text become one, if they do.
-    pub fn pooling(&self) -> Option<Pooling> {
+    pub fn pooling(&self) -> Option<PooledVectors> {
         self.pooling
+    }
+
+    /// Returns the maximum length of a text.
+    pub fn length(&self) -> &EncodingLength {
+        &self.length
+    }
+
+    /// Returns whether special tokens in a text are read as plain text.
+    pub fn splits_special_tokens(&self) -> bool {
+        self.text.settings.split_special_tokens
     }
 
     /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) to extract some of its layers.
     /// Layers are counted from 0, negative ones from the last; the default is the last four, or all layers of a smaller
-    /// model. Texts are truncated to `max_length` tokens; the default is the reference's 128, or the model's number of
-    /// positions if that is smaller.
+    /// model. Texts are truncated to the length of [`ModelDescription::encoding_length`]; if the model's
+    /// length is not known, to the reference's 128.
     ///
     /// # Errors
     /// [`Error::Configuration`] when the model lacks a layer, [`Error::Mismatch`] when it has too few positions; when
@@ -124,52 +120,73 @@ impl Extractor {
             return Err(Error::Configuration { flag: "layers", reason });
         }
         let text = ModelTokenizer::open(folder)?;
-        let max_length = max_length.unwrap_or(DEFAULT_LENGTH.min(config.max_position_embeddings));
-        text.check_fits(&config, max_length)?;
-        let hidden_size = config.hidden_size;
+        let description = ModelDescription::read(folder)?;
+        let default = DefaultLength::Trained(DEFAULT_LENGTH);
+        let length = description.encoding_length(max_length, default, &config)?;
+        text.check_fits(&config)?;
         let layers = layers.to_vec();
-        Ok(Self { model, text, layers, hidden_size, max_length, pooling: None, device })
+        Ok(Self { model, text, layers, config, length, description, pooling: None, device })
     }
 
     /// Returns one vector per text and layer instead of one per token: [`LineFeatures::layers`] then has vectors of
     /// [`Self::hidden_size`].
     #[must_use]
     pub fn with_pooling(self, pooling: Pooling) -> Self {
-        Self { pooling: Some(pooling), ..self }
+        Self { pooling: Some(PooledVectors { pooling, normalize: false }), ..self }
+    }
+
+    /// Returns one vector per text and layer as the folder of a model of sentences requires.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the folder names no way of pooling, or has modules that cannot be computed.
+    pub fn with_own_pooling(self) -> Result<Self, Error> {
+        let pooling = self.description.sentence_pooling()?;
+        let normalize = self.description.normalize;
+        Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
     /// Returns the width of a hidden state.
     pub fn hidden_size(&self) -> usize {
-        self.hidden_size
+        self.config.hidden_size
     }
 
-    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows.
+    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows. Returns the
+    /// counts of the texts that were cut.
     ///
     /// # Errors
-    /// Invalid input, with its line; the errors of `each`.
+    /// Invalid input, with its line; the errors of `each`; [`Error::Mismatch`] for a pair if the model has one segment.
     pub fn each_line(
         &self,
         input: &Path,
         each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Truncation, Error> {
+        let mut truncation = Truncation::default();
         for_each_line_window(input, WINDOW, split_texts, &mut |window| {
-            each(&self.hidden_states(&window.examples))
-        })
+            let examples = &window.examples;
+            check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
+            each(&self.hidden_states(examples, &mut truncation))
+        })?;
+        Ok(truncation)
     }
 
     /// Returns the features of texts in memory, in their order; `A ||| B` is a pair. A call returns all vectors at once:
     /// pass a few hundred texts at a time.
+    ///
+    /// # Panics
+    /// For a pair if the model has one segment.
     pub fn encode(&self, texts: &[&str]) -> Vec<LineFeatures> {
         let example = |(index, text): (usize, &&str)| {
             let (text_a, text_b) = split_texts(text);
             Example { index: (index + 1).to_string(), text_a, text_b, choices: Vec::new(), label: None }
         };
-        self.hidden_states(&texts.iter().enumerate().map(example).collect::<Vec<Example>>())
+        let examples: Vec<Example> = texts.iter().enumerate().map(example).collect();
+        self.hidden_states(&examples, &mut Truncation::default())
     }
 
-    fn hidden_states(&self, examples: &[Example]) -> Vec<LineFeatures> {
+    fn hidden_states(&self, examples: &[Example], truncation: &mut Truncation) -> Vec<LineFeatures> {
         let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
-        let features = Features::new(examples, tokenizer, vocabulary, self.max_length);
+        let features = Features::new(examples, tokenizer, vocabulary, self.length.tokens);
+        *truncation += features.truncation();
         let token = |&id: &u32| vocabulary.token(id).to_string();
         let mut lines: Vec<LineFeatures> = (0..examples.len())
             .map(|at| LineFeatures {
@@ -190,7 +207,9 @@ impl Extractor {
                     let line = &mut lines[line];
                     let vectors = &row[..line.tokens.len() * width];
                     line.layers.push(match self.pooling {
-                        Some(pooling) => pooling.pooled(vectors, width),
+                        Some(PooledVectors { pooling, normalize }) => {
+                            pooling.pooled(vectors, width, normalize)
+                        }
                         None => vectors.to_vec(),
                     });
                 }
@@ -241,8 +260,11 @@ struct PooledLine {
 ///
 /// # Errors
 /// The errors of [`Extractor::each_line`]; [`Error::Results`].
-pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write) -> Result<u64, Error> {
-    let mut count = 0;
+pub fn write_json_lines(
+    extractor: &Extractor,
+    input: &Path,
+    out: &mut dyn Write,
+) -> Result<Truncation, Error> {
     extractor.each_line(input, &mut |lines| {
         for line in lines {
             match extractor.pooling {
@@ -250,10 +272,8 @@ pub fn write_json_lines(extractor: &Extractor, input: &Path, out: &mut dyn Write
                 None => write_line(out, &json(extractor, line))?,
             }
         }
-        count += lines.len() as u64;
         out.flush().map_err(Error::Results)
-    })?;
-    Ok(count)
+    })
 }
 
 fn json<'a>(extractor: &Extractor, line: &'a LineFeatures) -> Line<'a> {
@@ -268,7 +288,7 @@ fn pooled_json(extractor: &Extractor, line: &LineFeatures) -> PooledLine {
 
 /// Returns the vectors at a place of a line, one for each layer.
 fn layers_at(extractor: &Extractor, line: &LineFeatures, at: usize) -> Vec<Layer> {
-    let width = extractor.hidden_size;
+    let width = extractor.hidden_size();
     let layer = |(&index, vectors): (&i32, &Vec<f32>)| Layer {
         index,
         values: vectors[at * width..(at + 1) * width].iter().copied().map(rounded).collect(),
@@ -294,13 +314,6 @@ mod tests {
         assert_eq!(split_texts("a|||b"), ("a|||b".into(), None));
         assert_eq!(split_texts("||| b"), ("||| b".into(), None));
         assert_eq!(split_texts(""), (String::new(), None));
-    }
-
-    #[test]
-    fn pooling_takes_the_mean_or_the_first() {
-        let vectors = [1.0, 2.0, 3.0, 6.0, 5.0, 1.0];
-        assert_eq!(Pooling::Mean.pooled(&vectors, 2), [3.0, 3.0]);
-        assert_eq!(Pooling::Cls.pooled(&vectors, 2), [1.0, 2.0]);
     }
 
     #[test]

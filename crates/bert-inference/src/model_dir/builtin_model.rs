@@ -17,7 +17,7 @@ pub const NAME: &str = "tiny-en";
 pub const NAMES: [&str; 2] = [NAME, "mini-en"];
 
 /// The files of a model and their names.
-type Files = [(&'static str, &'static [u8]); 7];
+type Files = [(&'static str, &'static [u8]); 8];
 
 macro_rules! files {
     ($folder:literal: $($name:literal)*) => {
@@ -27,12 +27,12 @@ macro_rules! files {
 
 const TINY: Files = files! {
     "tiny-en": "README.md" "vocab.txt" "tokenizer.json" "tokenizer_config.json" "special_tokens_map.json"
-    "model.safetensors" "config.json"
+    "model_description.json" "model.safetensors" "config.json"
 };
 
 const MINI: Files = files! {
     "mini-en": "README.md" "vocab.txt" "tokenizer.json" "tokenizer_config.json" "special_tokens_map.json"
-    "model.safetensors" "config.json"
+    "model_description.json" "model.safetensors" "config.json"
 };
 
 /// Returns the name of the built-in model that a path means. An existing file or folder of this name takes precedence.

@@ -15,10 +15,11 @@ use burn::tensor::Device;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::builtin_model;
+use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::encoder_record::check_recorded_encoder;
 use crate::model_dir::json_file::{exists, read_json};
 use crate::model_dir::model_folder::resolve_model_folder;
-use crate::model_dir::training_record::{ModelOptions, TrainingRecord};
+use crate::model_dir::model_options::ModelOptions;
 
 /// Loads the encoder of a model folder, ignoring its heads. If the folder has no pooler, the pooler is random.
 pub fn load_encoder(folder: &Path, device: &Device) -> Result<(BertModel, BertConfig), Error> {
@@ -41,15 +42,15 @@ pub(crate) struct FinetunedModel<M> {
     pub(crate) config: BertConfig,
     pub(crate) text: ModelTokenizer,
     pub(crate) device: Device,
-    /// The fine-tuning that produced the model.
-    pub(crate) record: TrainingRecord,
+    /// The training of the model.
+    pub(crate) description: ModelDescription,
     /// Maximum sequence length.
-    pub(crate) max_length: usize,
+    pub(crate) length: EncodingLength,
 }
 
 impl<M: Architecture> FinetunedModel<M> {
-    /// Opens a folder; `policy` lists the tensors that it may lack. The length is taken from `options`, else from its
-    /// fine-tuning, else from `default`; the last two are limited to the number of positions.
+    /// Opens a folder; `policy` lists the tensors that it may lack. [`ModelDescription::encoding_length`]
+    /// decides the length.
     ///
     /// # Errors
     /// When the folder cannot be read, or the model has fewer positions than `options` asks for.
@@ -60,35 +61,37 @@ impl<M: Architecture> FinetunedModel<M> {
         policy: LoadPolicy,
     ) -> Result<Self, Error> {
         let device = options.device.open()?;
-        let record = TrainingRecord::read(folder)?;
-        let compute = record.compute(options)?;
+        let description = ModelDescription::read(folder)?;
+        let compute = options.compute(&description)?;
         let computing = |config| BertConfig { compute, ..config };
         let (model, config, _) = load_pretrained(folder, computing, policy, 0, &device)?;
         let text = ModelTokenizer::open(folder)?;
-        let max_length = max_sequence_length(&record, options.max_length, default, &config);
-        text.check_fits(&config, max_length)?;
-        Ok(Self { model, config, text, device, record, max_length })
+        let default = DefaultLength::Trained(default);
+        let length = description.encoding_length(options.max_length, default, &config)?;
+        text.check_fits(&config)?;
+        Ok(Self { model, config, text, device, description, length })
     }
-}
-
-/// Returns the maximum sequence length: `asked`, else the length in the fine-tuning's report, else `default`. The last
-/// two are limited to the model's number of positions.
-pub(crate) fn max_sequence_length(
-    record: &TrainingRecord,
-    asked: Option<usize>,
-    default: usize,
-    model: &BertConfig,
-) -> usize {
-    let trained = record.max_seq_length().unwrap_or(default);
-    asked.unwrap_or(trained.min(model.max_position_embeddings))
 }
 
 /// Returns the names of a model's classes, in the order of their numbers.
-pub(crate) fn class_names(config: &BertConfig) -> Vec<String> {
-    match &config.id2label {
+///
+/// # Errors
+/// [`bert_model::Error::Config`] when two classes have the same name.
+pub(crate) fn class_names(config: &BertConfig) -> Result<Vec<String>, Error> {
+    let names: Vec<String> = match &config.id2label {
         Some(names) => names.values().cloned().collect(),
         None => (0..config.num_labels).map(|class| format!("LABEL_{class}")).collect(),
+    };
+    let first = |at: usize| names.iter().position(|name| *name == names[at]).unwrap_or(at);
+    if let Some(second) = (0..names.len()).find(|&at| first(at) < at) {
+        let reason = format!(
+            "gives the name {:?} to the labels {} and {second}; give every label its own name",
+            names[second],
+            first(second)
+        );
+        return Err(bert_model::Error::Config { key: "id2label".into(), reason }.into());
     }
+    Ok(names)
 }
 
 /// Returns the line of an example from a file of new texts.

@@ -2,10 +2,11 @@
 
 pub mod builtin_model;
 pub mod checkpoint;
+pub mod description;
 pub mod encoder_record;
 pub mod json_file;
 pub mod loaded_model;
 pub mod model_folder;
+pub mod model_options;
 pub mod resolved;
 pub mod retention;
-pub mod training_record;

@@ -49,9 +49,26 @@ pub fn resolve_tuned_folder(path: &Path, warn: &mut dyn FnMut(&Error)) -> Result
     }
     bert_model::reject_other_weights(path)?;
     if path.exists() {
-        return Err(FolderProblem::NoCheckpoint.located(path).into());
+        let problem = model_below(path).map_or(FolderProblem::NoCheckpoint, FolderProblem::ModelBelow);
+        return Err(problem.located(path).into());
     }
     Err(no_such_folder(path))
+}
+
+/// Returns a model folder inside a folder: a snapshot in the cache of the Hugging Face Hub, or a module of an old folder
+/// of sentence-transformers.
+fn model_below(path: &Path) -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> = [path.to_path_buf(), path.join("snapshots")]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
+        .collect();
+    // Sorted, so that the error names the same folder every time.
+    folders.sort();
+    let is_model = |folder: &PathBuf| {
+        bert_model::find_config(folder).is_some() && bert_model::find_weights(folder).is_ok()
+    };
+    folders.into_iter().find(is_model)
 }
 
 /// Returns the error of a folder that does not exist, with a remedy if the path has the form of a Hub name.
@@ -89,6 +106,21 @@ mod tests {
         let message = resolve_model_folder(Path::new(hub[0]), &mut |_| {}).unwrap_err();
         assert!(message.to_string().contains("hf download google-bert/bert-base-uncased"), "{message}");
         assert_eq!(message.exit_code(), 4);
+    }
+
+    #[test]
+    fn a_model_inside_a_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for inside in ["models--x--y/snapshots/abc", "sentences/0_BERT"] {
+            let model = folder.path().join(inside);
+            fs::create_dir_all(&model).unwrap();
+            fs::write(model.join("config.json"), "{}").unwrap();
+            fs::write(model.join("model.safetensors"), "").unwrap();
+            let given = folder.path().join(inside.split('/').next().unwrap());
+            let error = resolve_model_folder(&given, &mut |_| {}).unwrap_err();
+            assert_eq!(error.exit_code(), 4);
+            assert!(error.to_string().contains(&*model.to_string_lossy()), "{error}");
+        }
     }
 
     #[test]

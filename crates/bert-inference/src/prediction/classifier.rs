@@ -10,7 +10,7 @@ use bert_kernels::Compute;
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
     LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors,
+    read_pretrained_tensors, with_present_head_names,
 };
 use bert_storage::Locate;
 use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
@@ -20,12 +20,13 @@ use serde::Serialize;
 
 use crate::encoding::classifier::{decide, predict};
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::{Error, FolderProblem};
+use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription};
 use crate::model_dir::loaded_model::{
-    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted, max_sequence_length,
+    LoadedModel, architecture, check_encoder, class_names, line_of, load_adapted,
 };
-use crate::model_dir::training_record::{ModelOptions, TrainingRecord};
+use crate::model_dir::model_options::ModelOptions;
 
 /// A classifier's answer for one text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -75,16 +76,20 @@ fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<L
     // Heads of other tasks also have tensors of this name.
     let is_other_head = architecture(folder)?
         .is_some_and(|name| name == "BertForTokenClassification" || name == "BertForMultipleChoice");
-    if is_other_head || !tensors.contains_key("classifier.weight") {
+    let has_classifier = |name: &&str| tensors.contains_key(*name);
+    if is_other_head || !["classifier.weight", "head.classifier.weight"].iter().any(has_classifier) {
         let hint = "fine-tune it first: finetune --task TASK --data DIR --checkpoint MODEL --output NEW";
         return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
     }
     let model = match config.feature_head()? {
-        Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
+        Some(_) => Model::FeatureHead(Box::new(load(&config, with_present_head_names(tensors), device)?)),
         None => Model::Linear(Box::new(load(&config, tensors, device)?)),
     };
     Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(folder)? })
 }
+
+/// The kind of outputs without a function.
+const SCORES: Kind = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
 
 /// A text classifier.
 pub struct Classifier {
@@ -92,15 +97,16 @@ pub struct Classifier {
     pub(crate) tokenizer: ModelTokenizer,
     names: Vec<String>,
     kind: Kind,
-    pub(crate) max_length: usize,
-    pub(crate) record: TrainingRecord,
+    pub(crate) length: EncodingLength,
+    pub(crate) description: ModelDescription,
+    config: BertConfig,
     device: Device,
 }
 
 impl Classifier {
     /// Opens a model folder (see [`crate::model_dir::model_folder::resolve_tuned_folder`]). An adapter is applied to the
-    /// encoder of `options`, else to the encoder that its folder names. Texts are truncated to the length of `options`, else to
-    /// the fine-tuning's length, else to the model's number of positions.
+    /// encoder of `options`, else to the encoder that its folder names. Texts are truncated to the length
+    /// of [`ModelDescription::encoding_length`].
     ///
     /// # Errors
     /// [`FolderProblem::NoHead`] when the folder has no classifier, [`FolderProblem::NoEncoder`], [`Error::Mismatch`]
@@ -108,8 +114,8 @@ impl Classifier {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let device = options.device.open()?;
         let encoder = options.encoder;
-        let record = TrainingRecord::read(folder)?;
-        let compute = record.compute(options)?;
+        let description = ModelDescription::read(folder)?;
+        let compute = options.compute(&description)?;
         let LoadedModel { model, config, tokenizer } = if is_adapter_folder(folder) {
             let LoadedModel { model, config, tokenizer } = load_adapted(folder, encoder, compute, &device)?;
             LoadedModel { model: Model::Linear(Box::new(model)), config, tokenizer }
@@ -118,31 +124,35 @@ impl Classifier {
             load_full_model(folder, compute, &device)?
         };
         let (names, kind) = outputs(&config)?;
-        let max_length = max_sequence_length(&record, options.max_length, usize::MAX, &config);
-        tokenizer.check_fits(&config, max_length)?;
-        Ok(Self { model, tokenizer, names, kind, max_length, record, device })
+        let default = DefaultLength::Trained(usize::MAX);
+        let length = description.encoding_length(options.max_length, default, &config)?;
+        tokenizer.check_fits(&config)?;
+        Ok(Self { model, tokenizer, names, kind, length, description, config, device })
     }
 
-    /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts.
+    /// Rejects single texts if the model was trained on pairs, and pairs if it was trained on single texts or has one
+    /// segment.
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line.
-    pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), TaskError> {
+    /// [`TaskProblem::WrongValue`](bert_tasks::TaskProblem::WrongValue) with the line; [`Error::Mismatch`].
+    pub(crate) fn check_forms(&self, path: &Path, examples: &[Example]) -> Result<(), Error> {
         let check = |example: &Example| {
-            let checked = self.record.check_form(example);
-            checked.map_err(|problem| problem.at_line(path, line_of(example)).into())
+            let checked = self.description.check_form(example);
+            checked.map_err(|problem| TaskError::from(problem.at_line(path, line_of(example))))
         };
-        examples.iter().try_for_each(check)
+        examples.iter().try_for_each(check)?;
+        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))
     }
 
     /// Returns the answers to texts, in order.
     pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
-        self.answer_features(&Features::new(
-            examples,
-            &self.tokenizer.tokenizer,
-            &self.tokenizer.vocabulary,
-            self.max_length,
-        ))
+        self.answer_features(&self.encode(examples))
+    }
+
+    /// Returns the encoded texts.
+    pub(crate) fn encode(&self, examples: &[Example]) -> Features {
+        let ModelTokenizer { tokenizer, vocabulary, .. } = &self.tokenizer;
+        Features::new(examples, tokenizer, vocabulary, self.length.tokens)
     }
 
     /// Returns the answer to a text that is already encoded, with at most `max_length` tokens.
@@ -150,7 +160,7 @@ impl Classifier {
         self.answer_features(&Features::from_encoded(
             vec![encoded],
             &self.tokenizer.vocabulary,
-            self.max_length,
+            self.length.tokens,
         ))
         .remove(0)
     }
@@ -175,11 +185,16 @@ impl Classifier {
         &self.device
     }
 
-    fn answer_features(&self, features: &Features) -> Vec<Answer> {
-        let rows = match &self.model {
-            Model::Linear(model) => predict(model.as_ref(), features, self.kind, &self.device),
-            Model::FeatureHead(model) => predict(model.as_ref(), features, self.kind, &self.device),
+    pub(crate) fn answer_features(&self, features: &Features) -> Vec<Answer> {
+        // The outputs of a regression are the logits.
+        let kind = if self.description.activation.is_some() { SCORES } else { self.kind };
+        let mut rows = match &self.model {
+            Model::Linear(model) => predict(model.as_ref(), features, kind, &self.device),
+            Model::FeatureHead(model) => predict(model.as_ref(), features, kind, &self.device),
         };
+        if let Some(activation) = self.description.activation {
+            rows.iter_mut().for_each(|row| activation.apply(row));
+        }
         let decided = decide(&rows, self.kind);
         rows.into_iter().zip(decided).map(|(row, label)| self.named(row, label)).collect()
     }
@@ -197,12 +212,11 @@ impl Classifier {
 
 /// Returns the names of the outputs, and whether they are classes; follows the rules of `transformers`.
 fn outputs(config: &BertConfig) -> Result<(Vec<String>, Kind), Error> {
-    let names = class_names(config);
+    let names = class_names(config)?;
     let refuse = |reason: String| Err(ModelError::Config { key: "problem_type".into(), reason }.into());
     let classes = Kind::Classification;
-    let scores = Kind::Regression { min: f32::NEG_INFINITY, max: f32::INFINITY };
     match (config.problem_type.as_deref(), config.num_labels) {
-        (None | Some("regression"), 1) => Ok((names, scores)),
+        (None | Some("regression"), 1) => Ok((names, SCORES)),
         (Some("regression"), labels) => {
             refuse(format!("is regression with {labels} outputs; one is supported"))
         }

@@ -12,14 +12,15 @@ use std::io::Write;
 use std::path::Path;
 
 use bert_storage::Locate;
-use bert_tasks::{Example, Task, TaskError};
+use bert_tasks::{Example, Task, Truncation};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, FolderProblem};
+use crate::model_dir::description::EncodingLength;
 use crate::model_dir::json_file::write_line;
 use crate::model_dir::loaded_model::{architecture, check_encoder, line_of};
-use crate::model_dir::training_record::ModelOptions;
+use crate::model_dir::model_options::ModelOptions;
 use crate::prediction::classifier::{Answer, Classifier};
 use crate::prediction::question_answerer::{Answerer, TextAnswer};
 use crate::prediction::token_tagger::{TaggedText, Tagger};
@@ -60,25 +61,57 @@ impl Predictor {
     /// Returns the task that the model was trained on, if known.
     fn task(&self) -> Option<Task> {
         match self {
-            Self::Labels(classifier) => classifier.record.task(),
+            Self::Labels(classifier) => classifier.description.task.clone(),
             Self::Answers(_) | Self::Tags(_) => None,
         }
     }
 
-    /// Returns the answers to examples, in order.
+    /// Returns the maximum length of an input.
+    pub fn length(&self) -> &EncodingLength {
+        match self {
+            Self::Labels(classifier) => &classifier.length,
+            Self::Answers(answerer) => &answerer.finetuned.length,
+            Self::Tags(tagger) => &tagger.finetuned.length,
+        }
+    }
+
+    /// Returns whether special tokens in a text are read as plain text.
+    pub fn splits_special_tokens(&self) -> bool {
+        let tokenizer = match self {
+            Self::Labels(classifier) => &classifier.tokenizer,
+            Self::Answers(answerer) => &answerer.finetuned.text,
+            Self::Tags(tagger) => &tagger.finetuned.text,
+        };
+        tokenizer.settings.split_special_tokens
+    }
+
+    /// Returns the answers to examples, in order, and counts the texts that are cut.
     ///
     /// # Errors
     /// [`WrongValue`](bert_tasks::TaskProblem::WrongValue) for an example that does not fit the head.
-    fn answer(&self, path: &Path, examples: &[Example]) -> Result<Vec<Output>, TaskError> {
+    fn answer(
+        &self,
+        path: &Path,
+        examples: &[Example],
+        truncation: &mut Truncation,
+    ) -> Result<Vec<Output>, Error> {
         Ok(match self {
             Self::Labels(classifier) => {
                 classifier.check_forms(path, examples)?;
-                classifier.answer(examples).into_iter().map(Output::Label).collect()
+                let features = classifier.encode(examples);
+                *truncation += features.truncation();
+                classifier.answer_features(&features).into_iter().map(Output::Label).collect()
             }
             Self::Answers(answerer) => {
                 answerer.answer(path, examples)?.into_iter().map(Output::Answer).collect()
             }
-            Self::Tags(tagger) => tagger.answer(path, examples)?.into_iter().map(Output::Tags).collect(),
+            Self::Tags(tagger) => {
+                let tagged = tagger.answer(path, examples)?;
+                tagged.iter().for_each(|text| {
+                    truncation.add(text.tags.len(), text.tags.len() - text.words_not_read);
+                });
+                tagged.into_iter().map(Output::Tags).collect()
+            }
         })
     }
 }
@@ -105,22 +138,36 @@ struct Row<'a> {
     answer: &'a Output,
 }
 
-/// Writes the answer to every text to `out`, one JSON object per line; returns their number.
+/// The number of predictions, and of the texts that were cut for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Predictions {
+    /// Number of texts.
+    pub count: u64,
+    /// Cut texts.
+    pub truncation: Truncation,
+}
+
+/// Writes the answer to every text to `out`, one JSON object per line; returns the counts of the texts. A text of words
+/// with tags counts in words.
 ///
 /// # Errors
 /// Invalid input, with its line, after the answers to earlier windows were written; [`Error::Results`].
-pub fn predict_file(predictor: &Predictor, texts: &NewTexts<'_>, out: &mut dyn Write) -> Result<u64, Error> {
-    let mut count = 0;
+pub fn predict_file(
+    predictor: &Predictor,
+    texts: &NewTexts<'_>,
+    out: &mut dyn Write,
+) -> Result<Predictions, Error> {
+    let mut predictions = Predictions::default();
     texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {
-        let answers = predictor.answer(texts.path(), examples)?;
+        let answers = predictor.answer(texts.path(), examples, &mut predictions.truncation)?;
         for ((example, answer), id) in examples.iter().zip(&answers).zip(ids) {
             let text = example.text_a.as_str();
             let text_b = example.text_b.as_deref();
             let row = Row { line: line_of(example), id: id.as_ref(), text, text_b, answer };
             write_line(out, &row)?;
         }
-        count += examples.len() as u64;
+        predictions.count += examples.len() as u64;
         out.flush().map_err(Error::Results)
     })?;
-    Ok(count)
+    Ok(predictions)
 }

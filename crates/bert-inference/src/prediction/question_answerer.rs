@@ -7,14 +7,15 @@ use bert_storage::Locate;
 use bert_tasks::decode::answer_spans::AnswerSettings;
 use bert_tasks::encode::windows::WindowSettings;
 use bert_tasks::read::squad::Question;
-use bert_tasks::{Example, Kind, TaskError, TaskProblem};
+use bert_tasks::{Example, TaskError, TaskProblem};
 use serde::Serialize;
 
 use crate::compute::stop_flag::StopFlag;
+use crate::encoding::model_tokenizer::check_segments;
 use crate::encoding::questions::EncodedQuestions;
 use crate::error::Error;
 use crate::model_dir::loaded_model::{FinetunedModel, line_of};
-use crate::model_dir::training_record::ModelOptions;
+use crate::model_dir::model_options::ModelOptions;
 
 /// An answer quoted from a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,13 +28,13 @@ pub struct TextAnswer {
 
 /// A question-answering model.
 pub struct Answerer {
-    finetuned: FinetunedModel<BertForQuestionAnswering>,
+    pub(crate) finetuned: FinetunedModel<BertForQuestionAnswering>,
     windows: WindowSettings,
     answers: AnswerSettings,
 }
 
 impl Answerer {
-    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the fine-tuning's report, else
+    /// Opens a model folder. Lengths, and whether "no answer" is allowed, are taken from the model's description, else
     /// from the defaults of `finetune --task squad`. If the sequence length differs from the fine-tuning's, a question
     /// takes at most half of it.
     ///
@@ -42,15 +43,15 @@ impl Answerer {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForQuestionAnswering> =
             FinetunedModel::open(folder, options, 384, LoadPolicy::WithoutPooler)?;
-        let record = &finetuned.record;
-        let length = finetuned.max_length;
-        let mut windows = record.squad().windows(length);
-        if record.max_seq_length() != Some(length) {
+        check_segments(&finetuned.config, true)?;
+        let description = &finetuned.description;
+        let length = finetuned.length.tokens;
+        let mut windows = description.squad.windows(length);
+        if description.max_seq_length != Some(length) {
             let half = (length / 2).saturating_sub(2).max(1);
             windows.max_query_length = windows.max_query_length.min(half);
         }
-        let version_2 = record.task().is_some_and(|task| task.spec().kind == Kind::Spans { version_2: true });
-        let answers = record.squad().answers(version_2);
+        let answers = description.squad.answers(description.allows_no_answer());
         Ok(Self { finetuned, windows, answers })
     }
 

@@ -14,7 +14,7 @@ use crate::compute::stop_flag::StopFlag;
 use crate::encoding::sentences::EncodedSentences;
 use crate::error::Error;
 use crate::model_dir::loaded_model::{FinetunedModel, class_names, line_of};
-use crate::model_dir::training_record::ModelOptions;
+use crate::model_dir::model_options::ModelOptions;
 
 /// The tags of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,12 +44,12 @@ pub struct NamedEntity {
 
 /// A token-classification model.
 pub struct Tagger {
-    finetuned: FinetunedModel<BertForTokenClassification>,
+    pub(crate) finetuned: FinetunedModel<BertForTokenClassification>,
     names: Vec<String>,
 }
 
 impl Tagger {
-    /// Opens a model folder; the length is taken from the fine-tuning's report, else it is the model's number of
+    /// Opens a model folder; the length is taken from the model's description, else it is the number of
     /// positions.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Tagger {
     pub fn open(folder: &Path, options: ModelOptions<'_>) -> Result<Self, Error> {
         let finetuned: FinetunedModel<BertForTokenClassification> =
             FinetunedModel::open(folder, options, usize::MAX, LoadPolicy::WithoutPooler)?;
-        let names = class_names(&finetuned.config);
+        let names = class_names(&finetuned.config)?;
         Ok(Self { finetuned, names })
     }
 
@@ -76,8 +76,8 @@ impl Tagger {
             line: line_of(example),
         };
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
-        let FinetunedModel { model, text, device, max_length, .. } = &self.finetuned;
-        let encoded = EncodedSentences::new(&sentences, text, *max_length);
+        let FinetunedModel { model, text, device, length, .. } = &self.finetuned;
+        let encoded = EncodedSentences::new(&sentences, text, length.tokens);
         let tags = encoded.tags(&sentences, model, &self.names, device, &StopFlag::new());
         let tags = tags.expect("no signal sets this flag");
         let has_scheme = self.names.iter().all(|tag| is_entity_tag(tag));

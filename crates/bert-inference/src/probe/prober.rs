@@ -16,7 +16,7 @@ use crate::compute::device::DeviceName;
 use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
 use crate::error::{Error, FolderProblem};
 use crate::fill_mask::{MaskFiller, MaskProbabilities};
-use crate::model_dir::training_record::ModelOptions;
+use crate::model_dir::model_options::ModelOptions;
 use crate::prediction::classifier::{Answer, Classifier};
 use crate::probe::word_edits::{Edit, Replacement, Target, with_ids_at, word_ranges, word_text};
 use crate::text_input::NewTexts;
@@ -125,7 +125,7 @@ impl Prober {
         {
             Ok(classifier) => Head::Class(Box::new(classifier)),
             Err(Error::Folder(Located { problem: FolderProblem::NoHead { .. }, .. })) => {
-                Head::Masks(Box::new(MaskFiller::open(folder, device)?))
+                Head::Masks(Box::new(MaskFiller::open(folder, None, device)?))
             }
             Err(error) => return Err(error),
         };
@@ -137,7 +137,7 @@ impl Prober {
     /// # Errors
     /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
     pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
-        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
+        let encoded = self.tokenizer().encode_line(text, self.max_length());
         self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
@@ -147,7 +147,7 @@ impl Prober {
     /// As [`Self::text`], and invalid input with its line.
     pub fn file(&self, texts: &NewTexts<'_>, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
         let trained = match &self.head {
-            Head::Class(classifier) => classifier.record.task(),
+            Head::Class(classifier) => classifier.description.task.clone(),
             Head::Masks(_) => None,
         };
         let mut probes = Vec::new();
@@ -160,7 +160,7 @@ impl Prober {
                     Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
                     None => text_a.clone(),
                 };
-                let encoded = self.tokenizer().encode_with_masks(&encoded, self.max_length());
+                let encoded = self.tokenizer().encode_line(&encoded, self.max_length());
                 let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
                 probes.extend(self.probe(&subject, replacements)?);
             }
@@ -172,7 +172,7 @@ impl Prober {
     /// Returns the words of a text, as `--replace` names them.
     pub fn words_of(&self, text: &str) -> Vec<String> {
         let words = self.tokenizer();
-        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
+        let encoded = self.tokenizer().encode_line(text, self.max_length());
         let ranges = word_ranges(&encoded, &words.vocabulary);
         ranges.into_iter().map(|range| word_text(&encoded.input_ids[range], &words.vocabulary)).collect()
     }
@@ -200,7 +200,7 @@ impl Prober {
     pub(super) fn max_length(&self) -> usize {
         match &self.head {
             Head::Masks(filler) => filler.max_length(),
-            Head::Class(classifier) => classifier.max_length,
+            Head::Class(classifier) => classifier.length.tokens,
         }
     }
 
@@ -223,9 +223,8 @@ impl Prober {
                     if ids.is_empty() || changed.input_ids.len() > self.max_length() {
                         let length = changed.input_ids.len();
                         let max = self.max_length();
-                        let reason = format!(
-                            "with {word:?} the text has {length} tokens, but the model has {max} positions"
-                        );
+                        let reason =
+                            format!("with {word:?} the text has {length} tokens, but the model reads {max}");
                         return Err(Error::Configuration { flag: "replace", reason });
                     }
                     let before = before.get_or_insert_with(|| self.predict(&subject.encoded));

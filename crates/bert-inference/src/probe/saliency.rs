@@ -83,7 +83,7 @@ impl Prober {
     /// # Errors
     /// [`Error::Configuration`] when nothing is predicted, or the model is a head on frozen features.
     pub fn saliency(&self, text: &str) -> Result<Vec<Saliency>, Error> {
-        let encoded = self.tokenizer().encode_with_masks(text, self.max_length());
+        let encoded = self.tokenizer().encode_line(text, self.max_length());
         let targets = self.targets(&encoded);
         if targets.is_empty() {
             let reason = "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to \

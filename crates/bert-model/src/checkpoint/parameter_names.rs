@@ -1,6 +1,6 @@
 //! Reads and replaces a module's parameters by the names, shapes and layout of Hugging Face's checkpoints.
 //!
-//! A module's path is the published name except for nine substitutions ([`hf_name`]). The only difference in layout is
+//! A module's path is the published name except for ten substitutions ([`hf_name`]). The only difference in layout is
 //! the dense weight: `[out, in]` in a checkpoint, `[in, out]` in burn.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub fn hf_name(path: &str) -> String {
             "beta" => "bias",
             "lora_a" => "lora_A",
             "lora_b" => "lora_B",
+            // A head that no class of `transformers` has must not load there as a classifier.
+            "head_classifier" => "head.classifier",
             // Variants of `FeatureHead`.
             "Mlp" => "dense",
             "Gru" => "gru",

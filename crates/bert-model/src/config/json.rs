@@ -14,6 +14,12 @@ use serde_json::{Map, Value, json};
 use crate::config::{BertConfig, Preset, config_error};
 use crate::error::Error;
 
+/// The class of a head on frozen features.
+pub(crate) const FEATURE_HEAD_CLASS: &str = "BertWithFeatureHead";
+
+/// The model type of heads that `transformers` cannot compute.
+const OWN_MODEL_TYPE: &str = "bert_with_feature_head";
+
 impl BertConfig {
     /// Reads a `config.json`.
     ///
@@ -88,7 +94,8 @@ impl BertConfig {
         let mut json = self.extra.clone();
         let mut put = |key: &str, value: Value| json.insert(key.into(), value);
         put("architectures", json!([architecture]));
-        put("model_type", json!("bert"));
+        let is_own = architecture == FEATURE_HEAD_CLASS;
+        put("model_type", json!(if is_own { OWN_MODEL_TYPE } else { "bert" }));
         put("vocab_size", json!(self.vocab_size));
         put("hidden_size", json!(self.hidden_size));
         put("num_hidden_layers", json!(self.num_hidden_layers));
@@ -144,7 +151,7 @@ fn reject_other_models(json: &Map<String, Value>) -> Result<(), Error> {
         }
         _ => Ok(()),
     };
-    reject("model_type", &|v| v == "bert", "\"bert\"")?;
+    reject("model_type", &|v| v == "bert" || v == OWN_MODEL_TYPE, "\"bert\"")?;
     reject("position_embedding_type", &|v| v == "absolute", "\"absolute\"")?;
     reject("is_decoder", &|v| v == false, "false")?;
     reject("add_cross_attention", &|v| v == false, "false")

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use bert_kernels::Compute;
 use bert_kernels::gelu::Gelu;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 
@@ -166,6 +166,10 @@ impl BertConfig {
     pub fn with_regression(mut self) -> Self {
         self = self.with_labels(&["LABEL_0"]);
         self.problem_type = Some("regression".into());
+        // Otherwise the pipeline of `transformers` and a cross-encoder apply the logistic function to a single output.
+        self.extra.insert("function_to_apply".into(), "none".into());
+        let identity = json!({ "activation_fn": "torch.nn.modules.linear.Identity" });
+        self.extra.insert("sentence_transformers".into(), identity);
         self
     }
 

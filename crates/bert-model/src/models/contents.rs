@@ -7,6 +7,7 @@ use crate::checkpoint::parameter_names::{NamedTensors, canonical, named_paramete
 use crate::config::BertConfig;
 use crate::error::Error;
 use crate::models::architecture::Architecture;
+use crate::models::feature_head::BertWithFeatureHead;
 use crate::models::pretraining::BertForPreTraining;
 
 /// The parts of a model in a checkpoint, and its tensors with current names.
@@ -35,6 +36,7 @@ const MASKED_LM: &str = "cls.predictions.";
 const NEXT_SENTENCE: &str = "cls.seq_relationship.";
 const POOLER: &str = "bert.pooler.";
 const CLASSIFIER: &str = "classifier.weight";
+const HEAD_CLASSIFIER: &str = "head.classifier.weight";
 const ANSWERS: &str = "qa_outputs.weight";
 
 impl FolderContents {
@@ -50,7 +52,8 @@ impl FolderContents {
         let (missing_heads, missing_encoder): (Vec<String>, Vec<String>) =
             report.missing.into_iter().partition(|name| is_head(name));
         let unknown = report.unexpected.into_iter().filter(|name| !is_task_head(name)).collect();
-        let labels = tensors.get(CLASSIFIER).and_then(|(shape, _)| shape.first().copied());
+        let labels = [CLASSIFIER, HEAD_CLASSIFIER].iter().find_map(|name| tensors.get(*name));
+        let labels = labels.and_then(|(shape, _)| shape.first().copied());
         let class = class(&tensors, &missing_heads);
         let tensors = match class {
             "BertModel" => rename_tensors(tensors, |name| name.trim_start_matches("bert.").to_string()),
@@ -103,7 +106,7 @@ fn is_head(name: &str) -> bool {
 }
 
 fn is_task_head(name: &str) -> bool {
-    name.starts_with("classifier.") || name.starts_with("qa_outputs.")
+    ["classifier.", "head.", "qa_outputs."].iter().any(|part| name.starts_with(part))
 }
 
 /// Returns the class of `transformers` for the heads of a checkpoint. A classifier without a pooler classifies tokens.
@@ -114,6 +117,7 @@ fn class(tensors: &NamedTensors, missing_heads: &[String]) -> &'static str {
         (true, false) => "BertForMaskedLM",
         (false, true) => "BertForNextSentencePrediction",
         (false, false) if tensors.contains_key(ANSWERS) => "BertForQuestionAnswering",
+        (false, false) if tensors.contains_key(HEAD_CLASSIFIER) => BertWithFeatureHead::NAME,
         (false, false) if !tensors.contains_key(CLASSIFIER) => "BertModel",
         (false, false) if has(POOLER) => "BertForSequenceClassification",
         (false, false) => "BertForTokenClassification",

@@ -1,8 +1,9 @@
 //! Classifiers on the features of a frozen encoder: the mean of the tokens, one more dense layer on the pooled output,
 //! or a recurrent network over the tokens.
 //!
-//! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads; the key
-//! `classifier_head` in `config.json` names the head of a folder.
+//! The encoder applies no dropout and receives no gradient. `transformers` has no class for these heads, so it must not
+//! load such a folder: its `config.json` has a `model_type` of its own, and the tensors of the head have other names. The
+//! key `classifier_head` names the head.
 //!
 //! | head | features | then |
 //! |---|---|---|
@@ -18,6 +19,8 @@ use burn::nn::{Gru, GruConfig, Linear, Lstm, LstmConfig};
 use burn::tensor::{Device, Int, Tensor};
 use serde_json::Value;
 
+use crate::checkpoint::parameter_names::{NamedTensors, rename_tensors};
+use crate::config::json::FEATURE_HEAD_CLASS;
 use crate::config::{BertConfig, config_error};
 use crate::error::Error;
 use crate::layers::dropout::{Mode, Site, dropout};
@@ -60,6 +63,14 @@ impl FromStr for FeatureHeadKind {
         let unknown = || config_error(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
         all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
     }
+}
+
+/// Returns the tensors of a folder of an earlier version with the present names of a head.
+pub fn with_present_head_names(tensors: NamedTensors) -> NamedTensors {
+    rename_tensors(tensors, |name| match name.strip_prefix("classifier.") {
+        Some(part) => format!("head.classifier.{part}"),
+        None => name.to_string(),
+    })
 }
 
 impl BertConfig {
@@ -109,13 +120,13 @@ pub struct BertWithFeatureHead {
     pub bert: BertModel,
     /// The layers between the encoder and the classifier; `None` for the mean of the tokens.
     pub head: Option<FeatureHead>,
-    /// `features -> labels`.
-    pub classifier: Linear,
+    /// `features -> labels`; published as `head.classifier`.
+    pub head_classifier: Linear,
     classifier_dropout_prob: f64,
 }
 
 impl Architecture for BertWithFeatureHead {
-    const NAME: &'static str = "BertWithFeatureHead";
+    const NAME: &'static str = FEATURE_HEAD_CLASS;
 
     /// Returns the modules with zeros; a configuration without a feature head gets the MLP.
     fn zeroed(config: &BertConfig, device: &Device) -> Self {
@@ -132,7 +143,7 @@ impl Architecture for BertWithFeatureHead {
         Self {
             bert: BertModel::zeroed(config, device),
             head,
-            classifier: linear(features, config.num_labels, device),
+            head_classifier: linear(features, config.num_labels, device),
             classifier_dropout_prob: config.classifier_dropout_prob(),
         }
     }
@@ -181,7 +192,7 @@ impl BertWithFeatureHead {
             _ => features,
         };
         let features = dropout(features, self.classifier_dropout_prob, mode.site(Site::Classifier));
-        self.classifier.forward(features)
+        self.head_classifier.forward(features)
     }
 }
 
@@ -292,7 +303,7 @@ mod tests {
     fn parameters_keep_their_published_names() {
         use FeatureHeadKind::{BiLstm, Gru, Mean, Mlp};
         for (kind, first) in [
-            (Mean, "classifier.weight"),
+            (Mean, "head.classifier.weight"),
             (Mlp, "head.dense.weight"),
             (Gru, "head.gru.update_gate.input_transform.weight"),
             (BiLstm, "head.lstm.0.input_gate.input_transform.weight"),

@@ -33,7 +33,7 @@ use std::path::Path;
 
 pub use batch::PretrainingBatch;
 pub(crate) use batch::micro_batch_bounds;
-use bert_data::{DataSet, DocumentPasses, Manifest, Row, StoredRows, Vocabulary};
+use bert_data::{DataSet, DocumentPasses, Manifest, Nsp, Row, StoredRows, Vocabulary};
 use bert_inference::model_dir::checkpoint::LoaderPosition;
 use bert_model::BertConfig;
 use bert_storage::Locate;
@@ -206,6 +206,11 @@ impl DataLoader {
                 "the model has embeddings of {} tokens, but the vocabulary has {size}",
                 model.vocab_size
             ));
+        }
+        if model.type_vocab_size < 2 && self.manifest().config.nsp != Nsp::Off {
+            differences.push(
+                "the model has one segment (type_vocab_size 1), but the data has pairs; make it with --nsp off".to_string(),
+            );
         }
         if model.max_position_embeddings < length {
             let most = model.max_position_embeddings;

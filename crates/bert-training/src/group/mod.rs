@@ -29,7 +29,7 @@ mod weights;
 
 use std::time::Duration;
 
-use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting};
+use bert_collectives::{Alone, Deadline, Lost, Member, Transport, Waiting, host_name};
 use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use serde::Serialize;
@@ -159,6 +159,14 @@ impl Group {
     /// Returns this rank with its host, for messages.
     pub(crate) fn own_name(&self) -> String {
         self.member(self.rank()).to_string()
+    }
+
+    /// Returns the name of the computer of each rank.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        if self.is_alone() {
+            return vec![host_name()];
+        }
+        (0..self.ranks()).map(|rank| self.member(rank).host).collect()
     }
 
     /// Returns a rank with its host.

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use bert_inference::compute::environment::Invocation;
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_model::BertConfig;
 use serde::de::Error as _;
@@ -18,6 +19,9 @@ use crate::optimizer::adamw::AdamWConfig;
 pub struct RunFile {
     /// The data folders.
     pub config: RunPaths,
+    /// The command and the computers; absent in runs of earlier versions.
+    #[serde(default)]
+    pub start: Option<Invocation>,
     /// The settings that determine the results.
     pub identity: RunIdentity,
 }
@@ -31,6 +35,9 @@ pub struct RunPaths {
     pub eval_data: Option<PathBuf>,
     /// Maximum number of held-out instances.
     pub eval_instances: Option<u64>,
+    /// The model that the run started from.
+    #[serde(default)]
+    pub init_checkpoint: Option<PathBuf>,
 }
 
 /// The settings that determine the results of a run; names of choices are spelled as on the command line.

@@ -12,7 +12,7 @@ use std::path::Path;
 use bert_data::{DataSet, Manifest, ResolvedConfig};
 use bert_inference::compute::compute_args::ComputeArgs;
 use bert_inference::compute::device::{DeviceName, KernelChoice};
-use bert_inference::compute::environment::environment;
+use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Error, FolderProblem};
@@ -30,6 +30,16 @@ use crate::run_dir::training_run::{check_free, holds_a_run};
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
+
+/// The contents of `run.json` of a new run.
+pub(crate) struct RunOpening<'a> {
+    pub(crate) config: &'a PretrainConfig,
+    pub(crate) defaults: &'a [ChosenDefault],
+    /// The settings and data that determine the run's results.
+    pub(crate) identity: Value,
+    /// The command and the computers.
+    pub(crate) start: Invocation,
+}
 
 /// An open run; no other process can open it until this value is dropped.
 pub(crate) struct RunFolder<'a> {
@@ -54,12 +64,11 @@ impl<'a> RunFolder<'a> {
     /// weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
-        config: &PretrainConfig,
-        defaults: &[ChosenDefault],
+        opening: RunOpening<'_>,
         resume: bool,
-        identity: Value,
         held_out: Option<&Value>,
     ) -> Result<Self, Error> {
+        let RunOpening { config, defaults, identity, start } = opening;
         let folder = StagedFolder::new(files, &config.output);
         check_free(&folder, resume)?;
         folder.create()?;
@@ -70,7 +79,8 @@ impl<'a> RunFolder<'a> {
         if !folder.has(RUN)? {
             let whole = json!({
                 "identity": identity,
-                "environment": environment(),
+                "environment": environment_of_run(),
+                "start": start,
                 "config": config,
                 "defaults": defaults,
             });
@@ -267,6 +277,8 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         do_lower_case: _,
         strip_accents: _,
         tokenize_chinese_chars: _,
+        clean_text: _,
+        max_input_chars_per_word: _,
         dupe_factor: _,
         random_seed: _,
         num_shards: _,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bert_inference::compute::environment::environment;
+use bert_inference::compute::environment::environment_of_run;
 use bert_inference::{Error, FolderProblem};
 use bert_storage::Locate;
 use bert_storage::checksummed_json::{ChecksumError, read_checksummed};
@@ -33,7 +33,7 @@ pub fn compare(path: &Path, identity: &Value) -> Result<Vec<String>, Error> {
     if !changed.is_empty() {
         return Err(Error::RunDiffers { path: path.to_path_buf(), differences: changed });
     }
-    Ok(differences(part("environment")?, &environment()))
+    Ok(differences(part("environment")?, &environment_of_run()))
 }
 
 /// Describes every leaf in which a configuration differs from the one that was read from a file.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::compute::environment::environment;
+use bert_inference::compute::environment::environment_of_run;
 use bert_inference::model_dir::checkpoint::{
     Checkpoint, CheckpointFolder, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
 };
@@ -52,7 +52,8 @@ impl TrainingRun {
         let mut warnings = Vec::new();
         // Check again under the lock: another process may have started and finished a run in the meantime.
         if !folder.has(RUN)? {
-            let whole = json!({ "identity": identity, "environment": environment(), "config": config });
+            let whole =
+                json!({ "identity": identity, "environment": environment_of_run(), "config": config });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
             let changes = compare(path, &identity)?;

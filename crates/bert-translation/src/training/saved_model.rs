@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{DefaultLength, ModelDescription};
 use bert_model::{
     Architecture, BertConfig, BertModel, LoadPolicy, load_named_tensors, load_pretrained_weights,
     read_pretrained_config, read_pretrained_tensors,
@@ -44,7 +45,9 @@ impl FrozenBert {
         let config = read_pretrained_config(folder)?;
         config.validate()?;
         let tokenizer = ModelTokenizer::open(folder)?;
-        tokenizer.check_fits(&config, max_length)?;
+        tokenizer.check_fits(&config)?;
+        let default = DefaultLength::Trained(max_length);
+        ModelDescription::read(folder)?.encoding_length(Some(max_length), default, &config)?;
         let fresh = BertModel::zeroed(&config, device);
         let (model, _) = load_pretrained_weights(fresh, folder, LoadPolicy::FreshHeads)?;
         Ok(Self { model: model.no_grad(), config, tokenizer })

@@ -82,7 +82,10 @@ impl<'a> RunFiles<'a> {
     ) -> Result<Self, Error> {
         let logs = RunLogs::open(&folder.folder, step)?;
         let tokenizer = ModelTokenizer::from_data(inputs.data());
-        let vocabulary = tokenizer.files(inputs.model_config().max_position_embeddings);
+        // A resumed run need not find its --init-checkpoint any more.
+        let base = found.map(|found| &found.path).or(inputs.start.folder.as_ref());
+        let description = inputs.description(base.map(PathBuf::as_path))?;
+        let vocabulary = description.tokenizer_files(&tokenizer, inputs.model_config());
         let files_except_weights =
             files_except_weights::<BertForPreTraining>(inputs.model_config(), Some(vocabulary))?;
         let saved =

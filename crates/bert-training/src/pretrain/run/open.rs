@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bert_inference::Error;
-use bert_inference::compute::environment::environment;
+use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
 use bert_model::BertForPreTraining;
@@ -18,7 +18,7 @@ use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run::{ResumePoint, Run, RunFiles};
-use crate::pretrain::run_folder::{RunFolder, held_out, identity};
+use crate::pretrain::run_folder::{RunFolder, RunOpening, held_out, identity};
 use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::identity::differences;
@@ -136,10 +136,11 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
 /// Describes everything that must be equal on all ranks. Processors may differ.
 fn description(inputs: &RunInputs<'_>) -> Value {
     let config = inputs.config;
-    let environment = environment();
+    let environment = environment_of_run();
     let eval = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
     json!({
         "program": environment["program"],
+        "commit": environment["commit"],
         "kernels": environment["kernels"],
         "run": identity(config, &inputs.start, &inputs.sets),
         "held_out": eval,
@@ -216,7 +217,9 @@ fn open_folder<'a>(
     let config = inputs.config;
     let identity = identity(config, &inputs.start, &inputs.sets);
     let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
-    let folder = RunFolder::open(files, config, defaults, resume, identity, held_out.as_ref())?;
+    let start = Invocation::now(inputs.hosts.clone());
+    let opening = RunOpening { config, defaults, identity, start };
+    let folder = RunFolder::open(files, opening, resume, held_out.as_ref())?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",

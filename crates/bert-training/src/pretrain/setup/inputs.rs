@@ -1,12 +1,12 @@
 //! Opens the inputs of a run and checks that they match: device, data, the model's configuration and memory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest, Nsp};
-use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
+use bert_inference::{Error, ModelDescription};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
@@ -29,6 +29,8 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) sets: Vec<(DataSet, f64)>,
     pub(crate) eval_loader: Option<DataLoader>,
     pub(crate) start: StartingPoint,
+    /// Name of the computer of each rank.
+    pub(crate) hosts: Vec<String>,
     /// Estimated memory of a step in bytes, if available.
     pub(crate) memory: Option<u64>,
 }
@@ -53,7 +55,7 @@ impl<'a> RunInputs<'a> {
             eval.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
         }
         let memory = check_memory(config, &start.config, loader.manifest(), group, on_event)?;
-        Ok(Self { config, device, sets, eval_loader, start, memory })
+        Ok(Self { config, device, sets, eval_loader, start, hosts: group.hosts(), memory })
     }
 
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
@@ -73,6 +75,26 @@ impl<'a> RunInputs<'a> {
     /// Returns the model's configuration.
     pub(crate) fn model_config(&self) -> &BertConfig {
         &self.start.config
+    }
+
+    /// Returns the description of the trained model, which continues the training of the model in `base`. Positions
+    /// of a base of another program count as trained.
+    ///
+    /// # Errors
+    /// When the description of `base` cannot be read.
+    pub(crate) fn description(&self, base: Option<&Path>) -> Result<ModelDescription, Error> {
+        let length = self.manifest().config.max_seq_length;
+        let base = base.map(ModelDescription::read).transpose()?;
+        Ok(ModelDescription {
+            max_seq_length: base.as_ref().and_then(|base| base.max_seq_length).max(Some(length)),
+            trained_positions: match base {
+                Some(base) => base.trained_positions.map(|trained| trained.max(length)),
+                None => Some(length),
+            },
+            precision: Some(self.config.precision()),
+            kernels: Some(self.config.compute.kernels),
+            ..ModelDescription::default()
+        })
     }
 
     /// Returns the training data; the first of several data sets.

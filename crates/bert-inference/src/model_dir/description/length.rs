@@ -1,0 +1,81 @@
+//! The length of an encoding: one function decides it for every program.
+
+use bert_model::BertConfig;
+
+use crate::error::Error;
+use crate::model_dir::description::ModelDescription;
+
+/// The length that is used if the user gives none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultLength {
+    /// The length that the model was trained with; this one if it is not known.
+    Trained(usize),
+    /// The usual length of a task, limited to the positions that were trained.
+    Task(usize),
+}
+
+/// The length of an encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodingLength {
+    /// Maximum number of tokens of an input, special tokens included.
+    pub tokens: usize,
+    /// A remark for the user: positions that were never trained, or a length below the usual one.
+    pub remark: Option<String>,
+}
+
+impl ModelDescription {
+    /// Returns the length of an encoding: `asked`, else the default. Only `asked` may exceed the positions that were
+    /// trained.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when `asked` exceeds the positions of the model.
+    pub fn encoding_length(
+        &self,
+        asked: Option<usize>,
+        default: DefaultLength,
+        model: &BertConfig,
+    ) -> Result<EncodingLength, Error> {
+        let positions = model.max_position_embeddings;
+        let trained = self.known_positions().unwrap_or(positions).min(positions);
+        if let Some(asked) = asked {
+            if asked > positions {
+                let difference =
+                    format!("--max-seq-length is {asked}, but the model has {positions} positions");
+                return Err(Error::Mismatch(vec![difference]));
+            }
+            let is_known = self.max_seq_length.is_some_and(|known| asked <= known);
+            let remark = self.untrained_positions(asked).filter(|_| !is_known);
+            return Ok(EncodingLength { tokens: asked, remark });
+        }
+        Ok(match default {
+            DefaultLength::Trained(default) => {
+                let tokens = self.max_seq_length.unwrap_or(default.min(trained)).min(positions);
+                EncodingLength { tokens, remark: None }
+            }
+            DefaultLength::Task(default) => {
+                let remark = (default > trained).then(|| {
+                    format!(
+                        "--max-seq-length is {trained}, the number of positions that this model was trained with, and \
+                         not the usual {default}"
+                    )
+                });
+                EncodingLength { tokens: default.min(trained), remark }
+            }
+        })
+    }
+
+    /// Returns the number of trained positions, if it is known and some are.
+    fn known_positions(&self) -> Option<usize> {
+        self.trained_positions.filter(|trained| *trained > 0)
+    }
+
+    /// Returns a warning if inputs of this length have positions that were never trained.
+    pub fn untrained_positions(&self, length: usize) -> Option<String> {
+        let trained = self.known_positions().filter(|trained| length > *trained)?;
+        Some(format!(
+            "the model was trained on {trained} positions; positions {trained} to {} were never trained, so results on \
+             longer texts are worse than on texts of {trained} tokens",
+            length - 1
+        ))
+    }
+}

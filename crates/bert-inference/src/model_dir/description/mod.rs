@@ -1,0 +1,187 @@
+//! [`ModelDescription`]: how a model was trained, which every program that reads its folder follows.
+//!
+//! Training and fine-tuning write it to `model_description.json`. Most of it is also in the files that other libraries
+//! read: the length in `tokenizer_config.json` and `tokenizer.json`, labels and activation in `config.json`. A value in
+//! one of those files takes precedence, so that a corrected file is followed, and folders of other programs need no
+//! file of ours. Case and other settings of the tokenizer are in the tokenizer files only.
+
+mod length;
+mod output;
+mod pooling;
+mod standard_files;
+
+use std::path::Path;
+
+use bert_model::{BertConfig, DESCRIPTION};
+use bert_tasks::{Example, Kind, Task, TaskProblem};
+use serde::{Deserialize, Serialize};
+
+use crate::compute::compute_args::ComputeArgs;
+use crate::compute::device::KernelChoice;
+use crate::compute::precision::PrecisionChoice;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::encoding::squad_args::SquadArgs;
+use crate::error::Error;
+use crate::model_dir::json_file::{exists, read_record};
+use crate::model_dir::resolved::Resolved;
+
+pub use length::{DefaultLength, EncodingLength};
+pub use output::Activation;
+pub use pooling::Pooling;
+
+/// A trained model: the settings of its training that its use depends on. A setting that is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelDescription {
+    /// Maximum number of tokens of an input in training, special tokens included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seq_length: Option<usize>,
+    /// Number of position embeddings that were trained; further ones have their initial values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trained_positions: Option<usize>,
+    /// Task of the fine-tuning, with the columns of a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// Flags of question answering.
+    #[serde(skip_serializing_if = "is_default")]
+    pub squad: SquadArgs,
+    /// Precision of matrix products.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<PrecisionChoice>,
+    /// Kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelChoice>,
+    /// How the vectors of a text's tokens become one, in a model of sentences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Whether the vector of a text is divided by its length.
+    #[serde(skip_serializing_if = "is_default")]
+    pub normalize: bool,
+    /// Modules of a model of sentences that this workspace cannot compute.
+    #[serde(skip)]
+    pub other_modules: Vec<String>,
+    /// Function of the logits of a classifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl ModelDescription {
+    /// Reads the description of a model folder, from its own file and from the files of other libraries.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is damaged.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(DESCRIPTION);
+        if exists(&path)? {
+            return read_record::<Self>(&path)?.with_standard_files(folder);
+        }
+        let older = Self::from_report(folder)?;
+        // Such a fine-tuning wrote the number of positions into the other files.
+        let max_seq_length = older.max_seq_length;
+        let read = older.with_standard_files(folder)?;
+        Ok(Self { max_seq_length: max_seq_length.or(read.max_seq_length), ..read })
+    }
+
+    /// Reads the report of a fine-tuning of a version that wrote no description; other folders have none.
+    fn from_report(folder: &Path) -> Result<Self, Error> {
+        let path = folder.with_file_name("report.json");
+        let is_tuned = folder.file_name().is_some_and(|name| name == "model");
+        if !is_tuned || !exists(&path)? {
+            return Ok(Self::default());
+        }
+        let Report { config, resolved, dev } = read_record(&path)?;
+        Ok(Self {
+            max_seq_length: resolved.as_ref().map(|resolved| resolved.max_seq_length),
+            task: dev.map(|dev| dev.task),
+            squad: config.squad,
+            precision: resolved.map(|resolved| resolved.precision),
+            kernels: Some(config.compute.kernels),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the tokenizer files of a model with this description.
+    pub fn tokenizer_files<'a>(
+        &self,
+        tokenizer: &'a ModelTokenizer,
+        model: &BertConfig,
+    ) -> bert_model::Vocabulary<'a> {
+        let positions = model.max_position_embeddings;
+        let max_length = self.max_seq_length.unwrap_or(positions).min(positions);
+        bert_model::Vocabulary { description: Some(self.to_json()), ..tokenizer.files(max_length) }
+    }
+
+    /// Returns the content of the description's file.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_value(self).expect("a description has no map with other keys than texts");
+        format!("{json:#}\n")
+    }
+
+    /// Returns the way of pooling of a model of sentences.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the folder names none, or has modules that this workspace cannot compute.
+    pub fn sentence_pooling(&self) -> Result<Pooling, Error> {
+        let reason = match (self.pooling, self.other_modules.first()) {
+            (Some(pooling), None) => return Ok(pooling),
+            (_, Some(module)) => format!(
+                "modules.json of the model has {module}, which is not supported; mean and cls leave it out"
+            ),
+            (None, None) => "the model's folder names no pooling; choose mean or cls".to_string(),
+        };
+        Err(Error::Configuration { flag: "pooling", reason })
+    }
+
+    /// Returns whether question answering may find no answer.
+    pub(crate) fn allows_no_answer(&self) -> bool {
+        self.task.as_ref().is_some_and(|task| task.spec().kind == Kind::Spans { version_2: true })
+    }
+
+    /// Rejects a single text if the model was trained on pairs, and a pair if it was trained on single texts.
+    pub(crate) fn check_form(&self, example: &Example) -> Result<(), TaskProblem> {
+        let Some(task) = &self.task else { return Ok(()) };
+        let spec = task.spec();
+        let gives_labels = matches!(spec.kind, Kind::Classification | Kind::Regression { .. });
+        let (found, expected) = match (spec.pair, example.text_b.is_some()) {
+            (true, false) if gives_labels => (
+                "missing",
+                "the second text of a pair, as in training; with --format tsv separate the two by a tab",
+            ),
+            (false, true) if gives_labels => {
+                ("there", "no second text: the model was trained on single texts")
+            }
+            _ => return Ok(()),
+        };
+        Err(TaskProblem::WrongValue { column: "text_b".to_string(), found, expected })
+    }
+}
+
+/// The parts of `report.json` that describe a model. Reports of earlier versions may lack any of them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Report {
+    config: ReportedConfig,
+    resolved: Option<Resolved>,
+    dev: Option<ReportedTask>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReportedConfig {
+    #[serde(flatten)]
+    compute: ComputeArgs,
+    #[serde(flatten)]
+    squad: SquadArgs,
+}
+
+#[derive(Deserialize)]
+struct ReportedTask {
+    task: Task,
+}
+
+#[cfg(test)]
+mod tests;

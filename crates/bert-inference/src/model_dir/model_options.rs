@@ -1,0 +1,40 @@
+//! [`ModelOptions`]: settings of a user, which replace settings of the model's description.
+
+use std::path::Path;
+
+use bert_kernels::Compute;
+
+use crate::compute::device::{DeviceName, KernelChoice};
+use crate::compute::precision::PrecisionChoice;
+use crate::error::Error;
+use crate::model_dir::description::ModelDescription;
+
+/// Options for opening a model folder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelOptions<'a> {
+    /// The encoder of an adapter, replacing the one that its folder names.
+    pub encoder: Option<&'a Path>,
+    /// Maximum sequence length; `None` for the length that the model was trained with.
+    pub max_length: Option<usize>,
+    /// Precision of matrix products; `None` for the training's, else the device's default.
+    pub precision: Option<PrecisionChoice>,
+    /// Compute device.
+    pub device: DeviceName,
+}
+
+impl ModelOptions<'_> {
+    /// Returns the kernels and precision of the training, unless another precision is requested.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the device does not support the precision.
+    pub(crate) fn compute(self, description: &ModelDescription) -> Result<Compute, Error> {
+        let kernels = description.kernels.unwrap_or(KernelChoice::Fused);
+        // A GPU without bf16 runs a model that was trained in bf16 elsewhere.
+        let trained = description
+            .precision
+            .filter(|trained| self.device.is_cpu() || trained.check(self.device, kernels).is_ok());
+        let precision = PrecisionChoice::or_default(self.precision.or(trained), self.device);
+        precision.check(self.device, kernels)?;
+        Ok(precision.with(kernels))
+    }
+}
