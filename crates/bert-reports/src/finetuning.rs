@@ -338,6 +338,7 @@ mod tests {
             masked_lm: None,
         };
         FinetuneReport {
+            commit: None,
             resolved: config.resolve().unwrap(),
             defaults: Vec::new(),
             grid: None,

@@ -39,7 +39,7 @@ impl RunRecord {
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(RUN);
         let settings = read_json(&path)?;
-        let RunFile { config, identity } = read_record(&path)?;
+        let RunFile { config, identity, .. } = read_record(&path)?;
         let manifest = same_data(config.data.first(), &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use bert::commands;
+use bert::inference::compute::environment::set_commit;
+use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert::process::huge_pages::allow_huge_pages;
 use bert_allocator::ExitOnOom;
@@ -13,5 +15,6 @@ static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
     allow_huge_pages(false);
+    set_commit(COMMIT);
     exit::finish(commands::bert::run())
 }

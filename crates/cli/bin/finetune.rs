@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use bert::commands;
+use bert::inference::compute::environment::set_commit;
 use bert::options::saved_config;
+use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert::process::huge_pages::allow_huge_pages;
 use bert_allocator::ExitOnOom;
@@ -14,5 +16,6 @@ static ALLOCATOR: ExitOnOom<MiMalloc> = bert::training_allocator();
 
 fn main() -> ExitCode {
     allow_huge_pages(false);
+    set_commit(COMMIT);
     exit::finish(saved_config::parse().and_then(commands::training::finetune::run))
 }

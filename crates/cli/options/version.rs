@@ -16,6 +16,12 @@ const FEATURES: [(&str, bool); 10] = [
     ("translation", cfg!(feature = "translation")),
 ];
 
+/// The commit of the repository that the programs were built from, or `unknown`.
+pub const COMMIT: &str = match option_env!("BERT_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
 /// Returns the version of the programs, and in further lines the commit ("unknown" if the build had no repository), the
 /// features and the vector instructions of this processor.
 pub fn long_version() -> &'static str {
@@ -25,7 +31,7 @@ pub fn long_version() -> &'static str {
         format!(
             "{}\ncommit:    {}\nfeatures:  {}\nprocessor: {}",
             env!("CARGO_PKG_VERSION"),
-            option_env!("BERT_COMMIT").unwrap_or("unknown"),
+            COMMIT,
             features.join(" "),
             bert_kernels::processor::instruction_set(),
         )

@@ -16,6 +16,8 @@ pub struct CardOptions {
     pub language: Option<String>,
     /// Licence, by its identifier on the Hugging Face Hub, such as `apache-2.0`.
     pub license: Option<String>,
+    /// Name of the model on the Hub, such as `me/my-bert`, or its folder.
+    pub name: Option<String>,
 }
 
 impl CardOptions {
@@ -34,6 +36,16 @@ impl CardOptions {
             }
         }
         Ok(())
+    }
+
+    /// Returns these statements, with `other`'s for those that are absent.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            language: self.language.or(other.language),
+            license: self.license.or(other.license),
+            name: self.name.or(other.name),
+        }
     }
 }
 
@@ -54,7 +66,7 @@ pub struct CardDataset {
 }
 
 /// Returns the language and the licence that the model card in a folder states, as far as it has them.
-pub(crate) fn stated_in(folder: &Path) -> CardOptions {
+pub fn stated_in(folder: &Path) -> CardOptions {
     let text = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
     let header =
         text.strip_prefix("---\n").and_then(|text| text.split_once("\n---")).map_or("", |(header, _)| header);
@@ -62,7 +74,7 @@ pub(crate) fn stated_in(folder: &Path) -> CardOptions {
         let line = header.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         Some(line.trim().trim_matches(['"', '\'']).to_owned())
     };
-    let stated = CardOptions { language: value("language"), license: value("license") };
+    let stated = CardOptions { language: value("language"), license: value("license"), name: None };
     if stated.check().is_ok() { stated } else { CardOptions::default() }
 }
 
@@ -80,14 +92,18 @@ pub struct CardScore {
 /// The content of a model card.
 #[derive(Debug)]
 pub struct Card {
-    /// Name of the model, such as `bert-rte`; also the path in the Python code.
+    /// Name of the model, such as `bert-rte`.
     pub name: String,
+    /// Path of the model in the Python code, unless the options name the model.
+    pub path: String,
+    /// Library that loads the model, by its name on the Hub; `None` if only this workspace does.
+    pub library: Option<&'static str>,
     /// Description of the weights, such as `a BERT pre-trained by masked LM`.
     pub model: String,
     /// Task of the model on the Hub, such as `fill-mask`; `None` if it has none there.
     pub task: Option<&'static str>,
-    /// Language as far as it is known.
-    pub language: Option<String>,
+    /// Language and licence as far as they are known.
+    pub stated: CardOptions,
     /// The data of the scores.
     pub dataset: CardDataset,
     /// Scores; without any, the card says that there are none.
@@ -103,14 +119,14 @@ pub struct Card {
 }
 
 impl Card {
-    /// Returns the card as Markdown. It does not depend on the folder's name.
+    /// Returns the card as Markdown. `options` take precedence over the statements of the card.
     pub fn render(&self, options: &CardOptions) -> String {
+        let options = &options.clone().or(self.stated.clone());
         let mut out = self.header(options);
         let _ = write!(out, "\n# BERT\n\nThis folder has {}.\n", self.model);
         let licence = options.license.as_deref().unwrap_or("not stated");
-        let language = options.language.as_ref().or(self.language.as_ref());
-        let _ =
-            write!(out, "\nLanguage: {}. Licence: {licence}.\n", language.map_or("not stated", |code| code));
+        let language = options.language.as_deref().unwrap_or("not stated");
+        let _ = write!(out, "\nLanguage: {language}. Licence: {licence}.\n");
         out.push_str("\n## Scores\n\n");
         if self.scores.is_empty() {
             out.push_str("No score was measured.\n");
@@ -122,7 +138,8 @@ impl Card {
         if !self.text.is_empty() {
             let _ = write!(out, "\n## Text\n\n| | |\n|---|---|\n{}", table(&self.text));
         }
-        let path = serde_json::Value::from(self.name.as_str()).to_string();
+        let path = options.name.as_deref().unwrap_or(&self.path);
+        let path = serde_json::Value::from(path).to_string();
         let usage = self.usage.replace(&format!("\"{MODEL_PATH}\""), &path);
         let _ = write!(out, "\n## Usage\n\n```python\n{usage}```\n\n## Limits\n\n");
         self.limits.iter().for_each(|limit| out.push_str(&format!("- {limit}\n")));
@@ -133,11 +150,14 @@ impl Card {
     /// Returns the header in YAML. A JSON text is a YAML text, so texts are quoted as in JSON.
     fn header(&self, options: &CardOptions) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        let mut out = String::from("---\nlibrary_name: transformers\n");
+        let mut out = String::from("---\n");
+        if let Some(library) = self.library {
+            let _ = writeln!(out, "library_name: {library}");
+        }
         if let Some(task) = self.task {
             let _ = writeln!(out, "pipeline_tag: {task}");
         }
-        if let Some(language) = options.language.as_ref().or(self.language.as_ref()) {
+        if let Some(language) = &options.language {
             let _ = writeln!(out, "language: {}", quoted(language));
         }
         if let Some(license) = &options.license {
@@ -150,7 +170,7 @@ impl Card {
                 out,
                 "model-index:\n- name: {}\n  results:\n  - task:\n      type: {task}\n    dataset:\n      name: {}\n      \
                  type: {id}\n",
-                quoted(&self.name),
+                quoted(options.name.as_deref().unwrap_or(&self.name)),
                 quoted(dataset)
             );
             let parts = [("config", config.as_deref()), ("split", *split)];
@@ -225,7 +245,7 @@ On held &quot;out&quot;:
 ## Usage
 
 ```python
-model = load("my-bert")
+model = load("out/my-bert")
 ```
 
 ## Limits
@@ -243,9 +263,11 @@ model = load("my-bert")
         let score = CardScore { metric: "accuracy".into(), value: 0.324, name: "masked LM accuracy".into() };
         Card {
             name: "my-bert".into(),
+            path: "out/my-bert".into(),
+            library: Some("transformers"),
             model: "a BERT pre-trained by masked LM".into(),
             task: Some("fill-mask"),
-            language: Some("en".into()),
+            stated: CardOptions { language: Some("en".into()), ..CardOptions::default() },
             dataset: CardDataset {
                 name: "held \"out\"".into(),
                 id: "held-out-text".into(),
@@ -262,16 +284,21 @@ model = load("my-bert")
 
     #[test]
     fn a_card_has_the_golden_text() {
-        let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
+        let options = CardOptions { language: Some("de".into()), license: Some("mit".into()), name: None };
         assert!(options.check().is_ok());
         assert_eq!(card().render(&options), GOLDEN);
+        let named = CardOptions { name: Some("me/other".into()), ..options };
+        let expected = GOLDEN.replace("\"my-bert\"", "\"me/other\"").replace("out/my-bert", "me/other");
+        assert_eq!(card().render(&named), expected);
+        let own = Card { library: None, task: None, ..card() }.render(&CardOptions::default());
+        assert!(own.starts_with("---\nlanguage: \"en\"\n") && !own.contains("model-index"), "{own}");
     }
 
     #[test]
     fn language_and_licence_of_a_card_are_read() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(stated_in(folder.path()), CardOptions::default());
-        let options = CardOptions { language: Some("de".into()), license: Some("mit".into()) };
+        let options = CardOptions { language: Some("de".into()), license: Some("mit".into()), name: None };
         std::fs::write(folder.path().join("README.md"), card().render(&options)).unwrap();
         assert_eq!(stated_in(folder.path()), options);
         std::fs::write(folder.path().join("README.md"), "language: de\n").unwrap();
@@ -280,12 +307,12 @@ model = load("my-bert")
 
     #[test]
     fn a_card_claims_nothing_unknown() {
-        let unknown = Card { scores: Vec::new(), language: None, ..card() };
+        let unknown = Card { scores: Vec::new(), stated: CardOptions::default(), ..card() };
         let unknown = unknown.render(&CardOptions::default());
         assert!(unknown.contains("Language: not stated. Licence: not stated."), "{unknown}");
         assert!(unknown.contains("No score was measured.") && !unknown.contains("model-index"), "{unknown}");
         assert!(!unknown.contains("license:") && !unknown.contains("language:"), "{unknown}");
-        let broken = CardOptions { license: Some("my\nlicence".into()), language: None };
+        let broken = CardOptions { license: Some("my\nlicence".into()), ..CardOptions::default() };
         assert!(broken.check().is_err());
     }
 }

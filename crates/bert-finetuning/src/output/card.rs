@@ -19,10 +19,11 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
         Kind::Tags => ("token-classification", "BertForTokenClassification"),
     };
     let adapters = &report.config.adapters;
+    let is_own_head = report.config.head.is_some_and(|head| head != HeadKind::Linear);
     let is_adapter = (adapters.adapter.is_some() && !adapters.merge_lora) || !adapters.fusion.is_empty();
     let usage = if is_adapter {
         "# an adapter without its encoder: load it with the library `adapters` or PEFT\n".to_string()
-    } else if report.config.head.is_some_and(|head| head != HeadKind::Linear) {
+    } else if is_own_head {
         "# transformers has no class for this head: use `bert predict --checkpoint`\n".to_string()
     } else {
         format!(
@@ -30,8 +31,6 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
              model = {class}.from_pretrained(\"{MODEL_PATH}\")\n"
         )
     };
-    let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
-    let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
     let folder = resolve_tuned_folder(&report.start, &mut |_| {});
     let base = folder.map(|folder| stated_in(&folder)).unwrap_or_default();
     let start = report.start.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -41,41 +40,89 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     }
     Card {
         name: format!("bert-{}", task.name),
+        path: report.model.display().to_string(),
+        library: (!is_own_head).then_some("transformers"),
         model: format!("a BERT fine-tuned on {}", task.name),
-        task: Some(pipeline),
-        language: base.language,
+        task: (!is_own_head).then_some(pipeline),
+        stated: base,
         dataset: dataset(report),
         scores: scores(report),
         text: Vec::new(),
         usage,
         limits,
-        settings: vec![
-            ("start", start),
-            ("training examples", report.train_examples.to_string()),
-            ("seeds", seeds.join(", ")),
-            ("learning_rate", number(&report.resolved.learning_rate)),
-            ("train_batch_size", number(&report.resolved.train_batch_size)),
-            ("num_train_epochs", number(&report.resolved.num_train_epochs)),
-            ("max_seq_length", number(&report.resolved.max_seq_length)),
-        ],
+        settings: settings(report, start),
     }
 }
+
+/// Returns the settings of the training.
+fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String)> {
+    let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
+    let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
+    let mut rows = vec![
+        ("start", start),
+        ("training examples", report.train_examples.to_string()),
+        ("seeds", seeds.join(", ")),
+        ("learning_rate", number(&report.resolved.learning_rate)),
+        ("train_batch_size", number(&report.resolved.train_batch_size)),
+        ("num_train_epochs", number(&report.resolved.num_train_epochs)),
+        ("max_seq_length", number(&report.resolved.max_seq_length)),
+    ];
+    rows.extend(report.commit.clone().map(|commit| ("commit", commit)));
+    rows
+}
+
+/// A dev set of GLUE.
+struct GlueSet {
+    task: Task,
+    /// Name of the task on the Hub.
+    config: &'static str,
+    digest: &'static str,
+}
+
+/// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. Other data for the same task
+/// have no identifier there; neither have MNLI, QQP and STS-B, whose digests were not measured.
+const GLUE_DEV: [GlueSet; 6] = [
+    GlueSet {
+        task: Task::Cola,
+        config: "cola",
+        digest: "83bb2adaabfb76e8fd0a88a435bf2b4a0a0c23231d55f448b35e92bb245fa235",
+    },
+    GlueSet {
+        task: Task::Mrpc,
+        config: "mrpc",
+        digest: "27eb24b18d99880f11cf10aec3ade97c23e0e29112a605d1b582f984913b2723",
+    },
+    GlueSet {
+        task: Task::Rte,
+        config: "rte",
+        digest: "8abc48955939cbb9a97d3889d83b352cd49c717398a2a905faaf821d2ccaf074",
+    },
+    GlueSet {
+        task: Task::Sst2,
+        config: "sst2",
+        digest: "6901363fd16a6428775ca9142e9db52fcfbf2415eb89754dde130d5944145f05",
+    },
+    GlueSet {
+        task: Task::Wnli,
+        config: "wnli",
+        digest: "90d1ceaecf118bc26b1e0128e1cebbf63a0c921720d4e8912c08633519d6eb7b",
+    },
+    GlueSet {
+        task: Task::Qnli,
+        config: "qnli",
+        digest: "4355a73f9186a96bcebacaa3284a7674e1f4547b1d86b05e1c29aacac97ac2c6",
+    },
+];
 
 /// Returns the data of the scores. Data sets of the Hub have their identifiers there.
 fn dataset(report: &FinetuneReport) -> CardDataset {
     let name = report.dev.task.spec().name;
-    let config = match report.dev.task {
-        Task::Sst2 => Some("sst2"),
-        Task::Stsb => Some("stsb"),
-        Task::Mnli => Some("mnli_matched"),
-        Task::Rte | Task::Mrpc | Task::Cola | Task::Qnli | Task::Qqp | Task::Wnli => Some(name),
-        _ => None,
-    };
+    let glue = GLUE_DEV.iter().find(|set| set.task == report.dev.task && set.digest == report.dev_digest);
     CardDataset {
         name: format!("dev of {name}, {} examples", report.dev.examples),
-        id: config.map_or(name, |_| "glue").to_string(),
-        config: config.map(String::from),
-        split: Some("validation"),
+        id: glue.map_or("own-data", |_| "glue").to_string(),
+        config: glue.map(|set| set.config.to_string()),
+        split: glue.map(|_| "validation"),
     }
 }
 

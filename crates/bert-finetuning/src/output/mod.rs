@@ -4,6 +4,7 @@ pub(crate) mod card;
 pub(crate) mod report;
 
 use bert_inference::Error;
+use bert_inference::compute::environment::commit;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use serde_json::Value;
@@ -37,6 +38,7 @@ pub(crate) fn write_output<T: FinetuneTask>(
         defaults: checkpoint.chosen_defaults(config, Some(task.items())),
         grid: runs.grid.clone(),
         fusion: task.fusion(model)?,
+        commit: Some(commit().to_owned()),
         start: checkpoint.name.clone(),
         parameters: TrainedParameters::new(config, model, checkpoint.model_config.num_hidden_layers),
         train_examples: training.trained_on,
@@ -102,5 +104,6 @@ fn warnings<T: FinetuneTask>(task: &T, runs: &CellRuns<'_, T>, dev: &SeedSummary
     });
     let sets = task.sets();
     let notes = task.setup().checkpoint.notes.iter().chain(&sets.notes).cloned();
-    run_warnings.chain(dev.warnings()).chain(sets.training.warning()).chain(notes).collect()
+    // Texts that are cut come before advice about the learning rate.
+    notes.chain(run_warnings).chain(dev.warnings()).chain(sets.training.warning()).collect()
 }

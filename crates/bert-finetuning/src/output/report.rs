@@ -41,6 +41,9 @@ pub struct FinetuneReport {
     /// The attention over the adapters of `--fusion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fusion: Option<FusionReport>,
+    /// Commit of the program; absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The model folder that training started from, or the name of the built-in model.
     pub start: PathBuf,
     /// Number of trained parameters; zeros in reports of earlier versions.

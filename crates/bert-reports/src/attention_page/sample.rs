@@ -24,6 +24,7 @@ pub(crate) fn sample(layers: usize, heads: usize, tokens: usize, dimensions: usi
         tokens: (0..tokens).map(|at| format!("token{at}")).collect(),
         segments: (0..tokens).map(|at| u32::from(at > tokens / 2)).collect(),
         words: (0..tokens).map(|at| at / 2).collect(),
+        remark: None,
         untruncated_length: tokens,
         unknown: 0,
         layer_numbers: (0..layers).collect(),

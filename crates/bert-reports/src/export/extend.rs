@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use bert_data::make_vocab::{AddedPiece, ExtendedVocabulary};
-use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
+use bert_inference::{Error, ModelDescription};
 use bert_model::{
     Architecture, BertConfig, BertModel, FolderContents, LoadReport, NamedTensors, Snapshot, Vocabulary,
     named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
@@ -62,7 +62,8 @@ pub fn extend_model(
         let table = Table { width, old_words, random };
         table.extend(values, &extended.added, rows);
     }
-    let words = Vocabulary { words: &extended.tokens, ..tokenizer.files(config.max_position_embeddings) };
+    let description = ModelDescription::read(folder)?;
+    let words = Vocabulary { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
     let files = words.files()?;
     let weights = named_tensors_to_bytes(&tensors);
     write_folder(target, files, &weights, &config.to_json_string(class))?;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::PartialSettings;
-use bert_inference::Error;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::model_folder::no_such_folder;
+use bert_inference::{Error, ModelDescription};
 use bert_model::{
     Architecture, BertConfig, BertForPreTraining, FolderContents, LoadPolicy, LoadReport, NamedTensors,
     Snapshot, WEIGHTS, WeightsFiles, find_config, find_weights, load_named_tensors,
@@ -14,7 +14,7 @@ use bert_model::{
 use bert_storage::{Disk, StagedFolder};
 use bert_training::run_dir::incomplete_output::OutputGuard;
 
-use crate::export::{CONTENTS, HINT, WeightType};
+use crate::export::{CONTENTS, HINT, WeightType, described};
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +70,7 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         return Err(bert_model::Error::MissingFile { path: folder.into(), file: "config.json" }.into());
     };
     let mut config = BertConfig::read(config_file)?;
+    let description = ModelDescription::read(folder)?;
     let tokenizer = match &how.vocab {
         Some(vocab) => Some(ModelTokenizer::from_vocabulary(vocab, how.settings)?),
         None if ModelTokenizer::find(folder)?.is_some() => {
@@ -78,7 +79,7 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
         None => None,
     };
     if let Some(tokenizer) = &tokenizer {
-        tokenizer.check_fits(&config, 0)?;
+        tokenizer.check_fits(&config)?;
     }
     let contents = FolderContents::new(&config, weights.read()?)?;
     if !contents.is_usable() {
@@ -98,8 +99,8 @@ pub fn import(source: &Path, target: &Path, how: &Import) -> Result<Imported, Er
     }
     let words = tokenizer.as_ref().map(|tokenizer| tokenizer.vocabulary.len());
     let files = match &tokenizer {
-        Some(tokenizer) => tokenizer.files(config.max_position_embeddings).files()?,
-        None => Vec::new(),
+        Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
+        None => described(&description),
     };
     let weights_bytes = how.weight_type.bytes_of(&model.tensors);
     write_folder(target, files, &weights_bytes, &config.to_json_string(model.class))?;

@@ -14,22 +14,22 @@ pub mod uses;
 use std::borrow::Cow;
 use std::path::Path;
 
-use bert_inference::Error;
-use bert_inference::Pooling;
 use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_inference::model_dir::json_file::exists;
+use bert_inference::model_dir::json_file::{exists, read_json};
 use bert_inference::model_dir::loaded_model::load_encoder;
+use bert_inference::{Error, ModelDescription, Pooling};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, NamedTensors, WEIGHTS, named_tensors_from_bytes,
-    named_tensors_to_bf16_bytes, named_tensors_to_bytes, named_tensors_to_f16_bytes, read_pretrained_config,
-    read_pretrained_tensors, save_pretrained,
+    Architecture, BertConfig, BertForPreTraining, DESCRIPTION, NamedTensors, Vocabulary, WEIGHTS,
+    named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
+    named_tensors_to_f16_bytes, read_pretrained_config, read_pretrained_tensors, save_pretrained,
 };
 use bert_storage::{Disk, FileSystem, StagedFolder, check_writable};
 use bert_training::initialization::FreshWeights;
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
 use crate::export::model_card::{card_of_folder, card_of_fresh};
+use crate::export::sentence_transformers::SentenceFiles;
 pub use bert_finetuning::files::model_card::CardOptions;
 pub use transplant::transplant_encoder;
 
@@ -37,8 +37,9 @@ pub use transplant::transplant_encoder;
 const CARD: &str = "README.md";
 
 /// The files of a Hugging Face folder; the one that makes it loadable is last.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     CARD,
+    DESCRIPTION,
     "vocab.txt",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -46,6 +47,9 @@ const FILES: [&str; 7] = [
     "model.safetensors",
     "config.json",
 ];
+
+/// The settings of the tokenizer, with the maximum length.
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
 const CONTENTS: Contents = Contents {
     last: "config.json",
@@ -86,7 +90,10 @@ pub struct Export {
     pub weight_type: WeightType,
     /// Statements for the model card.
     pub card: CardOptions,
-    /// Also write the files with which sentence-transformers and text-embeddings-inference make one vector per text.
+    /// Export a model of sentences: the encoder, and the files with which sentence-transformers and
+    /// text-embeddings-inference make one vector of a text.
+    pub sentence_transformers: bool,
+    /// How they make it; `None` for the way that the folder states, else the mean.
     pub pooling: Option<Pooling>,
 }
 
@@ -104,30 +111,37 @@ pub fn export(folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
 /// Same as [`export`].
 pub fn export_on(files: &dyn FileSystem, folder: &Path, target: &Path, how: &Export) -> Result<(), Error> {
     how.card.check()?;
-    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&how.card));
+    let card = card_of_folder(folder, how.encoder_only)?.map(|card| card.render(&named(&how.card, target)));
     if card.is_none() && how.card != CardOptions::default() {
-        let flag = if how.card.license.is_some() { "license" } else { "language" };
+        let flags = [("license", &how.card.license), ("name", &how.card.name)];
+        let flag = flags.iter().find(|(_, value)| value.is_some()).map_or("language", |(flag, _)| *flag);
         let reason =
             "pretrain or finetune did not write this model, so it gets no new card; edit its README.md"
                 .to_string();
         return Err(Error::Configuration { flag, reason });
     }
+    let description = ModelDescription::read(folder)?;
+    let sentences = SentenceFiles::new(folder, &description, how.sentence_transformers, how.pooling)?;
     if how.encoder_only {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let text = ModelTokenizer::open(folder)?;
         let has_pooler = read_pretrained_tensors(folder)?.keys().any(|name| name.contains(POOLER));
         let form = Form { weight_type: how.weight_type, has_pooler };
         let unfinished = begin(files, target, card)?;
-        if let Some(pooling) = how.pooling {
-            sentence_transformers::write(&unfinished.folder, &config, pooling)?;
-        }
-        return save(unfinished, &model, &config, &text, form);
+        let description = sentences.map_or(Ok(description.clone()), |sentences| {
+            sentences.write(&unfinished.folder, &config, &description)
+        })?;
+        return save(unfinished, &model, &config, &description.tokenizer_files(&text, &config), form);
     }
     // Read all tensors first, so that a damaged one is found before anything is written.
     let tensors = read_pretrained_tensors(folder)?;
     let has_card = card.is_some();
-    let made = missing_tokenizer_files(folder)?;
+    let config = read_pretrained_config(folder)?;
+    let made = made_files(folder, &description, &config)?;
     let unfinished = begin(files, target, card)?;
+    if let Some(sentences) = sentences {
+        sentences.write(&unfinished.folder, &config, &description)?;
+    }
     for name in FILES {
         let from = folder.join(name);
         if name == WEIGHTS {
@@ -151,19 +165,40 @@ pub fn check_export_folder(target: &Path) -> Result<(), Error> {
     Ok(check_writable(&Disk, target)?)
 }
 
-/// Returns the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not write.
-fn missing_tokenizer_files(folder: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    if exists(&folder.join("vocab.txt"))? && exists(&folder.join("tokenizer.json"))? {
-        return Ok(Vec::new());
-    }
-    let Some(text) = ModelTokenizer::find(folder)? else { return Ok(Vec::new()) };
-    let mut missing = Vec::new();
-    for (name, bytes) in text.files(read_pretrained_config(folder)?.max_position_embeddings).files()? {
-        if !exists(&folder.join(name))? {
-            missing.push((name, bytes));
+/// Returns the files that are made rather than copied: the description, the tokenizer's configuration with the length of
+/// the description, and the tokenizer files that a folder lacks, for example `vocab.txt`, which `transformers` may not
+/// write.
+fn made_files(
+    folder: &Path,
+    description: &ModelDescription,
+    config: &BertConfig,
+) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    let Some(text) = ModelTokenizer::find(folder)? else { return Ok(described(description)) };
+    let vocabulary = description.tokenizer_files(&text, config);
+    let max_length = vocabulary.max_length;
+    let mut made = Vec::new();
+    for (name, bytes) in vocabulary.files()? {
+        let from = folder.join(name);
+        if name == DESCRIPTION || !exists(&from)? {
+            made.push((name, bytes));
+        } else if name == TOKENIZER_CONFIG {
+            let mut settings = read_json(&from)?;
+            settings["model_max_length"] = max_length.into();
+            made.push((name, format!("{settings:#}\n").into_bytes()));
         }
     }
-    Ok(missing)
+    Ok(made)
+}
+
+/// Returns statements for a card whose model has the name of the exported folder, unless they name it.
+fn named(options: &CardOptions, target: &Path) -> CardOptions {
+    let name = target.file_name().map(|name| name.to_string_lossy().into_owned());
+    options.clone().or(CardOptions { name, ..CardOptions::default() })
+}
+
+/// Returns the file of a description.
+fn described(description: &ModelDescription) -> Vec<(&'static str, Vec<u8>)> {
+    vec![(DESCRIPTION, description.to_json().into_bytes())]
 }
 
 /// Exports fresh weights with both pre-training heads, for `--init-checkpoint` or another trainer.
@@ -179,9 +214,12 @@ pub fn export_fresh(
 ) -> Result<(), Error> {
     let device = DeviceName::default().open()?;
     let model = BertForPreTraining::initialized(config, fresh.initialization(), seed, &device)?;
-    let card = card_of_fresh(fresh.choice(), seed, config).render(&CardOptions::default());
+    let options = named(&CardOptions::default(), target);
+    let card = card_of_fresh(fresh.choice(), seed, config).render(&options);
     let form = Form { weight_type: WeightType::F32, has_pooler: true };
-    save(begin(&Disk, target, Some(card))?, &model, config, text, form)
+    let description = ModelDescription { trained_positions: Some(0), ..ModelDescription::default() };
+    let vocabulary = description.tokenizer_files(text, config);
+    save(begin(&Disk, target, Some(card))?, &model, config, &vocabulary, form)
 }
 
 /// Starts to fill a folder, beginning with its card.
@@ -212,7 +250,7 @@ fn save<M: Architecture>(
     unfinished: OutputGuard<'_>,
     model: &M,
     config: &BertConfig,
-    text: &ModelTokenizer,
+    vocabulary: &Vocabulary<'_>,
     form: Form,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {
@@ -227,7 +265,6 @@ fn save<M: Architecture>(
         let written = unfinished.folder.write_bytes(name, &bytes);
         written.map(drop).map_err(std::io::Error::other)
     };
-    let vocabulary = text.files(config.max_position_embeddings);
-    save_pretrained(&mut sink, model, config, Some(vocabulary))?;
+    save_pretrained(&mut sink, model, config, Some(vocabulary.clone()))?;
     unfinished.finish()
 }

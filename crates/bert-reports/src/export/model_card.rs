@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{Manifest, held_out_folder};
-use bert_finetuning::files::model_card::{Card, CardDataset, CardScore, MODEL_PATH};
+use bert_finetuning::files::model_card::{Card, CardDataset, CardOptions, CardScore, MODEL_PATH, stated_in};
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
 use bert_inference::Error;
+use bert_inference::compute::environment::Invocation;
 use bert_inference::model_dir::checkpoint::{MARKER, STATE, TrainerState};
 use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_model::BertConfig;
@@ -25,6 +26,8 @@ struct Origin {
     identity: RunIdentity,
     /// The run's data folders; `None` if `run.json` is not there.
     paths: Option<RunPaths>,
+    /// The command and the computers of the run.
+    start: Option<Invocation>,
     evaluation: Option<Evaluation>,
 }
 
@@ -37,12 +40,13 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         let TrainerState { step, run, .. } = read_record(&state)?;
         let identity = serde_json::from_value(run).map_err(|error| Error::corrupt_file(&state, error))?;
         let run = folder.parent().and_then(Path::parent).map(PathBuf::from).unwrap_or_default();
-        let paths =
-            if exists(&run.join(RUN))? { Some(read_record::<RunFile>(&run.join(RUN))?.config) } else { None };
+        let file = if exists(&run.join(RUN))? { Some(read_record::<RunFile>(&run.join(RUN))?) } else { None };
+        let start = file.as_ref().and_then(|file| file.start.clone());
+        let paths = file.map(|file| file.config);
         let log: Vec<(EvaluationRecord, _)> = records(&run.join("evaluations.jsonl"))?;
         let evaluation = log.into_iter().map(|(record, _)| record).rfind(|record| record.step == step);
         let evaluation = evaluation.map(|record| record.evaluation);
-        return Ok(Some(Origin { step, identity, paths, evaluation }));
+        return Ok(Some(Origin { step, identity, paths, start, evaluation }));
     }
     let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };
     if !exists(&run)? || !exists(&evaluation)? {
@@ -50,7 +54,8 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     }
     let (EvaluationRecord { step, evaluation }, run): (_, RunFile) =
         (read_record(&evaluation)?, read_record(&run)?);
-    Ok(Some(Origin { step, identity: run.identity, paths: Some(run.config), evaluation: Some(evaluation) }))
+    let RunFile { config, identity, start } = run;
+    Ok(Some(Origin { step, identity, paths: Some(config), start, evaluation: Some(evaluation) }))
 }
 
 /// Returns the card for a model of a run or of a fine-tuning, or for its encoder only; `None` for a folder of another
@@ -62,7 +67,9 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
     {
         return Ok(Some(card_of_finetuning(&report)));
     }
-    let Some(Origin { step, identity: run, paths, evaluation }) = origin(folder)? else { return Ok(None) };
+    let Some(Origin { step, identity: run, paths, start, evaluation }) = origin(folder)? else {
+        return Ok(None);
+    };
     let manifest = paths.as_ref().and_then(|paths| same_data(paths.data.first(), &run));
     let nsp = run.data_rules.as_ref().map_or("on", |rules| &rules.nsp).to_string();
     let (objectives, class) = match nsp.as_str() {
@@ -74,9 +81,17 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
     let held_out = paths.as_ref().and_then(evaluation_data);
     Ok(Some(Card {
         name: "bert".to_string(),
+        path: folder.display().to_string(),
+        library: Some("transformers"),
         model: format!("{model} pre-trained by {objectives}"),
         task: Some(if encoder_only { "feature-extraction" } else { "fill-mask" }),
-        language: manifest.as_ref().and_then(language),
+        stated: CardOptions { language: manifest.as_ref().and_then(language), ..CardOptions::default() }.or(
+            paths
+                .as_ref()
+                .and_then(|paths| paths.init_checkpoint.as_deref())
+                .map(stated_in)
+                .unwrap_or_default(),
+        ),
         dataset: CardDataset {
             name: held_out.unwrap_or_else(|| "held-out text".to_string()),
             id: "held-out-text".to_string(),
@@ -89,7 +104,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
         text: manifest.as_ref().map(text_rows).unwrap_or_default(),
         usage: usage(if encoder_only { "BertModel" } else { class }),
         limits: limits(&run, step, &nsp),
-        settings: settings(run, step),
+        settings: settings(run, step).into_iter().chain(start.map(started).unwrap_or_default()).collect(),
     }))
 }
 
@@ -224,13 +239,29 @@ fn settings(run: RunIdentity, step: u64) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// Returns the rows that describe the start of a run.
+fn started(start: Invocation) -> Vec<(&'static str, String)> {
+    let mut hosts = start.hosts;
+    hosts.sort();
+    hosts.dedup();
+    vec![
+        ("commit", start.commit),
+        ("command", start.command.join(" ")),
+        ("ranks", start.ranks.to_string()),
+        ("hosts", hosts.join(", ")),
+        ("started", start.started),
+    ]
+}
+
 /// Returns the card of fresh weights.
 pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &BertConfig) -> Card {
     Card {
         name: "bert".to_string(),
+        path: MODEL_PATH.to_string(),
+        library: Some("transformers"),
         model: "a BERT with initial weights, not trained".to_string(),
         task: None,
-        language: None,
+        stated: CardOptions::default(),
         dataset: CardDataset::default(),
         scores: Vec::new(),
         text: Vec::new(),

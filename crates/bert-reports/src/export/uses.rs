@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bert_inference::Error;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
-use bert_model::{FolderContents, find_weights, read_pretrained_config};
+use bert_inference::{Error, ModelDescription, Pooling};
+use bert_model::{BertConfig, FolderContents, find_weights, read_pretrained_config};
 use serde::Serialize;
 
 /// The use of a folder by some commands.
@@ -38,6 +38,10 @@ pub struct FolderUses {
     pub vocab_size: usize,
     /// Number of words of the tokenizer; `None` if the folder has no tokenizer.
     pub words: Option<usize>,
+    /// How the model was trained.
+    pub description: ModelDescription,
+    /// Number of positions.
+    pub positions: usize,
     /// Tensors of no known part, which are ignored or refused.
     pub unknown: Vec<String>,
     /// The commands and whether they accept the folder.
@@ -62,12 +66,14 @@ pub fn folder_uses(folder: &Path) -> Result<FolderUses, Error> {
         hidden_size: config.hidden_size,
         vocab_size: config.vocab_size,
         words: tokenizer.map(|tokenizer| tokenizer.vocabulary.len()),
-        uses: uses(&contents),
+        description: ModelDescription::read(folder)?,
+        positions: config.max_position_embeddings,
+        uses: uses(&contents, &config),
         unknown: contents.unknown,
     })
 }
 
-fn uses(contents: &FolderContents) -> Vec<FolderUse> {
+fn uses(contents: &FolderContents, config: &BertConfig) -> Vec<FolderUse> {
     let row = |commands, problem: Option<String>, state: &str| FolderUse {
         commands,
         ready: problem.is_none(),
@@ -97,7 +103,10 @@ fn uses(contents: &FolderContents) -> Vec<FolderUse> {
         _ if other.starts_with("no") => format!("with --fresh-heads, which initializes {count} tensors"),
         _ => format!("with --fresh-heads, which initializes {count} tensors, or {other}"),
     });
-    let finetune = if contents.has_pooler() { "yes" } else { "yes; the pooler is initialized at random" };
+    let has_pairs = config.type_vocab_size > 1;
+    let texts = if has_pairs { "yes" } else { "yes, for single texts: the model has one segment" };
+    let pooler = if contents.has_pooler() { "" } else { "; the pooler is initialized at random" };
+    let finetune = format!("{texts}{pooler}");
     let predict = match (contents.labels, contents.has_answers()) {
         (_, true) => Ok("answers questions".to_string()),
         (Some(labels), false) => Ok(format!("{labels} labels")),
@@ -105,9 +114,9 @@ fn uses(contents: &FolderContents) -> Vec<FolderUse> {
     };
     let head = predict.clone().unwrap_or_default();
     vec![
-        row("finetune", encoder.clone(), finetune),
-        row("bert features, attention", encoder.clone(), "yes"),
-        row("bert fill-mask", masked_lm, "yes"),
+        row("finetune", encoder.clone(), &finetune),
+        row("bert features, attention", encoder.clone(), texts),
+        row("bert fill-mask", masked_lm, texts),
         row("bert evaluate", both.clone(), "yes"),
         row("pretrain --init-checkpoint", fresh.or(both), "yes"),
         row("bert predict", encoder.or(predict.err()), &head),
@@ -126,6 +135,17 @@ impl fmt::Display for FolderUses {
             "{} parameters: {layers} layers, hidden size {hidden}, {vocab} embeddings; {words}\n",
             self.parameters
         )?;
+        if let Some(length) = self.description.max_seq_length {
+            writeln!(f, "texts are cut to {} tokens", length.min(self.positions))?;
+        }
+        if let Some(trained) = self.description.trained_positions {
+            writeln!(f, "{trained} of {} positions were trained", self.positions)?;
+        }
+        if let Some(pooling) = self.description.pooling {
+            let pooling = if pooling == Pooling::Cls { "[CLS]" } else { "the mean" };
+            let normalized = if self.description.normalize { ", of length 1" } else { "" };
+            writeln!(f, "the vector of a text is {pooling}{normalized}")?;
+        }
         for FolderUse { commands, state, .. } in &self.uses {
             writeln!(f, "{commands:<27} {state}")?;
         }

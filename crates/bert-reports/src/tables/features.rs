@@ -9,6 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema};
 use bert_inference::{Error, Extractor, LineFeatures};
+use bert_tasks::Truncation;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -23,19 +24,16 @@ pub fn write_features_parquet(
     extractor: &Extractor,
     input: &Path,
     out: &mut (dyn Write + Send),
-) -> Result<u64, Error> {
+) -> Result<Truncation, Error> {
     let schema = schema(extractor);
     // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
-    let mut count = 0;
-    extractor.each_line(input, &mut |lines| {
-        writer.write(&batch(extractor, &schema, lines)).map_err(results_error)?;
-        count += lines.len() as u64;
-        Ok(())
+    let truncation = extractor.each_line(input, &mut |lines| {
+        writer.write(&batch(extractor, &schema, lines)).map_err(results_error)
     })?;
     writer.close().map_err(results_error)?;
-    Ok(count)
+    Ok(truncation)
 }
 
 fn results_error(error: ParquetError) -> Error {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_reports::export::{Export, export_on};
+use bert_reports::export::{CardOptions, Export, export_on};
 use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_storage::{Disk, FileSystem};
 
@@ -51,7 +51,9 @@ fn interrupted_export_can_be_repeated() {
     run_to_end(&world.config("whole", &SHORT), false);
     let from = world.at("whole/checkpoints/step-00000002");
     for encoder in [false, true] {
-        let how = Export { encoder_only: encoder, ..Export::default() };
+        // Without a name, the card has the name of the folder.
+        let card = CardOptions { name: Some("model".into()), ..CardOptions::default() };
+        let how = Export { encoder_only: encoder, card, ..Export::default() };
         let write = |files: &dyn FileSystem, target: &Path| export_on(files, &from, target, &how);
         let whole = world.at(&format!("whole-{encoder}"));
         write(&Disk, &whole).unwrap();

@@ -8,7 +8,7 @@ use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::builtin_model;
 use bert_inference::pretrained_heads::{Heads, Pretrained, load_pretraining};
-use bert_inference::{DEVICE_HELP, DeviceName};
+use bert_inference::{DEVICE_HELP, DeviceName, ModelDescription};
 use bert_model::read_pretrained_config;
 use bert_training::data_loader::DataLoader;
 use bert_training::evaluation::top_k::top_k_accuracy;
@@ -78,6 +78,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     config.compute = precision.with(KernelChoice::Fused);
     let mut loader = DataLoader::open(&args.data, 0)?;
     loader.check_fits(&config, ModelTokenizer::find(&folder)?.as_ref())?;
+    let length = loader.manifest().config.max_seq_length;
+    ModelDescription::read(&folder)?.untrained_positions(length).into_iter().for_each(print_warning);
     let heads = match loader.manifest().config.nsp {
         Nsp::Off => Heads::MaskedLm,
         _ => Heads::Both,

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_inference::{ModelOptions, NewTexts, Predictor, TextColumns, TextFormat, predict_file};
+use bert_inference::{
+    EncodingLength, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat, predict_file,
+};
 use clap::Args as ClapArgs;
 
 use crate::commands::{at_least, selected_device, tuned_folder};
 use crate::output::files::OverwriteArgs;
-use crate::output::progress::print_stderr;
+use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
 
@@ -53,8 +55,8 @@ pub struct Args {
     #[command(flatten)]
     overwrite: OverwriteArgs,
 
-    /// Maximum sequence length, including special tokens; longer texts are truncated [default: as in the fine-tuning,
-    /// else the model's maximum].
+    /// Maximum sequence length, including special tokens; longer texts are truncated [default: as the model was
+    /// trained; the positions of the model if that is not known].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
 
@@ -99,8 +101,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         device: selected_device(args.device)?,
     };
     let predictor = Predictor::open(&folder, options)?;
-    let count = write_results(output.as_ref(), |out| predict_file(&predictor, &texts, out))?;
-    if let (Some(count), Some(output)) = (count, &args.output) {
+    let EncodingLength { tokens, remark } = predictor.length();
+    remark.iter().for_each(print_warning);
+    let written = write_results(output.as_ref(), |out| predict_file(&predictor, &texts, out))?;
+    let Some(Predictions { count, truncation }) = written else { return Ok(()) };
+    let special = truncation.special_message("the input", predictor.splits_special_tokens());
+    truncation.message("the input", *tokens).into_iter().chain(special).for_each(print_warning);
+    if let Some(output) = &args.output {
         print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, MultitaskConfig, Sampling, Seeds, check};
-use bert_inference::DeviceName;
-use bert_model::read_pretrained_config;
+use bert_inference::{DefaultLength, DeviceName, ModelDescription};
+use bert_model::{BertConfig, read_pretrained_config};
 use bert_tasks::{Split, Task, find_split};
 
 use super::args::Args;
@@ -20,8 +20,10 @@ pub(super) struct Model {
     pub(super) given: PathBuf,
     /// The model folder.
     pub(super) folder: PathBuf,
-    /// Maximum sequence length.
-    positions: usize,
+    /// Its configuration.
+    config: BertConfig,
+    /// How it was trained.
+    description: ModelDescription,
 }
 
 /// The training of one folder.
@@ -99,8 +101,9 @@ impl<'a> Planner<'a> {
         let output = args.output.as_deref().ok_or_else(|| missing("output"))?;
         let models = args.checkpoint.iter().map(|given| {
             let folder = model_folder(given)?;
-            let positions = read_pretrained_config(&folder)?.max_position_embeddings;
-            Ok(Model { given: given.clone(), folder, positions })
+            let config = read_pretrained_config(&folder)?;
+            let description = ModelDescription::read(&folder)?;
+            Ok(Model { given: given.clone(), folder, config, description })
         });
         let models = models.collect::<anyhow::Result<_>>()?;
         Ok(Self { args, experiment, data, output, models, notes: Vec::new(), device: None })
@@ -208,7 +211,7 @@ impl<'a> Planner<'a> {
         let own: Vec<String> =
             setting.flags.split_whitespace().map(|flag| self.filled(flag, model)).collect();
         let flags = FinetuneFlags::parse_over(&[("--seeds", &seeds.to_string())], &own, &self.args.flags)?;
-        let Model { given, positions, .. } = self.models[model].clone();
+        let Model { given, config: encoder, description, .. } = self.models[model].clone();
         let data = self.data_of(task)?;
         let mut config = flags.for_task(task.clone(), &data, &given, output);
         config.output = output.to_owned();
@@ -220,13 +223,9 @@ impl<'a> Planner<'a> {
         config.compute.device = device;
         config.max_train_examples = self.args.max_train_examples.or(config.max_train_examples);
         let longest = task.spec().defaults.max_seq_length;
-        if config.max_seq_length.is_none() && longest > positions {
-            config.max_seq_length = Some(positions);
-            let note = format!(
-                "{task}: texts are cut to {positions} tokens, the positions of {}; the usual length is {longest}",
-                given.display()
-            );
-            self.note(note);
+        let default = DefaultLength::Task(longest);
+        if let Some(remark) = description.encoding_length(config.max_seq_length, default, &encoder)?.remark {
+            self.note(format!("{task} with {}: {remark}", given.display()));
         }
         Ok(config)
     }

@@ -63,7 +63,8 @@ pub struct Args {
     #[command(flatten)]
     overwrite: OverwriteArgs,
 
-    /// Maximum number of word pieces; longer texts are truncated [default: the model's number of positions].
+    /// Maximum number of word pieces; longer texts are truncated [default: as the model was trained; the
+    /// positions of the model if that is not known].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
 
@@ -110,7 +111,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let models = names.iter().zip(&attentions);
     let models: Vec<_> = models.map(|(name, attention)| NamedAttention { name, attention }).collect();
     for NamedAttention { name, attention } in &models {
-        if let Some(warning) = attention.warning() {
+        let [whole, read] = [attention.untruncated_length, attention.tokens.len()];
+        let cut = (whole > read).then(|| {
+            format!("the text is cut from {whole} to {read} tokens; --max-seq-length sets another length")
+        });
+        for warning in attention.warning().into_iter().chain(cut).chain(attention.remark.clone()) {
             print_message(Word::Warning, &format!("{name}: {warning}"));
         }
     }

@@ -36,7 +36,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     weights: WeightType,
 
-    /// How a sentence-transformers model makes one vector of a text [default: mean].
+    /// How a sentence-transformers model makes one vector of a text [default: as the folder of a model of sentences
+    /// states, else mean].
     #[arg(long, value_enum)]
     pooling: Option<Pooling>,
 
@@ -47,6 +48,10 @@ pub struct Args {
     /// Licence of the model for its card, by its Hugging Face identifier such as apache-2.0.
     #[arg(long, value_name = "ID")]
     license: Option<String>,
+
+    /// Name of the model in its card and in the card's code, such as me/my-bert [default: the name of DIR].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
 
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -78,7 +83,11 @@ struct Exported<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = model_folder(&args.run)?;
-    let card = CardOptions { language: args.language.clone(), license: args.license.clone() };
+    let card = CardOptions {
+        language: args.language.clone(),
+        license: args.license.clone(),
+        name: args.name.clone(),
+    };
     let is_sentence_model = args.format == Format::SentenceTransformers;
     if args.pooling.is_some() && !is_sentence_model {
         anyhow::bail!(Error::Configuration {
@@ -90,7 +99,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         encoder_only: args.encoder_only || is_sentence_model,
         weight_type: args.weights,
         card,
-        pooling: is_sentence_model.then_some(args.pooling.unwrap_or(Pooling::Mean)),
+        sentence_transformers: is_sentence_model,
+        pooling: args.pooling,
     };
     let graph = match args.format {
         Format::HuggingFace | Format::SentenceTransformers => {

@@ -11,7 +11,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::commands::{at_least, model_folder, selected_device};
 use crate::output::files::OverwriteArgs;
-use crate::output::progress::print_stderr;
+use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
 use crate::process::threads::ThreadArgs;
 
@@ -22,6 +22,17 @@ enum Format {
     Jsonl,
     /// One row per token, or per text with --pooling; each layer is a fixed-size list of f32.
     Parquet,
+}
+
+/// A value of `--pooling`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PoolingChoice {
+    /// The mean over all tokens.
+    Mean,
+    /// The vector of `[CLS]`.
+    Cls,
+    /// As the folder of the model states.
+    Model,
 }
 
 /// A value of `--layers`.
@@ -55,10 +66,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-")]
     input: PathBuf,
 
-    /// One vector per text instead of one per token: the mean over its tokens, as in sentence-transformers, or the vector
-    /// of [CLS].
+    /// One vector per text instead of one per token: the mean over its tokens, as in sentence-transformers; the vector of
+    /// [CLS]; or as the folder of a model of sentences states, normalization included.
     #[arg(long, value_enum)]
-    pooling: Option<Pooling>,
+    pooling: Option<PoolingChoice>,
 
     /// Layers, counted from 0, or from the end with negative numbers (-1 is the last), or `all` [default: -1,-2,-3,-4,
     /// or all layers of a smaller model; -1 with --pooling].
@@ -76,8 +87,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
 
-    /// Maximum sequence length, including special tokens; longer texts are truncated [default: 128, or the model's
-    /// maximum if that is smaller].
+    /// Maximum sequence length, including special tokens; longer texts are truncated [default: as the model was
+    /// trained; at most 128 if that is not known].
     #[arg(long, value_name = "N", value_parser = at_least(5))]
     max_seq_length: Option<usize>,
 
@@ -114,14 +125,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut extractor =
         Extractor::open(&folder, &layers, args.max_seq_length, selected_device(args.device)?)?;
-    if let Some(pooling) = args.pooling {
-        extractor = extractor.with_pooling(pooling);
-    }
-    let count = write_results(output.as_ref(), |out| match args.format {
+    extractor = match args.pooling {
+        None => extractor,
+        Some(PoolingChoice::Mean) => extractor.with_pooling(Pooling::Mean),
+        Some(PoolingChoice::Cls) => extractor.with_pooling(Pooling::Cls),
+        Some(PoolingChoice::Model) => extractor.with_own_pooling()?,
+    };
+    extractor.length().remark.iter().for_each(print_warning);
+    let truncation = write_results(output.as_ref(), |out| match args.format {
         Format::Jsonl => write_json_lines(&extractor, &args.input, out),
         Format::Parquet => write_features_parquet(&extractor, &args.input, out),
     })?;
-    if let (Some(count), Some(output)) = (count, &args.output) {
+    let Some(truncation) = truncation else { return Ok(()) };
+    let special = truncation.special_message("the input", extractor.splits_special_tokens());
+    let cut = truncation.message("the input", extractor.length().tokens);
+    cut.into_iter().chain(special).for_each(print_warning);
+    if let Some(output) = &args.output {
+        let count = truncation.inputs;
         print_stderr(&format!("wrote the features of {count} lines to {}", output.display()));
     }
     Ok(())

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::bail;
 use bert_inference::fill_mask::{FilledMask, MaskFiller};
 use bert_inference::model_dir::builtin_model;
-use bert_inference::{DEVICE_HELP, DeviceName};
+use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::commands::{at_least, model_folder, selected_device};
+use crate::output::progress::print_warning;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
@@ -26,6 +27,11 @@ pub struct Args {
     /// Number of predictions to show for each `[MASK]`.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least(1))]
     top_k: usize,
+
+    /// Maximum sequence length, including special tokens; a longer text is truncated [default: as the model was trained;
+    /// the positions of the model if that is not known].
+    #[arg(long, value_name = "N", value_parser = at_least(5))]
+    max_seq_length: Option<usize>,
 
     /// Compute device.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
@@ -46,7 +52,16 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let folder = model_folder(&args.checkpoint)?;
-    let filled = MaskFiller::open(&folder, selected_device(args.device)?)?.fill(&args.text, args.top_k);
+    let filler = MaskFiller::open(&folder, args.max_seq_length, selected_device(args.device)?)?;
+    let EncodingLength { tokens, remark } = filler.length();
+    remark.iter().for_each(print_warning);
+    let whole = filler.untruncated_length(&args.text);
+    if whole > *tokens {
+        print_warning(format!(
+            "the text is cut from {whole} to {tokens} tokens; --max-seq-length sets another length"
+        ));
+    }
+    let filled = filler.fill(&args.text, args.top_k)?;
     if filled.is_empty() {
         bail!(
             "the text has no [MASK] within the maximum length of the model; write [MASK] in capitals and quote the text: \

@@ -10,14 +10,16 @@ mod network;
 
 use std::path::Path;
 
-use bert_inference::Error;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::loaded_model::architecture;
-use bert_model::{BertConfig, FolderContents, LoadReport, read_pretrained_config, read_pretrained_tensors};
+use bert_inference::{DefaultLength, Error, ModelDescription, Pooling};
+use bert_model::{
+    BertConfig, DESCRIPTION, FolderContents, LoadReport, read_pretrained_config, read_pretrained_tensors,
+};
 use bert_storage::{Disk, StagedFolder};
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard};
 
-use crate::export::{Export, HINT, WeightType};
+use crate::export::{Export, HINT, WeightType, described};
 use graph::{Element, IR_VERSION, OPSET};
 use network::{Head, Network};
 
@@ -25,8 +27,15 @@ use network::{Head, Network};
 const MODEL: &str = "model.onnx";
 
 /// The files of an ONNX folder, the last one written last.
-const FILES: [&str; 6] =
-    ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json", MODEL];
+const FILES: [&str; 7] = [
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    DESCRIPTION,
+    "config.json",
+    MODEL,
+];
 
 const CONTENTS: Contents = Contents { last: MODEL, is_ours: |name| FILES.contains(&name) };
 
@@ -72,9 +81,10 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
         config.num_labels = labels;
     }
     let (class, head) = class_and_head(folder, &contents, how.encoder_only)?;
+    let description = ModelDescription::read(folder)?;
     let tokenizer = ModelTokenizer::find(folder)?;
     let graph = Network::build(&config, &contents.tensors, head, element);
-    let bytes = graph.into_model(class, &metadata(&config, class));
+    let bytes = graph.into_model(class, &metadata(&config, &description, class)?);
     if bytes.len() > MAX_BYTES {
         let reason = format!(
             "a graph of {} bytes is larger than a protocol buffer; choose --weights f16",
@@ -83,8 +93,8 @@ pub fn export_onnx(folder: &Path, target: &Path, how: &Export) -> Result<OnnxMod
         return Err(Error::Configuration { flag: "format", reason });
     }
     let files = match &tokenizer {
-        Some(tokenizer) => tokenizer.files(config.max_position_embeddings).files()?,
-        None => Vec::new(),
+        Some(tokenizer) => description.tokenizer_files(tokenizer, &config).files()?,
+        None => described(&description),
     };
     let unfinished = OutputGuard::begin(StagedFolder::new(&Disk, target), CONTENTS, HINT)?;
     for (name, bytes) in files {
@@ -125,11 +135,23 @@ fn class_and_head(
     })
 }
 
-fn metadata(config: &BertConfig, class: &str) -> Vec<(&'static str, String)> {
-    let mut metadata =
-        vec![("class", class.to_string()), ("max_length", config.max_position_embeddings.to_string())];
+fn metadata(
+    config: &BertConfig,
+    description: &ModelDescription,
+    class: &str,
+) -> Result<Vec<(&'static str, String)>, Error> {
+    let length = description.encoding_length(None, DefaultLength::Trained(usize::MAX), config)?;
+    let mut metadata = vec![("class", class.to_string()), ("max_length", length.tokens.to_string())];
+    let pooling = description.pooling.map(|pooling| match pooling {
+        Pooling::Mean => "mean".to_string(),
+        Pooling::Cls => "cls".to_string(),
+    });
+    let activation = description.activation.map(|activation| activation.name().to_string());
+    let normalize = description.normalize.then(|| "true".to_string());
+    let known = [("pooling", pooling), ("normalize", normalize), ("function_to_apply", activation)];
+    metadata.extend(known.into_iter().filter_map(|(key, value)| Some((key, value?))));
     if let Some(labels) = &config.id2label {
         metadata.push(("id2label", serde_json::to_string(labels).expect("a map of texts")));
     }
-    metadata
+    Ok(metadata)
 }
