@@ -244,6 +244,7 @@ fn check_files_of_fusion(folder: &Folder) {
             "encoder.json",
             "head_config.json",
             "model_adapter_fusion.safetensors",
+            "model_description.json",
             "model_head.safetensors",
             "special_tokens_map.json",
             "tokenizer.json",

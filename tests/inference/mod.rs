@@ -3,8 +3,10 @@
 
 mod built_in; // the built-in model
 mod cards; // model cards of exports and fine-tuned models
+mod description; // the trained length, pooling, heads and settings of a model in every program
 mod foreign_models; // model folders of other projects: missing tensors, their tokenizers, other formats
 mod onnx; // graphs for ONNX Runtime
+mod parity; // the answers of every kind of model in other libraries
 mod predict; // predict, features: a model on new texts
 mod probe; // a word changed, and which predictions flip
 mod published; // checkpoints of PyTorch and TensorFlow: import, inspect, and the commands that read them

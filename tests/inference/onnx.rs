@@ -71,6 +71,7 @@ fn graph_has_the_golden_bytes() {
     let files = [
         "config.json",
         "model.onnx",
+        "model_description.json",
         "special_tokens_map.json",
         "tokenizer.json",
         "tokenizer_config.json",

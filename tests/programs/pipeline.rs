@@ -271,6 +271,7 @@ fn export_writes_the_model_and_a_card() {
         "README.md",
         "config.json",
         "model.safetensors",
+        "model_description.json",
         "special_tokens_map.json",
         "tokenizer.json",
         "tokenizer_config.json",
