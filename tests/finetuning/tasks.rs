@@ -173,7 +173,11 @@ fn degenerate_runs_print_a_warning() {
     ended.stdout_has("\nwarning: 1 of 1 runs predict one answer");
     ended.stdout_has("not above the majority class");
     let report = &folder.json("tuned/report.json")[0];
-    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(2));
+    let warnings = report["warnings"].to_string();
+    assert!(
+        warnings.contains("predict one answer") && warnings.contains("above the majority class"),
+        "{warnings}"
+    );
 }
 
 #[test]

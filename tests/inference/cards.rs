@@ -26,11 +26,14 @@ fn pretraining_card_has_scores_and_text() {
         "name: \"next-sentence accuracy, # % interval # to # # cases\"\n",
         "On the evaluation data held-out:\n",
         "| files | train.txt |\n",
-        "model = BertForPreTraining.from_pretrained(\"bert\")\n",
+        "model = BertForPreTraining.from_pretrained(\"model\")\n",
     ] {
         assert!(card.contains(text), "no {text}\n{card}");
     }
     assert!(!card.contains("not finished"), "{card}");
+    for row in ["| commit |", "| command |", "| ranks | # |", "| hosts |", "| started |"] {
+        assert!(card.contains(row), "no {row}\n{card}");
+    }
     folder.refused("bert export run other --license 'my licence'", 2, "no identifier");
     folder.refused("bert export model again --license mit", 2, "edit its README.md");
 }
@@ -61,8 +64,8 @@ fn fine_tuned_model_has_a_card() {
     for text in [
         "pipeline_tag: text-classification\n",
         "This folder has a BERT fine-tuned on rte.\n",
-        "model = BertForSequenceClassification.from_pretrained(\"bert-rte\")\n",
-        "      type: glue\n      config: rte\n      split: validation\n",
+        "model = BertForSequenceClassification.from_pretrained(\"model\")\n",
+        "      type: own-data\n    metrics:\n",
         "# % interval of the mean # to # majority class #",
         "The folder has the model of the best seed",
         "| seeds | # # |\n",
@@ -70,7 +73,10 @@ fn fine_tuned_model_has_a_card() {
         assert!(card.contains(text), "no {text}\n{card}");
     }
     folder.ok("bert export tuned model --license apache-2.0");
-    assert!(folder.text("model/README.md").contains("license: apache-2.0\n"));
+    let exported = folder.text("model/README.md");
+    assert!(exported.contains("license: apache-2.0\n") && exported.contains("| commit |"), "{exported}");
+    folder.ok("bert export tuned other --name me/rte");
+    assert!(folder.text("other/README.md").contains("from_pretrained(\"me/rte\")"));
     folder.ok(&format!("{tune} --adapter lora --seeds 1 --output adapter"));
     assert!(folder.text("adapter/model/README.md").contains("an adapter without its encoder"));
 }

@@ -153,6 +153,8 @@ fn tokenizer_settings_are_obeyed_saved_and_compared() {
     let last = words.lines().last().expect("a word").to_string();
     folder.write("model/vocab.txt", words.replace(&format!("\n{last}\n"), "\ncaf\u{e9}\n"));
     change(&folder, "model/tokenizer_config.json", |config| config["strip_accents"] = json!(false));
+    // It has the old word and setting.
+    std::fs::remove_file(folder.at("model/tokenizer.json")).expect("removed");
     let features = |model: &str| {
         folder.ok(&format!("bert features --checkpoint {model} --layers=-1 --input new.txt")).stdout
     };
@@ -189,6 +191,8 @@ fn vocabulary_larger_than_embeddings_is_rejected() {
     folder.ok("bert export run model");
     let words = folder.text("model/vocab.txt");
     let count = words.lines().count();
+    // It has the old words.
+    std::fs::remove_file(folder.at("model/tokenizer.json")).expect("removed");
     folder.write("model/vocab.txt", format!("{words}neologism\n"));
     folder.ok("make-pretrain-data --input train.txt --vocab model --max-seq-length 32 --output more");
     for line in [

@@ -43,7 +43,7 @@ fn imports_of_all_forms_have_equal_weights() {
             folder.read(&format!("of-{name}/model.safetensors"))
                 == folder.read("of-google/model.safetensors")
         );
-        assert_eq!(folder.names(&format!("of-{name}")).len(), 6, "{name}");
+        assert_eq!(folder.names(&format!("of-{name}")).len(), 7, "{name}");
     }
     // A prefix or a file names the weights, too; the configuration and the words are next to them.
     for source in ["google/bert_model.ckpt", "google/bert_model.ckpt.index", "pytorch/pytorch_model.bin"] {

@@ -94,7 +94,7 @@ pub struct CardScore {
 pub struct Card {
     /// Name of the model, such as `bert-rte`.
     pub name: String,
-    /// Path of the model in the Python code, unless the options name the model.
+    /// Folder of the model in the Python code, unless the options name the model.
     pub path: String,
     /// Library that loads the model, by its name on the Hub; `None` if only this workspace does.
     pub library: Option<&'static str>,

@@ -4,6 +4,7 @@ use bert_inference::model_dir::model_folder::resolve_tuned_folder;
 use bert_tasks::{Kind, Metric, Task};
 
 use crate::config::HeadKind;
+use crate::files::folder::MODEL;
 use crate::files::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
 use crate::output::report::FinetuneReport;
 
@@ -40,7 +41,7 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     }
     Card {
         name: format!("bert-{}", task.name),
-        path: report.model.display().to_string(),
+        path: MODEL.to_string(),
         library: (!is_own_head).then_some("transformers"),
         model: format!("a BERT fine-tuned on {}", task.name),
         task: (!is_own_head).then_some(pipeline),

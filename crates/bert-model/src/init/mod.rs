@@ -55,7 +55,9 @@ pub fn initialize<M: Module>(
         Initialization::Bigram(fitted) => (None, Some(BigramWeights::new(config, fitted, seed)?)),
     };
     Ok(map_parameters(model, |name, shape| {
-        let name = canonical(name);
+        // The classifier of a head on frozen features begins with the values of every classifier.
+        let classifier = name.strip_prefix("head.").filter(|part| part.starts_with("classifier."));
+        let name = canonical(classifier.unwrap_or(name));
         let previous_next = previous_next.as_ref().and_then(|weights| weights.values(&name, shape));
         let from_bigrams = bigram.as_ref().and_then(|weights| weights.values(&name, shape));
         let reference = || truncated_normal::values(&name, shape, config.initializer_range, seed);

@@ -62,6 +62,9 @@ macro_rules! subject {
     };
 }
 
+/// Maximum sequence length of the pre-training and of the fine-tuning.
+const SEQ_LENGTH: usize = 64;
+
 const SUBJECTS: [Subject; 3] = [subject!("nature"), subject!("science"), subject!("culture")];
 
 /// Index of the labelled sentence of each training article. The first sentence is not used, because it names the
@@ -270,7 +273,7 @@ fn make_vocabulary(corpus: &Path, vocab: &Path, threads: ThreadArgs) -> anyhow::
 fn data_config(folder: &Path, part: &str) -> BuildConfig {
     let at = |name: &str| folder.join(name);
     BuildConfig::new([at("corpus").join(part)], at("vocab.txt"), at("data").join(part))
-        .with_max_seq_length(64)
+        .with_max_seq_length(SEQ_LENGTH)
 }
 
 /// Pre-trains BERT-tiny; returns the evaluations before the first and after the last step.
@@ -309,6 +312,7 @@ fn tuning(args: &Args, folder: &str, random_init: bool) -> anyhow::Result<Finetu
         .with_seeds(Seeds(args.seeds.to_vec()))
         .with_num_train_epochs(Choices::Single(10.0))
         .with_train_batch_size(Choices::Single(16))
+        .with_max_seq_length(SEQ_LENGTH)
         .with_learning_rate(Choices::Single(1e-3))
         .with_compute(ComputeArgs::default().with_precision(PrecisionChoice::F32))
         .with_select(Selection::Last)
