@@ -23,8 +23,6 @@ pub struct Vocabulary<'a> {
     pub strip_accents: Option<bool>,
     /// Whether each ideograph is a separate word.
     pub tokenize_chinese_chars: bool,
-    /// Whether control characters are removed.
-    pub clean_text: bool,
     /// Maximum number of characters of a word; a longer word is `[UNK]`.
     pub max_input_chars_per_word: usize,
     /// Whether special tokens in a text are plain text.
@@ -44,7 +42,6 @@ impl<'a> Vocabulary<'a> {
             do_lower_case: true,
             strip_accents: None,
             tokenize_chinese_chars: true,
-            clean_text: true,
             max_input_chars_per_word: 200,
             split_special_tokens: false,
             max_length,
@@ -135,7 +132,7 @@ impl Vocabulary<'_> {
             "padding": null,
             "added_tokens": added,
             "normalizer": {
-                "type": "BertNormalizer", "clean_text": self.clean_text,
+                "type": "BertNormalizer", "clean_text": true,
                 "handle_chinese_chars": self.tokenize_chinese_chars,
                 "strip_accents": self.strip_accents, "lowercase": self.do_lower_case
             },

@@ -277,8 +277,6 @@ fn data_rules(config: &ResolvedConfig) -> Value {
         do_lower_case: _,
         strip_accents: _,
         tokenize_chinese_chars: _,
-        clean_text: _,
-        max_input_chars_per_word: _,
         dupe_factor: _,
         random_seed: _,
         num_shards: _,
