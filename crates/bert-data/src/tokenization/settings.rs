@@ -93,7 +93,7 @@ impl PartialSettings {
         }
     }
 
-    /// Returns the settings of `tokenizer_config.json` with those of `tokenizer.json`.
+    /// Returns the settings of `tokenizer_config.json`, completed by the settings of `tokenizer.json`.
     ///
     /// # Errors
     /// [`VocabularyProblem::Disagree`] for the first setting that both files give with different values.
