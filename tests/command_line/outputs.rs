@@ -41,8 +41,9 @@ const FOLDERS: [&str; 12] = [
 fn world() -> Folder {
     let folder = with_entailment();
     folder.write("pairs.tsv", "a\tb\nc\td\n");
-    for split in ["train", "dev"] {
-        folder.write(&format!("glue/SST-2/{split}.tsv"), "sentence\tlabel\nit rains\t0\nit shines\t1\n");
+    for (split, when) in [("train", ""), ("dev", " today")] {
+        let rows = format!("sentence\tlabel\nit rains{when}\t0\nit shines{when}\t1\n");
+        folder.write(&format!("glue/SST-2/{split}.tsv"), rows);
     }
     folder.ok("finetune --task rte --data glue --checkpoint run --num-train-epochs 1 --max-seq-length 32 --output tuned");
     folder.ok("bert export run exported");

@@ -42,7 +42,7 @@ fn stop_until_finished(folder: &Folder, line: &str) {
     assert!(stops > 0 && went_on > 0 && finished_before > 0, "{stops} {went_on} {finished_before}");
 }
 
-/// Checks that a fine-tuning stopped at any step resumes to the same bits; without `--resume` it starts over.
+/// Checks that a fine-tuning stopped at any step resumes to the same bits.
 #[test]
 fn stopped_finetuning_resumes_bit_exactly() {
     let folder = Folder::with_run();
@@ -101,6 +101,10 @@ fn resume_rejects_another_finetuning() {
     folder.refused(&format!("{line} --resume"), 1, "no run to resume here");
     stop_in_the_first_epochs(&folder, line);
     let run = |flags: &str| folder.run(&format!("{line} --num-train-epochs 400 {flags}"));
+    let again = run("");
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    again.stderr_has("an unfinished fine-tuning");
+    again.stderr_has("continue it with --resume");
     let other = run("--resume --learning-rate 1e-3");
     assert_eq!(other.code, Some(4), "{}", other.stderr);
     other.stderr_has("config.learning_rate was null, now 0.001");
@@ -117,9 +121,10 @@ fn resume_rejects_another_finetuning() {
         "{}",
         corrupt.stderr
     );
-    // Without --resume the same command starts over, and a different one is refused.
+    // Without --resume a different command is refused too. Without the saved runs it starts over.
     let other = run("--learning-rate 1e-3");
     assert!(other.code == Some(4) && other.stderr.contains("unfinished fine-tuning"), "{}", other.stderr);
+    std::fs::remove_dir_all(folder.at("out/.runs")).expect("removed");
     folder.ok(&format!("{line} --num-train-epochs 400"));
     assert_eq!(folder.names("out"), ["dev_labels.tsv", "model", "report.json", "seed-1"]);
     assert!(!folder.at("out/.runs").exists());

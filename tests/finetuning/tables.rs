@@ -246,7 +246,7 @@ fn near_duplicate_labels_print_a_warning() {
         folder.write(&format!("{name}/train.csv"), table(labels));
         folder.write(&format!("{name}/dev.csv"), table(labels));
         let line = format!("finetune --task table --columns text,label {QUICK} --data {name} {flags}");
-        let ended = folder.ok(&format!("{line} --output {name}-tuned"));
+        let ended = folder.ok(&format!("{line} --allow-overlap --output {name}-tuned"));
         assert!(ended.stderr.contains(warning), "{name}: {}", ended.stderr);
         let warnings = &folder.json(&format!("{name}-tuned/report.json"))[0]["warnings"];
         assert!(

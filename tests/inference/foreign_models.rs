@@ -65,7 +65,7 @@ fn models_without_pooler_are_read() {
     ] {
         folder.write("new.tsv", new);
         folder.ok(&format!(
-            "finetune --task {task} --data {task} --checkpoint run {flags} --num-train-epochs 1 --output {task}-tuned"
+            "finetune --task {task} --data {task} --checkpoint run {flags} --num-train-epochs 1 --allow-overlap --output {task}-tuned"
         ));
         let model = format!("{task}-tuned/model");
         let predict =

@@ -84,6 +84,13 @@ fn predict_equals_the_fine_tuning() {
         let label = predictions.lines().nth(at + 1).expect("a row").split('\t').nth(1);
         assert_eq!(answer["label"].as_str(), label);
     }
+    // Three columns without a header may be an index and a pair, or a pair and its label.
+    folder.write("labelled.tsv", "the man sits\tthe man stands\tentailment\n");
+    folder.refused(
+        "bert predict --checkpoint tuned --input labelled.tsv",
+        3,
+        "labelled.tsv:1: 3 tab-separated columns, expected a text, or two separated by a tab, or a header",
+    );
     // The official file, with its header and labels, is read as in the fine-tuning.
     let official =
         lines(&folder.ok("bert predict --checkpoint tuned --input glue/RTE/dev.tsv --id index").stdout);

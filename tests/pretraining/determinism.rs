@@ -92,7 +92,7 @@ fn evaluation_takes_the_memory_of_a_micro_batch() {
     assert!(instances > 1000, "{instances} instances");
     let peak = |batch: &str, output: &str| {
         let line = format!(
-            "pretrain --data many --eval-data many --model config.json --steps 1 {batch} --output {output}"
+            "pretrain --data many --eval-data many --allow-overlap --model config.json --steps 1 {batch} --output {output}"
         );
         let done = limited(&folder, &line);
         assert_eq!(done.code, Some(0), "{}", done.stderr);

@@ -69,7 +69,29 @@ fn finetune_logs_losses_and_scores() {
             "{records:?}"
         );
     }
-    assert_eq!(event_files(&folder.at("events")).len(), 1);
+    // One folder for each seed: TensorBoard discards the later steps of a folder when one seed is resumed.
+    for seed in ["seed-1", "seed-2"] {
+        assert_eq!(event_files(&folder.at(&format!("events/{seed}"))).len(), 1);
+    }
+}
+
+#[test]
+fn cells_of_a_grid_have_their_own_series() {
+    let folder = Folder::with_run();
+    folder.write("glue/RTE/train.tsv", entailment(0, 24));
+    folder.write("glue/RTE/dev.tsv", entailment(24, 4));
+    folder.ok(
+        "finetune --data glue --task rte --max-seq-length 48 --num-train-epochs 1 --checkpoint run --output tuned \
+         --learning-rate 1e-4,1e-3 --holdout 0.2 --tensorboard=events --log-command 'cat > log.jsonl'",
+    );
+    let records = received(&folder, "log.jsonl");
+    for cell in ["cell-1", "cell-2"] {
+        let name = format!("{cell}/seed-1/train/loss");
+        let steps = records.iter().filter(|record| !record["values"][&name].is_null());
+        let steps: Vec<u64> = steps.map(|record| record["step"].as_u64().expect("a step")).collect();
+        assert!(!steps.is_empty() && steps.is_sorted_by(|a, b| a < b), "one value a step: {steps:?}");
+        assert_eq!(event_files(&folder.at(&format!("events/{cell}/seed-1"))).len(), 1);
+    }
 }
 
 /// TensorBoard's own reader; the package `tensorboard` in the interpreter `BERT_PYTHON`.

@@ -278,7 +278,7 @@ pub enum FolderProblem {
     },
     /// Fine-tunings to be compared were scored on different examples.
     #[error(
-        "not the same dev set as {}: {difference}; a paired test needs answers to the same examples",
+        "not the same dev set as {}: {difference}; scores are compared on the same examples only",
         first.display()
     )]
     OtherDevSet {

@@ -6,7 +6,7 @@ use bert_finetuning::config::grid::{CellReport, GridReport};
 use bert_finetuning::{EpochReport, FinetuneReport, FusionReport, RunReport};
 use bert_inference::Error;
 use bert_pages::{Cell, Curve, Line, chart, chart_page, figures, grouped, table, tiles};
-use bert_tasks::statistics::{Calibration, SeedSummary, SummaryRow};
+use bert_tasks::statistics::{Calibration, Interval, SeedSummary, SummaryRow};
 use bert_tasks::{Kind, Metric};
 use maud::{Markup, html};
 
@@ -95,6 +95,12 @@ fn escaped(name: &str) -> String {
 fn findings(report: &FinetuneReport) -> Vec<Finding> {
     let warnings = report.dev.warnings().into_iter().chain(report.training.warning());
     let mut findings: Vec<Finding> = warnings.map(|text| Finding::new(Severity::Warning, text)).collect();
+    if let Some(selection) = report.selection.as_ref().filter(|selection| selection.best_on.is_some()) {
+        let text = selection.to_string();
+        findings.push(Finding::new(Severity::Note, format!("{}{}.", text[..1].to_uppercase(), &text[1..])));
+    }
+    let shared = report.shared_texts.iter().filter_map(|shared| shared.warning());
+    findings.extend(shared.map(|text| Finding::new(Severity::Warning, format!("{}.", text))));
     let stopped = report.runs.iter().filter(|run| run.stopped_early).count();
     if stopped > 0 {
         let text = format!("{stopped} of {} runs were stopped early by --patience.", report.runs.len());
@@ -143,8 +149,7 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
     }
     if let Some(interval) = &dev.interval {
         let value = format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high));
-        let over = if dev.runs.len() == 1 { "examples" } else { "examples and seeds" };
-        tiles.push(("95 % interval of the mean", value, format!("bootstrap over {over}")));
+        tiles.push(("95 % interval of the mean", value, Interval::coverage(dev.runs.len()).to_string()));
     }
     if let Some(majority) = dev.majority_baseline.get(primary) {
         let remark = format!("{primary} of one answer for all examples");
@@ -349,6 +354,8 @@ mod tests {
             training: TrainingParts { in_file: 390, trained_on: 128, held_out: 0, subset_seed: 1 },
             identity: serde_json::json!({ "train": "digest" }),
             dev_digest: "digest".into(),
+            shared_texts: Vec::new(),
+            selection: None,
             is_sample: true,
             runs: vec![RunReport {
                 seed: 1,
@@ -390,7 +397,7 @@ mod tests {
         let tiles = [
             ("mean on dev", "50.0 %"),
             ("median", "50.0 %"),
-            ("95 % interval of the mean", "0.0 % to 100.0 %"),
+            ("95 % interval of the mean", "6.1 % to 93.9 %"),
             ("majority class", "50.0 %"),
             ("standard error", "25.0 %"),
             ("degenerate runs", "0"),

@@ -1,8 +1,10 @@
 //! Suggests the change that would help a finished run most: more text, a larger model or more steps.
 //!
 //! The rule is based on the results of runs in `docs/results.md`: English Wikipedia, 8,000 word pieces, sequences of
-//! 128 tokens, each at the end of its own schedule. The loss on other text differs, but the gain from twice the steps,
-//! or from the next model size, is similar.
+//! 128 tokens, each at the end of its own schedule. They say nothing about other languages, models and lengths, so a run gets
+//! advice from them only if its model and length are the measured ones and its loss is near the measured curve.
+
+use bert_model::{BertConfig, Preset};
 
 use crate::run_record::RunRecord;
 
@@ -18,6 +20,27 @@ const MINI: Ends = &[(1.1e6, 1.120), (2.2e6, 1.091)];
 const MANY_PASSES: f64 = 40.0;
 /// Ratio of the step times of BERT-mini and BERT-tiny.
 const MINI_STEP: f64 = 4.0;
+
+/// Maximum relative distance of a loss from the measured curve. The losses of other languages and kinds of text differ more.
+const NEAR: f64 = 0.15;
+/// Sequence length of the measured runs.
+const LENGTH: u64 = 128;
+
+/// Returns the measured curve of a run that is comparable with it: the same shape and sequence length, a number of masked tokens
+/// at most twice beyond the measured ones, and a similar loss.
+fn measured(run: &RunRecord, seen: f64, loss: f64) -> Option<Ends> {
+    let model = &run.identity.model;
+    let curves = [(Preset::Tiny, TINY), (Preset::Mini, MINI)];
+    let same_shape = |(preset, _): &(Preset, Ends)| {
+        let shape = BertConfig::preset(*preset, model.vocab_size);
+        (shape.hidden_size, shape.num_hidden_layers) == (model.hidden_size, model.num_hidden_layers)
+    };
+    let (_, curve) = curves.into_iter().find(same_shape)?;
+    let has_length = run.identity.data_rules.as_ref().is_some_and(|rules| rules.max_seq_length == LENGTH);
+    let is_within = seen >= curve[0].0 / 2.0 && seen <= 2.0 * curve[curve.len() - 1].0;
+    let is_near = (loss - at(curve, seen)).abs() <= NEAR * at(curve, seen);
+    (has_length && is_within && is_near).then_some(curve)
+}
 
 /// Returns the suggestion for a run that has finished and was evaluated.
 pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
@@ -35,20 +58,20 @@ pub(super) fn next_suggestion(run: &RunRecord) -> Option<String> {
     if passes > MANY_PASSES {
         return Some(format!("{begun} Suggestion: use more text; the run read this text {passes:.0} times."));
     }
-    let is_tiny = run.identity.model.hidden_size <= 128;
+    let curve = measured(run, seen, loss)?;
+    let is_tiny = curve == TINY;
     // The loss of BERT-mini in the same time; unknown below its shortest run.
     let in_that_time = seen / MINI_STEP;
     let tiny = at(TINY, seen);
     let mini = at(MINI, in_that_time);
     if is_tiny && in_that_time >= MINI[0].0 && mini < tiny {
         return Some(format!(
-            "{begun} Suggestion: use a larger model (--model mini). On Wikipedia, BERT-tiny reached {tiny:.2} with as \
+            "{begun} Suggestion: use a larger model (--model mini). On English Wikipedia, BERT-tiny reached {tiny:.2} with as \
              many masked tokens, and BERT-mini {mini:.2} in the same time (a step takes {MINI_STEP} times as long)."
         ));
     }
-    let curve = if is_tiny { TINY } else { MINI };
     Some(format!(
-        "{begun} Suggestion: use more steps. On Wikipedia, twice as many lowered the loss by {:.2} nats per character \
+        "{begun} Suggestion: use more steps. On English Wikipedia, twice as many lowered the loss by {:.2} nats per character \
          from here (docs/guide/pretraining.md).",
         at(curve, seen) - at(curve, 2.0 * seen)
     ))

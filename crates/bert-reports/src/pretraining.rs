@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bert_inference::Error;
 use bert_pages::{Curve, Line, chart, chart_page, downsample, figures, grouped, smooth, table, tiles};
-use bert_training::evaluation::{Evaluation, EvaluationRecord};
+use bert_training::evaluation::Evaluation;
 use bert_training::pretrain::StepMetrics;
 use maud::{Markup, html};
 
@@ -228,9 +228,7 @@ fn held_out_table(run: &RunRecord) -> Markup {
         "instances",
     ];
     let best = run.best_evaluation().map(|best| best.step);
-    let row = |record: &EvaluationRecord| {
-        let e = &record.evaluation;
-        let step = grouped(record.step) + if Some(record.step) == best { " (lowest loss)" } else { "" };
+    let row = |step: &str, e: &Evaluation| {
         let figure = |value: f64, text: String| if value.is_finite() { text } else { "–".into() };
         let nats = |value: f64| figure(value, format!("{value:.4}"));
         let percent = |value: f64| figure(value, format!("{:.1}", 100.0 * value));
@@ -241,9 +239,16 @@ fn held_out_table(run: &RunRecord) -> Markup {
             nats(e.next_sentence_loss),
             percent(e.next_sentence_accuracy),
         ];
-        figures(&step, values.into_iter().chain([grouped(e.instances)]))
+        figures(step, values.into_iter().chain([grouped(e.instances)]))
     };
-    table(&header, run.evaluations.iter().map(row))
+    let rows = run.evaluations.iter().flat_map(|record| {
+        let step = grouped(record.step) + if Some(record.step) == best { " (lowest loss)" } else { "" };
+        let parts = record.evaluation.parts.iter().map(|part| {
+            row(&format!("{} ({:.0} %)", part.data.display(), 100.0 * part.share), &part.evaluation)
+        });
+        std::iter::once(row(&step, &record.evaluation)).chain(parts.collect::<Vec<_>>())
+    });
+    table(&header, rows)
 }
 
 fn references() -> Markup {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::Manifest;
+use bert_data::{DataSet, Manifest};
 use bert_inference::Error;
 use bert_inference::model_dir::json_file::{read_json, read_record};
 use bert_pages::StepScale;
@@ -12,6 +12,7 @@ use bert_training::data_loader::DataLoader;
 use bert_training::evaluation::ngram_baselines::{Baselines, baselines};
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
+use bert_training::pretrain::shared_text::SharedText;
 use bert_training::pretrain::{StepMetrics, StepTiming};
 use bert_training::run_dir::identity::RUN;
 use bert_training::run_dir::metrics_log::records;
@@ -26,6 +27,8 @@ pub(crate) struct RunRecord {
     pub(crate) evaluations: Vec<EvaluationRecord>,
     pub(crate) config: RunPaths,
     pub(crate) identity: RunIdentity,
+    /// The text that data sets share which should be disjoint.
+    pub(crate) shared_text: Vec<SharedText>,
     /// All of `run.json`, to show it.
     pub(crate) settings: Value,
     /// Number of instances of the training data, if it still exists.
@@ -39,7 +42,7 @@ impl RunRecord {
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(RUN);
         let settings = read_json(&path)?;
-        let RunFile { config, identity, .. } = read_record(&path)?;
+        let RunFile { config, identity, shared_text, .. } = read_record(&path)?;
         let manifest = same_data(config.data.first(), &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
@@ -48,6 +51,7 @@ impl RunRecord {
             folder: folder.to_path_buf(),
             config,
             identity,
+            shared_text,
             settings,
             instances: manifest.map(|manifest| manifest.instances),
             baselines: None,
@@ -58,9 +62,21 @@ impl RunRecord {
     pub(crate) fn with_baselines(self) -> Self {
         let baselines = self.instances.and_then(|_| {
             let config = &self.config;
-            let open = |path: &Path| DataLoader::open(path, 0).ok();
-            let mut held_out = open(config.eval_data.as_deref()?)?;
-            baselines(&open(config.data.first())?, &mut held_out, config.eval_instances).ok()
+            let folders = config.data.folders().iter().zip(self.identity.data_digests());
+            let train = folders.map(|(folder, digest)| {
+                let data = DataSet::open(&folder.folder).ok()?;
+                (data.manifest().shards_digest() == digest).then_some((data, folder.weight))
+            });
+            let train = train.collect::<Option<Vec<_>>>()?;
+            let of_part = |folder: &Path, share: f64| {
+                let mut held_out = DataLoader::open(folder, 0).ok()?;
+                Some((share, baselines(&train, &mut held_out, config.eval_instances).ok()?))
+            };
+            let parts = match &config.eval_parts[..] {
+                [] => vec![of_part(config.eval_data.as_deref()?, 1.0)?],
+                parts => parts.iter().map(|part| of_part(&part.folder, part.share)).collect::<Option<_>>()?,
+            };
+            Baselines::mean_of(&parts)
         });
         Self { baselines, ..self }
     }

@@ -82,7 +82,7 @@ fn damaged_shards_are_found() {
         "pretrain --data bad --initialization reference --model config.json --steps 2 --output out",
         // Another seed than `run`, whose initial weights are in the cache if they took a second.
         "pretrain --data bad --initialization bigram --seed 2 --model config.json --steps 2 --output counted",
-        "pretrain --data data --eval-data bad --model config.json --steps 2 --output out2",
+        "pretrain --data data --eval-data bad --allow-overlap --model config.json --steps 2 --output out2",
         "bert evaluate --checkpoint run --data bad",
     ];
     for line in lines {

@@ -257,8 +257,7 @@ fn nsp_off_omits_next_sentence_figures() {
     let folder = Folder::with_data();
     let flags = "--vocab vocab.txt --max-seq-length 32 --max-predictions-per-seq 5 --nsp off";
     folder.ok(&format!("make-pretrain-data --input train.txt {flags} --output single"));
-    let line =
-        "pretrain --data single --eval-data single --model config.json --batch-size 8 --steps 2 --output run";
+    let line = "pretrain --data single --eval-data single --allow-overlap --model config.json --batch-size 8 --steps 2 --output run";
     let ended = folder.ok(line);
     assert!(
         ended.stdout.contains("masked LM loss") && !ended.stdout.contains("next-sentence"),

@@ -3,7 +3,8 @@
 use bert_inference::Error;
 use bert_storage::{Locate, Located};
 use bert_tasks::{
-    DescribedTable, Split, SplitFile, TableLabels, TaskError, TaskProblem, describe_table, find_split,
+    DescribedTable, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem, describe_table,
+    find_split,
 };
 
 use crate::config::FinetuneConfig;
@@ -54,8 +55,12 @@ impl FinetuneConfig {
         } else {
             TableLabels::Classes(&self.table.labels)
         };
-        let DescribedTable { task, notes } =
-            describe_table(&self.table.columns, labels, &train, &dev, test.as_deref())?;
+        let options = TableOptions {
+            columns: &self.table.columns,
+            labels,
+            skip_unlabelled: self.table.skip_unlabelled,
+        };
+        let DescribedTable { task, notes } = describe_table(options, &train, &dev, test.as_deref())?;
         Ok((Self { task, ..self.clone() }, notes))
     }
 }

@@ -172,6 +172,11 @@ pub struct FinetuneConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
     pub holdout: Option<f64>,
 
+    /// Score on dev or test even if its examples equal the training set.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default)]
+    pub allow_overlap: bool,
+
     /// Random seed for --max-train-examples and --holdout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().subset_seed))]
     #[serde(default = "one")]
@@ -252,7 +257,7 @@ const HELP_GROUPS: &[HelpGroup] = &[
     HelpGroup {
         heading: "Files",
         common: &[],
-        rare: &["train_file", "dev_file", "test_file", "predict", "forgetting_data"],
+        rare: &["train_file", "dev_file", "test_file", "allow_overlap", "predict", "forgetting_data"],
     },
     HelpGroup {
         heading: "Trained layers",
@@ -320,6 +325,7 @@ impl FinetuneConfig {
             seeds: Seeds(vec![1]),
             max_train_examples: None,
             holdout: None,
+            allow_overlap: false,
             subset_seed: 1,
             num_train_epochs: None,
             train_batch_size: None,

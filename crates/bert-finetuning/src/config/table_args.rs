@@ -29,7 +29,13 @@ pub struct TableArgs {
     )]
     pub labels: Vec<String>,
 
-    /// Predict a number; its range is read from the files.
+    /// Leave out rows without a label: empty, null, nan, None, <NA>, and -1 unless --labels has it. Otherwise they are
+    /// errors.
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skip_unlabelled: bool,
+
+    /// Predict a number; its range is read from train and dev.
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
     pub regression: bool,
 }

@@ -1,11 +1,15 @@
 //! Splits the training file into the examples to train on (all, or `--max-train-examples`) and those held out to choose
-//! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`.
+//! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`. Examples of one source are held out together:
+//! the questions of a paragraph, the sentences of a document, and rows with equal texts.
+
+use std::collections::HashMap;
 
 use bert_inference::error::{Error, check};
 use bert_random::{Domain, Random, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::config::FinetuneConfig;
+use crate::data::text_hashes::Texts;
 
 /// The split of the training file, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,20 +50,26 @@ pub(crate) struct DividedExamples<T> {
 ///
 /// # Errors
 /// [`Error::Configuration`] when a part would be empty.
-pub(crate) fn divide<T>(config: &FinetuneConfig, examples: Vec<T>) -> Result<DividedExamples<T>, Error> {
+pub(crate) fn divide<T: Texts>(
+    config: &FinetuneConfig,
+    examples: Vec<T>,
+) -> Result<DividedExamples<T>, Error> {
     let in_file = examples.len();
     let limit = config.max_train_examples.unwrap_or(in_file).min(in_file);
     let stream = |domain| Stream::new(config.subset_seed, domain, &[]);
-    let (mut train, _) = draw(examples, limit, stream(Domain::FinetuneSubset));
+    let single = (0..in_file).map(|at| vec![at]).collect();
+    let (mut train, _) = draw(examples, single, limit, stream(Domain::FinetuneSubset));
     let mut held_out = Vec::new();
     if let Some(share) = config.held_out_share() {
         let count = (share * train.len() as f64).round() as usize;
+        let groups = groups(&train);
         let reason = format!(
-            "{share} of {} training examples leaves one part empty; choose another fraction",
-            train.len()
+            "{share} of {} training examples leaves one part empty ({} sources are not divided); choose another fraction",
+            train.len(),
+            groups.len()
         );
-        check(count > 0 && count < train.len(), "holdout", &reason)?;
-        (held_out, train) = draw(train, count, stream(Domain::FinetuneHoldout));
+        (held_out, train) = draw(train, groups, count, stream(Domain::FinetuneHoldout));
+        check(!held_out.is_empty() && !train.is_empty(), "holdout", &reason)?;
     }
     let parts = TrainingParts {
         in_file,
@@ -70,13 +80,38 @@ pub(crate) fn divide<T>(config: &FinetuneConfig, examples: Vec<T>) -> Result<Div
     Ok(DividedExamples { train, held_out, parts })
 }
 
-/// Returns the first `count` of a permutation of the examples, and the rest. With the same stream, larger subsets
-/// contain the smaller ones.
-fn draw<T>(examples: Vec<T>, count: usize, mut stream: Stream) -> (Vec<T>, Vec<T>) {
-    let mut order: Vec<usize> = (0..examples.len()).collect();
-    stream.shuffle(&mut order);
+/// Returns the indices of the examples of each source, in the order of their first examples.
+fn groups<T: Texts>(examples: &[T]) -> Vec<Vec<usize>> {
+    let mut numbers = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, example) in examples.iter().enumerate() {
+        let number = *numbers.entry(example.text_hashes().group).or_insert(groups.len());
+        if number == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[number].push(at);
+    }
+    groups
+}
+
+/// Returns the examples of the first groups of a permutation, `count` or as few more as complete the last group, and the rest.
+/// With the same stream, larger subsets contain the smaller ones.
+fn draw<T>(
+    examples: Vec<T>,
+    mut groups: Vec<Vec<usize>>,
+    count: usize,
+    mut stream: Stream,
+) -> (Vec<T>, Vec<T>) {
+    stream.shuffle(&mut groups);
     let mut chosen = vec![false; examples.len()];
-    order[..count].iter().for_each(|&at| chosen[at] = true);
+    let mut left = count;
+    for group in groups {
+        if left == 0 {
+            break;
+        }
+        left = left.saturating_sub(group.len());
+        group.into_iter().for_each(|at| chosen[at] = true);
+    }
     let mut chosen = chosen.into_iter();
     examples.into_iter().partition(|_| chosen.next() == Some(true))
 }
@@ -99,7 +134,7 @@ pub(crate) mod tests {
         let label = |at| Some(Label::Class(at % 2));
         let one = |at: usize| Example {
             index: at.to_string(),
-            text_a: String::new(),
+            text_a: at.to_string(),
             text_b: None,
             choices: vec![],
             label: label(at),
@@ -136,7 +171,26 @@ pub(crate) mod tests {
         let none = divide(&config(&["--holdout", "0.001"]), examples(100)).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "--holdout: 0.001 of 100 training examples leaves one part empty; choose another fraction"
+            "--holdout: 0.001 of 100 training examples leaves one part empty (100 sources are not divided); choose another fraction"
+        );
+    }
+
+    #[test]
+    fn equal_rows_are_not_divided() {
+        let rows: Vec<Example> = (0..60).map(|at| Example::from_text(format!("text {}", at % 20))).collect();
+        let divided = divide(&config(&["--holdout", "0.3"]), rows).unwrap();
+        let texts = |of: &[Example]| {
+            of.iter().map(|row| row.text_a.clone()).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!((divided.train.len(), divided.held_out.len()), (42, 18));
+        assert!(texts(&divided.train).is_disjoint(&texts(&divided.held_out)));
+        let equal: Vec<Example> = (0..60).map(|_| Example::from_text("text")).collect();
+        let error = divide(&config(&["--holdout", "0.3"]), equal).unwrap_err().to_string();
+        assert!(
+            error.starts_with(
+                "--holdout: 0.3 of 60 training examples leaves one part empty (1 sources are not divided)"
+            ),
+            "{error}"
         );
     }
 

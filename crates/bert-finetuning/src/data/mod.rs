@@ -3,4 +3,6 @@
 pub(crate) mod datasets;
 pub(crate) mod holdout;
 pub(crate) mod label_scale;
+pub(crate) mod part;
+pub(crate) mod text_hashes;
 pub(crate) mod training_rows;

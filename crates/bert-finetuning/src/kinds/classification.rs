@@ -12,8 +12,8 @@ use bert_model::{BertConfig, Mode, classification_loss, regression_loss};
 use bert_storage::digest_bytes;
 use bert_tasks::statistics::{Calibration, SeedRun, SeedSummary, calibration};
 use bert_tasks::{
-    Example, Kind, Label, Scores, Task, confusion, is_degenerate, labels_of, majority_baseline, read_file,
-    score, write_errors, write_labels, write_predictions, write_probabilities,
+    Example, Kind, Label, Scores, Task, as_written, confusion, is_degenerate, labels_of, majority_baseline,
+    read_file, score, write_errors, write_labels, write_predictions, write_probabilities,
 };
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -67,16 +67,16 @@ impl<'a, M> Classification<'a, M> {
     /// Takes examples in memory, or reads the task's files.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the options hold out all examples, or none; otherwise as [`Self::read`].
+    /// The errors of [`Sets::new`]; otherwise as [`Self::read`].
     pub(crate) fn open(setup: Setup<'a>, rows: Option<RowExamples>) -> Result<Self, Error> {
         let Some(RowExamples { train, dev }) = rows else { return Self::read(setup) };
         let set = |examples| LabelledExamples::new(examples, setup);
-        Ok(Self::from_sets(Sets::from_examples(setup, train, dev, set)?))
+        Ok(Self::from_sets(Sets::new(setup, train, vec![(Part::Dev, dev)], set)?))
     }
 
     fn from_sets(mut sets: Sets<'a, LabelledExamples>) -> Self {
-        sets.notes = truncated_texts(&sets);
-        sets.notes.extend(constant_labels(&sets));
+        let notes = truncated_texts(&sets).into_iter().chain(constant_labels(&sets)).collect::<Vec<_>>();
+        sets.notes.extend(notes);
         let scale = sets.setup.config.table.regression.then(|| LabelScale::new(&sets.train.labels));
         Self { sets, scale, model: PhantomData }
     }
@@ -242,7 +242,8 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         let model = self.with_original_scale(model);
         let device = self.setup().checkpoint.inference_device();
         let outputs = predict_unless_stopped(&model, &set.features, self.kind(), &device, stop)?;
-        Ok(LabelAnswers { labels: decide(&outputs, self.kind()), outputs })
+        let labels = decide(&outputs, self.kind()).into_iter().map(|label| as_written(self.task(), label));
+        Ok(LabelAnswers { labels: labels.collect(), outputs })
     }
 
     fn score(&self, set: &LabelledExamples, answers: &LabelAnswers) -> Scores {
@@ -253,17 +254,16 @@ impl<M: AdapterSupport> FinetuneTask for Classification<'_, M> {
         is_degenerate(&answers.labels)
     }
 
-    /// Returns a remark on scores outside the range to which prediction files clip them.
+    /// Returns a remark on scores outside the range to which predictions are clipped.
     fn remark(&self, dev: &LabelAnswers) -> Option<String> {
         let Kind::Regression { min, max } = self.kind() else { return None };
-        let is_outside =
-            |label: &&Label| matches!(label, Label::Score(score) if !(min..=max).contains(score));
-        let outside = dev.labels.iter().filter(is_outside).count();
+        let is_outside = |output: &&Vec<f32>| !(min..=max).contains(&output[0]);
+        let outside = dev.outputs.iter().filter(is_outside).count();
         let all = dev.labels.len();
         (2 * outside > all).then(|| {
             format!(
-                "{outside} of {all} predictions on dev are outside the range of the labels, {min} to {max}; files of \
-                 predictions clip them"
+                "{outside} of {all} predictions on dev are outside the range of the labels, {min} to {max}, and are \
+                 clipped"
             )
         })
     }

@@ -8,14 +8,14 @@ use bert_inference::encoding::questions::EncodedQuestions;
 use bert_model::{BertForQuestionAnswering, Mode, span_loss};
 use bert_storage::{Locate, digest_bytes};
 use bert_tasks::decode::answer_spans::{AnswerSettings, PredictedAnswer};
-use bert_tasks::read::squad::{Question, read_questions};
-use bert_tasks::score::squad_metrics::{QuestionScores, question_scores};
+use bert_tasks::read::squad::{Question, QuestionFile, QuestionRules, read_questions};
+use bert_tasks::score::squad_metrics::{AnswerRules, QuestionScores, question_scores};
 use bert_tasks::statistics::{Ratio, SeedRun, SeedSummary, ratio_interval};
 use bert_tasks::{Kind, Metric, Scores, TaskError, TaskProblem};
 use burn::tensor::Tensor;
 use serde_json::{Map, Value, json};
 
-use crate::data::datasets::{Purpose, Sets};
+use crate::data::datasets::{Part, Purpose, Sets};
 use crate::files::folder::OutputFolder;
 use crate::kinds::token_batch::TokenBatch;
 use crate::kinds::{FinetuneTask, MicroBatch};
@@ -24,8 +24,8 @@ use crate::setup::{BaseCheckpoint, Setup};
 /// Questions as text and as tokens.
 pub(crate) struct QuestionSet {
     pub(crate) questions: Vec<Question>,
-    /// Whether some questions have no answer (SQuAD 2.0).
-    pub(crate) version_2: bool,
+    /// The rules by which answers are scored.
+    pub(crate) rules: AnswerRules,
     pub(crate) encoded: EncodedQuestions,
 }
 
@@ -44,8 +44,17 @@ impl<'a> QuestionAnswering<'a> {
     pub(crate) fn read(setup: Setup<'a>) -> Result<Self, Error> {
         let version_2 = setup.config.task.spec().kind == Kind::Spans { version_2: true };
         let (windows, answers) = setup.config.question_settings()?.expect("a task of questions");
+        let mut notes = Vec::new();
         let read = |path: &Path, purpose| -> Result<Vec<Question>, Error> {
-            let questions = read_questions(path, purpose != Purpose::Predict)?;
+            let skip_misplaced = setup.config.squad.skip_misplaced_answers;
+            let rules = QuestionRules { has_answers: purpose != Purpose::Predict, skip_misplaced };
+            let QuestionFile { questions, skipped } = read_questions(path, rules)?;
+            if skipped > 0 {
+                let path = path.display();
+                notes.push(format!(
+                    "{path}: {skipped} questions are left out, because an answer is not at its answer_start"
+                ));
+            }
             match questions.iter().find(|question| question.is_impossible && !version_2) {
                 Some(Question { id, .. }) => {
                     Err(TaskError::from(TaskProblem::Unanswerable(id.clone()).located(path)).into())
@@ -55,10 +64,21 @@ impl<'a> QuestionAnswering<'a> {
         };
         let set = |questions: Vec<Question>| QuestionSet {
             encoded: EncodedQuestions::new(&questions, &setup.checkpoint.tokenizer, windows),
+            rules: AnswerRules::new(version_2, &questions),
             questions,
-            version_2,
         };
-        Ok(Self { sets: Sets::read(setup, read, set)?, answers })
+        let mut sets = Sets::read(setup, read, set)?;
+        sets.notes.extend(notes);
+        let by_character = sets.parts.iter().filter(|(_, set)| set.rules.by_character);
+        let rule = |part: &Part| {
+            format!(
+                "F1 and exact match of {part} compare characters of ideographic answers, as the scripts of MLQA and CMRC 2018 do; \
+                 SQuAD's script compares words between blanks"
+            )
+        };
+        let rules: Vec<String> = by_character.map(|(part, _)| rule(part)).collect();
+        sets.notes.extend(rules);
+        Ok(Self { sets, answers })
     }
 }
 
@@ -66,7 +86,7 @@ impl QuestionSet {
     /// Returns the scores of one answer per question, in order.
     fn answer_scores<'a>(&self, answers: impl Iterator<Item = &'a str>) -> Vec<QuestionScores> {
         let questions = self.questions.iter().zip(answers);
-        questions.map(|(question, answer)| question_scores(self.version_2, question, answer)).collect()
+        questions.map(|(question, answer)| question_scores(self.rules, question, answer)).collect()
     }
 
     /// Returns the means of exact match and F1.
@@ -102,7 +122,7 @@ impl FinetuneTask for QuestionAnswering<'_> {
     }
 
     fn digest(set: &QuestionSet) -> String {
-        let QuestionSet { questions, version_2, .. } = set;
+        let QuestionSet { questions, rules: AnswerRules { version_2, .. }, .. } = set;
         // This text must not change: the digests in existing reports depend on it.
         let set = format!("QuestionSet {{ questions: {questions:?}, version_2: {version_2} }}");
         digest_bytes(set.as_bytes())

@@ -59,7 +59,8 @@ impl<'a> TokenClassification<'a> {
             sentences,
         };
         let mut sets = Sets::read(setup, read, set)?;
-        sets.notes = truncated_words(&sets);
+        let notes = truncated_words(&sets);
+        sets.notes.extend(notes);
         Ok(Self { sets, names })
     }
 }
@@ -81,7 +82,12 @@ impl FinetuneTask for TokenClassification<'_> {
     }
 
     fn digest(set: &SentenceSet) -> String {
-        digest_bytes(format!("{:?}", set.sentences).as_bytes())
+        // This text must not change: the digests in existing reports depend on it.
+        let text = |Sentence { words, tags, line, .. }: &Sentence| {
+            format!("Sentence {{ words: {words:?}, tags: {tags:?}, line: {line} }}")
+        };
+        let sentences: Vec<String> = set.sentences.iter().map(text).collect();
+        digest_bytes(format!("[{}]", sentences.join(", ")).as_bytes())
     }
 
     fn model_config(&self, checkpoint: BertConfig) -> BertConfig {

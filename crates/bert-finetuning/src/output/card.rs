@@ -143,6 +143,9 @@ fn scores(report: &FinetuneReport) -> Vec<CardScore> {
         if let Some(majority) = report.dev.majority_baseline.get(metric) {
             name += &format!("; majority class {majority:.4}");
         }
+        if let Some(selection) = &report.selection {
+            name += &format!("; {}", selection.short());
+        }
         let metric_name = metric.to_string().to_lowercase().replace([' ', '-'], "_");
         Some(CardScore { metric: metric_name, value: best.dev.get(metric)?, name })
     };
@@ -156,6 +159,15 @@ fn limits(report: &FinetuneReport) -> Vec<String> {
             "The folder has the model of the best seed, so its own score is higher than the mean."
                 .to_string(),
         );
+    }
+    let selection = report.selection.as_ref().filter(|selection| selection.best_on.as_deref() == Some("dev"));
+    if let Some(selection) = selection {
+        let last = selection.last_epoch.map(|last| format!(" With the last epochs the mean is {last:.4}."));
+        limits.push(format!(
+            "The scored epoch of each run is the {}, so the score is a maximum over epochs.{}",
+            selection.short(),
+            last.unwrap_or_default()
+        ));
     }
     limits.push("The examples may contain biases, which were not examined.".to_string());
     limits.extend(report.warnings.iter().cloned());

@@ -2,6 +2,7 @@
 
 pub(crate) mod card;
 pub(crate) mod report;
+pub(crate) mod selection;
 
 use bert_inference::Error;
 use bert_inference::compute::environment::commit;
@@ -16,6 +17,7 @@ use crate::kinds::FinetuneTask;
 use crate::model::adapters::TrainedParameters;
 use crate::output::card::card_of_finetuning;
 use crate::output::report::FinetuneReport;
+use crate::output::selection::SelectionReport;
 use crate::run::grid_search::CellRuns;
 use crate::setup::Setup;
 
@@ -45,6 +47,8 @@ pub(crate) fn write_output<T: FinetuneTask>(
         training,
         identity,
         dev_digest: T::digest(task.part(Part::Dev)),
+        selection: Some(SelectionReport::new(config, runs.finished.iter().map(|run| &run.report))),
+        shared_texts: sets.shared_texts.clone(),
         is_sample: sets.is_sample,
         warnings: warnings(task, &runs, &dev),
         dev,

@@ -19,9 +19,11 @@ use serde_json::{Map, Value, json};
 use crate::config::FinetuneConfig;
 use crate::config::grid::GridReport;
 use crate::data::holdout::TrainingParts;
+use crate::data::text_hashes::SharedTexts;
 use crate::files::adapters::FusionReport;
 use crate::kinds::FinetuneTask;
 use crate::model::adapters::TrainedParameters;
+use crate::output::selection::SelectionReport;
 use crate::run::fingerprint::identity;
 use crate::run::run_report::RunReport;
 
@@ -63,6 +65,12 @@ pub struct FinetuneReport {
     /// earlier versions.
     #[serde(default)]
     pub dev_digest: String,
+    /// How the scored epochs were selected; `None` in reports of earlier versions.
+    #[serde(default)]
+    pub selection: Option<SelectionReport>,
+    /// The texts that each scored set shares with the training set.
+    #[serde(default)]
+    pub shared_texts: Vec<SharedTexts>,
     /// Whether train or dev is a sample instead of the official file, so that scores are not comparable.
     #[serde(default)]
     pub is_sample: bool,

@@ -99,6 +99,7 @@ pub fn compared_settings(config: &FinetuneConfig) -> Map<String, Value> {
         initialization_data: _,
         forgetting_data: _,
         // The runs do not depend on these.
+        allow_overlap: _,
         output: _,
         predict: _,
     } = config;

@@ -102,11 +102,11 @@ pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
 }
 
 impl<'a> SavedRuns<'a> {
-    /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept; without it, they are
-    /// removed if they have the same identity.
+    /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
     /// # Errors
-    /// [`FolderProblem::TuningDiffers`] when the existing runs have another identity.
+    /// [`FolderProblem::TuningDiffers`] when the existing runs have another identity; [`FolderProblem::OutputExists`] without
+    /// `resume` when a seed has finished or has a checkpoint.
     pub(crate) fn open(
         output: StagedFolder<'a>,
         resume: bool,
@@ -120,6 +120,10 @@ impl<'a> SavedRuns<'a> {
         if Self::are_of(&saved.output, identity, &mut |event| warnings.push(event))? && resume {
             warnings.into_iter().for_each(on_event);
             return Ok(saved);
+        }
+        if !resume && folder.names()?.iter().any(|name| name.starts_with("cell-")) {
+            let hint = "continue it with --resume, choose another --output, or remove its folder .runs to start again";
+            return Err(Error::output_exists(saved.output.path(), "an unfinished fine-tuning", hint));
         }
         saved.remove()?;
         folder.create()?;

@@ -177,3 +177,38 @@ fn micro_batches_have_the_masks_of_the_batch() {
         }
     }
 }
+
+#[test]
+fn dev_examples_of_the_training_set_are_found() {
+    let world = world();
+    let rte = world.at("glue").join("RTE");
+    let rows = |file: &str| fs::read_to_string(rte.join(file)).unwrap();
+    let train = rows("train.tsv");
+    let report = |dev: &str, output: &str, more: &[&str]| {
+        fs::write(rte.join("dev.tsv"), dev).unwrap();
+        finetune(&config(&world, output, more), false, &StopFlag::new(), &mut |_| {})
+    };
+    // Half of dev, and then all of it, is in train.
+    let half: Vec<&str> = train.lines().take(7).collect();
+    let dev = rows("dev.tsv");
+    let half = half.join("\n") + "\n" + &dev.lines().skip(1).take(6).collect::<Vec<_>>().join("\n") + "\n";
+    let found = report(&half, "half", &[]).unwrap();
+    let shared = &found.shared_texts[0];
+    assert_eq!((shared.examples, shared.equal), (12, 6));
+    let warning = "6 of 12 examples of dev (50.0 %) are in the training set too";
+    assert!(found.warnings.iter().any(|text| text.contains(warning)), "{:?}", found.warnings);
+    let card = fs::read_to_string(world.at("half/model/README.md")).unwrap();
+    assert!(card.contains(warning) && card.contains("best of 3 epochs on dev"), "{card}");
+    let error = report(&train, "all", &[]).unwrap_err();
+    assert!(
+        error.to_string().starts_with("--allow-overlap: the 22 examples of dev equal the training set"),
+        "{error}"
+    );
+    let allowed = report(&train, "all", &["--allow-overlap"]).unwrap();
+    assert_eq!(allowed.shared_texts[0].equal, 22);
+    let selection = allowed.selection.unwrap();
+    assert_eq!(
+        (selection.best_on.as_deref(), selection.epochs, selection.last_epoch.is_some()),
+        (Some("dev"), 3, true)
+    );
+}

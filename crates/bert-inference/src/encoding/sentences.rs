@@ -130,8 +130,12 @@ mod tests {
     fn encode(words: &[&str], max_seq_length: usize) -> EncodedSentence {
         let text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nan\n##na\nrows";
         let vocabulary = Vocabulary::from_bytes(text.into(), std::path::Path::new("vocab.txt")).unwrap();
-        let sentence =
-            Sentence { words: words.iter().map(|word| word.to_string()).collect(), tags: vec![], line: 1 };
+        let sentence = Sentence {
+            words: words.iter().map(|word| word.to_string()).collect(),
+            tags: vec![],
+            line: 1,
+            document: None,
+        };
         EncodedSentence::new(&sentence, &Tokenizer::new(&vocabulary, true), &vocabulary, max_seq_length)
     }
 

@@ -22,6 +22,11 @@ pub struct SquadArgs {
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
     pub max_query_length: Option<usize>,
 
+    /// Leave out questions with an answer that is not at its answer_start, with a warning. Otherwise they are errors.
+    #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skip_misplaced_answers: bool,
+
     /// Number of start and end candidates per window, and of answers kept per question [default: 20].
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true, value_name = "N"))]
     pub n_best_size: Option<usize>,

@@ -74,6 +74,7 @@ impl Tagger {
             words: example.text_a.split_whitespace().map(String::from).collect(),
             tags: Vec::new(),
             line: line_of(example),
+            document: None,
         };
         let sentences: Vec<Sentence> = examples.iter().map(sentence).collect();
         let FinetunedModel { model, text, device, length, .. } = &self.finetuned;

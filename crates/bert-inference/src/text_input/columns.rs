@@ -1,8 +1,6 @@
 //! Finds the text columns (or keys) in tables of new examples.
 
-use bert_tasks::{
-    ColumnIndices, Columns, Task, TaskProblem, check_column_count, column_index, json_type, official_columns,
-};
+use bert_tasks::{Columns, Task, TaskProblem, check_column_count, column_index, json_type};
 use serde_json::{Map, Value};
 
 /// Names of text columns that are tried for any model.
@@ -65,28 +63,15 @@ impl<'a> ColumnNames<'a> {
         })
     }
 
-    /// Returns the positions of the text columns in a tab-separated file from its first line, and whether that line is
-    /// a header; `None` if each line consists of one or two texts.
-    pub(crate) fn tsv_positions(
-        &self,
-        first: &[String],
-    ) -> Result<Option<(ColumnPositions, bool)>, TaskProblem> {
+    /// Returns the positions of the text columns in a tab-separated file if its first line is a header; `None` if each line
+    /// consists of one or two texts. The number of columns says nothing about their meaning.
+    pub(crate) fn tsv_positions(&self, first: &[String]) -> Result<Option<ColumnPositions>, TaskProblem> {
         let has = |name: &str| first.iter().any(|field| field == name);
         let has_trained = self.trained_columns().is_some_and(|columns| has(columns.text_a));
         let has_default = first.len() > 1 && DEFAULT_COLUMNS.into_iter().any(|[a, _]| has(a));
-        if !self.requested.texts.is_empty() || self.requested.id.is_some() || has_trained || has_default {
-            return self.positions(first).map(|places| Some((places, true)));
-        }
-        // An official file of the task; some have no header.
-        let official = self.trained_task.as_ref().filter(|_| first.len() > 2);
-        let official = official.and_then(|task| official_columns(task, first.len()));
-        let places = |of: ColumnIndices| ColumnPositions {
-            columns: of.columns,
-            text_a: of.text_a,
-            text_b: of.text_b,
-            id: None,
-        };
-        Ok(official.map(|positions| (places(positions), false)))
+        let has_header =
+            !self.requested.texts.is_empty() || self.requested.id.is_some() || has_trained || has_default;
+        has_header.then(|| self.positions(first)).transpose()
     }
 
     /// Returns the texts of a JSON object.

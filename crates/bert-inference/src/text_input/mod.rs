@@ -219,8 +219,8 @@ fn tab_separated(
 ) -> Result<Option<RowTexts>, TaskProblem> {
     if table.is_none() {
         let found = names.tsv_positions(&fields)?;
-        *table = Some(found.map(|(places, _)| places));
-        if found.is_some_and(|(_, is_header)| is_header) {
+        *table = Some(found);
+        if found.is_some() {
             return Ok(None);
         }
     }

@@ -1,8 +1,8 @@
 //! Compares two fine-tunings on one dev set: `bert scores A B --paired`.
 //!
 //! It reads two output folders of `finetune`, or the folders of two configurations. The [`Comparison`] contains the
-//! difference of the mean scores with a paired bootstrap over examples and seeds and, for accuracy, McNemar's test for
-//! each pair of seeds.
+//! difference of the mean scores with a paired t test over examples and seeds and, for accuracy, McNemar's test for each
+//! pair of seeds.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -116,8 +116,7 @@ fn paired(metric: Metric, first: &DevAnswers, second: &DevAnswers) -> Result<Pai
     }
     let a = runs(first);
     let b = runs(second);
-    let same_seeds = first.runs.iter().map(|run| run.seed).eq(second.runs.iter().map(|run| run.seed));
-    paired_test(metric, &first.labels, &a, &b, same_seeds).ok_or_else(|| Error::Configuration {
+    paired_test(metric, &first.labels, &a, &b).ok_or_else(|| Error::Configuration {
         flag: "paired",
         reason: format!("the {metric} of task {} is not computed from single answers", first.task),
     })
@@ -150,7 +149,7 @@ impl Side {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PairedTest { metric, difference, low, high, level, p, resamples, seeds_paired } = self.test;
+        let PairedTest { metric, difference, low, high, level, p, degrees_of_freedom, .. } = self.test;
         writeln!(f, "{} on dev, {} examples: {}", self.task, self.examples, metric.heading())?;
         writeln!(
             f,
@@ -166,8 +165,7 @@ impl fmt::Display for Comparison {
             metric.difference(low),
             metric.difference(high)
         )?;
-        let seeds = if seeds_paired { "seeds in pairs" } else { "seeds of each" };
-        write!(f, "paired bootstrap over examples and {seeds}: p = {p:.4} ({resamples} resamples)")?;
+        write!(f, "{}: p = {p:.4} ({degrees_of_freedom:.1} degrees of freedom)", self.test.method())?;
         if self.mcnemar.is_empty() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Error, FolderProblem};
 use bert_storage::{Locate, read_limited};
-use bert_tasks::{Kind, Label, Task};
+use bert_tasks::{Kind, Label, Task, as_written};
 
 /// Maximum file size.
 const LARGEST: u64 = 1 << 30;
@@ -100,7 +100,10 @@ impl Files {
             };
         let file = format!("seed-{seed}/dev_{kind}.tsv");
         let lines = self.lines(&file, header)?.into_iter();
-        let answers = lines.map(|(line, text)| self.label(&file, line, answer(&text)));
+        let answers = lines.map(|(line, text)| {
+            let answer = self.label(&file, line, answer(&text))?;
+            Ok::<_, Error>(as_written(&self.task, answer))
+        });
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         self.check_count(&file, answers.len())?;
         Ok(answers)

@@ -17,6 +17,7 @@ use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::initialization::InitializationChoice;
 use bert_training::pretrain::best_and_average::EVALUATION;
 use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
+use bert_training::pretrain::shared_text::SharedText;
 use bert_training::run_dir::identity::RUN;
 use bert_training::run_dir::metrics_log::records;
 
@@ -28,6 +29,7 @@ struct Origin {
     paths: Option<RunPaths>,
     /// The command and the computers of the run.
     start: Option<Invocation>,
+    shared_text: Vec<SharedText>,
     evaluation: Option<Evaluation>,
 }
 
@@ -42,11 +44,12 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         let run = folder.parent().and_then(Path::parent).map(PathBuf::from).unwrap_or_default();
         let file = if exists(&run.join(RUN))? { Some(read_record::<RunFile>(&run.join(RUN))?) } else { None };
         let start = file.as_ref().and_then(|file| file.start.clone());
-        let paths = file.map(|file| file.config);
+        let (paths, shared_text) = file.map(|file| (file.config, file.shared_text)).unzip();
         let log: Vec<(EvaluationRecord, _)> = records(&run.join("evaluations.jsonl"))?;
         let evaluation = log.into_iter().map(|(record, _)| record).rfind(|record| record.step == step);
         let evaluation = evaluation.map(|record| record.evaluation);
-        return Ok(Some(Origin { step, identity, paths, start, evaluation }));
+        let shared_text = shared_text.unwrap_or_default();
+        return Ok(Some(Origin { step, identity, paths, start, shared_text, evaluation }));
     }
     let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };
     if !exists(&run)? || !exists(&evaluation)? {
@@ -54,8 +57,9 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     }
     let (EvaluationRecord { step, evaluation }, run): (_, RunFile) =
         (read_record(&evaluation)?, read_record(&run)?);
-    let RunFile { config, identity, start } = run;
-    Ok(Some(Origin { step, identity, paths: Some(config), start, evaluation: Some(evaluation) }))
+    let RunFile { config, identity, shared_text, start } = run;
+    let evaluation = Some(evaluation);
+    Ok(Some(Origin { step, identity, paths: Some(config), start, shared_text, evaluation }))
 }
 
 /// Returns the card for a model of a run or of a fine-tuning, or for its encoder only; `None` for a folder of another
@@ -67,7 +71,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
     {
         return Ok(Some(card_of_finetuning(&report)));
     }
-    let Some(Origin { step, identity: run, paths, start, evaluation }) = origin(folder)? else {
+    let Some(Origin { step, identity: run, paths, start, shared_text, evaluation }) = origin(folder)? else {
         return Ok(None);
     };
     let manifest = paths.as_ref().and_then(|paths| same_data(paths.data.first(), &run));
@@ -103,7 +107,10 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
             .unwrap_or_default(),
         text: manifest.as_ref().map(text_rows).unwrap_or_default(),
         usage: usage(if encoder_only { "BertModel" } else { class }),
-        limits: limits(&run, step, &nsp),
+        limits: limits(&run, step, &nsp)
+            .into_iter()
+            .chain(shared_text.iter().map(|shared| format!("{shared}.")))
+            .collect(),
         settings: settings(run, step).into_iter().chain(start.map(started).unwrap_or_default()).collect(),
     }))
 }

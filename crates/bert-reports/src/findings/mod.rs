@@ -7,9 +7,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
+use bert_inference::model_dir::json_file::read_record;
 use bert_pages::{downsample, smooth};
 use bert_training::evaluation::EvaluationRecord;
-use bert_training::pretrain::best_and_average::BEST;
+use bert_training::pretrain::best_and_average::{BEST, EVALUATION};
 use bert_training::step::divergence::{Divergence, Rise};
 use serde::Serialize;
 
@@ -71,7 +74,8 @@ fn warning(text: String) -> Option<Finding> {
 
 /// Returns the findings about a run, warnings first.
 pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
-    let rules: [fn(&RunRecord) -> Option<Finding>; 12] = [
+    let rules: [fn(&RunRecord) -> Option<Finding>; 13] = [
+        shared_text,
         skipped_steps,
         diverged,
         masked_lm_level,
@@ -83,11 +87,27 @@ pub(crate) fn findings(run: &RunRecord) -> Vec<Finding> {
         rising_loss,
         waiting,
         unfinished,
-        |run| next_suggestion(run).filter(|_| divergence(run).is_none()).and_then(note),
+        suggestion,
     ];
     let mut findings: Vec<Finding> = rules.iter().filter_map(|rule| rule(run)).collect();
+    if run.shared_text.iter().any(|shared| shared.is_evaluated) {
+        // Nothing good follows from text on which the model was trained.
+        findings.retain(|finding| finding.severity != Severity::Good);
+    }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity as u8));
     findings
+}
+
+/// Suggests the next change, unless another finding names one.
+fn suggestion(run: &RunRecord) -> Option<Finding> {
+    let others = [diverged, overfitting, memorized, rising_loss];
+    if others.iter().any(|rule| rule(run).is_some()) { None } else { next_suggestion(run).and_then(note) }
+}
+
+/// Returns the number of standard errors that a figure must be beyond a limit. All evaluations of a run together pass it by
+/// chance in at most 5 % of the runs (Chernoff's bound of the normal distribution).
+fn errors_beyond(run: &RunRecord) -> f64 {
+    (2.0 * (20.0 * run.evaluations.len().max(1) as f64).ln()).sqrt()
 }
 
 /// Returns the mean masked-LM loss of the last twentieth of the steps, at most 200 of them.
@@ -107,6 +127,12 @@ fn skipped_steps(run: &RunRecord) -> Option<Finding> {
          --learning-rate or more --warmup-steps.",
         run.metrics.len()
     ))
+}
+
+/// Warns about evaluation data, or parts of a mixture, whose documents are training data too.
+fn shared_text(run: &RunRecord) -> Option<Finding> {
+    let shared: Vec<String> = run.shared_text.iter().map(ToString::to_string).collect();
+    if shared.is_empty() { None } else { warning(format!("{}.", shared.join("; "))) }
 }
 
 /// Returns the rise of the training loss from which the run has not recovered.
@@ -140,11 +166,21 @@ fn masked_lm_level(run: &RunRecord) -> Option<Finding> {
     let loss = held_out.evaluation.masked_lm_loss;
     let unigram = counts.unigram.masked_lm_loss;
     let bigram = counts.bigram.masked_lm_loss;
-    if loss > unigram - 0.1 {
+    // The losses of single tokens vary about as much as their mean.
+    let predictions = counts.predictions.min(held_out.evaluation.predictions.max(1)) as f64;
+    let margin = errors_beyond(run) * loss / predictions.sqrt();
+    if loss > unigram - margin.max(0.1) {
         return note(format!(
             "The masked LM is at the unigram baseline: held-out loss {loss:.2}, unigram baseline {unigram:.2}. Its \
              attention does not use the neighbouring tokens yet; the bigram baseline is {bigram:.2}. {}",
             plateau_remedy(run)
+        ));
+    }
+    if loss > bigram - margin && loss <= bigram + margin {
+        return note(format!(
+            "The masked LM is at the bigram baseline: held-out loss {loss:.2}, bigram baseline {bigram:.2}, unigram baseline \
+             {unigram:.2}. The difference is within the error of this evaluation ({margin:.2}). More steps help as long as the \
+             loss falls."
         ));
     }
     if loss > bigram {
@@ -203,18 +239,24 @@ fn one_class_labels(run: &RunRecord) -> Option<Finding> {
 }
 
 fn next_sentence_level(run: &RunRecord) -> Option<Finding> {
-    let last = &run
-        .last_evaluation()
-        .filter(|_| run.has_next_sentence() && run.metrics.len() >= FEW_STEPS)?
-        .evaluation;
+    if leaking_labels(run).is_some() || !run.has_next_sentence() || run.metrics.len() < FEW_STEPS {
+        return None;
+    }
+    let last = &run.last_evaluation()?.evaluation;
     let majority = last.random_next.max(1.0 - last.random_next);
     let error = (majority * (1.0 - majority) / last.instances.max(1) as f64).sqrt();
-    let is_learnt = last.next_sentence_accuracy > majority + 2.0 * error;
+    let above = last.next_sentence_accuracy - majority;
+    let is_above_chance = above > errors_beyond(run) * error;
+    let is_learnt = is_above_chance && above >= (1.0 - majority) / 5.0;
     let accuracy = 100.0 * last.next_sentence_accuracy;
     let majority = 100.0 * majority;
     if is_learnt {
         good(format!(
             "Next-sentence prediction is learnt: held-out accuracy {accuracy:.1} %, majority class {majority:.1} %."
+        ))
+    } else if is_above_chance {
+        note(format!(
+            "Next-sentence prediction begins to be learnt: held-out accuracy {accuracy:.1} %, majority class {majority:.1} %."
         ))
     } else {
         note(format!(
@@ -233,9 +275,13 @@ fn overfitting(run: &RunRecord) -> Option<Finding> {
         return None;
     }
     let checkpoint = run.folder.join(format!("checkpoints/step-{:08}", best.step));
-    let kept = [checkpoint, run.folder.join(BEST)].into_iter().find(|folder| folder.is_dir());
-    let kept = match kept {
+    let kept = match [Some(checkpoint), best_folder(run, best.step)]
+        .into_iter()
+        .flatten()
+        .find(|folder| folder.is_dir())
+    {
         Some(folder) => format!("these weights are in {}", folder.display()),
+        None if best.step == 0 => "these are the initial weights, which a run does not save".to_string(),
         None => "these weights were not saved (use --keep-best)".to_string(),
     };
     warning(format!(
@@ -244,6 +290,13 @@ fn overfitting(run: &RunRecord) -> Option<Finding> {
         loss(best),
         loss(last)
     ))
+}
+
+/// Returns the folder of the best weights if they are the weights of a step.
+fn best_folder(run: &RunRecord, step: u64) -> Option<PathBuf> {
+    let folder = run.folder.join(BEST);
+    let saved: EvaluationRecord = read_record(&folder.join(EVALUATION)).ok()?;
+    (saved.step == step).then_some(folder)
 }
 
 fn memorized(run: &RunRecord) -> Option<Finding> {

@@ -5,7 +5,8 @@ use bert_model::{BertConfig, Preset};
 use bert_training::evaluation::ngram_baselines::Baseline;
 use bert_training::evaluation::ngram_baselines::Baselines;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
-use bert_training::pretrain::run_file::{Moments, RunIdentity, RunPaths};
+use bert_training::pretrain::run_file::{DataRules, Moments, RunIdentity, RunPaths};
+use bert_training::pretrain::shared_text::SharedText;
 use bert_training::pretrain::{StepMetrics, StepTiming};
 
 use crate::findings::{Severity, findings};
@@ -62,6 +63,7 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
         ],
         config: RunPaths::default(),
         identity: identity(steps),
+        shared_text: Vec::new(),
         settings: serde_json::Value::Null,
         instances: Some(1000),
         baselines: Some(Baselines {
@@ -72,10 +74,30 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
     }
 }
 
+#[test]
+fn text_of_training_and_evaluation_is_a_warning() {
+    let mut run = run(1000, |_| (3.0, 0.6), evaluation(3.0, 0.9));
+    run.shared_text = vec![SharedText {
+        data: "held-out".into(),
+        within: "data".into(),
+        is_evaluated: true,
+        unit: "documents".into(),
+        compared: 40,
+        shared: 10,
+    }];
+    let found = findings(&run);
+    assert_eq!(found[0].severity, Severity::Warning);
+    assert_eq!(
+        found[0].text,
+        "10 of 40 documents of held-out (25.0 %) are in data too, so the model is evaluated on text on which it was trained."
+    );
+}
+
 fn evaluation(masked_lm_loss: f64, next_sentence_accuracy: f64) -> Evaluation {
     Evaluation {
         instances: 1000,
         random_next: 0.5,
+        predictions: 20_000,
         masked_lm_loss,
         masked_lm_nats_per_character: f64::NAN,
         next_sentence_accuracy,
@@ -178,33 +200,91 @@ fn masked_lm_is_compared_with_the_baselines() {
     // The remedy does not suggest what the user already did.
     let stuck = text_for(6.45, "bigram");
     assert!(stuck.contains("the cause is another one") && !stuck.contains("(or previous-next)"), "{stuck}");
-    let between = text_for(5.6, "reference");
+    let between = text_for(5.8, "reference");
     assert!(between.starts_with("note: The masked LM is between the baselines"), "{between}");
     assert!(between.contains("A table of bigram counts predicts better"), "{between}");
-    let both = text_for(5.4, "reference");
+    let both = text_for(5.3, "reference");
     assert!(both.starts_with("good: The masked LM is better than both baselines"), "{both}");
-    assert!(both.contains("5.40") && both.contains("6.50") && both.contains("5.50"), "{both}");
+    assert!(both.contains("5.30") && both.contains("6.50") && both.contains("5.50"), "{both}");
+}
+
+#[test]
+fn small_differences_are_within_the_error() {
+    let text_for = |held_out: f64, accuracy: f64| {
+        texts(&run(2000, |_| (held_out, 0.6), evaluation(held_out, accuracy))).join("\n")
+    };
+    // With 20,000 tokens and two evaluations the margin is 2.7 standard errors of 5.5 / sqrt(20,000).
+    let at = text_for(5.45, 0.8);
+    assert!(
+        at.contains("note: The masked LM is at the bigram baseline") && !at.contains("better than both"),
+        "{at}"
+    );
+    // 1,000 instances: the standard error is 1.6 %.
+    assert!(text_for(5.3, 0.535).contains("is not learnt yet"), "2.2 standard errors");
+    assert!(text_for(5.3, 0.58).contains("note: Next-sentence prediction begins to be learnt"));
+    assert!(text_for(5.3, 0.61).contains("good: Next-sentence prediction is learnt"));
+}
+
+#[test]
+fn best_weights_are_named_by_their_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let best = folder.path().join("best");
+    std::fs::create_dir(&best).unwrap();
+    let mut worse = run(2000, falling, evaluation(5.2, 0.8));
+    worse.folder = folder.path().to_path_buf();
+    worse.evaluations[0] = EvaluationRecord { step: 0, evaluation: evaluation(3.7, 0.8) };
+    let write = |step: u64| {
+        let record = EvaluationRecord { step, evaluation: evaluation(3.7, 0.8) };
+        std::fs::write(best.join("evaluation.json"), serde_json::to_string(&record).unwrap()).unwrap();
+    };
+    write(60);
+    assert_finding(&worse, "lowest after step 0 (3.700) and is now 5.200; these are the initial weights");
+    worse.evaluations[0].step = 60;
+    assert_finding(&worse, "these weights are in ");
+    write(40);
+    assert_finding(&worse, "these weights were not saved");
 }
 
 #[test]
 fn the_next_suggestion_is_text_a_model_or_steps() {
-    let text_for = |hidden: usize, predictions: u64, instances: u64| {
+    let run_for = |hidden: usize, predictions: u64, instances: u64| {
         let mut run = run(2000, |_| (5.2, 0.6), evaluation(5.2, 0.8));
         run.metrics.iter_mut().for_each(|m| m.predictions = predictions);
-        run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.5;
-        run.identity.model.hidden_size = hidden;
+        run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.15;
+        let preset = if hidden == 128 { Preset::Tiny } else { Preset::Mini };
+        run.identity.model = BertConfig::preset(preset, 8000);
+        run.identity.data_rules = Some(DataRules {
+            max_seq_length: 128,
+            masked_lm_prob: 0.15,
+            nsp: "on".into(),
+            layout: "instances".into(),
+            masking: "static".into(),
+        });
         run.instances = Some(instances);
-        texts(&run).into_iter().find(|text| text.contains("Suggestion: ")).unwrap()
+        run
     };
+    let suggestion = |run: &RunRecord| texts(run).into_iter().find(|text| text.contains("Suggestion: "));
+    let text_for =
+        |hidden, predictions, instances| suggestion(&run_for(hidden, predictions, instances)).unwrap();
     let text = text_for(128, 600, 1000);
     assert!(
-        text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.500 nats"),
+        text.starts_with("note: The run has seen 1.2 million masked tokens and reached 1.150 nats"),
         "{text}"
     );
     assert!(text.contains("Suggestion: use more text; the run read this text 64 times"), "{text}");
     assert!(text_for(128, 3000, 100_000).contains("Suggestion: use a larger model"));
-    assert!(text_for(128, 60, 100_000).contains("Suggestion: use more steps"));
-    assert!(text_for(256, 3000, 100_000).contains("Suggestion: use more steps"));
+    assert!(text_for(128, 600, 100_000).contains("Suggestion: use more steps"));
+    assert!(text_for(256, 1000, 100_000).contains("Suggestion: use more steps"));
+    // Other text, another model, another length, and far fewer tokens than measured.
+    let other = |change: fn(&mut RunRecord)| {
+        let mut run = run_for(128, 600, 100_000);
+        change(&mut run);
+        suggestion(&run)
+    };
+    assert_eq!(other(|run| run.evaluations[1].evaluation.masked_lm_nats_per_character = 2.5), None);
+    assert_eq!(other(|run| run.identity.model.num_hidden_layers = 3), None);
+    assert_eq!(other(|run| run.identity.data_rules.as_mut().unwrap().max_seq_length = 512), None);
+    assert_eq!(suggestion(&run_for(128, 6, 100_000)), None);
 }
 
 #[test]

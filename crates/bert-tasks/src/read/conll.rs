@@ -20,6 +20,8 @@ pub struct Sentence {
     pub tags: Vec<String>,
     /// Line number of the first word.
     pub line: u64,
+    /// Number of the document, if the file has several.
+    pub document: Option<u64>,
 }
 
 /// Reads the sentences of a file. Without `has_tags`, a line may be a single word, and tags are ignored.
@@ -31,6 +33,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
     let width = column_count(path)?;
     let mut sentences = Vec::new();
     let mut sentence = Sentence::default();
+    let mut documents = 0;
     for_each_line(path, |line, text| {
         let columns = split_columns(text);
         let Some(&word) = columns.first() else {
@@ -40,6 +43,7 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
             return Ok(());
         };
         let begins = sentence.words.is_empty();
+        documents += u64::from(word == "-DOCSTART-");
         if word == "-DOCSTART-" || (begins && is_comment(&columns, width, has_tags)) {
             return Ok(());
         }
@@ -52,12 +56,16 @@ pub fn read_sentences(path: &Path, has_tags: bool) -> Result<Vec<Sentence>, Task
         }
         if begins {
             sentence.line = line;
+            sentence.document = Some(documents);
         }
         sentence.words.push(word.to_string());
         Ok(())
     })?;
     if !sentence.words.is_empty() {
         sentences.push(sentence);
+    }
+    if sentences.first().map(|first| first.document) == sentences.last().map(|last| last.document) {
+        sentences.iter_mut().for_each(|sentence| sentence.document = None);
     }
     if width > 1 && sentences.iter().all(has_numbered_words) && !sentences.is_empty() {
         Err(TaskProblem::NumberedWords.located(path).into())

@@ -143,7 +143,7 @@ const INDEX: &[&str] = &["index", "id", "pair_ID", "pairID"];
 
 /// Indices of the columns in a row, from 0.
 #[derive(Clone, Copy)]
-pub struct ColumnIndices {
+pub(crate) struct ColumnIndices {
     /// Number of columns in every row.
     pub columns: usize,
     /// Column with the example's index.
@@ -247,11 +247,6 @@ impl Task {
         let columns_of = |of: &Layout| Columns { text_a: of.text_a, text_b: of.text_b, label: of.label[0] };
         self.table_columns().or_else(|| layout(self).map(columns_of))
     }
-}
-
-/// Returns the column indices in rows of `columns` columns without a header, as in some official files of a task.
-pub fn official_columns(task: &Task, columns: usize) -> Option<ColumnIndices> {
-    layout(task)?.indices_by_count(columns, false).ok()
 }
 
 impl Layout {

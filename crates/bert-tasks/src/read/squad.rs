@@ -1,10 +1,12 @@
 //! Reads SQuAD's files: paragraphs with questions and the positions of their answers.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::read::lines::{non_empty, open_file};
 use crate::{TaskError, TaskProblem};
@@ -54,6 +56,7 @@ struct Paragraph {
 
 #[derive(Deserialize)]
 struct RawQuestion {
+    #[serde(deserialize_with = "text_or_number")]
     id: String,
     question: String,
     #[serde(default)]
@@ -69,13 +72,39 @@ struct RawAnswer {
     answer_start: usize,
 }
 
-/// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format. Without `has_answers`, answers are
-/// optional.
+/// Reads an id; some data sets have whole numbers.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => Ok(text),
+        serde_json::Value::Number(number) if number.is_u64() || number.is_i64() => Ok(number.to_string()),
+        _ => Err(D::Error::custom("an id is a text or a whole number")),
+    }
+}
+
+/// The rules for a file of questions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuestionRules {
+    /// Whether every question that has an answer must give one.
+    pub has_answers: bool,
+    /// Whether questions with an answer that is not at its start are left out. Otherwise they are errors.
+    pub skip_misplaced: bool,
+}
+
+/// The questions of a file.
+#[derive(Clone, Debug)]
+pub struct QuestionFile {
+    /// The questions.
+    pub questions: Vec<Question>,
+    /// Number of questions that were left out.
+    pub skipped: usize,
+}
+
+/// Reads a file of SQuAD 1.1 or 2.0, or of another data set in the same format.
 ///
 /// # Errors
-/// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::AnswerNotInText`], [`TaskProblem::NoAnswer`],
-/// [`TaskProblem::NoExamples`], and the errors of opening a task's file.
-pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, TaskError> {
+/// [`TaskProblem::BadJson`] with line and column, [`TaskProblem::EqualIds`], [`TaskProblem::AnswerNotInText`],
+/// [`TaskProblem::NoAnswer`], [`TaskProblem::NoExamples`], and the errors of opening a task's file.
+pub fn read_questions(path: &Path, rules: QuestionRules) -> Result<QuestionFile, TaskError> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.read_to_end(&mut bytes);
     read.map_err(|source| TaskProblem::Io(source).located(path))?;
@@ -87,11 +116,16 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
     let version = file.version.map(|version| version.to_string()).unwrap_or_default();
     let is_version_2 = version.trim_start_matches(['"', 'v']).starts_with('2');
     let mut questions = Vec::new();
+    let mut ids = HashSet::new();
+    let mut skipped = 0;
     for Paragraph { context, qas } in file.data.into_iter().flat_map(|article| article.paragraphs) {
         let context: Arc<str> = context.into();
         // Byte offsets of the characters, and of the end.
         let offsets: Vec<usize> = context.char_indices().map(|(at, _)| at).chain([context.len()]).collect();
         for RawQuestion { id, question, answers, is_impossible } in qas {
+            if !ids.insert(id.clone()) {
+                return Err(TaskProblem::EqualIds(id).located(path).into());
+            }
             let answer = |RawAnswer { text, answer_start }: RawAnswer| {
                 let start = offsets.get(answer_start).copied().unwrap_or(context.len());
                 if context[start..].starts_with(&text) {
@@ -102,15 +136,21 @@ pub fn read_questions(path: &Path, has_answers: bool) -> Result<Vec<Question>, T
                     Err(TaskProblem::AnswerNotInText { id, answer: text, answer_start, found }.located(path))
                 }
             };
-            let answers = answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+            let answers = match answers.into_iter().map(answer).collect::<Result<Vec<_>, _>>() {
+                Err(_) if rules.skip_misplaced => {
+                    skipped += 1;
+                    continue;
+                }
+                answers => answers?,
+            };
             let is_impossible = is_impossible || (is_version_2 && answers.is_empty());
-            if has_answers && answers.is_empty() && !is_impossible {
+            if rules.has_answers && answers.is_empty() && !is_impossible {
                 return Err(TaskProblem::NoAnswer(id).located(path).into());
             }
             questions.push(Question { id, question, context: context.clone(), answers, is_impossible });
         }
     }
-    non_empty(questions, path)
+    Ok(QuestionFile { questions: non_empty(questions, path)?, skipped })
 }
 
 #[cfg(test)]
@@ -120,7 +160,8 @@ mod tests {
     fn read(json: &str) -> Result<Vec<Question>, TaskError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        read_questions(file.path(), true)
+        let rules = QuestionRules { has_answers: true, skip_misplaced: false };
+        read_questions(file.path(), rules).map(|file| file.questions)
     }
 
     fn with(qas: &str) -> String {
@@ -168,13 +209,40 @@ mod tests {
     }
 
     #[test]
+    fn misplaced_answers_are_left_out_on_request() {
+        let json = with(
+            r#"{"id":"q","question":"Was?","answers":[{"text":"Köln","answer_start":8}]},
+               {"id":"r","question":"Wer?","answers":[{"text":"Zoë","answer_start":1}]}"#,
+        );
+        let error = read(&json).unwrap_err().to_string();
+        assert!(error.contains("question r") && error.contains("--skip-misplaced-answers"), "{error}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json).unwrap();
+        let found =
+            read_questions(file.path(), QuestionRules { has_answers: true, skip_misplaced: true }).unwrap();
+        assert_eq!((found.questions.len(), found.questions[0].id.as_str(), found.skipped), (1, "q", 1));
+    }
+
+    #[test]
+    fn equal_ids_are_refused_and_numbers_accepted() {
+        let question = |id: &str| {
+            format!(r#"{{"id":{id},"question":"Wer?","answers":[{{"text":"Zoë","answer_start":0}}]}}"#)
+        };
+        let error = read(&with(&format!("{},{}", question("\"7\""), question("7")))).unwrap_err();
+        assert!(error.to_string().contains("two questions have the id 7"), "{error}");
+        assert_eq!(error.exit_code(), 3);
+        assert_eq!(read(&with(&question("40000"))).unwrap()[0].id, "40000");
+        assert!(read(&with(&question("[1]"))).unwrap_err().to_string().contains("\"paragraphs\""));
+    }
+
+    #[test]
     fn version_1_needs_answers_except_for_prediction() {
         let json = with(r#"{"id":"q9","question":"?","answers":[]}"#);
         let error = read(&json).unwrap_err();
         assert!(error.to_string().contains("question q9 has no answer"), "{error}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), json).unwrap();
-        let questions = read_questions(file.path(), false).unwrap();
+        let questions = read_questions(file.path(), QuestionRules::default()).unwrap().questions;
         assert!(!questions[0].is_impossible && questions[0].answers.is_empty());
     }
 
@@ -185,7 +253,7 @@ mod tests {
         assert_eq!(error.exit_code(), 3);
         let folder = tempfile::tempdir().unwrap();
         assert!(
-            read_questions(folder.path(), true)
+            read_questions(folder.path(), QuestionRules::default())
                 .unwrap_err()
                 .to_string()
                 .ends_with(": this is not a regular file")

@@ -1,5 +1,5 @@
-//! Computes the metrics of tasks from predictions and labels. Examples have integer weights, so that the bootstrap of
-//! [`crate::statistics`] can score resamples without building them.
+//! Computes the metrics of tasks from predictions and labels. Examples have integer weights, so that
+//! [`crate::statistics`] can score subsets without building them.
 //!
 //! The values equal the results of scikit-learn and scipy, except that an undefined value (a correlation with a
 //! constant, F1 without positives) is 0, never NaN.
@@ -151,6 +151,15 @@ impl WeightedMetric {
             Self::Spearman { .. } => 0.0,
             Self::RootMean(squares) => weighted_mean(squares, weights).sqrt(),
             Self::Mean(errors) => weighted_mean(errors, weights),
+        }
+    }
+
+    /// Returns a value for each example if the metric is their mean.
+    pub(crate) fn example_values(&self) -> Option<Vec<f64>> {
+        match self {
+            Self::Accuracy(right) => Some(right.iter().map(|&right| f64::from(right)).collect()),
+            Self::Mean(errors) => Some(errors.clone()),
+            _ => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bert_data::tokenization::python_str::{is_python_alphanumeric, is_python_space};
+use bert_data::tokenization::{is_ideograph, is_punctuation};
 
 use crate::read::squad::Question;
 
@@ -15,22 +16,62 @@ pub struct QuestionScores {
     pub f1: f64,
 }
 
-/// Returns the scores of the answer to one question by the rules of version 2.0 or 1.1.
-pub fn question_scores(is_version_2: bool, question: &Question, given: &str) -> QuestionScores {
-    let gold = question.answers.iter().map(|answer| answer.text.as_str());
-    if is_version_2 { version_2(gold, given) } else { version_1(gold, given) }
+/// The rules by which answers are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerRules {
+    /// Whether questions may have no answer, as in version 2.0.
+    pub version_2: bool,
+    /// Whether every ideograph is a word and punctuation of all scripts is removed, as in the scripts of MLQA and CMRC 2018.
+    /// SQuAD's scripts count words between blanks, so F1 of Chinese answers would be their exact match.
+    pub by_character: bool,
 }
 
-fn version_1<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
-    let given = normalized_words(given);
-    best(gold.map(|gold| compare(&normalized_words(gold), &given)))
+impl AnswerRules {
+    /// Returns the rules for some questions: by character if most answers have ideographs.
+    pub fn new(version_2: bool, questions: &[Question]) -> Self {
+        let answers = || questions.iter().flat_map(|question| &question.answers);
+        let ideographic = answers().filter(|answer| answer.text.chars().any(is_ideograph)).count();
+        Self { version_2, by_character: 2 * ideographic > answers().count() }
+    }
+
+    fn words(self, answer: &str) -> Vec<String> {
+        if !self.by_character {
+            return normalized_words(answer);
+        }
+        let plain: String = answer.chars().filter(|&c| !is_punctuation(c)).collect();
+        let mut words = Vec::new();
+        for word in normalized_words(&plain) {
+            let parts = word.split_inclusive(is_ideograph).flat_map(|part| {
+                let at = part
+                    .char_indices()
+                    .next_back()
+                    .filter(|(_, last)| is_ideograph(*last))
+                    .map_or(part.len(), |(at, _)| at);
+                [part[..at].to_string(), part[at..].to_string()]
+            });
+            words.extend(parts.filter(|part| !part.is_empty()));
+        }
+        words
+    }
+}
+
+/// Returns the scores of the answer to one question.
+pub fn question_scores(rules: AnswerRules, question: &Question, given: &str) -> QuestionScores {
+    let gold = question.answers.iter().map(|answer| answer.text.as_str());
+    if rules.version_2 { version_2(rules, gold, given) } else { version_1(rules, gold, given) }
+}
+
+fn version_1<'a>(rules: AnswerRules, gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
+    let given = rules.words(given);
+    best(gold.map(|gold| compare(&rules.words(gold), &given)))
 }
 
 /// Scores by the rules of version 2.0: gold answers that normalize to no words are ignored, and two empty answers
 /// match.
-fn version_2<'a>(gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
-    let given = normalized_words(given);
-    let gold: Vec<Vec<String>> = gold.map(normalized_words).filter(|words| !words.is_empty()).collect();
+fn version_2<'a>(rules: AnswerRules, gold: impl Iterator<Item = &'a str>, given: &str) -> QuestionScores {
+    let given = rules.words(given);
+    let gold: Vec<Vec<String>> =
+        gold.map(|gold| rules.words(gold)).filter(|words| !words.is_empty()).collect();
     if gold.is_empty() {
         let correct = f64::from(given.is_empty());
         return QuestionScores { exact_match: correct, f1: correct };
@@ -94,6 +135,7 @@ fn normalized_words(answer: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::squad::Answer;
 
     /// Gold answers, prediction, exact match and F1 of version 1.1 and of version 2.0. Computed with
     /// `normalize_answer`, `compute_exact`, `compute_f1` and `get_raw_scores` of `evaluate-v2.0.py` and with `f1_score`
@@ -134,12 +176,34 @@ mod tests {
         for (gold, given, first, second) in SCORED {
             if let Some(expected) = first {
                 assert_eq!(
-                    pair(version_1(gold.iter().copied(), given)),
+                    pair(version_1(AnswerRules::default(), gold.iter().copied(), given)),
                     *expected,
                     "1.1: {gold:?} {given:?}"
                 );
             }
-            assert_eq!(pair(version_2(gold.iter().copied(), given)), *second, "2.0: {gold:?} {given:?}");
+            assert_eq!(
+                pair(version_2(AnswerRules::default(), gold.iter().copied(), given)),
+                *second,
+                "2.0: {gold:?} {given:?}"
+            );
         }
+    }
+
+    /// Two of the three characters of the first answer are given: precision 1, recall 2/3.
+    #[test]
+    fn ideographs_are_compared_one_by_one() {
+        let question = |answer: &str| Question {
+            id: String::new(),
+            question: String::new(),
+            context: answer.into(),
+            answers: vec![Answer { text: answer.to_string(), start: 0 }],
+            is_impossible: false,
+        };
+        let chinese = [question("\u{5317}\u{4eac}\u{5e02}"), question("1949\u{5e74}"), question("Paris")];
+        let rules = AnswerRules::new(false, &chinese);
+        assert!(rules.by_character && !AnswerRules::new(false, &chinese[1..]).by_character);
+        let f1 = |at: usize, given: &str| question_scores(rules, &chinese[at], given).f1;
+        assert!((f1(0, "\u{5317}\u{4eac}\u{3002}") - 0.8).abs() < 1e-12);
+        assert_eq!((f1(1, "1949"), f1(1, "1949 \u{5e74}"), f1(2, "paris")), (2.0 / 3.0, 1.0, 1.0));
     }
 }

@@ -2,24 +2,27 @@
 //! two sets of runs.
 //!
 //! The functions take the labels of an evaluated set and each run's (seed's) answers, and return plain numbers. A mean
-//! over seeds is uncertain because both the dev examples and the seeds are random samples; the bootstrap resamples
-//! both. The draws come from addressed streams of `bert_random`, so equal answers give equal results.
+//! over seeds is uncertain because both the dev examples and the seeds are random samples; `variance.rs` estimates the
+//! parts of both. `level_tests.rs` measures by simulation how often the tests and intervals are wrong.
 //!
 //! | question | function | file |
 //! |---|---|---|
 //! | what are the scores over the seeds? | [`SeedSummary`] | `seed_summary.rs` |
-//! | what is the confidence interval of the mean score? | [`confidence_interval`] | `bootstrap.rs` |
+//! | what is the confidence interval of the mean score? | [`confidence_interval`] | `interval.rs` |
 //! | is one set of runs better than another? | [`paired_test`] | `paired_test.rs` |
 //! | do two models differ in the number of correct answers? | [`McNemar`] | `paired_test.rs` |
 //! | is a classifier calibrated? | [`calibration()`] | `calibration.rs` |
 
-mod bootstrap;
 mod calibration;
+mod interval;
+#[cfg(test)]
+mod level_tests;
 mod paired_test;
 mod seed_summary;
+mod variance;
 
 pub use crate::score::metrics::Ratio;
-pub use bootstrap::{Interval, confidence_interval, ratio_interval};
 pub use calibration::{Bin, Calibration, calibration};
+pub use interval::{Interval, confidence_interval, ratio_interval};
 pub use paired_test::{McNemar, PairedTest, paired_test};
 pub use seed_summary::{MetricSummary, SeedRun, SeedSummary, SummaryRow};

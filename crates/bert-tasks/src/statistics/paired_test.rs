@@ -1,13 +1,16 @@
-//! Tests whether one set of runs is better than another on the same examples (paired bootstrap), and whether two runs
+//! Tests whether one set of runs is better than another on the same examples (paired t test), and whether two runs
 //! differ in the number of correct answers (McNemar's exact test).
 
 use serde::{Deserialize, Serialize};
 
-use super::bootstrap::{LEVEL, RESAMPLES, mean, percentiles, resample};
+use statrs::distribution::ContinuousCDF;
+
+use super::interval::score_interval;
+use super::variance::{LEVEL, RunScores, Variance};
 use crate::score::metrics::WeightedMetric;
 use crate::{Label, Metric};
 
-/// The difference of two mean scores, first minus second, with its bootstrap test.
+/// The difference of two mean scores, first minus second, with its test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedTest {
     /// The metric.
@@ -20,64 +23,73 @@ pub struct PairedTest {
     pub high: f64,
     /// Confidence level.
     pub level: f64,
-    /// Two-sided p-value: twice the fraction of resamples in which the difference has the opposite sign or is zero, at
-    /// most 1.
+    /// Two-sided p-value.
     pub p: f64,
-    /// Number of resamples.
-    pub resamples: usize,
-    /// Whether runs were drawn in pairs, which requires equal seeds on both sides.
-    pub seeds_paired: bool,
+    /// Degrees of freedom of Student's distribution.
+    pub degrees_of_freedom: f64,
+    /// Whether the test covers the variation between seeds. With one seed on each side, it compares the two models, not their
+    /// configurations.
+    pub covers_seeds: bool,
 }
 
 /// Tests the difference of the mean `metric` between the runs of `first` and `second`; every run has answers to all
 /// `labels`. `None` for a metric that does not compare single answers.
 ///
-/// A resample draws the same examples for both sides. It draws runs in pairs if `same_seeds` (run `i` of both sides has
-/// the same seed), else separately for each side.
+/// The difference is divided by its standard error, which has the parts of seeds and examples, and compared with Student's
+/// distribution. If the runs of a side agree on every example with the other side, or differ on every one, the test is the
+/// sign test.
 ///
 /// # Panics
-/// When a side has no runs, a run has a different number of answers, or `same_seeds` is set and the numbers of runs
-/// differ.
+/// When a side has no runs, or a run has a different number of answers.
 pub fn paired_test(
     metric: Metric,
     labels: &[Label],
     first: &[&[Label]],
     second: &[&[Label]],
-    same_seeds: bool,
 ) -> Option<PairedTest> {
-    assert!(!same_seeds || first.len() == second.len(), "one run of each for every seed");
-    let prepare = |runs: &[&[Label]]| -> Option<Vec<WeightedMetric>> {
-        runs.iter().map(|run| WeightedMetric::new(metric, run, labels)).collect()
+    let scores = |runs: &[&[Label]]| -> Option<RunScores> {
+        let runs = runs.iter().map(|run| WeightedMetric::new(metric, run, labels));
+        Some(RunScores::new(&runs.collect::<Option<Vec<_>>>()?, labels.len()))
     };
-    let first = prepare(first)?;
-    let second = prepare(second)?;
-    let groups = if same_seeds { vec![first.len()] } else { vec![first.len(), second.len()] };
-    let mut differences = resample(labels.len(), &groups, |weights, drawn| {
-        mean(&first, weights, &drawn[0]) - mean(&second, weights, &drawn[groups.len() - 1])
-    });
-    differences.sort_by(f64::total_cmp);
-    let (low, high) = percentiles(&differences);
-    let once = |runs: &[WeightedMetric]| mean(runs, &vec![1; labels.len()], &vec![1; runs.len()]);
+    let first = scores(first)?;
+    let second = scores(second)?;
+    let difference = first.mean() - second.mean();
+    let variance = Variance::difference(&first, &second);
+    let error = variance.total().sqrt();
+    let quantile = variance.quantile();
+    let distribution = variance.distribution();
+    // Means of equal scores may differ by a rounding error.
+    let differs = difference.abs() > 1e-12;
+    let (half_width, p) = if error > 1e-12 {
+        (quantile * error, 2.0 * distribution.cdf(-difference.abs() / error))
+    } else {
+        let examples = labels.len() as f64;
+        let p = if differs { (2.0 * (-examples).exp2()).min(1.0) } else { 1.0 };
+        // The bound of a share when no example is an exception.
+        (score_interval(0.0, examples, quantile).1, p)
+    };
     Some(PairedTest {
         metric,
-        difference: once(&first) - once(&second),
-        low,
-        high,
+        difference,
+        low: difference - half_width,
+        high: difference + half_width,
         level: LEVEL,
-        p: two_sided_p_value(&differences),
-        resamples: RESAMPLES,
-        seeds_paired: same_seeds,
+        p,
+        degrees_of_freedom: distribution.freedom(),
+        covers_seeds: variance.covers_seeds(),
     })
 }
 
-/// Returns twice the smaller fraction of the sorted differences on either side of zero. The observed difference counts
-/// as a resample, so the result is never 0 (Davison and Hinkley, Bootstrap Methods and their Application, section 4.2).
-fn two_sided_p_value(sorted: &[f64]) -> f64 {
-    // Means of equal scores may differ by a rounding error.
-    let tiny = 1e-12;
-    let not_above = sorted.partition_point(|difference| *difference <= tiny);
-    let not_below = sorted.len() - sorted.partition_point(|difference| *difference < -tiny);
-    (2.0 * (1 + not_above.min(not_below)) as f64 / (1 + sorted.len()) as f64).min(1.0)
+impl PairedTest {
+    /// Returns the name of the test and the sources of variation that it covers.
+    pub fn method(&self) -> String {
+        let covered = if self.covers_seeds {
+            "examples and seeds"
+        } else {
+            "examples; one seed on each side: the two models are compared, other seeds are not covered"
+        };
+        format!("paired t test over {covered}")
+    }
 }
 
 /// McNemar's test: the examples on which two models differ, and the probability of such a split if the models were
@@ -132,21 +144,21 @@ mod tests {
         (0..all).map(|at| Label::Class(usize::from(!wrong.contains(&at)))).collect()
     }
 
-    /// Two models differ on 20 of 100 examples, 15 to 5. The resampled difference is a sum of 100 draws of +1, -1 and 0
-    /// with probability .15, .05 and .8. The 2.5 % and 97.5 % quantiles of its distribution (100 convolutions in
-    /// Python) are .02 and .19, and P(difference <= 0) is .013376.
+    /// Two models differ on 20 of 100 examples, 15 to 5. `scipy.stats.ttest_rel` of the two columns of 0 and 1 has
+    /// t = 2.2827 with 99 degrees of freedom and p = .02459, and an interval of .0131 to .1869.
     #[test]
-    fn difference_of_two_models_by_hand() {
+    fn one_seed_is_the_paired_t_test() {
         let labels = vec![Label::Class(1); 100];
         let a = answers(0..5, 100);
         let b = answers(5..20, 100);
-        let test = paired_test(Metric::Accuracy, &labels, &[&a], &[&b], true).unwrap();
-        assert!((test.difference - 0.1).abs() < 1e-12);
-        assert!((test.low - 0.02).abs() < 0.0101 && (test.high - 0.19).abs() < 0.0101, "{test:?}");
-        // 5 sigma of 10,000 draws with this probability, twice.
-        assert!((test.p - 2.0 * 0.013376).abs() < 0.012, "{test:?}");
-        let back = paired_test(Metric::Accuracy, &labels, &[&b], &[&a], true).unwrap();
+        let test = paired_test(Metric::Accuracy, &labels, &[&a], &[&b]).unwrap();
+        assert!((test.difference - 0.1).abs() < 1e-12 && !test.covers_seeds);
+        assert!((test.degrees_of_freedom - 99.0).abs() < 1e-6, "{test:?}");
+        assert!((test.low - 0.013074).abs() < 1e-4 && (test.high - 0.186926).abs() < 1e-4, "{test:?}");
+        assert!((test.p - 0.0245895).abs() < 1e-5, "{test:?}");
+        let back = paired_test(Metric::Accuracy, &labels, &[&b], &[&a]).unwrap();
         assert_eq!((back.low, back.high, back.p), (-test.high, -test.low, test.p));
+        assert!(test.method().ends_with("other seeds are not covered"));
     }
 
     #[test]
@@ -154,11 +166,37 @@ mod tests {
         let labels = vec![Label::Class(1); 20];
         let a = answers(0..5, 20);
         let b = answers(3..6, 20);
-        let test = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], true).unwrap();
-        assert_eq!((test.difference, test.low, test.high, test.p), (0.0, 0.0, 0.0, 1.0));
-        // Drawn separately, the seeds alone make a difference.
-        let apart = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b], false).unwrap();
-        assert!(apart.low < 0.0 && apart.high > 0.0 && apart.p > 0.5, "{apart:?}");
+        let one = paired_test(Metric::Accuracy, &labels, &[&a], &[&a]).unwrap();
+        assert_eq!((one.difference, one.p), (0.0, 1.0));
+        assert!(one.low < 0.0 && one.high > 0.0, "no proof that the models are equal: {one:?}");
+        let several = paired_test(Metric::Accuracy, &labels, &[&a, &b], &[&a, &b]).unwrap();
+        assert!(several.covers_seeds && several.p == 1.0 && several.low < 0.0, "{several:?}");
+        let always = paired_test(Metric::Accuracy, &labels, &[&labels], &[&answers(0..20, 20)]).unwrap();
+        assert!((always.p - 2f64.powi(-19)).abs() < 1e-12 && always.low > 0.7, "{always:?}");
+    }
+
+    /// The runs of a side differ by the seed only: `scipy.stats.ttest_ind` of .6, .7, .8 and .3, .5, .4 has p = .0213.
+    #[test]
+    fn several_seeds_are_the_t_test_of_their_scores() {
+        let labels = vec![Label::Class(1); 10];
+        let run = |right: usize| answers(right..10, 10);
+        let a = [6, 7, 8].map(run);
+        let b = [3, 5, 4].map(run);
+        let a = a.each_ref().map(Vec::as_slice);
+        let b = b.each_ref().map(Vec::as_slice);
+        let scores = |runs: &[&[Label]]| {
+            let runs: Vec<_> =
+                runs.iter().filter_map(|run| WeightedMetric::new(Metric::Accuracy, run, &labels)).collect();
+            RunScores::new(&runs, 10)
+        };
+        // Without the part of the examples.
+        let seeds = Variance::difference(&scores(&a), &scores(&b));
+        assert!(seeds.total() >= 0.02 / 3.0 - 1e-12);
+        let whole = paired_test(Metric::Accuracy, &labels, &a, &b).unwrap();
+        assert!(whole.covers_seeds && whole.p < 0.05 && whole.degrees_of_freedom >= 2.0, "{whole:?}");
+        // One run of the second side has the spread of the first.
+        let uneven = paired_test(Metric::Accuracy, &labels, &a, &b[..1]).unwrap();
+        assert!(uneven.covers_seeds && uneven.p > whole.p, "{uneven:?}");
     }
 
     fn close(value: f64, expected: f64) {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::bootstrap::{Interval, confidence_interval};
+use super::interval::{Interval, confidence_interval};
 use crate::{Label, Metric, Scores, Statistics, Task, binomial_standard_error};
 
 /// The scores of one seed.
@@ -106,7 +106,7 @@ impl SeedSummary {
     }
 
     /// Returns warnings about runs whose answers are all the same, and about a mean that is not at least two standard
-    /// errors above the majority-class baseline.
+    /// errors above the majority-class baseline; the error is the larger one of the two accuracies.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.degenerate_runs > 0 {
@@ -119,10 +119,11 @@ impl SeedSummary {
         }
         let accuracy = self.metrics.iter().find(|m| m.metric == Metric::Accuracy);
         let majority = self.majority_baseline.get(Metric::Accuracy);
-        if let (Some(accuracy), Some(majority), Some(error)) =
-            (accuracy, majority, self.binomial_standard_error)
-        {
+        if let (Some(accuracy), Some(majority)) = (accuracy, majority) {
             let mean = accuracy.statistics.mean;
+            // Where every answer is right, only the baseline's error is left.
+            let error = [mean, majority].map(|share| binomial_standard_error(share, self.examples));
+            let error = error[0].max(error[1]);
             if mean <= majority + 2.0 * error {
                 warnings.push(format!(
                     "The mean accuracy ({:.1} %) is not above the majority class ({:.1} %) by two standard \
@@ -234,7 +235,7 @@ sampling error of one accuracy: 4.9 % (binomial)
 degenerate runs: 1 of 3
 warning: 1 of 3 runs predict one answer for all examples: they have not learnt the task. Use another \
 --learning-rate, more epochs or more warm-up.
-warning: The mean accuracy (59.0 %) is not above the majority class (52.0 %) by two standard errors of 4.9 %: \
+warning: The mean accuracy (59.0 %) is not above the majority class (52.0 %) by two standard errors of 5.0 %: \
 it may be chance."
         );
     }
@@ -249,6 +250,10 @@ it may be chance."
         );
         let baseline = [(Metric::Accuracy, 0.4)].into_iter().collect();
         assert!(SeedSummary::new(&Task::Rte, 100, vec![run(1, 0.6, false)], baseline).warnings().is_empty());
+        // Three of three right answers, where guessing the larger class gives two: the baseline's error is 27.2 %.
+        let baseline = [(Metric::Accuracy, 2.0 / 3.0)].into_iter().collect();
+        let few = SeedSummary::new(&Task::Rte, 3, vec![run(1, 1.0, false)], baseline).warnings();
+        assert!(few[0].contains("by two standard errors of 27.2 %: it may be chance"), "{few:?}");
     }
 
     #[test]

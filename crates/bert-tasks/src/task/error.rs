@@ -191,9 +191,23 @@ pub enum TaskProblem {
     #[error("not a JSON object: {0}")]
     NotJson(#[from] serde_json::Error),
 
-    /// A JSON file has an unexpected structure.
-    #[error("{0}")]
+    /// A file of questions has an unexpected structure.
+    #[error(
+        "{0}; expected the form of SQuAD: {{\"data\": [{{\"paragraphs\": [{{\"context\": TEXT, \"qas\": [{{\"id\": ID, \"question\": \
+         TEXT, \"answers\": [{{\"text\": TEXT, \"answer_start\": NUMBER}}]}}]}}]}}]}}"
+    )]
     BadJson(#[source] serde_json::Error),
+
+    /// Two questions have the same id.
+    #[error("two questions have the id {0}: answers are written by id, so one of them would be lost")]
+    EqualIds(String),
+
+    /// A label by which other programs mark rows without a label.
+    #[error(
+        "the label \"{0}\" marks a row without a label in other programs; --skip-unlabelled leaves such rows out, and --labels \
+         makes it a class"
+    )]
+    MissingLabel(String),
 
     /// A value has the wrong type for its column.
     #[error("\"{column}\" is {found}, expected {expected}")]
@@ -252,7 +266,9 @@ pub enum TaskProblem {
     NoAnswer(String),
 
     /// The text at the given position differs from the answer.
-    #[error("question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}")]
+    #[error(
+        "question {id}: the text has {found:?} at character {answer_start}, not the answer {answer:?}; --skip-misplaced-answers leaves such questions out"
+    )]
     AnswerNotInText {
         /// The question's id.
         id: String,

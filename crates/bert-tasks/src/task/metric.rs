@@ -42,6 +42,15 @@ impl Metric {
         matches!(self, Accuracy | ExactMatch | F1 | MacroF1 | Precision | Recall)
     }
 
+    /// Returns the least and the greatest value; `None` for an error, which has no greatest value.
+    pub(crate) fn bounds(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Rmse | Self::Mae => None,
+            Self::Matthews | Self::Pearson | Self::Spearman => Some((-1.0, 1.0)),
+            _ => Some((0.0, 1.0)),
+        }
+    }
+
     /// Returns the heading of a table column: the name, with `(%)` for a fraction.
     pub fn heading(self) -> String {
         if self.is_fraction() { format!("{self} (%)") } else { self.to_string() }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{Tokenizer, Vocabulary};
 use bert_tasks::encode::windows::{EncodedQuestion, WindowSettings};
-use bert_tasks::read::squad::read_questions;
+use bert_tasks::read::squad::{QuestionRules, read_questions};
 use bert_tasks::{
     Example, Label, Metric, SpecialIds, Split, Task, find_split, labels_of, majority_baseline, read_file,
 };
@@ -172,7 +172,12 @@ fn xquad_answers_are_quoted_from_the_text() {
         let vocabulary = Vocabulary::read(&data.join("vocab").join(vocabulary)).unwrap();
         let tokenizer = Tokenizer::new(&vocabulary, true);
         let special = SpecialIds { cls: vocabulary.cls_id(), sep: vocabulary.sep_id() };
-        let questions = read_questions(&data.join(format!("squad/xquad.{language}.json")), true).unwrap();
+        let questions = read_questions(
+            &data.join(format!("squad/xquad.{language}.json")),
+            QuestionRules { has_answers: true, skip_misplaced: false },
+        )
+        .unwrap()
+        .questions;
         assert_eq!(questions.len(), 1190);
         let mut exact = 0;
         for question in &questions {

@@ -11,6 +11,8 @@ pub mod ngram_baselines;
 pub mod probed_instances;
 pub mod top_k;
 
+use std::path::PathBuf;
+
 use bert_data::{DataSet, Nsp};
 use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
@@ -54,6 +56,21 @@ pub struct Evaluation {
     /// Fraction of instances whose second segment is random (label 1).
     #[serde(deserialize_with = "nan_if_null")]
     pub random_next: f64,
+    /// The evaluations of the parts of a mixture, of which the figures above are the weighted means; empty for one data set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartEvaluation>,
+}
+
+/// The evaluation of the held-out data of a part of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartEvaluation {
+    /// Folder of the held-out data.
+    pub data: PathBuf,
+    /// Share in the mean.
+    pub share: f64,
+    /// The figures.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
 }
 
 /// An evaluation after a step: a line of `evaluations.jsonl`, or the `evaluation.json` of saved weights.
@@ -71,6 +88,29 @@ fn nan() -> f64 {
 }
 
 impl Evaluation {
+    /// Returns the mean of evaluations by their shares, with the evaluations as its parts; a single one is returned as it is, and
+    /// `None` without any. Numbers of instances, predictions and characters are sums.
+    pub fn mean_of(mut parts: Vec<PartEvaluation>) -> Option<Self> {
+        if parts.len() < 2 {
+            return parts.pop().map(|part| part.evaluation);
+        }
+        let mean =
+            |value: fn(&Self) -> f64| parts.iter().map(|part| part.share * value(&part.evaluation)).sum();
+        let sum = |value: fn(&Self) -> u64| parts.iter().map(|part| value(&part.evaluation)).sum();
+        Some(Self {
+            instances: sum(|e| e.instances),
+            predictions: sum(|e| e.predictions),
+            masked_lm_loss: mean(|e| e.masked_lm_loss),
+            masked_characters: sum(|e| e.masked_characters),
+            masked_lm_nats_per_character: mean(|e| e.masked_lm_nats_per_character),
+            masked_lm_accuracy: mean(|e| e.masked_lm_accuracy),
+            next_sentence_loss: mean(|e| e.next_sentence_loss),
+            next_sentence_accuracy: mean(|e| e.next_sentence_accuracy),
+            random_next: mean(|e| e.random_next),
+            parts,
+        })
+    }
+
     /// Returns the figures with NaN for next-sentence prediction, whose figures are meaningless for data without pairs
     /// and for a model with an untrained next-sentence head.
     #[must_use]
@@ -249,6 +289,7 @@ impl EvaluationSums {
             next_sentence_loss: self.next_sentence_loss / instances,
             next_sentence_accuracy: self.next_sentence_correct / instances,
             random_next: self.random_next / instances,
+            parts: Vec::new(),
         }
     }
 }

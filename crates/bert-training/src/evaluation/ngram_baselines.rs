@@ -6,6 +6,7 @@
 //! - `bigram` looks up the previous and the next token in a table of pairs. A model whose loss is between the two
 //!   baselines uses the context, but gets less from it than these two tokens provide.
 
+use bert_data::DataSet;
 use bert_inference::Error;
 use bert_inference::compute::stop_flag::StopFlag;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,27 @@ pub struct Baseline {
     pub masked_lm_accuracy: f64,
 }
 
+impl Baselines {
+    /// Returns the mean of the baselines of several held-out data sets by their shares; `None` without any.
+    pub fn mean_of(parts: &[(f64, Self)]) -> Option<Self> {
+        if let [(_, only)] = parts {
+            return Some(*only);
+        }
+        let mean = |baseline: fn(&Self) -> Baseline| Baseline {
+            masked_lm_loss: parts.iter().map(|(share, part)| share * baseline(part).masked_lm_loss).sum(),
+            masked_lm_accuracy: parts
+                .iter()
+                .map(|(share, part)| share * baseline(part).masked_lm_accuracy)
+                .sum(),
+        };
+        (!parts.is_empty()).then(|| Self {
+            predictions: parts.iter().map(|(_, part)| part.predictions).sum(),
+            unigram: mean(|part| part.unigram),
+            bigram: mean(|part| part.bigram),
+        })
+    }
+}
+
 /// A held-out masked token with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MaskedToken {
@@ -50,7 +72,7 @@ struct MaskedToken {
     target: u32,
 }
 
-/// Scores both baselines: counts the text of `train` and predicts the masked tokens of the first `instances` instances
+/// Scores both baselines: counts the text of the data sets of `train` with their weights and predicts the masked tokens of the first `instances` instances
 /// of `held_out`, or of all instances, as an evaluation does.
 ///
 /// Time is bounded: at most about 67 million tokens of the text are counted, as for the initialization `bigram`, and at
@@ -59,13 +81,13 @@ struct MaskedToken {
 /// # Errors
 /// When a shard cannot be read, or [`Error::Mismatch`] when the two have different vocabularies.
 pub fn baselines(
-    train: &DataLoader,
+    train: &[(DataSet, f64)],
     held_out: &mut DataLoader,
     instances: Option<u64>,
 ) -> Result<Baselines, Error> {
-    let vocabulary = train.vocabulary();
+    let vocabulary = train[0].0.vocabulary();
     if held_out.vocabulary().tokens() != vocabulary.tokens() {
-        let train = train.data().folder().display();
+        let train = train[0].0.folder().display();
         let held_out = held_out.data().folder().display();
         let differences = vec![format!(
             "{held_out} was made with another vocabulary than {train}; build both with the \
@@ -74,7 +96,7 @@ pub fn baselines(
         return Err(Error::Mismatch(differences));
     }
     let mut masked_tokens = masked_tokens(held_out, instances.unwrap_or(u64::MAX))?;
-    let mut counts = BigramCounts::from_data(train.data(), 1, &StopFlag::new(), &mut |_| {})?;
+    let mut counts = BigramCounts::from_data(train, 1, &StopFlag::new(), &mut |_| {})?;
     let unigram = Unigram::new(&counts);
     Ok(Baselines {
         predictions: masked_tokens.len() as u64,

@@ -35,27 +35,41 @@ pub(crate) struct Side {
 }
 
 impl BigramCounts {
-    /// Counts the text of a data set up to this distance, at most about 67 million tokens. `on_share` receives the
-    /// counted share of them.
+    /// Counts the text of data sets with their weights up to this distance, at most about 67 million tokens. `on_share`
+    /// receives the counted share of them.
     ///
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read.
+    ///
+    /// # Panics
+    /// Panics without a data set.
     pub(crate) fn from_data(
-        data: &DataSet,
+        sets: &[(DataSet, f64)],
         distance: usize,
         stop: &StopFlag,
         on_share: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
-        let mut counts = Self::new(data.vocabulary().len(), distance);
-        let mut counted = 0;
-        let total = tokens_of_text(data).clamp(1, MAX_TOKENS);
-        for_each_text(data, MAX_TOKENS, &mut |text| {
-            counts.add(text);
-            counted += text.len() as u64;
-            on_share((counted as f64 / total as f64).min(1.0));
-            stop.requested().is_none()
-        })?;
-        stop.check_before_first_step()?;
+        let mut counts = Self::new(sets[0].0.vocabulary().len(), distance);
+        let weights: f64 = sets.iter().map(|(_, weight)| weight).sum();
+        let all: u64 = sets.iter().map(|(data, _)| tokens_of_text(data)).sum();
+        let total = all.clamp(1, MAX_TOKENS);
+        let mut finished = 0.0;
+        for (data, weight) in sets {
+            let wanted = total as f64 * weight / weights;
+            // A small data set with a large weight counts several times.
+            let times = (wanted / tokens_of_text(data).max(1) as f64).ceil().max(1.0);
+            let limit = if sets.len() == 1 { MAX_TOKENS } else { (wanted / times).ceil() as u64 };
+            let mut counted = 0;
+            for_each_text(data, limit, &mut |text| {
+                (0..times as u64).for_each(|_| counts.add(text));
+                counted += text.len() as u64;
+                let share = (counted as f64 * times / wanted).min(1.0) * weight / weights;
+                on_share(finished + share);
+                counted < limit && stop.requested().is_none()
+            })?;
+            finished += weight / weights;
+            stop.check_before_first_step()?;
+        }
         Ok(counts)
     }
 

@@ -39,10 +39,10 @@ pub(super) enum FoundFit {
 }
 
 impl CachedFit {
-    /// Returns the entry of a fit to a data set.
-    pub(super) fn new(data: &DataSet, shape: &LogBilinearShape, seed: u64) -> Self {
-        let manifest = data.manifest();
-        let inputs = json!({
+    /// Returns the entry of a fit to data sets with weights.
+    pub(super) fn new(sets: &[(DataSet, f64)], shape: &LogBilinearShape, seed: u64) -> Self {
+        let manifest = sets[0].0.manifest();
+        let mut inputs = json!({
             "fit": FIT_VERSION,
             "data": manifest.shards_digest(),
             "vocabulary": manifest.vocabulary.blake3,
@@ -51,6 +51,10 @@ impl CachedFit {
             "seed": seed,
             "environment": environment(),
         });
+        if sets.len() > 1 {
+            let parts = sets.iter().map(|(data, weight)| json!([data.manifest().shards_digest(), weight]));
+            inputs["mixture"] = parts.collect();
+        }
         Self::in_folder(ObjectCache::user_folder("initial-weights"), &inputs.to_string())
     }
 

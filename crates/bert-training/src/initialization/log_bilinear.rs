@@ -62,21 +62,22 @@ pub enum CountingEvent {
 /// Typical share of the counting in the whole time.
 const COUNTING_SHARE: f64 = 0.4;
 
-/// Counts the text of a data set and fits to it a model that can initialize a BERT of this shape. The result is saved in
+/// Counts the text of data sets with their weights and fits to it a model that can initialize a BERT of this shape. The result is saved in
 /// the user's cache and found there the next time.
 ///
 /// # Errors
 /// [`Error::Stopped`] when a stop is requested. When a shard cannot be read or does not match the manifest, when the
 /// text has no words, when the shape is too small for neighbour heads, or when the default device is not in this build.
 pub fn log_bilinear(
-    data: &DataSet,
+    sets: &[(DataSet, f64)],
     model: &BertConfig,
     seed: u64,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(CountingEvent),
 ) -> Result<LogBilinear, Error> {
     let shape = LogBilinear::shape(model)?;
-    let cached = CachedFit::new(data, &shape, seed);
+    let data = &sets[0].0;
+    let cached = CachedFit::new(sets, &shape, seed);
     // A cache that cannot be read or written only costs time.
     match cached.load(special_ids(data.vocabulary())) {
         Ok(FoundFit::Model(found)) => {
@@ -93,7 +94,7 @@ pub fn log_bilinear(
     }
     let started = Instant::now();
     let farthest = shape.offsets.iter().map(|offset| offset.unsigned_abs()).max().unwrap_or(0);
-    let counts = BigramCounts::from_data(data, farthest as usize, stop, &mut |share| {
+    let counts = BigramCounts::from_data(sets, farthest as usize, stop, &mut |share| {
         on_event(CountingEvent::Progress(COUNTING_SHARE * share));
     })?;
     let mut on_step = |share: f64| {

@@ -75,13 +75,13 @@ pub struct FreshWeights {
 }
 
 impl FreshWeights {
-    /// Selects an initialization, and counts the text of a data set if the choice requires it.
+    /// Selects an initialization, and counts the text of data sets with their weights if the choice requires it.
     ///
     /// # Errors
     /// [`Error::Stopped`] when a stop is requested; when a shard cannot be read or does not match the manifest.
     pub fn new(
         choice: InitializationChoice,
-        data: &DataSet,
+        sets: &[(DataSet, f64)],
         model: &BertConfig,
         seed: u64,
         stop: &StopFlag,
@@ -89,7 +89,7 @@ impl FreshWeights {
     ) -> Result<Self, Error> {
         match choice {
             InitializationChoice::Bigram => {
-                Ok(Self { choice, counts: Some(log_bilinear(data, model, seed, stop, on_event)?) })
+                Ok(Self { choice, counts: Some(log_bilinear(sets, model, seed, stop, on_event)?) })
             }
             _ => Self::uncounted(choice),
         }

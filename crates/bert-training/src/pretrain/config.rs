@@ -63,7 +63,7 @@ pub struct PretrainConfig {
     pub fresh_heads: bool,
 
     /// Start with the optimizer's moments of --init-checkpoint, as for a second phase at another length. Steps and the
-    /// schedule start at 0. Without this flag the moments start at zero, as in the reference.
+    /// schedule start at 0; bias correction and beta2 continue. Without this flag the moments start at zero, as in the reference.
     #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
     #[serde(default)]
     pub keep_moments: bool,
@@ -150,7 +150,8 @@ pub struct PretrainConfig {
     #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
-    /// Random seed. It determines initial weights, sample order and dropout.
+    /// Random seed. It determines initial weights, sample order and dropout. With --init-checkpoint of a run on the same data,
+    /// the default is another seed than that run had, so that new samples are read.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().seed))]
     pub seed: u64,
 
@@ -159,6 +160,17 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR|URL"))]
     #[setters(into)]
     pub eval_data: Option<PathBuf>,
+
+    /// The held-out data of the parts of a mixture, which the run finds; empty with `eval_data` of the user and with one data
+    /// set.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eval_parts: Vec<EvalPart>,
+
+    /// Train even if all documents of the evaluation data, or of a part of a mixture, are in other training data.
+    #[cfg_attr(feature = "cli", arg(long))]
+    #[serde(default)]
+    pub allow_overlap: bool,
 
     /// Evaluate every N steps [default: with every checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
@@ -222,7 +234,11 @@ const HELP_GROUPS: &[HelpGroup] = &[
         common: &["learning_rate", "warmup_steps"],
         rare: &["warmup_ratio", "adam_beta1", "adam_beta2"],
     },
-    HelpGroup { heading: "Evaluation", common: &["eval_data"], rare: &["eval_every", "eval_instances"] },
+    HelpGroup {
+        heading: "Evaluation",
+        common: &["eval_data"],
+        rare: &["eval_every", "eval_instances", "allow_overlap"],
+    },
     HelpGroup {
         heading: "Checkpoints",
         common: &["save_every"],
@@ -230,6 +246,15 @@ const HELP_GROUPS: &[HelpGroup] = &[
     },
     HelpGroup { heading: "Shard cache", common: &[], rare: &["cache", "cache_size"] },
 ];
+
+/// The held-out data of a part of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvalPart {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its share in the mean of the evaluation.
+    pub share: f64,
+}
 
 /// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,6 +323,8 @@ impl PretrainConfig {
             max_skipped_steps: 10,
             seed: 12345,
             eval_data: None,
+            eval_parts: Vec::new(),
+            allow_overlap: false,
             eval_every: None,
             eval_instances: None,
             save_every: 1000,

@@ -1,14 +1,17 @@
 //! Opens the data sets of a run, and finds the held-out data that `make-pretrain-data --hold-out` wrote with them.
 
-use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest, held_out_folder};
 use bert_inference::Error;
 use bert_storage::ObjectCache;
 
-use crate::pretrain::config::PretrainConfig;
+use crate::optimizer::size_defaults::ChosenDefault;
+use crate::pretrain::config::{EvalPart, PretrainConfig};
 use crate::pretrain::events::PretrainEvent;
+use crate::pretrain::previous_run::{init_checkpoint_data, run_of_checkpoint};
+use crate::pretrain::run_file::RunIdentity;
+use crate::pretrain::shared_text::{NamedData, SharedText, text_digests};
 
 impl PretrainConfig {
     /// Opens a data folder, with the configured shard cache.
@@ -33,43 +36,104 @@ impl PretrainConfig {
         folders.map(|folder| Ok((self.open_data(&folder.folder)?, folder.weight))).collect()
     }
 
-    /// Sets `eval_data` to the held-out data of the first training set that has them, if it is not given. Another data set
-    /// in that folder is not used: its documents may be training data. Warns if a training set may contain documents of the
-    /// evaluation data.
+    /// Sets `eval_data` to the held-out data of the training set, if it is not given, and `eval_parts` to the data of all parts of
+    /// a mixture. Another data set in such a folder is not used: its documents may be training data. Returns the text that data sets share which should
+    /// be disjoint, and warns about it.
+    ///
+    /// # Errors
+    /// When the training data cannot be opened; [`Error::Configuration`] when all documents of a data set are in another one.
+    pub(super) fn find_held_out(
+        &mut self,
+        on_event: &mut dyn FnMut(PretrainEvent),
+    ) -> Result<Vec<SharedText>, Error> {
+        let mut warn = |text: String| on_event(PretrainEvent::Warning(text));
+        if self.eval_data.is_none() {
+            self.use_held_out(&mut warn)?;
+        }
+        let shared = self.shared_text()?;
+        shared.iter().try_for_each(|shared| shared.check(self.allow_overlap))?;
+        shared.iter().for_each(|shared| warn(shared.to_string()));
+        Ok(shared)
+    }
+
+    /// Takes another seed for a run that starts from a checkpoint of the same data with the same or the default seed: with the
+    /// same one it would read the same samples with the same masks again. Returns the seed with its reason.
     ///
     /// # Errors
     /// When the training data cannot be opened.
-    pub(super) fn find_held_out(&mut self, on_event: &mut dyn FnMut(PretrainEvent)) -> Result<(), Error> {
-        let mut warn = |text: String| on_event(PretrainEvent::Warning(text));
-        if self.eval_data.is_none() {
-            for folder in self.data.folders().iter().map(|folder| folder.folder.clone()).collect::<Vec<_>>() {
-                if self.use_held_out_of(&folder, &mut warn)? {
-                    break;
-                }
-            }
+    pub(super) fn seed_after_checkpoint(&mut self) -> Result<Option<ChosenDefault>, Error> {
+        let Some(first) = self.init_checkpoint.as_deref().and_then(run_of_checkpoint) else {
+            return Ok(None);
+        };
+        let RunIdentity { seed, steps, .. } = first.identity;
+        let known = first.identity.data_digests();
+        let data = self.open_all_data()?;
+        let is_same = data.iter().any(|(data, _)| known.contains(&data.manifest().shards_digest()));
+        let is_given = self.seed != seed && self.seed != Self::new("", "", 0).seed;
+        if is_given || !is_same {
+            return Ok(None);
         }
-        let Some(evaluation) = self.eval_data.clone() else { return Ok(()) };
+        // No run of a chain has the seed of an earlier one.
+        self.seed = seed.wrapping_add(steps.max(1));
+        let reason = "new samples: the checkpoint is of a run on the same data";
+        Ok(Some(ChosenDefault::new("seed", self.seed, reason)))
+    }
+
+    /// Compares the evaluation data with the training data and with the text of `--init-checkpoint`, and the training sets
+    /// of a mixture with each other.
+    fn shared_text(&self) -> Result<Vec<SharedText>, Error> {
+        let open = |folder: &Path| self.open_data(folder).map(|data| NamedData::new(folder, data.manifest()));
+        let folders = self.data.folders().iter();
+        let training = folders.map(|folder| open(&folder.folder)).collect::<Result<Vec<_>, Error>>()?;
+        let mut shared = Vec::new();
+        for (at, data) in training.iter().enumerate() {
+            shared.extend(training[..at].iter().filter_map(|other| SharedText::of_mixture(data, other)));
+        }
         // The evaluation reports data that cannot be opened.
-        let Ok(held_out) = self.open_data(&evaluation) else { return Ok(()) };
-        let evaluation = NamedData { folder: &evaluation, manifest: held_out.manifest() };
-        for folder in self.data.folders() {
-            let data = self.open_data(&folder.folder)?;
-            let training = NamedData { folder: &folder.folder, manifest: data.manifest() };
-            leak_warning(evaluation, training).into_iter().for_each(&mut warn);
+        let parts = self.eval_parts.iter().map(|part| part.folder.as_path());
+        let evaluated: Vec<&Path> = if self.eval_parts.is_empty() {
+            self.eval_data.as_deref().into_iter().collect()
+        } else {
+            parts.collect()
+        };
+        for evaluation in evaluated.into_iter().filter_map(|folder| open(folder).ok()) {
+            let earlier = self.init_checkpoint.as_deref().map(init_checkpoint_data).unwrap_or_default();
+            let earlier = earlier.iter().filter(|data| training.iter().all(|other| !data.is_same(other)));
+            let training = training.iter().chain(earlier);
+            shared.extend(training.filter_map(|training| SharedText::of_evaluation(&evaluation, training)));
+        }
+        Ok(shared)
+    }
+
+    /// Finds the held-out data of every training set. Warns if they cover a part of a mixture only.
+    fn use_held_out(&mut self, warn: &mut dyn FnMut(String)) -> Result<(), Error> {
+        let mut parts = Vec::new();
+        for (folder, share) in self.data.folders().iter().zip(self.data.shares()) {
+            parts.extend(self.held_out_of(&folder.folder, warn)?.map(|folder| EvalPart { folder, share }));
+        }
+        self.eval_data = parts.first().map(|part| part.folder.clone());
+        let covered: f64 = parts.iter().map(|part| part.share).sum();
+        if !parts.is_empty() && parts.len() < self.data.folders().len() {
+            warn(format!(
+                "the evaluation covers {:.0} % of the mixture: the other data sets have no held-out documents (make-pretrain-data \
+                 --hold-out)",
+                100.0 * covered
+            ));
+        }
+        if parts.len() > 1 {
+            parts.iter_mut().for_each(|part| part.share /= covered);
+            self.eval_parts = parts;
         }
         Ok(())
     }
 
-    /// Sets `eval_data` to the held-out data of one training set, if they are there; returns whether it is set.
-    fn use_held_out_of(&mut self, training: &Path, warn: &mut dyn FnMut(String)) -> Result<bool, Error> {
+    /// Returns the folder of the held-out data of one training set, if they are there.
+    fn held_out_of(&self, training: &Path, warn: &mut dyn FnMut(String)) -> Result<Option<PathBuf>, Error> {
         let data = self.open_data(training)?;
-        let Some(share) = data.manifest().config.hold_out else { return Ok(false) };
+        let Some(share) = data.manifest().config.hold_out else { return Ok(None) };
         let folder = held_out_folder(training);
         let problem = match self.open_data(&folder) {
-            Ok(held_out) if is_held_out_of(&held_out, data.manifest()) => {
-                self.eval_data = Some(folder);
-                return Ok(true);
-            }
+            Ok(held_out) if is_held_out_of(&held_out, data.manifest()) => return Ok(Some(folder)),
             Ok(_) => "it was made from other text or with other options".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -78,7 +142,7 @@ impl PretrainConfig {
              makes it again",
             folder.display()
         ));
-        Ok(false)
+        Ok(None)
     }
 }
 
@@ -89,41 +153,6 @@ fn is_held_out_of(data: &DataSet, training: &Manifest) -> bool {
     manifest.config.is_held_out_of(&training.config)
         && manifest.vocabulary.blake3 == training.vocabulary.blake3
         && text_digests(manifest).eq(text_digests(training))
-}
-
-/// Returns the digests of the files from which a data set was made.
-fn text_digests(manifest: &Manifest) -> impl Iterator<Item = &str> {
-    manifest.inputs.iter().map(|input| input.blake3.as_str())
-}
-
-/// A data set and its folder.
-#[derive(Clone, Copy)]
-struct NamedData<'a> {
-    folder: &'a Path,
-    manifest: &'a Manifest,
-}
-
-/// Returns a warning if a training set may contain documents of the evaluation data: it was made from one of their files
-/// without holding out the same documents.
-fn leak_warning(evaluation: NamedData<'_>, training: NamedData<'_>) -> Option<String> {
-    let evaluated: HashSet<&str> = text_digests(evaluation.manifest).collect();
-    let shares_text = text_digests(training.manifest).any(|digest| evaluated.contains(digest));
-    let held_out = &evaluation.manifest.config;
-    let trained = &training.manifest.config;
-    let same_selection = held_out.held_out
-        && !trained.held_out
-        && held_out.hold_out == trained.hold_out
-        && held_out.random_seed == trained.random_seed
-        && held_out.line_breaks == trained.line_breaks
-        && held_out.text_column == trained.text_column;
-    (shares_text && !same_selection).then(|| {
-        format!(
-            "{} was made from text of {}, but does not leave out the same documents, so the model trains on text on which it is \
-             evaluated. Make both with the same --hold-out and --random-seed",
-            training.folder.display(),
-            evaluation.folder.display()
-        )
-    })
 }
 
 /// Returns the first folder of a comma-separated list, unless the whole path exists.

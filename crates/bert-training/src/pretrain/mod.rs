@@ -12,11 +12,13 @@ pub mod config;
 pub mod events;
 mod held_out;
 mod measurement;
+mod previous_run;
 mod run;
 pub mod run_file;
 pub mod run_folder;
 pub(crate) mod run_settings;
 pub(crate) mod setup;
+pub mod shared_text;
 mod step_runner;
 pub mod time_budget;
 
@@ -84,8 +86,11 @@ pub fn pretrain_in(
     let mut config = config.clone();
     let checked = check_output(files, &config, group, resume);
     let found = checked.and_then(|()| config.find_held_out(on_event));
-    let length = group.agree(found.and_then(|()| config.length()))?;
-    let settings = RunSettings::open(&config, group, resume)?;
+    let found = found.and_then(|shared| Ok((shared, config.seed_after_checkpoint()?, config.length()?)));
+    let (shared_text, seed, length) = group.agree(found)?;
+    let mut settings = RunSettings::open(&config, group, resume)?;
+    settings.shared_text = shared_text;
+    settings.defaults.extend(seed);
     let (steps, fresh) = match length {
         RunLength::Steps(steps) => (steps, None),
         RunLength::Budget(budget) => {

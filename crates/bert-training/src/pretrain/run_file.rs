@@ -13,6 +13,8 @@ use serde_json::Map;
 
 use crate::data_loader::training_data::TrainingData;
 use crate::optimizer::adamw::AdamWConfig;
+use crate::pretrain::config::EvalPart;
+use crate::pretrain::shared_text::SharedText;
 
 /// `run.json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,6 +26,9 @@ pub struct RunFile {
     pub start: Option<Invocation>,
     /// The settings that determine the results.
     pub identity: RunIdentity,
+    /// The text that data sets share which should be disjoint.
+    #[serde(default)]
+    pub shared_text: Vec<SharedText>,
 }
 
 /// The data folders of a run.
@@ -33,6 +38,9 @@ pub struct RunPaths {
     pub data: TrainingData,
     /// The held-out data.
     pub eval_data: Option<PathBuf>,
+    /// The held-out data of the parts of a mixture; empty for one data set.
+    #[serde(default)]
+    pub eval_parts: Vec<EvalPart>,
     /// Maximum number of held-out instances.
     pub eval_instances: Option<u64>,
     /// The model that the run started from.
@@ -81,6 +89,14 @@ pub struct RunIdentity {
 }
 
 impl RunIdentity {
+    /// Returns the digests of all data sets.
+    pub fn data_digests(&self) -> Vec<String> {
+        match &self.mixture[..] {
+            [] => vec![self.data.clone()],
+            mixture => mixture.iter().map(|part| part.data.clone()).collect(),
+        }
+    }
+
     /// Returns the share of the samples that are from the first data set.
     pub fn first_share(&self) -> f64 {
         self.mixture.first().map_or(1.0, |data| data.share)

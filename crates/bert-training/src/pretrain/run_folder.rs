@@ -24,21 +24,27 @@ use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::run_file::{RunFile, RunIdentity};
+use crate::pretrain::setup::inputs::EvaluatedSet;
 use crate::pretrain::setup::starting_point::StartingPoint;
+use crate::pretrain::shared_text::SharedText;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::training_run::{check_free, holds_a_run};
 
 /// Description of the held-out data of the evaluations so far.
 const HELD_OUT: &str = "held_out.json";
 
-/// The contents of `run.json` of a new run.
-pub(crate) struct RunOpening<'a> {
+/// The description of a run that `run.json` and `held_out.json` record.
+pub(crate) struct DescribedRun<'a> {
     pub(crate) config: &'a PretrainConfig,
+    /// The options that were filled in, with the reasons.
     pub(crate) defaults: &'a [ChosenDefault],
-    /// The settings and data that determine the run's results.
+    pub(crate) shared_text: &'a [SharedText],
+    /// The settings and data that determine the results.
     pub(crate) identity: Value,
     /// The command and the computers.
     pub(crate) start: Invocation,
+    /// The held-out data, if any.
+    pub(crate) held_out: Option<Value>,
 }
 
 /// An open run; no other process can open it until this value is dropped.
@@ -56,19 +62,17 @@ pub(crate) struct RunFolder<'a> {
 
 impl<'a> RunFolder<'a> {
     /// Starts a run in an empty or new folder, or opens the existing run with `resume`. An existing but empty folder is
-    /// resumed from the start: a run killed in its first moments leaves one. `held_out` describes the held-out data
-    /// (`held_out`), if any.
+    /// resumed from the start: a run killed in its first moments leaves one.
     ///
     /// # Errors
     /// Same as [`check_free`]; when the existing run has a different configuration, or selects its best
     /// weights on different held-out data.
     pub(crate) fn open(
         files: &'a dyn FileSystem,
-        opening: RunOpening<'_>,
+        run: DescribedRun<'_>,
         resume: bool,
-        held_out: Option<&Value>,
     ) -> Result<Self, Error> {
-        let RunOpening { config, defaults, identity, start } = opening;
+        let DescribedRun { config, defaults, shared_text, identity, start, held_out } = run;
         let folder = StagedFolder::new(files, &config.output);
         check_free(&folder, resume)?;
         folder.create()?;
@@ -83,6 +87,7 @@ impl<'a> RunFolder<'a> {
                 "start": start,
                 "config": config,
                 "defaults": defaults,
+                "shared_text": shared_text,
             });
             folder.write_checksummed(RUN, &whole)?;
         } else if resume {
@@ -91,7 +96,7 @@ impl<'a> RunFolder<'a> {
             return Err(holds_a_run(&config.output));
         }
         let held_out_changes =
-            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&folder, now, config.keep_best))?;
+            held_out.map_or(Ok(Vec::new()), |now| record_held_out(&folder, &now, config.keep_best))?;
         Ok(Self { folder, identity, environment_changes, held_out_changes, _lock: lock })
     }
 
@@ -185,6 +190,8 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
         output: _,
         max_skipped_steps: _,
         eval_data: _,
+        eval_parts: _,
+        allow_overlap: _,
         eval_every: _,
         eval_instances: _,
         save_every: _,
@@ -243,9 +250,20 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
     identity
 }
 
+/// Describes the held-out data of a run; `None` without any.
+pub(crate) fn held_out_sets(sets: &[EvaluatedSet], limit: Option<u64>) -> Option<Value> {
+    let [first, others @ ..] = sets else { return None };
+    let mut described = held_out(first.loader.manifest(), limit);
+    if !others.is_empty() {
+        let parts = sets.iter().map(|set| json!([set.share, held_out(set.loader.manifest(), limit)]));
+        described["parts"] = parts.collect();
+    }
+    Some(described)
+}
+
 /// Describes held-out data by everything that affects its figures: its shards, the options for making instances from
 /// them, and the number of instances to evaluate.
-pub(crate) fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
+fn held_out(data: &Manifest, limit: Option<u64>) -> Value {
     json!({
         "data": data.shards_digest(),
         "data_rules": data_rules(&data.config),

@@ -15,7 +15,9 @@ use crate::initialization::{InitializationChoice, named_model};
 use crate::optimizer::adamw::UpdateRule;
 use crate::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::previous_run::run_of_checkpoint;
 use crate::pretrain::run_folder::recorded_settings;
+use crate::pretrain::shared_text::SharedText;
 use crate::run_dir::training_run::check_free;
 use crate::step::device_selection::{SelectedDevice, select_device};
 
@@ -38,6 +40,8 @@ pub(crate) struct RunSettings {
     pub(crate) config: PretrainConfig,
     /// The options that were filled in, with the reasons.
     pub(crate) defaults: Vec<ChosenDefault>,
+    /// The text that data sets share which should be disjoint.
+    pub(crate) shared_text: Vec<SharedText>,
     size: ModelSize,
 }
 
@@ -89,7 +93,7 @@ impl RunSettings {
             config.compute.precision.get_or_insert(recorded.precision);
         }
         let size = ModelSize::new(&model(&config)?);
-        let mut settings = Self { config, defaults: Vec::new(), size };
+        let mut settings = Self { config, defaults: Vec::new(), shared_text: Vec::new(), size };
         settings.select_device()?;
         settings.fill_initialization();
         settings.fill_optimizer();
@@ -115,7 +119,7 @@ impl RunSettings {
     /// Selects the initial weights. Counting bigrams is measured for tiny and mini only; for base it takes minutes, and its
     /// gain is unknown.
     fn fill_initialization(&mut self) {
-        let Self { config, defaults, size } = self;
+        let Self { config, defaults, size, .. } = self;
         if config.init_checkpoint.is_none() && config.initialization.is_none() {
             let choice = if size.is_at_most(Preset::Medium) {
                 InitializationChoice::Bigram
@@ -134,9 +138,11 @@ impl RunSettings {
     }
 
     fn fill_optimizer(&mut self) {
-        let Self { config, defaults, size } = self;
+        let Self { config, defaults, size, .. } = self;
         // No rate of LAMB was measured for small batches.
         let published = config.init_checkpoint.is_some() || config.optimizer.optimizer == UpdateRule::Lamb;
+        let kept =
+            config.init_checkpoint.as_deref().filter(|_| config.keep_moments).and_then(run_of_checkpoint);
         let reason = match config.initialization() {
             Some(initialization) => format!("{}, {} initialization", size.name, initialization.name()),
             None => "continued from a checkpoint".to_string(),
@@ -146,6 +152,11 @@ impl RunSettings {
             let rate = if published { PUBLISHED_LEARNING_RATE } else { size.interpolate(&LEARNING_RATES) };
             defaults.push(ChosenDefault::new("learning_rate", format_args!("{rate:e}"), reason.as_str()));
             config.learning_rate = Some(rate);
+        }
+        if let (None, Some(kept)) = (config.adam_beta2, kept) {
+            let beta2 = kept.identity.optimizer.beta2;
+            defaults.push(ChosenDefault::new("adam_beta2", beta2, "the run whose moments are kept"));
+            config.adam_beta2 = Some(beta2);
         }
         if config.adam_beta2.is_none() {
             let beta2 = if published {

@@ -8,6 +8,7 @@ mod flips; // flipped bits and truncated files are detected before use
 mod matrix; // stops after every step, for each layout of the data
 mod measures; // nats per character; unigram and bigram baselines
 mod optimizer; // the optimizer against other implementations
+mod overlap; // evaluation data that is training data
 mod ranks;
 mod runs; // resume, gradient accumulation, loader order
 mod skipped_steps; // losses and gradients that are not finite

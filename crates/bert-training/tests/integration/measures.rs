@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bert_data::Layout;
+use bert_data::{DataSet, Layout};
 use bert_inference::{DeviceName, Error};
 use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use bert_training::data_loader::DataLoader;
@@ -147,7 +147,7 @@ fn from_whole_tables(texts: &[Vec<usize>], held_out: &[Instance], mask: usize, s
 fn check_other_vocabulary_is_rejected(world: &World, held_out: &mut DataLoader, tokens: &[String]) {
     fs::write(world.at("vocab.txt"), tokens.join("\n") + "\nmore\n").unwrap();
     world.build("other", |_| {});
-    let train = DataLoader::open(&world.at("other"), 0).unwrap();
+    let train = [(DataSet::open(&world.at("other")).unwrap(), 1.0)];
     assert!(matches!(baselines(&train, held_out, None), Err(Error::Mismatch(_))));
 }
 
@@ -176,7 +176,7 @@ fn baselines_do_not_depend_on_the_layout() {
         segments.extend(ids.split(|id| special.contains(id)).map(<[usize]>::to_vec));
     }
     for (layout, texts) in [("documents", documents), ("data", segments)] {
-        let train = DataLoader::open(&world.at(layout), 0).unwrap();
+        let train = [(DataSet::open(&world.at(layout)).unwrap(), 1.0)];
         for instances in [None, Some(5)] {
             let asked = &questions[..instances.unwrap_or(questions.len())];
             let found = baselines(&train, &mut held_out, instances.map(|n| n as u64)).unwrap();

@@ -307,7 +307,7 @@ fn nsp_off_has_no_next_sentence_loss() {
     world.build("single", |data| data.nsp = bert_data::Nsp::Off);
     let data = world.at("single");
     let eval_data = Some(data.clone());
-    let config = PretrainConfig { data: data.into(), eval_data, ..world.config("run", &[]) };
+    let config = PretrainConfig { data: data.into(), eval_data, ..world.config("run", &["--allow-overlap"]) };
     let metrics = run_to_end(&config, false);
     assert!(metrics.iter().all(|step| step.next_sentence_loss == 0.0 && step.loss == step.masked_lm_loss));
     assert!(metrics.iter().all(|step| step.masked_lm_loss > 0.0 && step.gradient_norm > 0.0));

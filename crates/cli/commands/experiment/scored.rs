@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     let (rows, mut warnings) = rows(&planner, &plan)?;
     let mut notes = planner.notes.clone();
     notes.extend(general_notes(&planner, &plan)?);
-    notes.push("95 % interval of the mean: bootstrap over examples and seeds.".to_string());
+    notes.push("95 % interval of the mean: over examples and seeds.".to_string());
     notes.extend(comparisons(&planner, &plan)?);
     warnings.dedup();
     let results = results(&planner, timing, Rows { headings: HEADINGS.to_vec(), rows }, notes, warnings);

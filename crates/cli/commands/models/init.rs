@@ -97,7 +97,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let choice = args.initialization.unwrap_or_default();
             let mut view = CountingView::new(false);
             let show = &mut |event| view.show(&event);
-            let fresh = FreshWeights::new(choice, &data, &model, args.seed, &StopFlag::new(), show)?;
+            let fresh =
+                FreshWeights::new(choice, &[(data.clone(), 1.0)], &model, args.seed, &StopFlag::new(), show)?;
             (fresh, model, ModelTokenizer::from_data(&data))
         }
         (None, vocab) => {

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use bert_data::make_vocab::{VocabConfig, train_vocabulary};
-use bert_data::{BuildConfig, Layout, build};
+use bert_data::{BuildConfig, DataSet, Layout, build};
 use bert_finetuning::{Choices, FinetuneConfig, Seeds, Selection, TableArgs, finetune};
 use bert_inference::StopFlag;
 use bert_inference::compute::compute_args::ComputeArgs;
@@ -131,7 +131,7 @@ fn run_stages(args: &Args) -> anyhow::Result<()> {
     progress.begin(Stage::Pretraining);
     let (before, after) = pretrain_tiny(args, &mut progress, &stop)?;
     let baselines = baselines(
-        &DataLoader::open(&at("data/train"), 0)?,
+        &[(DataSet::open(&at("data/train"))?, 1.0)],
         &mut DataLoader::open(&at("data/held_out"), 0)?,
         None,
     )?;

@@ -62,7 +62,8 @@ impl Program for Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;
-    let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
+    let mut log =
+        RunLog::open(&args.log, &args.config.output, &args.config)?.with_grid(args.config.grid_cells());
     let mut view = View::new(&args.config, args.run.print.quiet);
     let report = finetune(&args.config, args.run.resume, &stop, &mut |event| {
         log.finetune(&event);
@@ -158,6 +159,9 @@ impl View {
 fn summary(report: &FinetuneReport) -> String {
     let grid = report.grid.as_ref().map_or(String::new(), |grid| format!("{grid}\n\n"));
     let mut text = format!("{grid}dev\n{}", report.dev);
+    if let Some(selection) = &report.selection {
+        let _ = write!(text, "\n{selection}");
+    }
     for (name, summary) in [("dev, mismatched", &report.dev_mismatched), ("test", &report.test)] {
         if let Some(summary) = summary {
             let _ = write!(text, "\n{name}\n{summary}");

@@ -194,6 +194,12 @@ impl View {
             }
             PretrainEvent::Evaluated { step, evaluation } => {
                 self.progress.line(&format!("step {step}: held-out: {}", evaluation_line(&evaluation)));
+                for part in &evaluation.parts {
+                    let share = 100.0 * part.share;
+                    let data = part.data.display();
+                    let figures = evaluation_line(&part.evaluation);
+                    self.progress.line(&format!("step {step}: held-out: {data} ({share:.0} %): {figures}"));
+                }
             }
             PretrainEvent::Saved { step, path } => {
                 self.progress.line(&format!("step {step}: saved {}", path.display()));

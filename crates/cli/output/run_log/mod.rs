@@ -5,6 +5,7 @@
 mod event_file;
 mod log_command;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +41,10 @@ type Scalars = Vec<(String, f64)>;
 /// The open logs of a run.
 pub struct RunLog {
     folder: Option<PathBuf>,
-    events: Option<EventFile>,
+    /// The event files by the name of the series: empty for a pre-training, else the cell of a grid and the seed.
+    events: BTreeMap<String, EventFile>,
+    /// Number of the present cell of a grid, from 1; `None` without a grid.
+    cell: Option<usize>,
     command_line: Option<String>,
     command: Option<LogCommand>,
     name: String,
@@ -62,7 +66,8 @@ impl RunLog {
         let folder = args.tensorboard.as_ref().map(|folder| folder.clone().unwrap_or_else(default));
         Ok(Self {
             folder,
-            events: None,
+            events: BTreeMap::new(),
+            cell: None,
             command_line: args.log_command.clone(),
             command: None,
             name: output.display().to_string(),
@@ -80,6 +85,12 @@ impl RunLog {
         Self { has_histograms, ..self }
     }
 
+    /// Numbers the configurations of a grid in the names of the series.
+    #[must_use]
+    pub fn with_grid(self, cells: usize) -> Self {
+        Self { cell: (cells > 1).then_some(1), ..self }
+    }
+
     /// Logs an event of a pre-training.
     pub fn pretrain(&mut self, event: &PretrainEvent) {
         match event {
@@ -93,9 +104,18 @@ impl RunLog {
                     ("gradient_norm", metrics.gradient_norm),
                     ("sequences_per_second", self.batch_size as f64 / timing.seconds.max(1e-9)),
                 ];
-                self.add(metrics.step, named("train", values));
+                self.add("", metrics.step, named("train", values));
             }
-            PretrainEvent::Evaluated { step, evaluation } => self.add(*step, held_out(evaluation)),
+            PretrainEvent::Evaluated { step, evaluation } => {
+                let parts = evaluation.parts.iter().flat_map(|part| {
+                    let name = part.data.display();
+                    held_out(&part.evaluation)
+                        .into_iter()
+                        .map(move |(key, value)| (format!("{key}/{name}"), value))
+                });
+                let values = held_out(evaluation).into_iter().chain(parts).collect();
+                self.add("", *step, values);
+            }
             PretrainEvent::Saved { step, path } if self.has_histograms => self.add_histograms(*step, path),
             _ => {}
         }
@@ -106,15 +126,16 @@ impl RunLog {
         match event {
             FinetuneEvent::Step { seed, step, loss, .. } => {
                 self.step = *step;
-                self.add(*step, named(&format!("seed-{seed}/train"), [("loss", *loss)]));
+                self.add(&self.series(*seed), *step, named("train", [("loss", *loss)]));
             }
             FinetuneEvent::Evaluated { seed, scores, held_out, .. } => {
                 let set = if *held_out { "held-out" } else { "dev" };
                 let values = scores.iter().map(|(metric, value)| {
-                    (format!("seed-{seed}/{set}/{}", metric.to_string().replace(' ', "_")), value)
+                    (format!("{set}/{}", metric.to_string().replace(' ', "_")), value)
                 });
-                self.add(self.step, values.collect());
+                self.add(&self.series(*seed), self.step, values.collect());
             }
+            FinetuneEvent::CellDone { cell, .. } => self.cell = Some(cell + 1),
             _ => {}
         }
     }
@@ -130,25 +151,45 @@ impl RunLog {
         }
     }
 
-    fn add(&mut self, step: u64, values: Scalars) {
+    /// Returns the name of the series of a seed.
+    fn series(&self, seed: u64) -> String {
+        match self.cell {
+            Some(cell) => format!("cell-{cell}/seed-{seed}"),
+            None => format!("seed-{seed}"),
+        }
+    }
+
+    fn add(&mut self, series: &str, step: u64, values: Scalars) {
         if !self.started {
             self.started = true;
-            self.start(step);
+            match self.command_line.take().map(|line| LogCommand::start(&line)).transpose() {
+                Ok(command) => self.command = command,
+                Err(error) => {
+                    print_message(Word::Warning, &format!("{error:#}; the run continues without it"));
+                }
+            }
+            let record = json!({ "name": self.name, "time": unix_time(), "settings": self.settings });
+            self.send(&record);
         }
         let values: Scalars = values.into_iter().filter(|(_, value)| value.is_finite()).collect();
-        if let Some(events) = &mut self.events
+        if self.folder.is_some() && !self.events.contains_key(series) {
+            self.open_events(series, step);
+        }
+        if let Some(events) = self.events.get_mut(series)
             && let Err(error) = events.scalars(step, &values)
         {
-            self.events = None;
+            self.events.clear();
+            self.folder = None;
             print_message(Word::Warning, &format!("--tensorboard: {error}; the log ends here"));
         }
+        let prefix = if series.is_empty() { String::new() } else { format!("{series}/") };
         let values: Map<String, Value> =
-            values.into_iter().map(|(name, value)| (name, value.into())).collect();
+            values.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value.into())).collect();
         self.send(&json!({ "step": step, "time": unix_time(), "values": values }));
     }
 
     fn add_histograms(&mut self, step: u64, checkpoint: &Path) {
-        let Some(events) = &mut self.events else { return };
+        let Some(events) = self.events.get_mut("") else { return };
         let written = checkpoint_histograms(checkpoint)
             .map_err(anyhow::Error::from)
             .and_then(|histograms| Ok(events.histograms(step, &histograms)?));
@@ -157,25 +198,21 @@ impl RunLog {
         }
     }
 
-    /// Begins the logs with the settings.
-    fn start(&mut self, step: u64) {
-        if let Some(folder) = self.folder.take() {
-            let text = format!("```json\n{:#}\n```", self.settings);
-            let opened = EventFile::create(&folder, step)
-                .and_then(|mut file| file.text("settings", &text).map(|()| file));
-            match opened {
-                Ok(file) => self.events = Some(file),
-                Err(error) => {
-                    print_message(Word::Warning, &format!("--tensorboard: {}: {error}", folder.display()));
-                }
+    /// Begins the event file of a series with the settings.
+    fn open_events(&mut self, series: &str, step: u64) {
+        let Some(folder) = self.folder.as_ref().map(|folder| folder.join(series)) else { return };
+        let text = format!("```json\n{:#}\n```", self.settings);
+        let opened =
+            EventFile::create(&folder, step).and_then(|mut file| file.text("settings", &text).map(|()| file));
+        match opened {
+            Ok(file) => {
+                self.events.insert(series.to_string(), file);
+            }
+            Err(error) => {
+                self.folder = None;
+                print_message(Word::Warning, &format!("--tensorboard: {}: {error}", folder.display()));
             }
         }
-        match self.command_line.take().map(|line| LogCommand::start(&line)).transpose() {
-            Ok(command) => self.command = command,
-            Err(error) => print_message(Word::Warning, &format!("{error:#}; the run continues without it")),
-        }
-        let record = json!({ "name": self.name, "time": unix_time(), "settings": self.settings });
-        self.send(&record);
     }
 
     fn send(&mut self, record: &Value) {

@@ -202,12 +202,7 @@ impl Tabular for Comparison {
         let interval = [cell(test.low), cell(test.high), format!("{:.4}", test.p)];
         let mut notes =
             vec![format!("{} on dev, {} examples: {}", self.task, self.examples, metric.heading())];
-        let seeds = if test.seeds_paired { "seeds in pairs" } else { "seeds of each" };
-        notes.push(format!(
-            "{:.0} % interval and p of a paired bootstrap over examples and {seeds}, {} resamples",
-            100.0 * test.level,
-            test.resamples
-        ));
+        notes.push(format!("{:.0} % interval and p of a {}", 100.0 * test.level, test.method()));
         notes.extend(self.mcnemar.iter().map(|pair| {
             format!(
                 "McNemar's exact test of seeds {} and {}: only the first is right {} times, only the second {} times, p = {:.4}",

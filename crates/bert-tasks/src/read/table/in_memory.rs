@@ -5,7 +5,7 @@ use std::path::Path;
 use bert_storage::Locate;
 
 use super::normalize_label::normalize_label;
-use super::rows::Row;
+use super::rows::{Row, RowRules};
 use super::{TableLabels, classes, examples, notes, range_of_rows};
 use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::Example;
@@ -68,8 +68,9 @@ pub fn table_examples(
     let unread = Task::table(description.clone())?;
     let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(description.columns.clone()))?;
     let [train_path, dev_path] = PARTS.map(Path::new);
-    let train = rows(train, is_pair, train_path)?;
-    let dev = rows(dev, is_pair, dev_path)?;
+    let rules = RowRules { columns: names, labels, labelled: true, skip_unlabelled: false };
+    let train = rows(train, rules, train_path)?;
+    let dev = rows(dev, rules, dev_path)?;
     let mut notes = Vec::new();
     match labels {
         TableLabels::Classes([]) => description.labels = classes(&train, train_path, names)?,
@@ -93,19 +94,23 @@ pub fn table_examples(
 }
 
 /// Converts the rows of one part.
-fn rows(given: &[TextRow], is_pair: bool, part: &Path) -> Result<Vec<Row>, TaskError> {
+fn rows(given: &[TextRow], rules: RowRules<'_>, part: &Path) -> Result<Vec<Row>, TaskError> {
     if given.is_empty() {
         return Err(TaskProblem::NoRows.located(part).into());
     }
     let row = |(line, row): (u64, &TextRow)| {
-        if row.second.is_some() != is_pair {
+        if row.second.is_some() != rules.columns.text_b.is_some() {
             return Err(TaskProblem::MixedPairs.at_line(part, line).into());
+        }
+        let label = normalize_label(&row.label);
+        if rules.is_missing(&label) {
+            return Err(TaskProblem::MissingLabel(label).at_line(part, line).into());
         }
         Ok(Row {
             line,
             text_a: row.text.clone(),
             text_b: row.second.clone(),
-            label: Some(normalize_label(&row.label)),
+            label: Some(label),
             written: Some(row.label.clone()),
         })
     };
@@ -147,6 +152,11 @@ mod tests {
         let classes = TableLabels::Classes(&[]);
         let unknown = [TextRow::new("x", "good"), TextRow::new("x", "mixed")];
         assert!(of(&moods(), &unknown, classes).starts_with("rows of dev:2: unknown label \"mixed\""));
+        let missing = [TextRow::new("x", "good"), TextRow::new("x", "nan")];
+        assert!(
+            of(&moods(), &missing, classes)
+                .starts_with("rows of dev:2: the label \"nan\" marks a row without")
+        );
         let pair = [TextRow::pair("x", "y", "good")];
         assert!(of(&moods(), &pair, classes).starts_with("rows of dev:1: "));
         assert!(of(&[], &moods(), classes).starts_with("rows to train on: "));

@@ -12,6 +12,7 @@ mod rows;
 pub(super) use csv::for_each_record;
 pub use csv::for_each_record_in;
 pub use in_memory::{TableExamples, TextRow, table_examples};
+pub use rows::TableLabels;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,22 +23,13 @@ use super::lines::exists;
 use crate::read::glue_tsv::label_of;
 use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::{Example, Split, SplitFile};
-use crate::task::spec::Columns;
+use crate::task::spec::{Columns, Kind};
 use crate::task::{TableDescription, Task};
 use normalize_label::normalize_label;
-use rows::{Row, TABLE_FORMATS, read_rows};
+use rows::{Row, RowRules, TABLE_FORMATS, read_rows};
 
 /// Maximum number of classes; with more, the column most likely does not contain classes.
 const MAX_CLASSES: usize = 1000;
-
-/// The kind of a table's labels.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum TableLabels<'a> {
-    /// Classes; if empty, the labels of the training file, sorted.
-    Classes(&'a [String]),
-    /// Scores.
-    Scores,
-}
 
 /// A table's task, and remarks on its labels for the user.
 #[derive(Debug, Clone)]
@@ -48,55 +40,74 @@ pub struct DescribedTable {
     pub notes: Vec<String>,
 }
 
-/// Returns the task of a table. Unless given, its classes are found in `train`, and its range in all files. `test` may
-/// have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
+/// How the columns of a table are read.
+#[derive(Debug, Clone, Copy)]
+pub struct TableOptions<'a> {
+    /// Names of the columns: text, optionally a second text, label.
+    pub columns: &'a [String],
+    /// The kind of the labels.
+    pub labels: TableLabels<'a>,
+    /// Whether rows without a label are left out, with a note; otherwise they are errors.
+    pub skip_unlabelled: bool,
+}
+
+/// Returns the task of a table. Unless given, its classes are found in `train`, and its range in `train` and `dev`. `test`
+/// may have labels. Labels are normalized: surrounding blanks are removed, `1.0` becomes `1`, and `True` becomes `true`.
 ///
 /// # Errors
 /// [`TaskError::TableColumns`], [`TaskProblem::Classes`], and all errors in the files, with the line.
 pub fn describe(
-    columns: &[String],
-    labels: TableLabels<'_>,
+    options: TableOptions<'_>,
     train: &Path,
     dev: &Path,
     test: Option<&Path>,
 ) -> Result<DescribedTable, TaskError> {
-    let mut description = TableDescription { columns: columns.to_vec(), ..TableDescription::default() };
-    let unread = Task::table(description.clone())?;
+    let TableOptions { columns, labels, skip_unlabelled } = options;
+    let columns_only =
+        TableDescription { columns: columns.to_vec(), skip_unlabelled, ..TableDescription::default() };
+    let unread = Task::table(columns_only.clone())?;
     let names = unread.table_columns().ok_or_else(|| TaskError::TableColumns(columns.to_vec()))?;
-    if let Some(test) = test {
-        let rows = read_rows(test, names, false)?;
-        description.test_has_labels = rows.iter().all(|row| row.label.is_some());
-    }
-    let test = test.filter(|_| description.test_has_labels);
-    let files = [Some(train), Some(dev), test].into_iter().flatten();
+    let read = |path: &Path, labelled: bool| {
+        read_rows(path, RowRules { columns: names, labels, labelled, skip_unlabelled })
+    };
     let mut notes = Vec::new();
-    if let TableLabels::Classes(given) = labels {
-        description.labels = given.iter().map(|label| normalize_label(label)).collect();
-        for path in files {
-            let rows = read_rows(path, names, true)?;
-            notes.extend(
-                [notes::surrounding_blanks(path, &rows), notes::spellings(path, &rows)].into_iter().flatten(),
-            );
-            if description.labels.is_empty() {
-                description.labels = classes(&rows, path, names)?;
-            }
+    let mut labelled_rows = |path: &Path| {
+        let rows = read(path, true)?;
+        if skip_unlabelled {
+            notes.extend(notes::unlabelled(path, read(path, false)?.len() - rows.len()));
         }
-        let found = &description.labels;
-        notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
-    } else {
-        description.range = Some(range(files, names)?);
+        Ok::<_, TaskError>(rows)
+    };
+    let train_rows = labelled_rows(train)?;
+    let dev_rows = labelled_rows(dev)?;
+    // A test file without any label is not scored.
+    let test_rows = test.map(|test| read(test, false)).transpose()?;
+    let test_has_labels = test_rows.is_some_and(|rows| rows.iter().any(|row| row.label.is_some()));
+    let mut description = TableDescription { test_has_labels, ..columns_only.clone() };
+    if labels == TableLabels::Scores {
+        let (low, high) = range_of_rows(&train_rows, train, names)?;
+        let (dev_low, dev_high) = range_of_rows(&dev_rows, dev, names)?;
+        description.range = Some((low.min(dev_low), high.max(dev_high)));
+        return Ok(DescribedTable { task: Task::table(description)?, notes });
     }
+    let mut parts = vec![(train, &train_rows), (dev, &dev_rows)];
+    let test_rows =
+        test.filter(|_| test_has_labels).map(|test| Ok::<_, TaskError>((test, labelled_rows(test)?)));
+    let test_rows = test_rows.transpose()?;
+    parts.extend(test_rows.as_ref().map(|(path, rows)| (*path, rows)));
+    let found = parts
+        .into_iter()
+        .flat_map(|(path, rows)| [notes::surrounding_blanks(path, rows), notes::spellings(path, rows)]);
+    notes.extend(found.flatten());
+    description.labels = match labels {
+        TableLabels::Classes(given) if !given.is_empty() => {
+            given.iter().map(|label| normalize_label(label)).collect()
+        }
+        _ => classes(&train_rows, train, names)?,
+    };
+    let found = &description.labels;
+    notes.extend([notes::similar_classes(found), notes::scores_as_classes(found)].into_iter().flatten());
     Ok(DescribedTable { task: Task::table(description)?, notes })
-}
-
-/// Returns the minimum and maximum score in some files.
-fn range<'a>(files: impl Iterator<Item = &'a Path>, names: Columns<'_>) -> Result<(f32, f32), TaskError> {
-    let mut range = (f32::INFINITY, f32::NEG_INFINITY);
-    for path in files {
-        let (low, high) = range_of_rows(&read_rows(path, names, true)?, path, names)?;
-        range = (range.0.min(low), range.1.max(high));
-    }
-    Ok(range)
 }
 
 /// Returns the minimum and maximum score of some rows.
@@ -142,7 +153,11 @@ pub(crate) fn read_table(
     path: &Path,
     has_labels: bool,
 ) -> Result<Vec<Example>, TaskError> {
-    examples(task, read_rows(path, columns, has_labels)?, path, has_labels)
+    let classes: Vec<String> = task.labels().map(String::from).collect();
+    let is_regression = matches!(task.spec().kind, Kind::Regression { .. });
+    let labels = if is_regression { TableLabels::Scores } else { TableLabels::Classes(&classes) };
+    let rules = RowRules { columns, labels, labelled: has_labels, skip_unlabelled: task.skips_unlabelled() };
+    examples(task, read_rows(path, rules)?, path, has_labels)
 }
 
 /// Converts rows to examples of a task.
@@ -176,11 +191,14 @@ pub(crate) fn find_table(task: &Task, dir: &Path, split: Split) -> Result<SplitF
 mod tests {
     use super::*;
     use crate::task::metric::Metric;
-    use crate::task::spec::Kind;
     use crate::{Label, find_split, read_file};
 
     fn columns(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn options<'a>(columns: &'a [String], labels: TableLabels<'a>) -> TableOptions<'a> {
+        TableOptions { columns, labels, skip_unlabelled: false }
     }
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -198,8 +216,9 @@ mod tests {
             folder(&[("train.csv", train), ("dev.csv", "text,label\na,no\n"), ("test.csv", "text\na\n")]);
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["text", "label"]);
-        let describe =
-            |labels| describe(&names, labels, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")));
+        let describe = |labels| {
+            describe(options(&names, labels), &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")))
+        };
         let task = describe(TableLabels::Classes(&[])).unwrap().task;
         let spec = task.spec();
         assert_eq!((task.num_labels(), spec.pair), (2, false));
@@ -255,9 +274,13 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["text", "label"]);
         let labels = columns(&["False", "TRUE"]);
-        let described =
-            describe(&names, TableLabels::Classes(&labels), &at("train.csv"), &at("dev.jsonl"), None)
-                .unwrap();
+        let described = describe(
+            options(&names, TableLabels::Classes(&labels)),
+            &at("train.csv"),
+            &at("dev.jsonl"),
+            None,
+        )
+        .unwrap();
         assert!(described.task.labels().eq(["false", "true"]));
         let classes = |name: &str| -> Vec<Option<Label>> {
             read_file(&described.task, &at(name), true).unwrap().iter().map(|example| example.label).collect()
@@ -274,18 +297,41 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_a_label_are_counted_and_left_out() {
+        let folder = folder(&[
+            ("train.csv", "text,label\na,0\nb,-1\nc,1\nd,\n"),
+            ("dev.csv", "text,label\na,0\n"),
+            ("test.csv", "text,label\na,-1\nb,-1\n"),
+        ]);
+        let at = |name: &str| folder.path().join(name);
+        let names = columns(&["text", "label"]);
+        let describe = |skip_unlabelled| {
+            let labels = TableLabels::Classes(&[]);
+            let options = TableOptions { columns: &names, labels, skip_unlabelled };
+            describe(options, &at("train.csv"), &at("dev.csv"), Some(&at("test.csv")))
+        };
+        let error = describe(false).unwrap_err().to_string();
+        assert!(error.contains("train.csv:3: the label \"-1\" marks a row without a label"), "{error}");
+        let DescribedTable { task, notes } = describe(true).unwrap();
+        assert!(task.labels().eq(["0", "1"]) && !task.spec().has_labels(Split::Test));
+        assert!(notes[0].ends_with("train.csv: 2 rows without a label are left out"), "{notes:?}");
+        assert_eq!(read_file(&task, &at("train.csv"), true).unwrap().len(), 2);
+    }
+
+    #[test]
     fn a_regression_has_the_range_of_its_files() {
         let folder =
             folder(&[("train.tsv", "a\tb\ts\nx\ty\t1\nx\ty\t2.5\n"), ("dev.tsv", "a\tb\ts\nx\ty\t-1\n")]);
         let at = |name: &str| folder.path().join(name);
         let names = columns(&["a", "b", "s"]);
-        let task =
-            describe(&names, TableLabels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap().task;
+        let task = describe(options(&names, TableLabels::Scores), &at("train.tsv"), &at("dev.tsv"), None)
+            .unwrap()
+            .task;
         assert_eq!(task.spec().kind, Kind::Regression { min: -1.0, max: 2.5 });
         assert!(task.spec().pair && task.spec().primary == Metric::Pearson);
         std::fs::write(at("dev.tsv"), "a\tb\ts\nx\ty\thigh\n").unwrap();
-        let error =
-            describe(&names, TableLabels::Scores, &at("train.tsv"), &at("dev.tsv"), None).unwrap_err();
+        let error = describe(options(&names, TableLabels::Scores), &at("train.tsv"), &at("dev.tsv"), None)
+            .unwrap_err();
         assert!(error.to_string().ends_with("dev.tsv:2: \"s\" is not a number, expected a score"), "{error}");
     }
 

@@ -17,6 +17,15 @@ use crate::task::spec::Columns;
 /// File extensions to search for in a folder.
 pub(super) const TABLE_FORMATS: [&str; 4] = ["csv", "tsv", "jsonl", "parquet"];
 
+/// The kind of a table's labels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TableLabels<'a> {
+    /// Classes; if empty, the labels of the training file, sorted.
+    Classes(&'a [String]),
+    /// Scores.
+    Scores,
+}
+
 /// One row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
@@ -30,9 +39,39 @@ pub(super) struct Row {
     pub written: Option<String>,
 }
 
-/// Reads all rows of a file; with `labelled`, each must have a label.
-pub(super) fn read_rows(path: &Path, columns: Columns<'_>, labelled: bool) -> Result<Vec<Row>, TaskError> {
-    let mut table = Table { columns, labelled, positions: None, rows: Vec::new() };
+/// Names and labels of the rows to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowRules<'a> {
+    pub columns: Columns<'a>,
+    /// The kind of the labels, with the known classes.
+    pub labels: TableLabels<'a>,
+    /// Whether each row must have a label.
+    pub labelled: bool,
+    /// Whether rows without a label are left out.
+    pub skip_unlabelled: bool,
+}
+
+impl RowRules<'_> {
+    /// Returns whether a label marks a row without one: the words of pandas, and -1, which `datasets` writes for classes. A
+    /// known class is a label.
+    pub(super) fn is_missing(&self, label: &str) -> bool {
+        match self.labels {
+            TableLabels::Classes(known) => {
+                let is_known = known.iter().any(|class| normalize_label(class) == label);
+                !is_known && (label == "-1" || MISSING.contains(&label))
+            }
+            TableLabels::Scores => MISSING.contains(&label),
+        }
+    }
+}
+
+/// Words that pandas and `datasets` write for a missing value.
+const MISSING: [&str; 11] =
+    ["nan", "NaN", "NAN", "None", "null", "Null", "NULL", "<NA>", "N/A", "#N/A", "NaT"];
+
+/// Reads all rows of a file.
+pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<Vec<Row>, TaskError> {
+    let mut table = Table { rules, positions: None, rows: Vec::new() };
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match extension.as_str() {
         "csv" => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
@@ -48,8 +87,7 @@ pub(super) fn read_rows(path: &Path, columns: Columns<'_>, labelled: bool) -> Re
 }
 
 struct Table<'a> {
-    columns: Columns<'a>,
-    labelled: bool,
+    rules: RowRules<'a>,
     /// Set by the header.
     positions: Option<ColumnIndices>,
     rows: Vec<Row>,
@@ -80,7 +118,7 @@ impl Table<'_> {
         separator: &'static str,
     ) -> Result<(), TaskProblem> {
         let Some(positions) = self.positions else {
-            self.positions = Some(find_columns(self.columns, self.labelled, fields)?);
+            self.positions = Some(find_columns(self.rules.columns, self.rules.labelled, fields)?);
             return Ok(());
         };
         check_column_count(fields.len(), positions.columns, separator)?;
@@ -92,7 +130,7 @@ impl Table<'_> {
 
     fn object(&mut self, line: u64, text: &str) -> Result<(), TaskProblem> {
         let object: Map<String, Value> = serde_json::from_str(text)?;
-        let Columns { text_a, text_b, label } = self.columns;
+        let Columns { text_a, text_b, label } = self.rules.columns;
         let text = |name: &str| match object.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
@@ -110,8 +148,7 @@ impl Table<'_> {
     }
 
     fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
-        let columns = self.columns;
-        let labelled = self.labelled;
+        let RowRules { columns, labelled, .. } = self.rules;
         let choose = |names: &[String]| {
             let found = find_columns(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
             Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
@@ -132,24 +169,27 @@ impl Table<'_> {
         text_b: Option<&str>,
         label: Option<&str>,
     ) -> Result<(), TaskProblem> {
-        let Columns { text_a: name_a, text_b: name_b, label: name } = self.columns;
+        let Columns { text_a: name_a, text_b: name_b, label: name } = self.rules.columns;
         let text_a = filled(text_a, name_a, "a text")?;
         if let (Some(name_b), None) = (name_b, text_b) {
             return Err(wrong(name_b, "missing", "a text"));
         }
-        if self.labelled {
-            filled(label, name, LABEL)?;
-        }
+        let found = match label {
+            Some(label) if self.rules.is_missing(&normalize_label(label)) => {
+                Err(TaskProblem::MissingLabel(label.trim().to_string()))
+            }
+            _ => filled(label, name, LABEL).map(normalize_label),
+        };
+        let found = match found {
+            Ok(label) => Some(label),
+            Err(_) if !self.rules.labelled => None,
+            Err(_) if self.rules.skip_unlabelled => return Ok(()),
+            Err(problem) => return Err(problem),
+        };
         let owned = |text: Option<&str>| text.map(str::to_string);
         let text_a = text_a.to_string();
         let text_b = owned(text_b);
-        self.rows.push(Row {
-            line,
-            text_a,
-            text_b,
-            label: label.map(normalize_label),
-            written: owned(label),
-        });
+        self.rows.push(Row { line, text_a, text_b, label: found, written: owned(label) });
         Ok(())
     }
 }
@@ -180,7 +220,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        read_rows(&path, columns, labelled)
+        let labels = TableLabels::Classes(&[]);
+        read_rows(&path, RowRules { columns, labels, labelled, skip_unlabelled: false })
             .map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
     }
 
@@ -243,6 +284,37 @@ mod tests {
         check_error("a.xlsx", "", format);
         let missing = rows("a.csv", "text,label\na,1\n", PAIR, true).unwrap_err();
         assert!(missing.contains("no column \"other\""), "{missing}");
+    }
+
+    #[test]
+    fn missing_labels_are_never_classes() {
+        let read = |name: &str, text: &str, labels, skip_unlabelled| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let rules = RowRules { columns: SINGLE, labels, labelled: true, skip_unlabelled };
+            let rows = read_rows(&path, rules).map_err(|error| error.to_string());
+            rows.map(|rows| rows.into_iter().map(|row| row.label.unwrap()).collect::<Vec<_>>())
+        };
+        let classes = TableLabels::Classes(&[]);
+        for missing in ["-1", "-1.0", "nan", "NaN", "None", "null", "<NA>", "N/A"] {
+            let text = format!("text,label\na,0\nb,{missing}\nc,1\n");
+            let error = read("a.csv", &text, classes, false).unwrap_err();
+            assert!(error.contains("a.csv:3: the label") && error.contains("--skip-unlabelled"), "{error}");
+            assert_eq!(read("a.csv", &text, classes, true).unwrap(), ["0", "1"]);
+        }
+        let json = "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": null}\n{\"text\": \"c\", \"label\": -1}\n";
+        assert_eq!(read("a.jsonl", json, classes, true).unwrap(), ["0"]);
+        assert!(
+            read("a.jsonl", json, classes, false)
+                .unwrap_err()
+                .ends_with(":2: \"label\" is missing, expected a label")
+        );
+        // A given class is a class, and a score may be negative.
+        let moods = ["-1", "0", "1"].map(String::from);
+        let text = "text,label\na,0\nb,-1\nc,\n";
+        assert_eq!(read("a.csv", text, TableLabels::Classes(&moods), true).unwrap(), ["0", "-1"]);
+        assert_eq!(read("a.csv", text, TableLabels::Scores, true).unwrap(), ["0", "-1"]);
     }
 
     #[test]

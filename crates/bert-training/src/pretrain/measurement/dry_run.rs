@@ -169,7 +169,8 @@ fn seconds_per_evaluation(
 ) -> Result<f64, Error> {
     let config = inputs.config;
     let device = inputs.device.clone().inner();
-    let Some(loader) = &mut inputs.eval_loader else { return Ok(0.0) };
+    let Some(first) = inputs.eval_sets.first_mut() else { return Ok(0.0) };
+    let loader = &mut first.loader;
     let all = loader.rows().min(config.eval_instances.unwrap_or(u64::MAX));
     let largest = config.largest_micro_batch() as u64;
     let model = model.valid();
@@ -183,7 +184,10 @@ fn seconds_per_evaluation(
     let first = seconds_per_row(group, few)?;
     let rows = ((EVALUATION_SECONDS / first) as u64).min(EVALUATED_BATCHES * largest).clamp(few, all);
     let rows = group.value_of_first(Some(rows))?;
-    Ok(seconds_per_row(group, rows)? * all as f64)
+    let seconds = seconds_per_row(group, rows)?;
+    let limit = config.eval_instances.unwrap_or(u64::MAX);
+    let all: u64 = inputs.eval_sets.iter().map(|set| set.loader.rows().min(limit)).sum();
+    Ok(seconds * all as f64)
 }
 
 impl Display for PretrainEstimate {

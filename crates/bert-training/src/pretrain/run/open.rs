@@ -1,12 +1,15 @@
 //! Opens a run in a process group. Rank 0 opens the run's folder and makes or loads the weights; the other ranks get
 //! the weights, their part of the optimizer's state and the position in the run from it.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use bert_inference::Error;
 use bert_inference::compute::environment::{Invocation, environment_of_run};
 use bert_inference::compute::stop_flag::StopFlag;
-use bert_inference::model_dir::checkpoint::{SkippedSteps, ValidCheckpoint, read_optimizer};
+use bert_inference::model_dir::checkpoint::{
+    STATE, SkippedSteps, TrainerState, ValidCheckpoint, read_optimizer,
+};
+use bert_inference::model_dir::json_file::read_record;
 use bert_model::BertForPreTraining;
 use bert_storage::{FileSystem, StagedFolder};
 use serde_json::{Value, json};
@@ -14,11 +17,10 @@ use serde_json::{Value, json};
 use crate::group::Group;
 use crate::initialization::FreshWeights;
 use crate::optimizer::adamw::AdamW;
-use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run::{ResumePoint, Run, RunFiles};
-use crate::pretrain::run_folder::{RunFolder, RunOpening, held_out, identity};
+use crate::pretrain::run_folder::{DescribedRun, RunFolder, held_out_sets, identity};
 use crate::pretrain::run_settings::RunSettings;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::run_dir::identity::differences;
@@ -53,7 +55,7 @@ pub(crate) fn open_run<'a>(
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<OpenRun<'a>, Error> {
-    let RunSettings { config, defaults, .. } = settings;
+    let config = &settings.config;
     let inputs = open_inputs(files, config, group, resume, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
@@ -62,7 +64,7 @@ pub(crate) fn open_run<'a>(
             show_life();
             on_event(event);
         };
-        FirstRank::open(files, &inputs, defaults, resume, fresh, stop, on_event)
+        FirstRank::open(files, &inputs, settings, resume, fresh, stop, on_event)
     });
     let (first, files_of_run) = match group.agree(first)? {
         Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
@@ -137,7 +139,7 @@ fn compare_ranks(group: &mut Group, inputs: &RunInputs<'_>) -> Result<(), Error>
 fn description(inputs: &RunInputs<'_>) -> Value {
     let config = inputs.config;
     let environment = environment_of_run();
-    let eval = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
+    let eval = held_out_sets(&inputs.eval_sets, config.eval_instances);
     json!({
         "program": environment["program"],
         "commit": environment["commit"],
@@ -157,7 +159,7 @@ impl<'a> FirstRank<'a> {
     fn open(
         files: &'a dyn FileSystem,
         inputs: &RunInputs<'a>,
-        defaults: &[ChosenDefault],
+        settings: &RunSettings,
         resume: bool,
         fresh: Option<&FreshWeights>,
         stop: &StopFlag,
@@ -167,7 +169,7 @@ impl<'a> FirstRank<'a> {
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
         let initial_moments = inputs.start.moments.as_deref().map(read_optimizer).transpose()?;
-        let folder = open_folder(files, inputs, defaults, resume, on_event)?;
+        let folder = open_folder(files, inputs, settings, resume, on_event)?;
         let found = folder.checkpoints().newest_good(&mut |error| {
             on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
         })?;
@@ -181,7 +183,12 @@ impl<'a> FirstRank<'a> {
             (Some(ValidCheckpoint { path, state }), _) => {
                 optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, &device)?;
             }
-            (None, Some(moments)) => optimizer.restore(0, &BTreeMap::new(), moments, &device)?,
+            (None, Some(moments)) => {
+                // The moments are as far from zero as their updates, so the bias correction continues.
+                let folder = inputs.start.moments.as_deref().unwrap_or(Path::new(""));
+                let TrainerState { updates, fewer_updates, .. } = read_record(&folder.join(STATE))?;
+                optimizer.restore(updates, &fewer_updates, moments, &device)?;
+            }
             (None, None) => {}
         }
         folder.checkpoints().remove_leftovers()?;
@@ -210,16 +217,17 @@ impl<'a> FirstRank<'a> {
 fn open_folder<'a>(
     files: &'a dyn FileSystem,
     inputs: &RunInputs<'a>,
-    defaults: &[ChosenDefault],
+    settings: &RunSettings,
     resume: bool,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<RunFolder<'a>, Error> {
     let config = inputs.config;
     let identity = identity(config, &inputs.start, &inputs.sets);
-    let held_out = inputs.eval_loader.as_ref().map(|eval| held_out(eval.manifest(), config.eval_instances));
+    let held_out = held_out_sets(&inputs.eval_sets, config.eval_instances);
+    let RunSettings { defaults, shared_text, .. } = settings;
     let start = Invocation::now(inputs.hosts.clone());
-    let opening = RunOpening { config, defaults, identity, start };
-    let folder = RunFolder::open(files, opening, resume, held_out.as_ref())?;
+    let run = DescribedRun { config, defaults, shared_text, identity, start, held_out };
+    let folder = RunFolder::open(files, run, resume)?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(
             "the held-out data differs from the data of the earlier evaluations: {}. Their results cannot be compared",

@@ -1,6 +1,6 @@
 //! Compares the memory that a step of a run needs with the limits of the process, before the first step.
 
-use bert_data::Manifest;
+use bert_data::{DataSet, Manifest};
 use bert_inference::Error;
 use bert_inference::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use bert_model::BertConfig;
@@ -16,14 +16,14 @@ use crate::pretrain::events::PretrainEvent;
 pub(crate) fn check_memory(
     config: &PretrainConfig,
     model: &BertConfig,
-    data: &Manifest,
+    sets: &[(DataSet, f64)],
     group: &Group,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<Option<u64>, Error> {
     if !config.compute.device.is_cpu() {
         return Ok(None);
     }
-    let step = |parts, recompute| memory_of_step(config, model, data, group.ranks(), parts, recompute);
+    let step = |parts, recompute| memory_of_step(config, model, sets, group.ranks(), parts, recompute);
     let needed = step(config.micro_batches(), config.recompute);
     match judge(&needed, &MemoryLimit::for_rank(group.local_ranks())) {
         Verdict::Fits => Ok(Some(needed.total())),
@@ -43,27 +43,36 @@ pub(crate) fn check_memory(
 fn memory_of_step(
     config: &PretrainConfig,
     model: &BertConfig,
-    data: &Manifest,
+    sets: &[(DataSet, f64)],
     ranks: usize,
     parts: usize,
     recompute: bool,
 ) -> StepMemory {
     let sequences = config.batch_size.div_ceil(parts);
-    let rules = &data.config;
-    let targets = (rules.max_seq_length as f64 * rules.masked_lm_prob).ceil() as usize;
+    let manifests = || sets.iter().map(|(data, _)| data.manifest());
+    // All data sets have the same length; a batch may be of one of them.
+    let length = manifests().map(|data| data.config.max_seq_length).max().unwrap_or(0);
+    let targets = manifests().map(|data| {
+        let masked = (length as f64 * data.config.masked_lm_prob).ceil() as usize;
+        masked.min(data.config.max_predictions_per_seq).max(1)
+    });
+    let targets = targets.max().unwrap_or(1);
     let shape = StepShape {
         sequences,
-        length: rules.max_seq_length,
-        targets: sequences * targets.min(rules.max_predictions_per_seq).max(1),
+        length,
+        targets: sequences * targets,
         micro_batches: parts / ranks,
         ranks,
         recompute,
     };
-    // The rows of the largest shard, at most a block of the loader, and the batches that are read ahead.
-    let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
-    let block = (rows * rules.max_seq_length as u64).min(BLOCK_TOKENS);
-    let ahead = 8 * (config.batch_size * rules.max_seq_length) as u64;
-    StepMemory::for_step(model, &shape).with_tokens_of_data(block + ahead)
+    // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read ahead.
+    let block = |data: &Manifest| {
+        let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
+        (rows * length as u64).min(BLOCK_TOKENS)
+    };
+    let blocks: u64 = manifests().map(block).sum();
+    let ahead = 8 * (config.batch_size * length) as u64;
+    StepMemory::for_step(model, &shape).with_tokens_of_data(blocks + ahead)
 }
 
 /// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.

@@ -74,7 +74,7 @@ impl RunInputs<'_> {
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<FreshWeights, Error> {
         let choice = self.config.initialization().unwrap_or_default();
-        FreshWeights::new(choice, self.data(), self.model_config(), self.config.seed, stop, &mut |event| {
+        FreshWeights::new(choice, &self.sets, self.model_config(), self.config.seed, stop, &mut |event| {
             on_event(PretrainEvent::Counting(event));
         })
     }

@@ -11,10 +11,10 @@ use bert_model::{Architecture, BertConfig, BertForPreTraining};
 use burn::tensor::Device;
 
 use crate::data_loader::DataLoader;
-use crate::evaluation::{Evaluation, EvaluationBatches, evaluate_in};
+use crate::evaluation::{Evaluation, EvaluationBatches, PartEvaluation, evaluate_in};
 use crate::group::Group;
 use crate::optimizer::adamw::AdamW;
-use crate::pretrain::config::PretrainConfig;
+use crate::pretrain::config::{EvalPart, PretrainConfig};
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::estimate::check_memory;
 use crate::pretrain::setup::starting_point::StartingPoint;
@@ -27,12 +27,32 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) device: Device,
     /// The data sets with their weights.
     pub(crate) sets: Vec<(DataSet, f64)>,
-    pub(crate) eval_loader: Option<DataLoader>,
+    /// The held-out data sets; several for a mixture.
+    pub(crate) eval_sets: Vec<EvaluatedSet>,
     pub(crate) start: StartingPoint,
     /// Name of the computer of each rank.
     pub(crate) hosts: Vec<String>,
     /// Estimated memory of a step in bytes, if available.
     pub(crate) memory: Option<u64>,
+}
+
+/// A held-out data set.
+pub(crate) struct EvaluatedSet {
+    pub(crate) folder: PathBuf,
+    /// Its share in the mean.
+    pub(crate) share: f64,
+    pub(crate) loader: DataLoader,
+}
+
+/// Opens the held-out data of a run.
+fn open_eval_sets(config: &PretrainConfig) -> Result<Vec<EvaluatedSet>, Error> {
+    let single = config.eval_data.iter().map(|folder| EvalPart { folder: folder.clone(), share: 1.0 });
+    let parts = if config.eval_parts.is_empty() { single.collect() } else { config.eval_parts.clone() };
+    let open = |EvalPart { folder, share }: EvalPart| {
+        let loader = DataLoader::new(config.open_data(&folder)?, config.seed)?;
+        Ok(EvaluatedSet { folder, share, loader })
+    };
+    parts.into_iter().map(open).collect()
 }
 
 impl<'a> RunInputs<'a> {
@@ -48,14 +68,13 @@ impl<'a> RunInputs<'a> {
         let device = group.device_of_this_rank(config.compute.device)?.open()?.autodiff();
         let sets = config.open_all_data()?;
         let loader = DataLoader::mixed(sets.clone(), config.seed)?;
-        let open = |path: &PathBuf| DataLoader::new(config.open_data(path)?, config.seed);
-        let eval_loader = config.eval_data.as_ref().map(open).transpose()?;
+        let eval_sets = open_eval_sets(config)?;
         let start = StartingPoint::resolve(config, &loader, on_event)?;
-        if let Some(eval) = &eval_loader {
-            eval.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
+        for set in &eval_sets {
+            set.loader.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
         }
-        let memory = check_memory(config, &start.config, loader.manifest(), group, on_event)?;
-        Ok(Self { config, device, sets, eval_loader, start, hosts: group.hosts(), memory })
+        let memory = check_memory(config, &start.config, &sets, group, on_event)?;
+        Ok(Self { config, device, sets, eval_sets, start, hosts: group.hosts(), memory })
     }
 
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.
@@ -133,7 +152,7 @@ impl<'a> RunInputs<'a> {
     pub(crate) fn evaluation_is_due(&self, step: u64) -> bool {
         let every = self.config.eval_every.unwrap_or(self.config.save_every);
         let regular = step.is_multiple_of(every) || step == self.config.total_steps();
-        self.eval_loader.is_some() && regular
+        !self.eval_sets.is_empty() && regular
     }
 
     /// Evaluates a model (without autodiff) on the held-out data, with all ranks; `None` without held-out data.
@@ -147,12 +166,16 @@ impl<'a> RunInputs<'a> {
         stop: &StopFlag,
     ) -> Result<Option<Evaluation>, Error> {
         let has_next_sentence = self.has_next_sentence();
-        let Some(loader) = &mut self.eval_loader else { return Ok(None) };
         let device = self.device.clone().inner();
         // A batch size that fits into the memory of a training step.
         let batches =
             EvaluationBatches { size: self.config.largest_micro_batch(), limit: self.config.eval_instances };
-        let evaluation = evaluate_in(group, model, loader, batches, &device, stop)?;
-        Ok(Some(if has_next_sentence { evaluation } else { evaluation.without_next_sentence() }))
+        let mut parts = Vec::new();
+        for EvaluatedSet { folder, share, loader } in &mut self.eval_sets {
+            let evaluation = evaluate_in(group, model, loader, batches, &device, stop)?;
+            let evaluation = if has_next_sentence { evaluation } else { evaluation.without_next_sentence() };
+            parts.push(PartEvaluation { data: folder.clone(), share: *share, evaluation });
+        }
+        Ok(Evaluation::mean_of(parts))
     }
 }
