@@ -2,17 +2,14 @@
 
 use std::fs::{File, remove_dir_all};
 
-use crate::common::{Folder, ended};
+use crate::common::{Folder, articles, ended};
 
 const FLAGS: &str = "--max-seq-length 32 --max-predictions-per-seq 5";
 
 #[test]
 fn pretrain_evaluates_on_held_out_documents() {
     let folder = Folder::with_data();
-    folder.write(
-        "days.txt",
-        (1..100).map(|day| format!("It is day {day}.\nThe sun rose.\n\n")).collect::<String>(),
-    );
+    folder.write("days.txt", articles(0, 40));
     let built = folder.ok(&format!(
         "make-pretrain-data --input days.txt --vocab vocab.txt --hold-out 20% {FLAGS} --output both"
     ));

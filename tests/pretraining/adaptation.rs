@@ -138,7 +138,13 @@ fn data_sets_that_do_not_mix_are_refused() {
     let train = "pretrain --data data=1 --model config.json --steps 1 --output out";
     folder.refused(&format!("{train} --data longer=1"), 4, "--max-seq-length of data is 32, of longer 48");
     folder.refused(&format!("{train} --data single=1"), 4, "--nsp of data and single differ");
-    folder.refused(&format!("{train} --data ./data=1"), 4, "data and ./data have the same samples");
+    folder.refused(
+        &format!("{train} --data ./data=1"),
+        2,
+        "8 of 8 documents of ./data (100.0 %) are in data too",
+    );
+    let same = format!("{train} --data ./data=1 --allow-overlap");
+    folder.refused(&same, 4, "data and ./data have the same samples");
     folder.refused(
         &format!("{train} --data general"),
         2,

@@ -22,7 +22,7 @@ fn check_other_settings_are_rejected(line: &str, refused: &dyn Fn(&str, i32, &[&
         ("--learning-rate 3e-3", "--learning-rate 2e-3", "learning_rate was 0.003, now 0.002"),
         ("--steps 4", "--steps 5", "steps was 4, now 5"),
         ("--batch-size 6", "--batch-size 8", "batch_size was 6, now 8"),
-        ("--data data", "--data held", "data was "),
+        ("--data data", "--data held --allow-overlap", "data was "),
         ("--seed 7", "--seed 7 --kernels plain", "kernels was \"fused\", now \"plain\""),
     ] {
         let other = line.replace(from, to);
