@@ -68,13 +68,16 @@ impl RunRecord {
                 (data.manifest().shards_digest() == digest).then_some((data, folder.weight))
             });
             let train = train.collect::<Option<Vec<_>>>()?;
-            let of_part = |folder: &Path, share: f64| {
+            let part_baselines = |folder: &Path, share: f64| {
                 let mut held_out = DataLoader::open(folder, 0).ok()?;
                 Some((share, baselines(&train, &mut held_out, config.eval_instances).ok()?))
             };
             let parts = match &config.eval_parts[..] {
-                [] => vec![of_part(config.eval_data.as_deref()?, 1.0)?],
-                parts => parts.iter().map(|part| of_part(&part.folder, part.share)).collect::<Option<_>>()?,
+                [] => vec![part_baselines(config.eval_data.as_deref()?, 1.0)?],
+                parts => parts
+                    .iter()
+                    .map(|part| part_baselines(&part.folder, part.share))
+                    .collect::<Option<_>>()?,
             };
             Baselines::mean_of(&parts)
         });

@@ -87,7 +87,7 @@ impl PretrainConfig {
         let training = folders.map(|folder| open(&folder.folder)).collect::<Result<Vec<_>, Error>>()?;
         let mut shared = Vec::new();
         for (at, data) in training.iter().enumerate() {
-            shared.extend(training[..at].iter().filter_map(|other| SharedText::of_mixture(data, other)));
+            shared.extend(training[..at].iter().filter_map(|other| SharedText::in_mixture(data, other)));
         }
         // The evaluation reports data that cannot be opened.
         let parts = self.eval_parts.iter().map(|part| part.folder.as_path());
@@ -100,7 +100,7 @@ impl PretrainConfig {
             let earlier = self.init_checkpoint.as_deref().map(init_checkpoint_data).unwrap_or_default();
             let earlier = earlier.iter().filter(|data| training.iter().all(|other| !data.is_same(other)));
             let training = training.iter().chain(earlier);
-            shared.extend(training.filter_map(|training| SharedText::of_evaluation(&evaluation, training)));
+            shared.extend(training.filter_map(|training| SharedText::in_evaluation(&evaluation, training)));
         }
         Ok(shared)
     }

@@ -48,18 +48,23 @@ pub(super) fn text_digests(manifest: &Manifest) -> impl Iterator<Item = &str> {
 
 impl SharedText {
     /// Compares evaluation data with training data.
-    pub(super) fn of_evaluation(evaluation: &NamedData, training: &NamedData) -> Option<Self> {
+    pub(super) fn in_evaluation(evaluation: &NamedData, training: &NamedData) -> Option<Self> {
         Self::new(evaluation, training, true)
     }
 
     /// Compares two parts of a mixture.
-    pub(super) fn of_mixture(part: &NamedData, other: &NamedData) -> Option<Self> {
+    pub(super) fn in_mixture(part: &NamedData, other: &NamedData) -> Option<Self> {
         Self::new(part, other, false)
     }
 
     /// Counts the documents of `data` that `within` has too; `None` if there are none. Without an equal document, it counts
-    /// the files from which both were made.
+    /// the files from which both were made. Documents that were held out of the same files are others, even if their tokens
+    /// are equal.
     fn new(data: &NamedData, within: &NamedData, is_evaluated: bool) -> Option<Self> {
+        let is_divided = same_selection(&data.manifest, &within.manifest);
+        if is_divided && text_digests(&data.manifest).eq(text_digests(&within.manifest)) {
+            return None;
+        }
         let found = |unit: &str, compared: u64, shared: u64| Self {
             data: data.folder.clone(),
             within: within.folder.clone(),
@@ -74,8 +79,7 @@ impl SharedText {
         }
         let trained: Vec<&str> = text_digests(&within.manifest).collect();
         let files = text_digests(&data.manifest).filter(|digest| trained.contains(digest)).count();
-        let is_divided = files > 0 && !same_selection(&data.manifest, &within.manifest);
-        is_divided.then(|| found("files", data.manifest.inputs.len() as u64, files as u64))
+        (files > 0 && !is_divided).then(|| found("files", data.manifest.inputs.len() as u64, files as u64))
     }
 
     /// Rejects a data set that is part of the other one, unless the user allows it.

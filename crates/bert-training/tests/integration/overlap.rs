@@ -153,7 +153,7 @@ fn every_part_of_a_mixture_is_evaluated() {
     let world = World::new(0.0);
     let hold_out = |data: &mut bert_data::BuildConfig, text: &str| {
         data.input = vec![world.at(text)];
-        data.hold_out = Some("25%".parse().unwrap());
+        data.hold_out = Some("3".parse().unwrap());
     };
     world.build("a", |data| hold_out(data, "text.txt"));
     world.build("b", |data| hold_out(data, "held-out.txt"));
