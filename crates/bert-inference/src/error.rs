@@ -157,9 +157,9 @@ pub enum Error {
         /// The last finished step.
         step: u64,
         /// The ranks and the reason.
-        lost: Lost,
+        lost: Box<Lost>,
         /// Smaller numbers of ranks that can continue the run, ascending.
-        fewer: Vec<usize>,
+        fewer: Box<[usize]>,
     },
     /// Another rank of the process group has an error.
     #[error("{member} ended after step {step}: {text}")]

@@ -52,16 +52,12 @@ pub enum VocabularyProblem {
         only: &'static str,
     },
     /// Two files of a folder contradict each other.
-    #[error("`{key}` is {value}, but {other_value} in {other}; correct or delete one of the two files")]
+    #[error("{difference} in {other}; correct or delete one of the two files")]
     Disagree {
-        /// The setting or the id.
-        key: String,
-        /// Its value in this file.
-        value: String,
+        /// The setting or the id with its value in this file and the other value, in words.
+        difference: String,
         /// The name of the other file.
         other: &'static str,
-        /// Its value there.
-        other_value: String,
     },
     /// An added token: the tokenizer finds it in the text before the text is split.
     #[error(

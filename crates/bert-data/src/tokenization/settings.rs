@@ -108,10 +108,8 @@ impl PartialSettings {
                 && one != two
             {
                 return Err(VocabularyProblem::Disagree {
-                    key: key.to_owned(),
-                    value: one.to_string(),
+                    difference: format!("`{key}` is {one}, but {two}"),
                     other: "tokenizer.json",
-                    other_value: two.to_string(),
                 });
             }
         }

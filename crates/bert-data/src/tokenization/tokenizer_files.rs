@@ -126,10 +126,8 @@ fn same_tokens(vocabulary: &Vocabulary, other: &Vocabulary) -> Result<(), Vocabu
     let token = |of: &Vocabulary, id: usize| of.tokens().get(id).cloned().unwrap_or_default();
     match (0..count).find(|&id| token(vocabulary, id) != token(other, id)) {
         Some(id) => Err(VocabularyProblem::Disagree {
-            key: format!("id {id}"),
-            value: token(vocabulary, id),
+            difference: format!("`id {id}` is {}, but {}", token(vocabulary, id), token(other, id)),
             other: TOKENIZER,
-            other_value: token(other, id),
         }),
         None => Ok(()),
     }

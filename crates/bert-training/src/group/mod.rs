@@ -239,7 +239,7 @@ impl Group {
     /// Returns the error of an operation, with the numbers of ranks that can continue the run.
     fn lost(&self, lost: Lost) -> Error {
         let fewer = divisors(self.micro_batches).into_iter().filter(|&ranks| ranks < self.ranks()).collect();
-        Error::Lost { step: self.step, lost, fewer }
+        Error::Lost { step: self.step, lost: Box::new(lost), fewer }
     }
 
     fn check_messages(&self, messages: &[Message]) -> Result<(), Error> {

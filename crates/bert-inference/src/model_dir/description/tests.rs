@@ -49,7 +49,7 @@ fn the_length_comes_from_the_most_specific_file() {
     assert_eq!(length(&[sentences, config.clone(), truncation.clone()]), Some(64));
     assert_eq!(length(&[config.clone(), truncation.clone()]), Some(256));
     assert_eq!(length(&[truncation]), Some(32));
-    assert_eq!(length(&[own.clone()]), Some(16));
+    assert_eq!(length(std::slice::from_ref(&own)), Some(16));
     // A file that somebody corrected is followed.
     assert_eq!(length(&[own, config]), Some(256));
     let unknown = [("tokenizer_config.json", json!({"model_max_length": 1e30}))];
