@@ -84,7 +84,7 @@ fn check_next_head_is_new(folder: &Folder, line: &str) {
     let ended = folder.ok(&format!("{again} --head mlp --output mlp-again"));
     ended.stderr_has("the head of the checkpoint is from an earlier fine-tuning");
     let weights = |name: &str| folder.tensors(&format!("{name}/model/model.safetensors"));
-    for name in ["head.dense.weight", "classifier.weight"] {
+    for name in ["head.dense.weight", "head.classifier.weight"] {
         assert_ne!(weights("mlp")[name], weights("mlp-again")[name], "{name}");
     }
     folder.ok("finetune --task rte --data glue --checkpoint gru --max-seq-length 48 --num-train-epochs 1 --output on");

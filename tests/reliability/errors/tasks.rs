@@ -66,7 +66,7 @@ fn unknown_tasks_and_invalid_labels_are_rejected() {
         2 | --nonsense | unexpected argument '--nonsense'
         2 | --task rte | --data <DIR>
         2 | --task poetry --data good | unknown task "poetry"; the tasks are rte
-        4 | --task rte --data good | --max-seq-length is 128, but the model has 64 positions
+        4 | --task rte --data good --max-seq-length 128 | --max-seq-length is 128, but the model has 64 positions
         3 | --task sts-b --data . --max-seq-length 48 | train.tsv:2: "5.1" is not a score of task sts-b
         3 | --task sst-5 --data sst --max-seq-length 48 | sst-train.txt:2: expected "LABEL ||| TEXT"
         "#,
