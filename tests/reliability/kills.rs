@@ -240,7 +240,10 @@ struct Writer<'a> {
 fn kill_writer(folder: &Folder, Writer { line, again, last }: Writer<'_>, program: u64) {
     let snapshot = || {
         let mut found = folder.snapshot("out");
-        found.retain(|name, _| name != ".unfinished");
+        // The page and the JSON file of an experiment contain its time.
+        found.retain(|name, _| {
+            !matches!(name.as_str(), ".unfinished" | "experiment.html" | "experiment.json")
+        });
         found
     };
     let remove = || std::fs::remove_dir_all(folder.at("out")).expect("removed");
