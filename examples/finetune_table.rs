@@ -8,6 +8,7 @@ use bert::prelude::*;
 
 const ROWS: &str = "text\tlabel\nthe sun is warm today\tgood\nthe rain is cold today\tbad\n\
                     a warm and sunny day\tgood\na cold and rainy day\tbad\n";
+const DEV: &str = "text\tlabel\ntoday is warm and sunny\tgood\ntoday is cold and rainy\tbad\n";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => fresh(folder.path())?,
     };
     std::fs::write(at("train.tsv"), ROWS)?;
-    std::fs::write(at("dev.tsv"), ROWS)?;
+    std::fs::write(at("dev.tsv"), DEV)?;
 
     let config = FinetuneConfig::new("table".parse()?, checkpoint, at("tuned"))
         .with_table(TableArgs::default().with_columns(["text", "label"].map(String::from)))

@@ -238,7 +238,8 @@ mod tests {
     fn every_field_is_a_flag_of_its_name() {
         check::<BuildConfig>(&[]);
         check::<PretrainConfig>(&["--data", "d", "--model", "tiny", "--steps", "1", "--output", "o"]);
-        let line = "--task rte --data d --checkpoint c --output o --forgetting-data f";
+        let line = "--task rte --data d --checkpoint c --output o --forgetting-data f --skip-unlabelled \
+                    --skip-misplaced-answers";
         check::<FinetuneConfig>(&line.split(' ').collect::<Vec<_>>());
     }
 }

@@ -29,7 +29,7 @@ pub struct TableArgs {
     )]
     pub labels: Vec<String>,
 
-    /// Leave out rows without a label: empty, null, nan, None, <NA>, and -1 unless --labels has it. Otherwise they are
+    /// Leave out rows without a label: empty, null, nan, None, `<NA>`, and -1 unless --labels has it. Otherwise they are
     /// errors.
     #[cfg_attr(feature = "cli", arg(long, hide_short_help = true))]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
