@@ -110,7 +110,7 @@ fn flips_in_a_checkpoint_select_the_older_one() {
     let checkpoints = CheckpointFolder::in_run(&config.output);
     let newest = checkpoints.path(2);
     let files = names(&newest);
-    assert_eq!(files.len(), 9, "{files:?}");
+    assert_eq!(files.len(), 10, "{files:?}");
     let look = |path: &Path, what: &str| {
         let error = verify(&newest).expect_err(what);
         assert_eq!(error.exit_code(), 4, "{what}: {error}");

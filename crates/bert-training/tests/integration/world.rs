@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bert_data::{BuildConfig, build};
+use bert_data::{BuildConfig, build, build_held_out};
 use bert_inference::{Error, StopFlag};
 use bert_storage::faults::Faulty;
 use bert_training::pretrain::config::PretrainConfig;
@@ -63,7 +63,7 @@ impl World {
         world
     }
 
-    /// Builds a data folder from the corpus, with changed options.
+    /// Builds a data folder from the corpus, with changed options, and its held-out documents, if any.
     pub(crate) fn build(&self, name: &str, change: impl FnOnce(&mut BuildConfig)) {
         let mut data = BuildConfig {
             input: vec![self.at("text.txt")],
@@ -77,7 +77,8 @@ impl World {
             ..BuildConfig::default()
         };
         change(&mut data);
-        build(&data, &mut |_| {}).unwrap();
+        let outcome = build(&data, &mut |_| {}).unwrap();
+        build_held_out(&data, &outcome.manifest, &mut |_| {}).unwrap();
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
