@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = DeviceName::Flex.open()?.autodiff();
     let config = BertConfig::preset(Preset::Tiny, loader.vocabulary().len());
     let mut model = BertForPreTraining::new(&config, SEED, &device);
-    let mut optimizer = AdamW::new(AdamWConfig::default(), &model);
+    let mut optimizer = Optimizer::new(OptimizerConfig::default(), &model);
     let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-3, total_steps: STEPS, warmup_steps: 2.0 };
 
     for step in 0..STEPS {

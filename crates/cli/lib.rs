@@ -73,8 +73,8 @@ pub mod prelude {
     pub use bert_training::data_loader::{DataLoader, PretrainingBatch};
     pub use bert_training::evaluation::{Evaluation, evaluate};
     pub use bert_training::initialization::{FreshWeights, InitializationChoice};
-    pub use bert_training::optimizer::adamw::{AdamW, AdamWConfig};
     pub use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
+    pub use bert_training::optimizer::{Optimizer, OptimizerConfig};
     pub use bert_training::pretrain::{PretrainEvent, pretrain};
     pub use bert_training::step::{MicroBatchLoss, StepId, train_step};
 }

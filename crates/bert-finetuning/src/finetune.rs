@@ -253,6 +253,7 @@ fn memory_warning<T: FinetuneTask>(task: &T, batch_size: usize) -> Option<String
         length: max_seq_length,
         targets: 0,
         micro_batches: parts,
+        optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
         ranks: 1,
         recompute: false,
     };

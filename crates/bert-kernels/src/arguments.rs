@@ -62,6 +62,17 @@ pub struct AdamW {
     pub learning_rate: f64,
 }
 
+/// The part of an AdamW update that a call computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Moments, then the parameter.
+    Whole,
+    /// The moments.
+    Moments,
+    /// The parameter, from updated moments.
+    Parameter,
+}
+
 /// A parameter and its moments: tensors of equal length without autodiff.
 #[derive(Clone, Debug)]
 pub struct State {

@@ -30,7 +30,7 @@
 //! 3. [`DataLoader`](data_loader::DataLoader) reads the shards, ahead of time in a
 //!    [`Prefetcher`](data_loader::Prefetcher), and provides a [`PretrainingBatch`](data_loader::PretrainingBatch) for
 //!    each step.
-//! 4. [`train_step`](step::train_step) sums the gradients of a batch, and [`AdamW`](optimizer::adamw::AdamW) updates
+//! 4. [`train_step`](step::train_step) sums the gradients of a batch, and an [`Optimizer`](optimizer::Optimizer) updates
 //!    the model at the learning rate of a [`Schedule`](optimizer::lr_schedule::Schedule).
 //! 5. [`evaluate`](evaluation::evaluate) returns an [`Evaluation`](evaluation::Evaluation) on held-out data.
 //! 6. [`CheckpointFolder`](bert_inference::model_dir::checkpoint::CheckpointFolder) finds the newest valid checkpoint

@@ -22,7 +22,7 @@ use bert_inference::encoding::squad_args::SquadArgs;
 use bert_model::FeatureHeadKind;
 use bert_tasks::Task;
 use bert_training::initialization::InitializationChoice;
-use bert_training::optimizer::adamw::AdamWConfig;
+use bert_training::optimizer::OptimizerConfig;
 use bert_training::optimizer::optimizer_args::OptimizerArgs;
 use serde::{Deserialize, Serialize};
 
@@ -368,7 +368,7 @@ impl FinetuneConfig {
     }
 
     /// Returns the optimizer's hyper-parameters.
-    pub fn optimizer(&self) -> AdamWConfig {
-        self.optimizer.adamw()
+    pub fn optimizer(&self) -> OptimizerConfig {
+        self.optimizer.config()
     }
 }

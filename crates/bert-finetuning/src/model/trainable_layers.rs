@@ -2,7 +2,7 @@
 
 use bert_inference::error::{Error, check};
 use bert_model::Architecture;
-use bert_training::optimizer::adamw::AdamW;
+use bert_training::optimizer::Optimizer;
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;
@@ -43,7 +43,7 @@ impl FinetuneConfig {
     }
 
     /// Returns the optimizer with layer-wise learning rates.
-    pub(crate) fn with_layer_rates(&self, optimizer: AdamW, layers: usize) -> AdamW {
+    pub(crate) fn with_layer_rates(&self, optimizer: Optimizer, layers: usize) -> Optimizer {
         let Some(decay) = self.layer_decay else { return optimizer };
         optimizer.with_rates(|name| match depth(name) {
             Some(depth) => decay.powi((layers + 1 - depth) as i32),

@@ -235,7 +235,7 @@ impl SavedRun<'_> {
         optimizer.restore(
             state.updates,
             &state.fewer_updates,
-            read_optimizer(&path)?,
+            read_optimizer(&path, optimizer.states())?,
             &device.clone().inner(),
         )?;
         let (model, _) = load_pretrained_weights(model, &path, LoadPolicy::Exact)?;
@@ -263,7 +263,7 @@ impl SavedRun<'_> {
             let state = trainer_state(step, optimizer, run);
             let mut weights = vec![(WEIGHTS, Snapshot::new(model))];
             weights.extend(best.map(|best| (BEST, Snapshot::new(best))));
-            let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files: vec![] };
+            let checkpoint = Checkpoint { state, weights, optimizer: optimizer.snapshot(), files: vec![] };
             CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))?;
             self.last_checkpoint = Instant::now();
         }

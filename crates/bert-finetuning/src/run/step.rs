@@ -4,7 +4,7 @@
 use bert_inference::Error;
 use bert_inference::model_dir::resolved::Resolved;
 use bert_model::Mode;
-use bert_training::optimizer::adamw::AdamW;
+use bert_training::optimizer::Optimizer;
 use bert_training::optimizer::lr_schedule::Schedule;
 use bert_training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_step};
 use burn::module::Module;
@@ -17,7 +17,7 @@ use crate::setup::BaseCheckpoint;
 /// A model in training and its optimizer.
 pub(crate) struct TrainState<M> {
     pub(crate) model: M,
-    pub(crate) optimizer: AdamW,
+    pub(crate) optimizer: Optimizer,
 }
 
 /// The micro-batches of a step.
@@ -50,7 +50,7 @@ impl<'a> TrainSettings<'a> {
 
     /// Returns a model with a new optimizer.
     pub(crate) fn state<M: Module>(&self, model: M, checkpoint: &BaseCheckpoint) -> TrainState<M> {
-        let optimizer = AdamW::new(self.config.optimizer(), &model).with_compute(checkpoint.compute);
+        let optimizer = Optimizer::new(self.config.optimizer(), &model).with_compute(checkpoint.compute);
         let layers = checkpoint.model_config.num_hidden_layers;
         TrainState { optimizer: self.config.with_layer_rates(optimizer, layers), model }
     }

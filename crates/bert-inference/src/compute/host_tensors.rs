@@ -1,12 +1,7 @@
 //! Converts values between host memory and tensors.
 
-use std::collections::BTreeMap;
-
 use bert_model::BertInput;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-
-/// First and second moment of each parameter by name, as flat values.
-pub type MomentValues = BTreeMap<String, (Vec<f32>, Vec<f32>)>;
 
 /// Returns ids, mask and segments as model input; each is given row by row.
 pub(crate) fn bert_input(cells: [&[i32]; 3], shape: [usize; 2], device: &Device) -> BertInput {

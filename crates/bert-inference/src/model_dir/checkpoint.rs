@@ -5,7 +5,7 @@
 //! ```text
 //! checkpoints/step-00001000/
 //!   config.json  model.safetensors  vocab.txt  tokenizer files   what transformers loads
-//!   optimizer.safetensors     first.<name> and second.<name> of every parameter
+//!   optimizer.safetensors     <state>.<name> of every parameter, as first.<name> of AdamW
 //!   trainer_state.json        step, updates, digests of data and vocabulary
 //!   COMMITTED.json            written last: blake3 digest and size of every file above, under a seal
 //! ```
@@ -24,7 +24,6 @@ use bert_storage::{Disk, FileDigest, Locate, StagedFolder, digest_file};
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
-use crate::compute::host_tensors::MomentValues;
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::retention::RetentionPolicy;
 
@@ -32,7 +31,7 @@ use crate::model_dir::retention::RetentionPolicy;
 pub const MARKER: &str = "COMMITTED.json";
 /// File of the run's state.
 pub const STATE: &str = "trainer_state.json";
-/// File of the optimizer's moments.
+/// File of the optimizer's states.
 pub const OPTIMIZER: &str = "optimizer.safetensors";
 
 /// The state of a run at a checkpoint.
@@ -130,18 +129,18 @@ pub struct Checkpoint {
     pub state: TrainerState,
     /// Weights by file name.
     pub weights: Vec<(&'static str, Snapshot)>,
-    /// Both optimizer moments: `AdamW::snapshot`.
-    pub moments: Snapshot,
+    /// The states of the optimizer.
+    pub optimizer: Snapshot,
     /// Other files.
     pub files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Checkpoint {
-    /// Returns the size of the weights and moments in bytes; the small files are not counted.
+    /// Returns the size of the weights and optimizer states in bytes; the small files are not counted.
     fn bytes(&self) -> u64 {
         let weights = self.weights.iter().map(|(_, snapshot)| snapshot.file_bytes());
         let files = self.files.iter().map(|(_, bytes)| bytes.len() as u64);
-        weights.sum::<u64>() + files.sum::<u64>() + self.moments.file_bytes()
+        weights.sum::<u64>() + files.sum::<u64>() + self.optimizer.file_bytes()
     }
 }
 
@@ -271,7 +270,7 @@ pub(crate) fn name(step: u64) -> String {
 
 /// Writes all files, the marker last.
 fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> {
-    let Checkpoint { state, weights, moments, mut files } = checkpoint;
+    let Checkpoint { state, weights, optimizer, mut files } = checkpoint;
     let mut committed = Committed { step: state.step, files: BTreeMap::new() };
     let mut add = |name: &str, written: FileDigest| {
         let entry = FileEntry { bytes: written.bytes, blake3: written.blake3 };
@@ -279,7 +278,7 @@ fn fill(folder: &StagedFolder<'_>, checkpoint: Checkpoint) -> Result<(), Error> 
     };
     // Write all files before the first sync, so that snapshots can be freed before the disk has finished.
     let mut large = Vec::new();
-    for (name, snapshot) in weights.into_iter().chain([(OPTIMIZER, moments)]) {
+    for (name, snapshot) in weights.into_iter().chain([(OPTIMIZER, optimizer)]) {
         let mut file = folder.begin(name)?;
         file.add(|out| snapshot.write(out))?;
         large.push((name, file));
@@ -341,16 +340,27 @@ pub fn verify(path: &Path) -> Result<TrainerState, Error> {
     Ok(state)
 }
 
-/// Reads `optimizer.safetensors` of a verified checkpoint: both moments by parameter name.
+/// A number that an optimizer keeps for each element of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptimizerState {
+    /// Name, without a point. The file of a checkpoint has a tensor `NAME.PARAMETER`.
+    pub name: &'static str,
+    /// Whether it is a mean of squares, which is never negative.
+    pub is_square: bool,
+}
+
+/// The values of each state of an optimizer, in the optimizer's order, by the name of the parameter.
+pub type OptimizerValues = BTreeMap<String, Vec<Vec<f32>>>;
+
+/// Reads `optimizer.safetensors` of a verified checkpoint: the tensors `STATE.PARAMETER` by name.
 ///
 /// # Errors
-/// [`FolderProblem::CheckpointCorrupt`] when the file does not have the format that [`CheckpointFolder::write`] writes.
-pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
+/// [`FolderProblem::CheckpointCorrupt`] when the file is no safetensors file, or has other values than finite numbers.
+pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| corrupt(format!("{OPTIMIZER}: {e}")))?;
-    let mut state = MomentValues::new();
-    for (key, view) in tensors.iter() {
+    let read = |(key, view): (&str, safetensors::tensor::TensorView<'_>)| {
         let wrong = |reason: &str| corrupt(format!("{OPTIMIZER}: {key}: {reason}"));
         if view.dtype() != Dtype::F32 {
             return Err(wrong(&format!("its values are {:?}, and moments are F32", view.dtype())));
@@ -360,18 +370,34 @@ pub fn read_optimizer(path: &Path) -> Result<MomentValues, Error> {
         if !values.iter().all(|value| value.is_finite()) {
             return Err(wrong("a value is NaN or infinite"));
         }
-        match key.split_once('.') {
-            Some(("first", name)) => state.entry(name.to_string()).or_default().0 = values,
-            Some(("second", _)) if values.iter().any(|&value| value < 0.0) => {
-                return Err(wrong("a mean of squares is negative"));
-            }
-            Some(("second", name)) => state.entry(name.to_string()).or_default().1 = values,
-            _ => return Err(corrupt(format!("{OPTIMIZER}: unexpected tensor {key:?}"))),
+        Ok((key.to_owned(), values))
+    };
+    tensors.iter().map(read).collect()
+}
+
+/// Reads the states of an optimizer with these `states` from a verified checkpoint.
+///
+/// # Errors
+/// As [`read_optimizer_tensors`]; [`FolderProblem::CheckpointCorrupt`] when the file has a state that the optimizer does not
+/// keep, or when a mean of squares is negative.
+pub fn read_optimizer(path: &Path, states: &[OptimizerState]) -> Result<OptimizerValues, Error> {
+    let corrupt = |reason: String| Error::corrupt(path, format!("{OPTIMIZER}: {reason}"));
+    let mut all = OptimizerValues::new();
+    for (key, values) in read_optimizer_tensors(path)? {
+        let found = key.split_once('.').and_then(|(state, parameter)| {
+            Some((states.iter().position(|known| known.name == state)?, parameter))
+        });
+        let Some((state, parameter)) = found else {
+            return Err(corrupt(format!("unexpected tensor {key:?}")));
+        };
+        if states[state].is_square && values.iter().any(|&value| value < 0.0) {
+            return Err(corrupt(format!("{key}: a mean of squares is negative")));
         }
+        all.entry(parameter.to_owned()).or_insert_with(|| vec![Vec::new(); states.len()])[state] = values;
     }
-    match state.iter().find(|(_, (first, second))| first.len() != second.len()) {
-        Some((name, _)) => Err(corrupt(format!("{OPTIMIZER}: the moments of {name} differ in size"))),
-        None => Ok(state),
+    match all.iter().find(|(_, values)| values.iter().any(|other| other.len() != values[0].len())) {
+        Some((name, _)) => Err(corrupt(format!("the moments of {name} differ in size"))),
+        None => Ok(all),
     }
 }
 
@@ -392,12 +418,13 @@ mod tests {
     }
 
     /// Reads an optimizer state with one tensor.
-    fn read_state(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<MomentValues, Error> {
+    fn read_state(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<OptimizerValues, Error> {
         let folder = tempfile::tempdir().unwrap();
         let view = safetensors::tensor::TensorView::new(dtype, vec![2], bytes).unwrap();
         let file = safetensors::serialize([(name, view)], None).unwrap();
         fs::write(folder.path().join(OPTIMIZER), file).unwrap();
-        read_optimizer(folder.path())
+        let states = [("first", false), ("second", true)];
+        read_optimizer(folder.path(), &states.map(|(name, is_square)| OptimizerState { name, is_square }))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row};
-use crate::arguments::{AdamW, Kernels, State};
+use crate::arguments::{AdamW, Kernels, Pass, State};
 
 /// Elements that a cube updates.
 const BLOCK: usize = 8 * UNITS as usize;
@@ -36,7 +36,13 @@ pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> b
 
 impl Queue {
     /// Returns the tensors of the updated state, of tensors on a GPU.
-    pub(crate) fn update(&mut self, state: State, gradient: &Tensor<1>, step: AdamW) -> State {
+    pub(crate) fn update(&mut self, pass: Pass, state: State, gradient: &Tensor<1>, step: AdamW) -> State {
+        // One kernel serves all passes: decay rates of 1 keep the moments, a learning rate of 0 keeps the parameter.
+        let step = match pass {
+            Pass::Whole => step,
+            Pass::Moments => AdamW { learning_rate: 0.0, ..step },
+            Pass::Parameter => AdamW { beta1: 1.0, beta2: 1.0, ..step },
+        };
         let State { parameter, first, second } = state;
         let own =
             |x: Tensor<1>| x.try_into_primitive::<Cube>().map(into_contiguous).expect("a tensor on a GPU");

@@ -11,6 +11,8 @@
 //! parameter and its moments in place, unless they are shared. The caller chooses the learning rate, the clipping and
 //! the parameters that decay.
 //!
+//! LAMB needs norms of the update before it changes the parameter, so [`Updates::only`] selects one half of an update.
+//!
 //! [`update_part`] and [`chunk_squares`] compute the same on a part of a tensor that begins and ends at multiples of
 //! [`CHUNK`]: the updates of all parts are the update of the whole, and the sums of all parts are the sums of the whole,
 //! bit for bit.
@@ -22,7 +24,7 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-pub use crate::arguments::{AdamW, CHUNK, State};
+pub use crate::arguments::{AdamW, CHUNK, Pass, State};
 use crate::arguments::{Compute, Kernels};
 use crate::cpu::flex_slices::{contiguous, slice, slice_mut};
 use crate::cpu::math::vectorized;
@@ -59,6 +61,7 @@ pub fn update_part(
 #[derive(Debug)]
 pub struct Updates {
     compute: Compute,
+    pass: Pass,
     #[cfg(feature = "cubecl")]
     queue: crate::gpu::adamw::Queue,
 }
@@ -68,9 +71,16 @@ impl Updates {
     pub fn new(compute: Compute) -> Self {
         Self {
             compute,
+            pass: Pass::Whole,
             #[cfg(feature = "cubecl")]
             queue: Default::default(),
         }
+    }
+
+    /// Selects the part of an update that the next calls compute.
+    pub fn only(&mut self, pass: Pass) -> &mut Self {
+        self.pass = pass;
+        self
     }
 
     /// Updates the elements `range` of a parameter, and their moments.
@@ -91,22 +101,27 @@ impl Updates {
         assert!(range.len() == n && first.dims() == [n] && second.dims() == [n], "lengths differ");
         let backends = [parameter, first, second, &gradient].map(tensor_backend);
         if fused_path(self.compute, &backends) == Some(TensorBackend::Flex) {
-            return update_slices(state, range, gradient, step);
+            return update_slices(self.pass, state, range, gradient, step);
         }
+        let pass = self.pass;
         #[cfg(feature = "cubecl")]
         if crate::gpu::adamw::serves(self.compute.kernels, &state, &gradient) {
             if range == (0..state.parameter.dims()[0]) {
-                return self.queue.update(state, &gradient, step);
+                return self.queue.update(pass, state, &gradient, step);
             }
-            let update = |state| crate::gpu::adamw::Queue::default().update(state, &gradient, step);
+            let update = |state| crate::gpu::adamw::Queue::default().update(pass, state, &gradient, step);
             return on_part(state, range, update);
         }
-        on_part(state, range, |state| plain(state, gradient, step))
+        on_part(state, range, |state| match pass {
+            Pass::Whole => plain(state, gradient, step),
+            Pass::Moments => plain_moments(state, gradient, step),
+            Pass::Parameter => plain_parameter(state, step),
+        })
     }
 }
 
-/// Computes [`update_part`] on slices.
-fn update_slices(state: State, range: Range<usize>, gradient: Tensor<1>, step: AdamW) -> State {
+/// Computes the part of an update on slices.
+fn update_slices(pass: Pass, state: State, range: Range<usize>, gradient: Tensor<1>, step: AdamW) -> State {
     let State { parameter, first, second } = state;
     let own = |x: Tensor<1>| contiguous(Input::from(x).into_flex());
     let [mut parameter, mut first, mut second] = [parameter, first, second].map(own);
@@ -116,7 +131,11 @@ fn update_slices(state: State, range: Range<usize>, gradient: Tensor<1>, step: A
         .zip(slice_mut(&mut first).par_chunks_mut(CHUNK))
         .zip(slice_mut(&mut second).par_chunks_mut(CHUNK))
         .zip(slice(&gradient).par_chunks(CHUNK))
-        .for_each(|(((p, m), v), g)| update_chunk(p, m, v, g, step));
+        .for_each(|(((p, m), v), g)| match pass {
+            Pass::Whole => update_chunk(p, m, v, g, step),
+            Pass::Moments => moments_chunk(m, v, g, step),
+            Pass::Parameter => parameter_chunk(p, m, v, step),
+        });
     let tensor = |x: FlexTensor| Tensor::from_primitive::<Flex>(x);
     State { parameter: tensor(parameter), first: tensor(first), second: tensor(second) }
 }
@@ -137,12 +156,19 @@ fn on_part(state: State, range: Range<usize>, update: impl FnOnce(State) -> Stat
 /// # Shapes
 /// - same as [`update`]
 pub fn plain(state: State, gradient: Tensor<1>, step: AdamW) -> State {
-    let State { parameter, first, second } = state;
+    plain_parameter(plain_moments(state, gradient, step), step)
+}
+
+fn plain_moments(state: State, gradient: Tensor<1>, step: AdamW) -> State {
     let gradient = if step.gradient_scale == 1.0 { gradient } else { gradient * step.gradient_scale };
-    let first = first * step.beta1 + gradient.clone() * (1.0 - step.beta1);
-    let second = second * step.beta2 + gradient.clone() * gradient * (1.0 - step.beta2);
-    let update = plain_update(parameter.clone(), first.clone(), second.clone(), step);
-    State { parameter: parameter - update * step.learning_rate, first, second }
+    let first = state.first * step.beta1 + gradient.clone() * (1.0 - step.beta1);
+    let second = state.second * step.beta2 + gradient.clone() * gradient * (1.0 - step.beta2);
+    State { parameter: state.parameter, first, second }
+}
+
+fn plain_parameter(state: State, step: AdamW) -> State {
+    let update = plain_update(state.parameter.clone(), state.first.clone(), state.second.clone(), step);
+    State { parameter: state.parameter - update * step.learning_rate, ..state }
 }
 
 /// Returns the update at learning rate 1, from moments that are already updated.
@@ -154,33 +180,90 @@ fn plain_update(parameter: Tensor<1>, first: Tensor<1>, second: Tensor<1>, step:
     if step.weight_decay == 0.0 { update } else { update + parameter * step.weight_decay }
 }
 
+/// Hyperparameters of a step in f32.
+#[derive(Clone, Copy)]
+struct Rounded {
+    beta1: f32,
+    beta2: f32,
+    /// `1 - beta1`
+    weight1: f32,
+    /// `1 - beta2`
+    weight2: f32,
+    correction1: f32,
+    correction2: f32,
+    epsilon: f32,
+    decay: f32,
+    scale: f32,
+    rate: f32,
+}
+
+impl Rounded {
+    #[inline(always)]
+    fn new(step: AdamW) -> Self {
+        let (correction1, correction2) = step.corrections.unwrap_or((1.0, 1.0));
+        Self {
+            beta1: step.beta1 as f32,
+            beta2: step.beta2 as f32,
+            weight1: (1.0 - step.beta1) as f32,
+            weight2: (1.0 - step.beta2) as f32,
+            correction1: correction1 as f32,
+            correction2: correction2 as f32,
+            epsilon: step.epsilon as f32,
+            decay: step.weight_decay as f32,
+            scale: step.gradient_scale as f32,
+            rate: step.learning_rate as f32,
+        }
+    }
+
+    #[inline(always)]
+    fn update_moments(&self, m: &mut f32, v: &mut f32, g: f32) {
+        let g = g * self.scale;
+        *m = *m * self.beta1 + g * self.weight1;
+        *v = *v * self.beta2 + g * g * self.weight2;
+    }
+
+    /// Returns the update at learning rate 1.
+    #[inline(always)]
+    fn update(&self, p: f32, m: f32, v: f32) -> f32 {
+        (m / self.correction1) / ((v / self.correction2).sqrt() + self.epsilon) + p * self.decay
+    }
+}
+
 vectorized! {
     fn update_chunk(p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32], step: AdamW) {
-        let (b1, b2) = (step.beta1 as f32, step.beta2 as f32);
-        let (a1, a2) = ((1.0 - step.beta1) as f32, (1.0 - step.beta2) as f32);
-        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
-        let (c1, c2) = (c1 as f32, c2 as f32);
-        let (epsilon, decay) = (step.epsilon as f32, step.weight_decay as f32);
-        let (scale, rate) = (step.gradient_scale as f32, step.learning_rate as f32);
+        let step = Rounded::new(step);
         for (((p, m), v), g) in p.iter_mut().zip(m).zip(v).zip(g) {
-            let g = g * scale;
-            *m = *m * b1 + g * a1;
-            *v = *v * b2 + g * g * a2;
-            let update = (*m / c1) / ((*v / c2).sqrt() + epsilon) + *p * decay;
-            *p -= update * rate;
+            step.update_moments(m, v, *g);
+            *p -= step.update(*p, *m, *v) * step.rate;
+        }
+    }
+}
+
+vectorized! {
+    fn moments_chunk(m: &mut [f32], v: &mut [f32], g: &[f32], step: AdamW) {
+        let step = Rounded::new(step);
+        for ((m, v), g) in m.iter_mut().zip(v).zip(g) {
+            step.update_moments(m, v, *g);
+        }
+    }
+}
+
+vectorized! {
+    fn parameter_chunk(p: &mut [f32], m: &[f32], v: &[f32], step: AdamW) {
+        let step = Rounded::new(step);
+        for ((p, m), v) in p.iter_mut().zip(m).zip(v) {
+            *p -= step.update(*p, *m, *v) * step.rate;
         }
     }
 }
 
 vectorized! {
     fn squares_of_update(p: &[f32], m: &[f32], v: &[f32], step: AdamW) -> f64 {
-        let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
-        let (c1, c2) = (c1 as f32, c2 as f32);
-        let (epsilon, decay) = (step.epsilon as f32, step.weight_decay as f32);
+        let step = Rounded::new(step);
         let mut lanes = [0f64; SQUARES];
         for ((p, m), v) in p.chunks(SQUARES).zip(m.chunks(SQUARES)).zip(v.chunks(SQUARES)) {
             for (((lane, p), m), v) in lanes.iter_mut().zip(p).zip(m).zip(v) {
-                let update = f64::from((m / c1) / ((v / c2).sqrt() + epsilon) + p * decay);
+                let update = f64::from(step.update(*p, *m, *v));
                 *lane += update * update;
             }
         }

@@ -10,7 +10,7 @@ use crate::gradients::layout::Layout;
 use crate::gradients::tree_sum::{Node, TreeSum, nodes_of};
 use crate::group::Group;
 use crate::group::message::{Message, words_of_floats};
-use crate::optimizer::adamw::StepGradients;
+use crate::optimizer::StepGradients;
 
 /// Elements that a task adds.
 const TASK: usize = 1 << 16;

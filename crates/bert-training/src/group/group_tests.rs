@@ -13,7 +13,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::group::{BatchTotals, Group, digest};
-use crate::optimizer::adamw::{AdamW, AdamWConfig};
+use crate::optimizer::{Optimizer, OptimizerConfig};
 use crate::step::{MicroBatchLoss, StepId, StepReport, train_step_in};
 
 #[derive(Module, Debug)]
@@ -65,8 +65,9 @@ fn steps(group: &mut Group, all: usize, compute: Compute, count: u64) -> Option<
         bias: Param::from_tensor(start(2, SHAPES[2])),
         unused: Param::from_tensor(start(3, SHAPES[3])),
     };
-    let config = AdamWConfig { bias_correction: true, ..AdamWConfig::default() };
-    let mut optimizer = AdamW::new(config, &model).with_compute(compute).sharded(group.rank(), group.ranks());
+    let config = OptimizerConfig { bias_correction: true, ..OptimizerConfig::default() };
+    let mut optimizer =
+        Optimizer::new(config, &model).with_compute(compute).sharded(group.rank(), group.ranks());
     let mut reports = Vec::new();
     for step in 0..count {
         let micro_batches: Vec<u64> = group.micro_batches(all).map(|micro| micro as u64).collect();
@@ -91,7 +92,7 @@ fn steps(group: &mut Group, all: usize, compute: Compute, count: u64) -> Option<
     }
     let weights = [model.large.val(), model.table.val().reshape([-1]), model.bias.val(), model.unused.val()];
     let digest = digest(&model);
-    let moments = group.gather_moments(&optimizer).unwrap()?;
+    let moments = group.gather_states(&optimizer).unwrap()?;
     let moments = moments.to_named_tensors().into_iter().map(|(name, (_, values))| (name, bits(values)));
     let weights = weights.map(|weights| bits(values(weights.inner()))).to_vec();
     Some(Outcome { reports, weights, moments: moments.collect(), digest })

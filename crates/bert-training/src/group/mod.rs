@@ -23,7 +23,7 @@ mod gradients;
 #[cfg(test)]
 mod group_tests;
 mod message;
-pub(crate) mod moments;
+pub(crate) mod optimizer_state;
 mod step;
 mod weights;
 

@@ -1,13 +1,15 @@
 //! The steps of the fit in `log_bilinear.rs`: Adam, and the gradient of the cross-entropy.
 //!
 //! The threads share the work by elements and by rows. Each element is computed with the operations of whole tensors in
-//! their order, so the bits do not depend on the number of threads.
+//! their order, so the bits do not depend on the number of threads. The bias corrections multiply the moments. The kernel
+//! of AdamW divides by them, which rounds differently and would change the initial weights of every model.
 
 use bert_inference::compute::host_tensors::values;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-const BETAS: (f64, f64) = (0.9, 0.98);
+const BETA1: f64 = 0.9;
+const BETA2: f64 = 0.98;
 const EPSILON: f64 = 1e-8;
 /// Number of elements that a thread updates at once.
 const UPDATED: usize = 1 << 14;
@@ -48,19 +50,18 @@ impl Parameter {
     /// operations on whole tensors give the same bits.
     pub(super) fn update(&mut self, gradient: &[f32], rate: f64, step: usize) {
         let correction = |beta: f64| (1.0 / (1.0 - beta.powi(step as i32 + 1))) as f32;
-        let corrections = (correction(BETAS.0), correction(BETAS.1));
+        let correction1 = correction(BETA1);
+        let correction2 = correction(BETA2);
         let rate = rate as f32;
-        let keep = (BETAS.0 as f32, BETAS.1 as f32);
-        let add = ((1.0 - BETAS.0) as f32, (1.0 - BETAS.1) as f32);
         let old = self.value.par_chunks_mut(UPDATED).zip(self.first.par_chunks_mut(UPDATED));
         let old = old.zip(self.second.par_chunks_mut(UPDATED)).zip(gradient.par_chunks(UPDATED));
         old.for_each(|(((value, first), second), gradient)| {
             for (((value, first), second), &gradient) in value.iter_mut().zip(first).zip(second).zip(gradient)
             {
-                *first = *first * keep.0 + gradient * add.0;
-                *second = *second * keep.1 + gradient * gradient * add.1;
-                let size = (*second * corrections.1).sqrt() + EPSILON as f32;
-                *value -= *first * corrections.0 / size * rate;
+                *first = *first * BETA1 as f32 + gradient * (1.0 - BETA1) as f32;
+                *second = *second * BETA2 as f32 + gradient * gradient * (1.0 - BETA2) as f32;
+                let size = (*second * correction2).sqrt() + EPSILON as f32;
+                *value -= *first * correction1 / size * rate;
             }
         });
         let [rows, columns] = self.tracked.dims();
@@ -224,11 +225,11 @@ mod tests {
 
     /// Returns the value after a step of Adam with operations on whole tensors, whose moments are zero.
     fn after_first_step(value: Tensor<2>, gradient: Tensor<2>, rate: f64) -> Tensor<2> {
-        let first = gradient.clone().mul_scalar(1.0 - BETAS.0);
-        let second = (gradient.clone() * gradient).mul_scalar(1.0 - BETAS.1);
+        let first = gradient.clone().mul_scalar(1.0 - BETA1);
+        let second = (gradient.clone() * gradient).mul_scalar(1.0 - BETA2);
         let correction = |beta: f64| 1.0 / (1.0 - beta.powi(1));
-        let size = second.mul_scalar(correction(BETAS.1)).sqrt().add_scalar(EPSILON);
-        value - (first.mul_scalar(correction(BETAS.0)) / size).mul_scalar(rate)
+        let size = second.mul_scalar(correction(BETA2)).sqrt().add_scalar(EPSILON);
+        value - (first.mul_scalar(correction(BETA1)) / size).mul_scalar(rate)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use clap::ArgAction;
 use serde::{Deserialize, Serialize};
 
-use crate::optimizer::adamw::{AdamWConfig, UpdateRule};
+use crate::optimizer::config::{OptimizerConfig, OptimizerName};
 use crate::optimizer::lr_schedule::ScheduleKind;
 use bert_inference::error::{Error, check};
 
@@ -19,7 +19,7 @@ pub struct OptimizerArgs {
         feature = "cli",
         arg(long, hide_short_help = true, value_enum, default_value_t = Self::default().optimizer)
     )]
-    pub optimizer: UpdateRule,
+    pub optimizer: OptimizerName,
 
     /// Learning-rate schedule: bert (the reference), linear (Hugging Face), trapezoid, poly (NVIDIA's LAMB) or constant.
     #[cfg_attr(
@@ -63,14 +63,14 @@ pub struct OptimizerArgs {
 
 impl Default for OptimizerArgs {
     fn default() -> Self {
-        let adamw = AdamWConfig::default();
+        let default = OptimizerConfig::default();
         Self {
-            optimizer: UpdateRule::AdamW,
+            optimizer: OptimizerName::AdamW,
             schedule: ScheduleKind::Bert,
-            weight_decay: adamw.weight_decay,
-            adam_epsilon: adamw.epsilon,
-            adam_bias_correction: adamw.bias_correction,
-            max_gradient_norm: adamw.max_gradient_norm,
+            weight_decay: default.weight_decay,
+            adam_epsilon: default.epsilon,
+            adam_bias_correction: default.bias_correction,
+            max_gradient_norm: default.max_gradient_norm,
         }
     }
 }
@@ -86,14 +86,14 @@ impl OptimizerArgs {
     }
 
     /// Returns the hyper-parameters of the optimizer, with the default decay rates of the moments.
-    pub fn adamw(&self) -> AdamWConfig {
-        AdamWConfig {
+    pub fn config(&self) -> OptimizerConfig {
+        OptimizerConfig {
             epsilon: self.adam_epsilon,
             weight_decay: self.weight_decay,
-            bias_correction: self.adam_bias_correction || self.optimizer == UpdateRule::Lamb,
+            bias_correction: self.adam_bias_correction || self.optimizer == OptimizerName::Lamb,
             rule: self.optimizer,
             max_gradient_norm: self.max_gradient_norm,
-            ..AdamWConfig::default()
+            ..OptimizerConfig::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::data_loader::training_data::TrainingData;
 use crate::initialization::InitializationChoice;
-use crate::optimizer::adamw::AdamWConfig;
+use crate::optimizer::OptimizerConfig;
 use crate::optimizer::lr_schedule::Schedule;
 use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::pretrain::time_budget::Budget;
@@ -317,7 +317,7 @@ impl PretrainConfig {
             learning_rate: None,
             warmup_steps: None,
             warmup_ratio: None,
-            adam_beta1: AdamWConfig::default().beta1,
+            adam_beta1: OptimizerConfig::default().beta1,
             adam_beta2: None,
             optimizer: OptimizerArgs::default(),
             max_skipped_steps: 10,
@@ -471,8 +471,8 @@ impl PretrainConfig {
     }
 
     /// Returns the optimizer's hyper-parameters, with the default beta2 of BERT-base if none is set.
-    pub fn optimizer(&self) -> AdamWConfig {
-        let beta2 = self.adam_beta2.unwrap_or(AdamWConfig::default().beta2);
-        AdamWConfig { beta1: self.adam_beta1, beta2, ..self.optimizer.adamw() }
+    pub fn optimizer(&self) -> OptimizerConfig {
+        let beta2 = self.adam_beta2.unwrap_or(OptimizerConfig::default().beta2);
+        OptimizerConfig { beta1: self.adam_beta1, beta2, ..self.optimizer.config() }
     }
 }

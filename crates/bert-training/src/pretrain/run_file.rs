@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Map;
 
 use crate::data_loader::training_data::TrainingData;
-use crate::optimizer::adamw::AdamWConfig;
+use crate::optimizer::OptimizerConfig;
 use crate::pretrain::config::EvalPart;
 use crate::pretrain::shared_text::SharedText;
 
@@ -121,7 +121,7 @@ pub struct Moments {
 
 impl Default for Moments {
     fn default() -> Self {
-        Self { beta2: AdamWConfig::default().beta2 }
+        Self { beta2: OptimizerConfig::default().beta2 }
     }
 }
 

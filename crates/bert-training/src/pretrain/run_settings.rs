@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::group::Group;
 use crate::initialization::{InitializationChoice, named_model};
-use crate::optimizer::adamw::UpdateRule;
+use crate::optimizer::config::OptimizerName;
 use crate::optimizer::size_defaults::{ChosenDefault, ModelSize};
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::previous_run::run_of_checkpoint;
@@ -140,14 +140,15 @@ impl RunSettings {
     fn fill_optimizer(&mut self) {
         let Self { config, defaults, size, .. } = self;
         // No rate of LAMB was measured for small batches.
-        let published = config.init_checkpoint.is_some() || config.optimizer.optimizer == UpdateRule::Lamb;
+        let published = config.init_checkpoint.is_some() || config.optimizer.optimizer == OptimizerName::Lamb;
         let kept =
             config.init_checkpoint.as_deref().filter(|_| config.keep_moments).and_then(run_of_checkpoint);
         let reason = match config.initialization() {
             Some(initialization) => format!("{}, {} initialization", size.name, initialization.name()),
             None => "continued from a checkpoint".to_string(),
         };
-        let reason = if config.optimizer.optimizer == UpdateRule::Lamb { "LAMB".to_string() } else { reason };
+        let reason =
+            if config.optimizer.optimizer == OptimizerName::Lamb { "LAMB".to_string() } else { reason };
         if config.learning_rate.is_none() {
             let rate = if published { PUBLISHED_LEARNING_RATE } else { size.interpolate(&LEARNING_RATES) };
             defaults.push(ChosenDefault::new("learning_rate", format_args!("{rate:e}"), reason.as_str()));

@@ -10,7 +10,7 @@ use burn::tensor::Device;
 
 use crate::data_loader::{LengthBuckets, Prefetcher, PretrainingBatch, micro_batch_bounds};
 use crate::group::{BatchTotals, Group, digest};
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::pretrain::config::{BatchShape, PretrainConfig};
 use crate::pretrain::events::StepTiming;
 use crate::pretrain::setup::inputs::RunInputs;
@@ -71,7 +71,7 @@ impl<'a> StepRunner<'a> {
         &mut self,
         group: &mut Group,
         model: BertForPreTraining,
-        optimizer: &mut AdamW,
+        optimizer: &mut Optimizer,
         learning_rate: f64,
     ) -> Result<(BertForPreTraining, FinishedStep), Error> {
         let started = Instant::now();

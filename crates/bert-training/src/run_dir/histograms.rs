@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_inference::model_dir::checkpoint::read_optimizer;
+use bert_inference::model_dir::checkpoint::read_optimizer_tensors;
 use bert_model::read_pretrained_tensors;
 
 /// Number of intervals of a histogram.
@@ -63,10 +63,10 @@ pub fn checkpoint_histograms(checkpoint: &Path) -> Result<Vec<Histogram>, Error>
     let weights = read_pretrained_tensors(checkpoint)?;
     let weights =
         weights.iter().filter_map(|(name, (_, values))| Histogram::new(format!("weights/{name}"), values));
-    let moments = read_optimizer(checkpoint)?;
-    let moments = moments
-        .iter()
-        .filter_map(|(name, (first, _))| Histogram::new(format!("mean_gradients/{name}"), first));
+    let moments = read_optimizer_tensors(checkpoint)?;
+    let moments = moments.iter().filter_map(|(name, values)| {
+        Histogram::new(format!("mean_gradients/{}", name.strip_prefix("first.")?), values)
+    });
     Ok(weights.chain(moments).collect())
 }
 

@@ -19,7 +19,7 @@ use burn::tensor::Device;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::run_dir::identity::{RUN, compare};
 use crate::run_dir::incomplete_output::is_visible;
 use crate::run_dir::metrics_log::MetricsLog;
@@ -71,9 +71,14 @@ impl TrainingRun {
     ///
     /// # Errors
     /// When the optimizer's file is corrupt or names an unknown parameter.
-    pub fn restore(&self, optimizer: &mut AdamW, device: &Device) -> Result<(), Error> {
+    pub fn restore(&self, optimizer: &mut Optimizer, device: &Device) -> Result<(), Error> {
         let Some(ValidCheckpoint { path, state }) = &self.start else { return Ok(()) };
-        optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, device)
+        optimizer.restore(
+            state.updates,
+            &state.fewer_updates,
+            read_optimizer(path, optimizer.states())?,
+            device,
+        )
     }
 
     /// Appends a record to `metrics.jsonl`. It must have the field `step`, the number of finished steps.
@@ -92,20 +97,20 @@ impl TrainingRun {
     pub fn save<M: Module>(
         &mut self,
         model: &M,
-        optimizer: &AdamW,
+        optimizer: &Optimizer,
         step: u64,
         files: Vec<(&'static str, Vec<u8>)>,
     ) -> Result<PathBuf, Error> {
         self.metrics.sync()?;
         let state = trainer_state(step, optimizer, self.identity.clone());
         let weights = vec![(bert_model::WEIGHTS, Snapshot::new(model))];
-        let checkpoint = Checkpoint { state, weights, moments: optimizer.snapshot(), files };
+        let checkpoint = Checkpoint { state, weights, optimizer: optimizer.snapshot(), files };
         CheckpointFolder::on(&self.folder).write(checkpoint, RetentionPolicy::newest(1))
     }
 }
 
 /// Returns the state of a run without skipped steps and without a loader position.
-pub fn trainer_state(step: u64, optimizer: &AdamW, run: Value) -> TrainerState {
+pub fn trainer_state(step: u64, optimizer: &Optimizer, run: Value) -> TrainerState {
     TrainerState {
         step,
         updates: optimizer.updates(),

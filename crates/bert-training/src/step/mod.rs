@@ -7,7 +7,7 @@
 pub mod device_check;
 pub mod device_selection;
 pub mod divergence;
-pub(crate) mod lamb;
+pub(crate) mod norm_ratios;
 pub mod pretraining_loss;
 
 use bert_inference::Error;
@@ -20,7 +20,7 @@ use burn::tensor::{Device, Gradients, Tensor};
 use crate::gradients::gradient_sum::GradientSum;
 use crate::gradients::layout::Segment;
 use crate::group::Group;
-use crate::optimizer::adamw::{AdamW, StepGradients, UpdateRule};
+use crate::optimizer::{Optimizer, StepGradients};
 
 /// Contribution of one micro-batch to the loss of the global batch.
 pub struct MicroBatchLoss {
@@ -94,7 +94,7 @@ fn dropout_mode(id: StepId, micro_batch: u64) -> Mode {
 /// succeeded: after [`NotFinite`], parameters and moments are unchanged.
 pub fn train_step<M: Module, B>(
     model: M,
-    optimizer: &mut AdamW,
+    optimizer: &mut Optimizer,
     micro_batches: &[B],
     loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
     learning_rate: f64,
@@ -111,7 +111,7 @@ pub fn train_step<M: Module, B>(
 pub fn train_step_in<M: Module, B>(
     group: &mut Group,
     model: M,
-    optimizer: &mut AdamW,
+    optimizer: &mut Optimizer,
     micro_batches: &[B],
     loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
     learning_rate: f64,
@@ -137,10 +137,7 @@ pub fn train_step_in<M: Module, B>(
         return Ok((model, Err(NotFinite { report })));
     }
     let norm = report.gradient_norm;
-    let model = match optimizer.rule() {
-        UpdateRule::AdamW => optimizer.update(model, gradients, norm, learning_rate),
-        UpdateRule::Lamb => lamb::update(group, optimizer, model, gradients, norm, learning_rate)?,
-    };
+    let model = norm_ratios::update(group, optimizer, model, gradients, norm, learning_rate)?;
     let model = group.share_weights(model, optimizer.layout())?;
     Ok((model, Ok(report)))
 }
@@ -157,7 +154,7 @@ impl Figures {
     /// Collects the figures of all ranks.
     fn gather(
         group: &mut Group,
-        optimizer: &AdamW,
+        optimizer: &Optimizer,
         losses: Vec<Vec<Tensor<1>>>,
         gradients: &StepGradients,
     ) -> Result<Self, Error> {
@@ -181,7 +178,7 @@ impl Figures {
     }
 
     /// Adds the losses in the order of the micro-batches, and the squares in the order of the chunks.
-    fn report(self, optimizer: &AdamW, has_gradient: &[bool], device: &Device) -> StepReport {
+    fn report(self, optimizer: &Optimizer, has_gradient: &[bool], device: &Device) -> StepReport {
         let mut sums = vec![0.0; self.losses.first().map_or(1, Vec::len)];
         for losses in &self.losses {
             sums.iter_mut().zip(losses).for_each(|(sum, &loss)| *sum += f64::from(loss));
@@ -197,7 +194,7 @@ impl Figures {
 /// Returns the sum of the squares of each chunk of a rank's elements, 0 for parameters without a gradient; and the
 /// losses. On a GPU, all of them are copied in one transfer.
 fn figures(
-    optimizer: &AdamW,
+    optimizer: &Optimizer,
     losses: Vec<Vec<Tensor<1>>>,
     gradients: &StepGradients,
     rank: usize,

@@ -9,7 +9,7 @@ use bert_kernels::{Compute, Kernels};
 use bert_model::{Architecture, BertConfig, BertForPreTraining, LossNormalizer, Preset, Snapshot};
 use bert_random::{Domain, Random, Stream};
 use bert_training::data_loader::PretrainingBatch;
-use bert_training::optimizer::adamw::{AdamW, AdamWConfig};
+use bert_training::optimizer::{Optimizer, OptimizerConfig};
 use bert_training::step::pretraining_loss::pretraining_objective;
 use bert_training::step::{StepId, StepReport, train_step};
 use burn::module::Module;
@@ -58,7 +58,7 @@ fn train(device: DeviceName, kernels: Kernels) -> Trained {
     let config = BertConfig { compute, ..BertConfig::preset(Preset::Tiny, WORDS) };
     let device = device.open().expect("a device").autodiff();
     let mut model = BertForPreTraining::new(&config, 1, &device);
-    let mut optimizer = AdamW::new(AdamWConfig::default(), &model).with_compute(compute);
+    let mut optimizer = Optimizer::new(OptimizerConfig::default(), &model).with_compute(compute);
     let batch = batch();
     let normalizer = LossNormalizer {
         masked_lm: batch.num_predictions() as f64,

@@ -11,7 +11,7 @@ use bert_model::{
 use bert_random::{Domain, Random, Stream};
 use bert_training::data_loader::PretrainingBatch;
 use bert_training::evaluation::{EvaluationSums, evaluate_batch};
-use bert_training::optimizer::adamw::{AdamW, AdamWConfig};
+use bert_training::optimizer::{Optimizer, OptimizerConfig};
 use bert_training::step::pretraining_loss::pretraining_objective;
 use bert_training::step::{MicroBatchLoss, StepId, train_step};
 use burn::module::Module;
@@ -24,7 +24,7 @@ fn int_vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
 /// A model, its optimizer and one batch.
 pub(crate) struct SyntheticRun {
     model: Option<BertForPreTraining>,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     batch: PretrainingBatch,
     device: Device,
     step: u64,
@@ -64,7 +64,7 @@ impl SyntheticRun {
             masked_lm_ids,
             next_sentence_labels: (0..batch as i32).map(|row| row % 2).collect(),
         };
-        let optimizer = AdamW::new(AdamWConfig::default(), &model).with_compute(config.compute);
+        let optimizer = Optimizer::new(OptimizerConfig::default(), &model).with_compute(config.compute);
         Self { model: Some(model), optimizer, batch, device, step: 0 }
     }
 
@@ -113,7 +113,7 @@ fn padded_input(config: &BertConfig, batch: usize, seq: usize, device: &Device) 
 /// A classifier with two labels, its optimizer and one padded batch.
 pub(crate) struct SyntheticClassifier {
     model: Option<BertForSequenceClassification>,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     input: BertInput,
     labels: Tensor<1, Int>,
     step: u64,
@@ -126,7 +126,7 @@ impl SyntheticClassifier {
         let model = BertForSequenceClassification::new(config, 1, &device);
         let labels: Vec<i32> = (0..batch as i32).map(|row| row % 2).collect();
         Self {
-            optimizer: AdamW::new(AdamWConfig::default(), &model).with_compute(config.compute),
+            optimizer: Optimizer::new(OptimizerConfig::default(), &model).with_compute(config.compute),
             model: Some(model),
             input: padded_input(config, batch, seq, &device),
             labels: int_vector(&labels, &device),

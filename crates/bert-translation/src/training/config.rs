@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
-use bert_training::optimizer::adamw::AdamWConfig;
+use bert_training::optimizer::OptimizerConfig;
 use bert_training::optimizer::lr_schedule::{Schedule, ScheduleKind};
 use serde::Serialize;
 
@@ -149,13 +149,13 @@ impl TrainConfig {
     }
 
     /// Returns Adam as in Vaswani et al., 2017.
-    pub(crate) fn optimizer() -> AdamWConfig {
-        AdamWConfig {
+    pub(crate) fn optimizer() -> OptimizerConfig {
+        OptimizerConfig {
             beta2: 0.98,
             epsilon: 1e-9,
             weight_decay: 0.0,
             bias_correction: true,
-            ..AdamWConfig::default()
+            ..OptimizerConfig::default()
         }
     }
 }

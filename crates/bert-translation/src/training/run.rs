@@ -6,7 +6,7 @@ use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::{Error as TrainerError, StopFlag};
 use bert_model::{LoadPolicy, load_named_tensors, read_pretrained_tensors};
 use bert_storage::digest_bytes;
-use bert_training::optimizer::adamw::AdamW;
+use bert_training::optimizer::Optimizer;
 use bert_training::run_dir::training_run::TrainingRun;
 use bert_training::step::{MicroBatchLoss, NotFinite, StepId, train_step};
 use burn::module::Module;
@@ -95,7 +95,7 @@ pub fn train(
     let identity = identity(config, &sizes, &files, &text.pairs, &model);
     let mut run = TrainingRun::open(&config.output, resume, identity, config)?;
     run.warnings.drain(..).for_each(|warning| on_event(TrainEvent::Warning(warning)));
-    let mut optimizer = AdamW::new(TrainConfig::optimizer(), &model).with_compute(sizes.compute);
+    let mut optimizer = Optimizer::new(TrainConfig::optimizer(), &model).with_compute(sizes.compute);
     run.restore(&mut optimizer, &device.clone().inner())?;
     let mut model = model;
     let mut last = None;
@@ -169,7 +169,7 @@ impl Setup {
 
 fn run_step(
     model: TranslationModel,
-    optimizer: &mut AdamW,
+    optimizer: &mut Optimizer,
     batch: PairBatch,
     step: u64,
     config: &TrainConfig,

@@ -24,7 +24,9 @@ pub struct StepShape {
     pub targets: usize,
     /// Micro-batches in a step.
     pub micro_batches: usize,
-    /// Ranks that share the moments.
+    /// Bytes of the optimizer's states for each element of a parameter.
+    pub optimizer_bytes: usize,
+    /// Ranks that share the optimizer's states.
     pub ranks: usize,
     /// Whether layers are recomputed in the backward pass.
     pub recompute: bool,
@@ -102,9 +104,9 @@ impl StepMemory {
             0 => model.parameter_count(),
             _ => model.pretraining_parameter_count(),
         } as f64;
-        // Weights, both moments (a rank has its share), two sets of gradients, and a third of the first three in a
-        // checkpoint. Several micro-batches keep several partial sums of gradients at a time.
-        let moments = 2.0 / shape.ranks as f64;
+        // Weights, the optimizer's states (a rank has its share), two sets of gradients, and in a checkpoint as much as the
+        // weights. Several micro-batches keep several partial sums of gradients at a time.
+        let states = shape.optimizer_bytes as f64 / shape.ranks as f64;
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
         let program = PROGRAM + threads * PER_THREAD;
         let tokens = (shape.sequences * shape.length) as f64;
@@ -116,7 +118,7 @@ impl StepMemory {
         }
         Self {
             program: program as u64,
-            model: (F32 * parameters * (4.0 + moments + sums)) as u64,
+            model: (parameters * (F32 * (4.0 + sums) + states)) as u64,
             layers: (F32 * tokens * (all_layers + layer_at_work)) as u64,
             vocabulary: vocabulary as u64,
         }

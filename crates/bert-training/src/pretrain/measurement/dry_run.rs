@@ -55,7 +55,7 @@ pub struct PretrainEstimate {
     pub seconds: f64,
     /// Memory of a step in bytes; `None` on a GPU, where it is not estimated.
     pub memory: Option<u64>,
-    /// Bytes of a checkpoint: weights and both moments.
+    /// Bytes of a checkpoint: weights and the optimizer's states.
     pub checkpoint_bytes: u64,
     /// Maximum bytes of the run's folder.
     pub disk: u64,
@@ -110,7 +110,8 @@ pub fn dry_run(
     // Before the first step, then at every multiple and at the end.
     let evaluations = if config.eval_data.is_some() { 1 + steps.div_ceil(every) } else { 0 };
     let parameters = inputs.model_config().pretraining_parameter_count();
-    let checkpoint_bytes = 3 * BYTES_PER_PARAMETER * parameters as u64;
+    let state_bytes = config.optimizer().update_rule().bytes_per_element() as u64;
+    let checkpoint_bytes = (BYTES_PER_PARAMETER + state_bytes) * parameters as u64;
     let manifest = inputs.manifest();
     let samples = steps as f64 * config.batch_size as f64 * config.data.shares()[0];
     let epochs = samples / manifest.instances as f64;

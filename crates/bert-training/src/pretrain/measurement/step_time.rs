@@ -11,7 +11,7 @@ use bert_model::BertForPreTraining;
 use serde::{Deserialize, Serialize};
 
 use crate::group::Group;
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::pretrain::config::BatchShape;
 use crate::pretrain::setup::inputs::RunInputs;
 use crate::pretrain::step_runner::StepRunner;
@@ -47,7 +47,7 @@ struct Trial<'a, 'b> {
     inputs: &'a RunInputs<'b>,
     group: &'a mut Group,
     stop: &'a StopFlag,
-    optimizer: AdamW,
+    optimizer: Optimizer,
 }
 
 /// Runs steps on a temporary model for about `limit`, on all ranks. Returns the model and the duration of a step of rank 0 in

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::group::Group;
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
 use crate::pretrain::best_and_average::{BEST, SavedModel};
 use crate::pretrain::checkpoint_writer::{CheckpointWriter, SavedCheckpoint};
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
     pub(crate) fn save<'scope>(
         &mut self,
         model: &BertForPreTraining,
-        optimizer: &mut AdamW,
+        optimizer: &mut Optimizer,
         loader_position: Option<LoaderPosition>,
         writer: &mut CheckpointWriter<'scope, '_>,
         on_event: &mut dyn FnMut(PretrainEvent),
@@ -252,17 +252,17 @@ impl<'a> Run<'a> {
     where
         'a: 'scope,
     {
-        let Some(moments) = self.group.gather_moments(optimizer)? else { return Ok(()) };
-        let started = self.start_writing(model, optimizer, moments, loader_position, writer, on_event);
+        let Some(states) = self.group.gather_states(optimizer)? else { return Ok(()) };
+        let started = self.start_writing(model, optimizer, states, loader_position, writer, on_event);
         self.group.hold(started)
     }
 
-    /// Writes a checkpoint with the moments of all ranks, on rank 0.
+    /// Writes a checkpoint with the optimizer's states of all ranks, on rank 0.
     fn start_writing<'scope>(
         &mut self,
         model: &BertForPreTraining,
-        optimizer: &mut AdamW,
-        moments: Snapshot,
+        optimizer: &mut Optimizer,
+        states: Snapshot,
         loader_position: Option<LoaderPosition>,
         writer: &mut CheckpointWriter<'scope, '_>,
         on_event: &mut dyn FnMut(PretrainEvent),
@@ -283,15 +283,15 @@ impl<'a> Run<'a> {
             loader_position,
             run: files.folder.identity.clone(),
         };
-        let (throttle, [weights, moments]) =
-            SnapshotThrottle::over([Snapshot::new(&model.clone().valid()), moments]);
+        let (throttle, [weights, states]) =
+            SnapshotThrottle::over([Snapshot::new(&model.clone().valid()), states]);
         optimizer.throttle_on(throttle);
         let checkpoints = files.folder.checkpoints();
         let files = files.files_except_weights.clone();
         writer.start(self.step, move || {
             weights.check_finite()?;
             let weights = vec![(WEIGHTS, weights)];
-            checkpoints.write(Checkpoint { state, weights, moments, files }, retention)
+            checkpoints.write(Checkpoint { state, weights, optimizer: states, files }, retention)
         });
         Ok(())
     }

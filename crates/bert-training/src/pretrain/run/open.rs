@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::group::Group;
 use crate::initialization::FreshWeights;
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::run::{ResumePoint, Run, RunFiles};
@@ -30,7 +30,7 @@ use crate::run_dir::training_run::check_free;
 pub(crate) struct OpenRun<'a> {
     pub(crate) run: Run<'a>,
     pub(crate) model: BertForPreTraining,
-    pub(crate) optimizer: AdamW,
+    pub(crate) optimizer: Optimizer,
 }
 
 /// The run as rank 0 opens it.
@@ -38,7 +38,7 @@ struct FirstRank<'a> {
     files: RunFiles<'a>,
     model: BertForPreTraining,
     /// The state of all parameters.
-    optimizer: AdamW,
+    optimizer: Optimizer,
     point: ResumePoint,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn open_run<'a>(
     group.continue_after(point.step);
     let model = group.broadcast_weights(model)?;
     let optimizer = inputs.optimizer(&model).sharded(group.rank(), group.ranks());
-    let optimizer = group.scatter_moments(whole, optimizer, &inputs.device.clone().inner())?;
+    let optimizer = group.scatter_states(whole, optimizer, &inputs.device.clone().inner())?;
     let run = Run::new(inputs, group, files_of_run, point, stop)?;
     on_event(PretrainEvent::Started {
         step: run.step,
@@ -168,7 +168,9 @@ impl<'a> FirstRank<'a> {
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;
-        let initial_moments = inputs.start.moments.as_deref().map(read_optimizer).transpose()?;
+        let states = inputs.config.optimizer().update_rule().states();
+        let initial_moments =
+            inputs.start.moments.as_deref().map(|path| read_optimizer(path, states)).transpose()?;
         let folder = open_folder(files, inputs, settings, resume, on_event)?;
         let found = folder.checkpoints().newest_good(&mut |error| {
             on_event(PretrainEvent::Warning(format!("{error}; an older checkpoint is used instead")));
@@ -181,7 +183,12 @@ impl<'a> FirstRank<'a> {
         let device = inputs.device.clone().inner();
         match (&found, initial_moments) {
             (Some(ValidCheckpoint { path, state }), _) => {
-                optimizer.restore(state.updates, &state.fewer_updates, read_optimizer(path)?, &device)?;
+                optimizer.restore(
+                    state.updates,
+                    &state.fewer_updates,
+                    read_optimizer(path, optimizer.states())?,
+                    &device,
+                )?;
             }
             (None, Some(moments)) => {
                 // The moments are as far from zero as their updates, so the bias correction continues.

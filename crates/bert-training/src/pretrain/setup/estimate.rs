@@ -62,6 +62,7 @@ fn memory_of_step(
         length,
         targets: sequences * targets,
         micro_batches: parts / ranks,
+        optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
         ranks,
         recompute,
     };

@@ -13,7 +13,7 @@ use burn::tensor::Device;
 use crate::data_loader::DataLoader;
 use crate::evaluation::{Evaluation, EvaluationBatches, PartEvaluation, evaluate_in};
 use crate::group::Group;
-use crate::optimizer::adamw::AdamW;
+use crate::optimizer::Optimizer;
 use crate::pretrain::config::{EvalPart, PretrainConfig};
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::estimate::check_memory;
@@ -139,8 +139,8 @@ impl<'a> RunInputs<'a> {
     }
 
     /// Returns an optimizer for a model, with moments at zero.
-    pub(crate) fn optimizer(&self, model: &BertForPreTraining) -> AdamW {
-        AdamW::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
+    pub(crate) fn optimizer(&self, model: &BertForPreTraining) -> Optimizer {
+        Optimizer::new(self.config.optimizer(), model).with_compute(self.model_config().compute)
     }
 
     /// Returns an untrained model, whose weights are replaced.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bert_model::{LoadPolicy, load_named_tensors, to_named_tensors};
-use bert_training::optimizer::adamw::{AdamW, AdamWConfig};
+use bert_training::optimizer::{Optimizer, OptimizerConfig};
 use bert_training::step::{MicroBatchLoss, StepId, train_step};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
@@ -40,14 +40,14 @@ fn linear_probe_matches_minbert() {
     let layer = LinearConfig::new(3, 2).with_bias(false).init(&device);
     let start = BTreeMap::from([("weight".to_string(), (vec![2, 3], START.to_vec()))]);
     let (mut layer, _) = load_named_tensors(layer, start, LoadPolicy::Exact).unwrap();
-    let config = AdamWConfig {
+    let config = OptimizerConfig {
         epsilon: 1e-6,
         weight_decay: 1e-4,
         bias_correction: true,
         max_gradient_norm: 0.0,
-        ..AdamWConfig::default()
+        ..OptimizerConfig::default()
     };
-    let mut optimizer = AdamW::new(config, &layer);
+    let mut optimizer = Optimizer::new(config, &layer);
     let mut random = Pcg64(35_399_562_948_360_463_058_890_781_895_381_311_971);
     for step in 0..1000 {
         let x: [f32; 3] = std::array::from_fn(|_| random.next() as f32);

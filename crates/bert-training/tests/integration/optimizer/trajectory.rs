@@ -11,7 +11,8 @@ use bert_model::{
     Architecture, BertConfig, BertForPreTraining, BertInput, LoadPolicy, LossNormalizer, Mode,
     PretrainingInput, PretrainingTargets, load_named_tensors, read_safetensors, to_named_tensors,
 };
-use bert_training::optimizer::adamw::{AdamW, AdamWConfig, UpdateRule};
+use bert_training::optimizer::config::OptimizerName;
+use bert_training::optimizer::{Optimizer, OptimizerConfig};
 use bert_training::step::{MicroBatchLoss, StepId, train_step};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
@@ -87,7 +88,7 @@ fn close(name: &str, got: f64, want: f64) {
     assert!((got - want).abs() <= 1e-5 * want.abs().max(1e-3), "{name}: {got} is not {want}");
 }
 
-fn follow(hidden_act: &str, file: &str, config_of_optimizer: AdamWConfig) {
+fn follow(hidden_act: &str, file: &str, config_of_optimizer: OptimizerConfig) {
     let device = Device::flex().autodiff();
     let mut config = BertConfig::read(golden(hidden_act, "config.json")).unwrap();
     config.hidden_dropout_prob = 0.0;
@@ -98,7 +99,7 @@ fn follow(hidden_act: &str, file: &str, config_of_optimizer: AdamWConfig) {
     let batch = Batch::read(&golden(hidden_act, file));
     let losses = batch.floats("losses");
     let norms = batch.floats("gradient_norms");
-    let mut optimizer = AdamW::new(config_of_optimizer, &model);
+    let mut optimizer = Optimizer::new(config_of_optimizer, &model);
     for (step, learning_rate) in batch.floats("learning_rates").into_iter().enumerate() {
         let loss = |model: &BertForPreTraining, batch: &Batch, mode| batch.loss(model, mode, &device);
         let (updated, report) = train_step(
@@ -130,16 +131,17 @@ fn follow(hidden_act: &str, file: &str, config_of_optimizer: AdamWConfig) {
 
 #[test]
 fn ten_losses_with_the_erf_gelu() {
-    follow("gelu", "trajectory.safetensors", AdamWConfig::default());
+    follow("gelu", "trajectory.safetensors", OptimizerConfig::default());
 }
 
 #[test]
 fn ten_losses_with_the_tanh_gelu() {
-    follow("gelu_new", "trajectory.safetensors", AdamWConfig::default());
+    follow("gelu_new", "trajectory.safetensors", OptimizerConfig::default());
 }
 
 #[test]
 fn ten_losses_with_lamb() {
-    let lamb = AdamWConfig { rule: UpdateRule::Lamb, bias_correction: true, ..AdamWConfig::default() };
+    let lamb =
+        OptimizerConfig { rule: OptimizerName::Lamb, bias_correction: true, ..OptimizerConfig::default() };
     follow("gelu", "lamb_trajectory.safetensors", lamb);
 }

@@ -1,15 +1,7 @@
-//! Computes the ratios by which LAMB multiplies the learning rate of each parameter (You et al., 2020, arXiv
-//! 1904.00962), as in NVIDIA's `multi_tensor_lamb.cu`.
+//! Updates a model by a rule whose learning rate depends on norms of whole parameters, such as LAMB.
 //!
-//! ```text
-//! u     <- (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + decay * p
-//! ratio <- |p| / |u|     if both are positive and weight decay applies to the parameter; else 1
-//! p     <- p - lr * ratio * u
-//! ```
-//!
-//! The gradients are clipped by their global norm before the moments are updated. The ratio has no maximum. LayerNorm
-//! and biases have no weight decay, so their ratio is 1. The sums of squares of the chunks are added in f64 in the order
-//! of the chunks, so the ratios do not depend on the number of ranks.
+//! The sums of squares of the chunks are added in f64 in the order of the chunks, so the ratios do not depend on the number
+//! of ranks.
 
 use bert_inference::Error;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -17,28 +9,38 @@ use burn::tensor::Tensor;
 
 use crate::gradients::layout::Segment;
 use crate::group::Group;
-use crate::optimizer::adamw::{AdamW, NormSquares, StepGradients};
+use crate::optimizer::update_rule::{NormSquares, UpdateByNorms};
+use crate::optimizer::{Optimizer, StepGradients};
 
-/// Applies one update of LAMB with gradients whose global norm is `norm`.
+/// Applies one update with gradients whose global norm is `norm`.
 ///
 /// # Errors
 /// Same as [`Group::gather`].
 pub(crate) fn update<M: Module>(
     group: &mut Group,
-    optimizer: &mut AdamW,
+    optimizer: &mut Optimizer,
     module: M,
     gradients: StepGradients,
     norm: f64,
     learning_rate: f64,
 ) -> Result<M, Error> {
+    let rule = optimizer.rule().clone();
+    let Some(by_norms) = rule.by_norms() else {
+        return Ok(optimizer.update(module, gradients, norm, learning_rate));
+    };
     let tensors = gradients.tensors.clone();
-    let module = optimizer.update(module, gradients, norm, 0.0);
-    let ratios = trust_ratios(group, optimizer, &module)?;
+    let module = optimizer.update(module, gradients, norm, learning_rate);
+    let ratios = ratios(group, optimizer, by_norms, &module)?;
     Ok(optimizer.apply(module, tensors, &ratios, learning_rate))
 }
 
-/// Returns the ratio of each parameter.
-fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> Result<Vec<f64>, Error> {
+/// Returns the factor for the learning rate of each parameter.
+fn ratios<M: Module>(
+    group: &mut Group,
+    optimizer: &Optimizer,
+    by_norms: &dyn UpdateByNorms,
+    module: &M,
+) -> Result<Vec<f64>, Error> {
     let layout = optimizer.layout();
     let mut squares = Squares { optimizer, tensors: Vec::new() };
     module.visit(&mut squares);
@@ -56,37 +58,25 @@ fn trust_ratios<M: Module>(group: &mut Group, optimizer: &AdamW, module: &M) -> 
     }
     let all = group.gather(own, |rank| 2 * layout.chunks(rank))?.concat();
     let chunks = all.chunks_exact(2).map(|bits| [f64::from_bits(bits[0]), f64::from_bits(bits[1])]);
-    let by_tensor = layout.by_tensor(chunks);
-    Ok(by_tensor
-        .iter()
-        .enumerate()
-        .map(|(index, chunks)| if optimizer.decays(index) { ratio(chunks) } else { 1.0 })
-        .collect())
+    Ok(layout.by_tensor(chunks).iter().map(|chunks| ratio(by_norms, chunks)).collect())
 }
 
-/// Returns `|p| / |u|` from the sums of squares of the chunks of both, or 1 if one of the norms is 0.
-fn ratio(chunks: &[[f64; 2]]) -> f64 {
+/// Returns the ratio of a parameter from the sums of squares of the chunks of it and of its update.
+fn ratio(by_norms: &dyn UpdateByNorms, chunks: &[[f64; 2]]) -> f64 {
     let norm = |side: usize| chunks.iter().map(|squares| squares[side]).sum::<f64>().sqrt();
-    let p = norm(0);
-    let u = norm(1);
-    if p > 0.0 && u > 0.0 { p / u } else { 1.0 }
+    by_norms.ratio(norm(0), norm(1))
 }
 
-/// Collects the sums of squares of all parameters to which weight decay applies.
+/// Collects the sums of squares of all parameters.
 struct Squares<'a> {
-    optimizer: &'a AdamW,
+    optimizer: &'a Optimizer,
     tensors: Vec<Option<NormSquares>>,
 }
 
 impl ModuleVisitor for Squares<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let index = self.tensors.len();
-        let squares = if self.optimizer.decays(index) {
-            self.optimizer.squares(index, param.val().inner().reshape([-1]))
-        } else {
-            None
-        };
-        self.tensors.push(squares);
+        let value = param.val().inner().reshape([-1]);
+        self.tensors.push(self.optimizer.squares(self.tensors.len(), value));
     }
 }
 
@@ -94,7 +84,8 @@ impl ModuleVisitor for Squares<'_> {
 mod tests {
     use super::*;
     use crate::gradients::gradient_sum::GradientSum;
-    use crate::optimizer::adamw::{AdamWConfig, UpdateRule};
+    use crate::optimizer::OptimizerConfig;
+    use crate::optimizer::config::OptimizerName;
 
     #[derive(Module, Debug)]
     struct Decayed {
@@ -107,7 +98,7 @@ mod tests {
     }
 
     fn update_with<M: Module>(
-        optimizer: &mut AdamW,
+        optimizer: &mut Optimizer,
         module: M,
         parameter: &Tensor<1>,
         gradient: [f32; 2],
@@ -125,8 +116,9 @@ mod tests {
         value: fn(&M) -> Tensor<1>,
         bias_correction: bool,
     ) -> Vec<[f32; 2]> {
-        let config = AdamWConfig { rule: UpdateRule::Lamb, bias_correction, ..AdamWConfig::default() };
-        let mut optimizer = AdamW::new(config, &module);
+        let config =
+            OptimizerConfig { rule: OptimizerName::Lamb, bias_correction, ..OptimizerConfig::default() };
+        let mut optimizer = Optimizer::new(config, &module);
         let gradients = [[0.5, -0.25], [-0.3, 0.1], [0.2, 0.4], [1.5, -2.0], [0.0, 0.1], [0.3, -0.3]];
         let mut values = Vec::new();
         for gradient in gradients {
@@ -200,6 +192,8 @@ mod tests {
 
     #[test]
     fn a_zero_norm_has_ratio_one() {
+        let rule = OptimizerConfig { rule: OptimizerName::Lamb, ..OptimizerConfig::default() }.update_rule();
+        let ratio = |chunks: &[[f64; 2]]| ratio(rule.by_norms().unwrap(), chunks);
         assert_eq!(ratio(&[[0.0, 4.0], [0.0, 0.0]]), 1.0);
         assert_eq!(ratio(&[[4.0, 0.0]]), 1.0);
         assert_eq!(ratio(&[[4.0, 1.0], [5.0, 0.0]]), 3.0);

@@ -1,10 +1,17 @@
 //! Trajectories and moments of AdamW.
 
-use bert_inference::compute::host_tensors;
+use std::collections::BTreeMap;
 
-use crate::gradients::gradient_sum::GradientSum;
-use crate::optimizer::adamw::*;
+use bert_inference::compute::host_tensors;
+use bert_inference::model_dir::checkpoint::OptimizerValues;
+use bert_kernels::{Compute, adamw};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+
+use crate::gradients::gradient_sum::{GradientSum, Tensors};
 use crate::optimizer::lr_schedule::{Schedule, ScheduleKind};
+use crate::optimizer::sharded::decays_weight;
+use crate::optimizer::{Optimizer, OptimizerConfig, StepGradients};
 
 #[derive(Module, Debug)]
 struct Scalar {
@@ -19,8 +26,8 @@ fn norm(gradients: &Tensors) -> f64 {
 fn trajectory(bias_correction: bool, weight_decay: f64) -> Vec<f32> {
     let device = Device::flex().autodiff();
     let mut module = Scalar { weight: Param::from_data([1.0f32], &device) };
-    let config = AdamWConfig { bias_correction, weight_decay, ..AdamWConfig::default() };
-    let mut optimizer = AdamW::new(config, &module);
+    let config = OptimizerConfig { bias_correction, weight_decay, ..OptimizerConfig::default() };
+    let mut optimizer = Optimizer::new(config, &module);
     let schedule = Schedule { kind: ScheduleKind::Bert, peak: 1e-2, total_steps: 10, warmup_steps: 2.0 };
     let mut values = Vec::new();
     for (step, g) in [0.5f32, -0.25, 0.1, 0.4, -0.3, 0.2].into_iter().enumerate() {
@@ -61,7 +68,7 @@ struct Two {
     late: Param<Tensor<1>>,
 }
 
-fn update_of(optimizer: &mut AdamW, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
+fn update_of(optimizer: &mut Optimizer, module: Two, loss: impl FnOnce(&Two) -> Tensor<1>) -> Two {
     let mut sum = GradientSum::default();
     sum.add(&module, [loss(&module).backward()]);
     optimizer.update(module, StepGradients::complete(sum.total()), 1.0, 1e-2)
@@ -72,14 +79,14 @@ fn update_of(optimizer: &mut AdamW, module: Two, loss: impl FnOnce(&Two) -> Tens
 #[test]
 fn bias_correction_counts_updates_per_parameter() {
     let device = Device::flex().autodiff();
-    let config = AdamWConfig { bias_correction: true, weight_decay: 0.0, ..AdamWConfig::default() };
+    let config = OptimizerConfig { bias_correction: true, weight_decay: 0.0, ..OptimizerConfig::default() };
     let param = || Param::from_data([1.0f32], &device);
     let mut module = Two { early: param(), late: param() };
-    let mut optimizer = AdamW::new(config, &module);
+    let mut optimizer = Optimizer::new(config, &module);
     for _ in 0..50 {
         module = update_of(&mut optimizer, module, |two| two.early.val() * 0.5);
     }
-    let step = |optimizer: &mut AdamW, module: Two| {
+    let step = |optimizer: &mut Optimizer, module: Two| {
         let before = module.late.val().into_scalar::<f32>();
         let module = update_of(optimizer, module, |two| two.late.val() * 0.5);
         (before - module.late.val().into_scalar::<f32>(), module)
@@ -89,12 +96,12 @@ fn bias_correction_counts_updates_per_parameter() {
     let [early, late] = ["early", "late"].map(String::from);
     assert_eq!(optimizer.fewer_updates(), BTreeMap::from([(early, 50), (late, 1)]));
 
-    let mut again = AdamW::new(config, &module);
-    let mut moments = MomentValues::new();
+    let mut again = Optimizer::new(config, &module);
+    let mut moments = OptimizerValues::new();
     for (name, (_, values)) in optimizer.snapshot().to_named_tensors() {
         let (which, name) = name.split_once('.').unwrap();
-        let entry = moments.entry(name.to_string()).or_default();
-        *(if which == "first" { &mut entry.0 } else { &mut entry.1 }) = values;
+        let entry = moments.entry(name.to_string()).or_insert_with(|| vec![Vec::new(); 2]);
+        entry[usize::from(which == "second")] = values;
     }
     let fewer = optimizer.fewer_updates();
     again.restore(optimizer.updates(), &fewer, moments, &device.clone().inner()).unwrap();
@@ -110,8 +117,8 @@ fn state_of_another_model_is_rejected() {
     let device = Device::flex();
     let module = One { weight: Param::from_data([0.5f32, 0.5], &device) };
     let restored = |name: &str, length: usize| {
-        let moments = MomentValues::from([(name.to_string(), (vec![0.0; length], vec![0.0; length]))]);
-        let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
+        let moments = OptimizerValues::from([(name.to_string(), vec![vec![0.0; length]; 2])]);
+        let mut optimizer = Optimizer::new(OptimizerConfig::default(), &module);
         optimizer.restore(1, &BTreeMap::new(), moments, &device).map_err(|error| error.to_string())
     };
     assert!(restored("weight", 2).is_ok());
@@ -144,7 +151,7 @@ fn clipping_is_over_all_parameters_together() {
     sum.add(&module, [loss.backward()]);
     let sum = sum.total();
     assert!((norm(&sum) - 5.0).abs() < 1e-6);
-    let mut optimizer = AdamW::new(AdamWConfig::default(), &module);
+    let mut optimizer = Optimizer::new(OptimizerConfig::default(), &module);
     let module = optimizer.update(module, StepGradients::complete(sum), 5.0, 0.0);
     // The first moments are a tenth of the clipped gradients 3/5 and 4/5.
     let state = optimizer.snapshot().to_named_tensors();
