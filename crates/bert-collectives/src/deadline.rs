@@ -31,19 +31,20 @@ impl std::fmt::Display for Waiting {
 }
 
 /// Measures the time since the last progress of an operation.
-pub(crate) struct Timer<'a, 'b> {
+pub struct Timer<'a, 'b> {
     deadline: &'a mut Deadline<'b>,
     progress: Instant,
     calls: u32,
 }
 
 impl<'a, 'b> Timer<'a, 'b> {
-    pub(crate) fn start(deadline: &'a mut Deadline<'b>) -> Self {
+    /// Starts to measure.
+    pub fn start(deadline: &'a mut Deadline<'b>) -> Self {
         Self { deadline, progress: Instant::now(), calls: 0 }
     }
 
     /// Notes that a byte has moved.
-    pub(crate) fn progress(&mut self) {
+    pub fn progress(&mut self) {
         self.progress = Instant::now();
         self.calls = 0;
     }
@@ -52,7 +53,7 @@ impl<'a, 'b> Timer<'a, 'b> {
     ///
     /// # Errors
     /// Fails if the timeout has passed.
-    pub(crate) fn check(
+    pub fn check(
         &mut self,
         topology: &Topology,
         missing: impl FnOnce() -> Vec<usize>,

@@ -25,30 +25,25 @@
 //! | [`TcpTransport`] | processes on any hosts |
 //! | MPI (feature `mpi`) | processes that `mpirun` or `srun` has started |
 //! | NCCL (feature `nccl`, untested) | processes with one GPU each |
-//! | [`ThreadTransport`] | threads of one process, for tests |
-//! | [`faults::FaultyTransport`] | a wrapper for tests that fails, delays or corrupts one operation |
 
 mod alone;
 mod deadline;
 mod environment;
 mod error;
-pub mod faults;
 #[cfg(feature = "mpi")]
 mod mpi;
 #[cfg(feature = "nccl")]
 mod nccl;
 mod plan;
 mod tcp;
-mod threads;
 mod topology;
 mod transport;
 
 pub use alone::Alone;
-pub use deadline::{Deadline, Waiting};
+pub use deadline::{Deadline, Timer, Waiting};
 pub use environment::{Environment, Launcher, MAX_RANKS};
 pub use error::{JoinError, Lost};
 pub use plan::{Engine, Plan};
 pub use tcp::{TcpConfig, TcpTransport, Token};
-pub use threads::ThreadTransport;
 pub use topology::{Member, Topology, host_name};
 pub use transport::{Operation, Traffic, Transport};

@@ -81,11 +81,11 @@
 
 mod arguments;
 mod cpu;
-#[cfg(feature = "faults")]
-pub mod faults;
 mod fused_op;
 #[cfg(feature = "cubecl")]
 mod gpu;
+#[cfg(feature = "hook")]
+pub mod hook;
 pub mod host_values;
 mod matmul;
 mod ops;

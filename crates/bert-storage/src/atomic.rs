@@ -188,76 +188,7 @@ pub fn is_temporary(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fault, Faulty, PowerCut, Survival};
-    use crate::source::{digest_bytes, digest_file};
-    use crate::staged::StagedFolder;
-
-    fn write_new(files: &dyn FileSystem, path: &Path, new: &[u8]) -> Result<FileDigest> {
-        AtomicFile::create(files, path)?.fill(|out| new.chunks(1000).try_for_each(|part| out.write_all(part)))
-    }
-
-    #[test]
-    fn a_failure_leaves_the_old_or_new_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.json");
-        let new = vec![b'n'; 200_000];
-        for fault in [Fault::Io, Fault::Full, Fault::Torn] {
-            let mut failures = 0;
-            for nth in 1.. {
-                write_atomic(&path, |out| out.write_all(b"old")).unwrap();
-                let files = Faulty::new(fault, nth);
-                let result = write_new(&files, &path, &new);
-                let found = std::fs::read(&path).unwrap();
-                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-                match result {
-                    Err(error) => {
-                        failures += 1;
-                        assert_eq!(error.exit_code(), 1);
-                        let text = error.to_string();
-                        assert!(text.contains("file.json") || text.contains("sync"), "{text}");
-                        assert!(found == b"old" || found == new);
-                    }
-                    Ok(written) => {
-                        assert!(found == new);
-                        assert_eq!((written.bytes, written.blake3), (200_000, digest_bytes(&new)));
-                    }
-                }
-                if !files.triggered() {
-                    break;
-                }
-            }
-            // A full disk fails create and at least two writes; an I/O error also fails fsync, rename and the fsync of
-            // the folder.
-            assert!(failures >= if fault == Fault::Io { 6 } else { 3 }, "{fault:?}: {failures}");
-        }
-    }
-
-    #[test]
-    fn a_power_cut_leaves_the_old_or_new_file() {
-        let new = vec![b'n'; 200_000];
-        for cut in 1.. {
-            let mut done = false;
-            let survivals = [Survival::Nothing, Survival::Everything, Survival::NamesOnly];
-            for survival in survivals.into_iter().chain((0..8).map(Survival::Random)) {
-                let folder = tempfile::tempdir().unwrap();
-                let path = folder.path().join("file.json");
-                std::fs::write(&path, "old").unwrap();
-                let files = PowerCut::over(folder.path(), cut).unwrap();
-                let result = write_new(&files, &path, &new);
-                done = !files.is_off();
-                files.restart(survival).unwrap();
-                let found = std::fs::read(&path).unwrap();
-                assert!(found == b"old" || found == new, "cut {cut}, {survival:?}: {} bytes", found.len());
-                assert!(result.is_err() || found == new, "the committed file exists");
-                StagedFolder::new(&Disk, folder.path()).remove_temporaries().unwrap();
-                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-                write_new(&Disk, &path, &new).unwrap();
-            }
-            if done {
-                break;
-            }
-        }
-    }
+    use crate::source::digest_file;
 
     #[test]
     fn a_dropped_file_leaves_nothing() {

@@ -14,7 +14,6 @@
 //! | read a file or an object of a store | [`open_stream`], [`open_file`], [`size`] |
 //! | access objects of a store (S3, Google Cloud, Azure) | [`objects`], with the feature `object-stores` |
 //! | cache copies of objects on a disk, with a size limit | [`ObjectCache`] |
-//! | simulate a full or broken disk or a power cut in tests | the feature `faults` |
 //!
 //! A file is written under a temporary name, synced and renamed; then its folder is synced.
 //!
@@ -31,8 +30,6 @@
 mod atomic;
 pub mod checksummed_json;
 mod error;
-#[cfg(feature = "faults")]
-pub mod faults;
 pub mod objects;
 mod output;
 mod result_cache;

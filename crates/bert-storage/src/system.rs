@@ -1,7 +1,5 @@
 //! The file operations needed to write outputs ([`FileSystem`]), and their implementation on the real file system
 //! ([`Disk`]).
-//!
-//! The feature `faults` has implementations that fail on purpose.
 
 use std::ffi::OsString;
 use std::fmt;

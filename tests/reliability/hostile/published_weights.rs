@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 use zip::CompressionMethod;
-use zip::write::{FileOptions, ZipWriter};
+use zip::write::{SimpleFileOptions, ZipWriter};
 
 use super::check;
 use crate::common::Folder;
@@ -35,7 +35,7 @@ fn folder_with(cases: &[(&str, &str, Vec<u8>)]) -> Folder {
 /// Returns a zip archive as `torch.save` writes it, with a pickle and one storage of four bytes.
 fn torch_zip(pickle: &[u8], method: CompressionMethod) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let options = FileOptions::default().compression_method(method);
+    let options = SimpleFileOptions::default().compression_method(method);
     for (name, bytes) in [("data.pkl", pickle), ("data/0", &[0; 4])] {
         zip.start_file(format!("archive/{name}"), options).expect("an entry");
         zip.write_all(bytes).expect("written");

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bert_collectives::{Deadline, Lost, ThreadTransport, Transport};
+use bert_collectives::{Deadline, Lost, Transport};
+use bert_testing::transports::ThreadTransport;
 
 /// Calls an operation with a timeout that a test does not reach.
 pub(crate) fn patient<T>(operation: impl FnOnce(&mut Deadline) -> T) -> T {

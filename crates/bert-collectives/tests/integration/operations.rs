@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bert_collectives::faults::{Fault, FaultyTransport};
-use bert_collectives::{Alone, Deadline, Lost, ThreadTransport, Transport};
+use bert_collectives::{Alone, Deadline, Lost, Transport};
+use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
 
 use crate::common::{self, all_gather, all_to_all, barrier, on_each, patient, threads};
 

@@ -45,8 +45,8 @@ pub fn bias_gelu<const D: usize>(compute: Compute, x: Tensor<D>, bias: Tensor<1>
 pub fn plain<const D: usize>(x: Tensor<D>, bias: Tensor<1>, form: Gelu) -> Tensor<D> {
     let x = x + bias.unsqueeze::<D>();
     match form {
-        #[cfg(feature = "faults")]
-        Gelu::Erf if crate::faults::is_active(crate::faults::DriverFault::TanhDerivative) => {
+        #[cfg(feature = "hook")]
+        Gelu::Erf if crate::hook::has_tanh_derivative() => {
             let tanh = gelu_tanh_form(x.clone());
             tanh.clone() + (gelu_erf(x) - tanh).detach()
         }

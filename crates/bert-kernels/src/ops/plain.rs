@@ -14,8 +14,8 @@ pub(crate) fn matmul<const D: usize>(precision: Precision, a: Tensor<D>, b: Tens
     } else {
         a.cast(DType::BF16).matmul(b.cast(DType::BF16)).cast(DType::F32)
     };
-    #[cfg(feature = "faults")]
-    let product = crate::faults::product(product);
+    #[cfg(feature = "hook")]
+    let product = crate::hook::product(product);
     product
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn linear<const D: usize>(
             None => product,
         }
     };
-    #[cfg(feature = "faults")]
-    let y = crate::faults::product(y);
+    #[cfg(feature = "hook")]
+    let y = crate::hook::product(y);
     y
 }

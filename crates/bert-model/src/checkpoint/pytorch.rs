@@ -308,13 +308,15 @@ impl ZipEntries<'_> {
     fn entry(&mut self, name: &str, maximum: u64) -> Result<Vec<u8>, Error> {
         let reader = self.reader;
         let path = format!("{}{name}", self.folder);
-        let entry = self.archive.by_name(&path).map_err(|error| match error {
-            ZipError::FileNotFound => reader.corrupt(format!("the entry {path:?} is missing")),
-            other => reader.zip_error(other),
-        })?;
-        if entry.compression() != CompressionMethod::Stored {
+        let Some(index) = self.archive.index_for_name(&path) else {
+            return Err(reader.corrupt(format!("the entry {path:?} is missing")));
+        };
+        // The crate is compiled without decompression, so the method is checked before the entry is opened.
+        let method = self.archive.by_index_raw(index).map_err(|e| reader.zip_error(e))?.compression();
+        if method != CompressionMethod::Stored {
             return Err(reader.unsupported(format!("the entry {path:?} is compressed")));
         }
+        let entry = self.archive.by_index(index).map_err(|e| reader.zip_error(e))?;
         if entry.size() > maximum {
             return Err(
                 reader.corrupt(format!("the entry {path:?} has {} bytes, more than {maximum}", entry.size()))

@@ -12,7 +12,7 @@ use bert_tasks::{
     Example, Label, Split, Task, TaskError, TaskProblem, find_split, read_file, write_predictions,
 };
 use serde::Serialize;
-use zip::write::{FileOptions, ZipWriter};
+use zip::write::{SimpleFileOptions, ZipWriter};
 
 /// The diagnostic set, predicted by the MNLI model: its name in the archive and the file names to search for.
 const DIAGNOSTIC: (&str, [&str; 3]) =
@@ -63,16 +63,14 @@ pub fn write_submission(
         }
     }
     write_atomic(&folder.join("submission.zip"), |out| {
-        let mut archive = std::io::Cursor::new(Vec::new());
-        let mut zip = ZipWriter::new(&mut archive);
+        let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
         for (name, bytes) in &answered {
             // Omit the date, so that equal predictions give equal bytes.
-            let options = FileOptions::default().last_modified_time(zip::DateTime::default());
+            let options = SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
             zip.start_file(*name, options).map_err(std::io::Error::other)?;
             zip.write_all(bytes)?;
         }
-        zip.finish().map_err(std::io::Error::other)?;
-        drop(zip);
+        let archive = zip.finish().map_err(std::io::Error::other)?;
         out.write_all(archive.get_ref())
     })?;
     Ok(submission)

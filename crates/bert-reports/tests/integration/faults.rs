@@ -6,8 +6,8 @@ use std::path::Path;
 
 use bert_inference::Error;
 use bert_reports::export::{CardOptions, Export, export_on};
-use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_storage::{Disk, FileSystem};
+use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
 use crate::world::{World, run_to_end};
 

@@ -339,22 +339,7 @@ impl<'a> StagedFolder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Fault, Faulty, PowerCut, Survival};
     use crate::system::Disk;
-
-    #[test]
-    fn folders_are_created_durably() {
-        let folder = tempfile::tempdir().unwrap();
-        let deep = folder.path().join("a/b/c");
-        let files = PowerCut::over(folder.path(), u64::MAX).unwrap();
-        StagedFolder::new(&files, &deep).create().unwrap();
-        files.restart(Survival::Nothing).unwrap();
-        assert!(deep.is_dir());
-        StagedFolder::new(&Disk, &deep).create().unwrap();
-        std::fs::write(folder.path().join("file"), "").unwrap();
-        let inside = folder.path().join("file/x");
-        assert_eq!(StagedFolder::new(&Disk, &inside).create().unwrap_err().exit_code(), 1);
-    }
 
     #[test]
     fn a_lock_is_exclusive_and_ends_with_its_holder() {
@@ -364,26 +349,6 @@ mod tests {
         assert!(matches!(staged.lock(LOCK), Err(Error::InUse { .. })));
         drop(lock);
         staged.lock(LOCK).unwrap();
-    }
-
-    #[test]
-    fn a_failed_read_is_never_taken_for_absence() {
-        let folder = tempfile::tempdir().unwrap();
-        let value = serde_json::json!({ "b": 1 });
-        StagedFolder::new(&Disk, folder.path()).write_checksummed_unsynced("a", &value).unwrap();
-        let reads: [fn(&StagedFolder<'_>) -> Result<bool>; 4] = [
-            |staged| staged.read_checksummed::<serde_json::Value>("a").map(|found| found.is_some()),
-            |staged| staged.has("a"),
-            |staged| staged.names().map(|names| !names.is_empty()),
-            |staged| staged.remove("a"),
-        ];
-        for read in reads {
-            let files = Faulty::new(Fault::Read, 1);
-            let staged = StagedFolder::new(&files, folder.path());
-            assert_eq!(read(&staged).unwrap_err().exit_code(), 1);
-            assert!(read(&staged).unwrap(), "only the first read fails");
-            assert!(!read(&StagedFolder::new(&Disk, &folder.path().join("none"))).unwrap());
-        }
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bert_collectives::ThreadTransport;
 use bert_inference::Error;
 use bert_inference::compute::host_tensors::values;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_kernels::adamw::CHUNK;
 use bert_kernels::{Compute, Kernels};
 use bert_random::{Domain, Random, Stream};
+use bert_testing::transports::ThreadTransport;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 

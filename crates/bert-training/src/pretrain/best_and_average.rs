@@ -110,7 +110,7 @@ mod tests {
     use std::fs;
 
     use bert_storage::FileSystem;
-    use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
+    use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
     use super::*;
     use crate::evaluation::Evaluation;

@@ -7,7 +7,7 @@ use std::path::Path;
 use bert_inference::StopFlag;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_model::read_safetensors;
-use bert_storage::faults::Faulty;
+use bert_testing::disks::Faulty;
 use bert_training::evaluation::EvaluationRecord;
 use bert_training::pretrain::{PretrainEvent, pretrain_on};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::{Error, FolderProblem, StopFlag};
-use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
 use bert_storage::{FileSystem, Located};
+use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_on};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bert_inference::model_dir::checkpoint::{CheckpointFolder, verify};
 use bert_inference::{Error, StopFlag};
 use bert_random::{Domain, Random, Stream};
-use bert_storage::faults::Faulty;
+use bert_testing::disks::Faulty;
 use bert_training::data_loader::DataLoader;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::pretrain_on;

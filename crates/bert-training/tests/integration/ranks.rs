@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use bert_collectives::faults::{Fault, FaultyTransport};
-use bert_collectives::{ThreadTransport, Transport};
+use bert_collectives::Transport;
 use bert_data::Nsp;
 use bert_inference::model_dir::checkpoint::CheckpointFolder;
 use bert_inference::{Error, StopFlag};
-use bert_storage::faults::Faulty;
+use bert_testing::disks::Faulty;
+use bert_testing::transports::{Fault, FaultyTransport, ThreadTransport};
 use bert_training::group::Group;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, pretrain_in};

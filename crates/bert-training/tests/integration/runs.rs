@@ -4,7 +4,7 @@
 use std::fs;
 
 use bert_inference::{Error, StopFlag};
-use bert_storage::faults::Faulty;
+use bert_testing::disks::Faulty;
 use bert_training::data_loader::DataLoader;
 use bert_training::initialization::log_bilinear::CountingEvent;
 use bert_training::pretrain::config::PretrainConfig;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{BuildConfig, build, build_held_out};
 use bert_inference::{Error, StopFlag};
-use bert_storage::faults::Faulty;
+use bert_testing::disks::Faulty;
 use bert_training::pretrain::config::PretrainConfig;
 use bert_training::pretrain::{PretrainEvent, StepMetrics, pretrain_on};
 use clap::{Args, Command, FromArgMatches};

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bert_data::verify;
 use bert_data::{BuildConfig, Manifest, build_on};
-use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
+use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
 use crate::support::{config, small_text, small_vocabulary};
 

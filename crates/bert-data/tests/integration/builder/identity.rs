@@ -12,7 +12,7 @@ use bert_data::{
 };
 use bert_storage::Disk;
 use bert_storage::checksummed_json::{checksummed_json, read_checksummed};
-use bert_storage::faults::{Fault, Faulty};
+use bert_testing::disks::{Fault, Faulty};
 use serde_json::Value;
 
 use crate::support::{config, run, small_text, small_vocabulary};

@@ -6,7 +6,7 @@ use bert_data::{
     BuildConfig, BuildProgress, BuildStage, Error, Layout, Located, Manifest, ManifestProblem, PartError,
     build_part, build_part_on, merge, tokenize_part,
 };
-use bert_storage::faults::{Fault, Faulty};
+use bert_testing::disks::{Fault, Faulty};
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::builder::any_size::{World, content, world};

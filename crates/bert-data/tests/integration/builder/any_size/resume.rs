@@ -7,7 +7,7 @@ use bert_data::{
     build_on,
 };
 use bert_storage::Disk;
-use bert_storage::faults::{Fault, Faulty, PowerCut, Survival};
+use bert_testing::disks::{Fault, Faulty, PowerCut, Survival};
 
 use crate::builder::any_size::{World, build_again, content, names, world};
 use crate::support::{run, small_text};

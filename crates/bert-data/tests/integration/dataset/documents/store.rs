@@ -7,7 +7,7 @@ use bert_data::{
     read_all_documents, verify,
 };
 use bert_storage::Disk;
-use bert_storage::faults::{Fault, Faulty};
+use bert_testing::disks::{Fault, Faulty};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::dataset::documents::world;

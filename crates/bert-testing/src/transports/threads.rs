@@ -1,12 +1,9 @@
-//! A group of threads that exchange messages by channels, for tests.
+//! A group of threads that exchange messages by channels.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-use crate::deadline::{Deadline, Timer};
-use crate::error::Lost;
-use crate::topology::Topology;
-use crate::transport::{Operation, Traffic, Transport};
+use bert_collectives::{Deadline, Lost, Operation, Timer, Topology, Traffic, Transport};
 
 /// The transport of one thread of a group.
 ///

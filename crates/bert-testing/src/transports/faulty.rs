@@ -1,11 +1,8 @@
-//! Injects faults into a transport, for tests.
+//! Injects faults into a transport.
 
 use std::time::Duration;
 
-use crate::deadline::Deadline;
-use crate::error::Lost;
-use crate::topology::Topology;
-use crate::transport::{Operation, Traffic, Transport};
+use bert_collectives::{Deadline, Lost, Operation, Topology, Traffic, Transport};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::system::{Disk, Durable, FileSystem};
 use bert_random::{Domain, Random, Stream};
+use bert_storage::{Disk, Durable, FileSystem};
 
 /// How much unsynced data survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! File systems that fail on purpose, for tests only.
+//! File systems that fail on purpose.
 //!
 //! [`Faulty`] fails the n-th operation or the n-th read; a test increases n until nothing fails any more. [`PowerCut`]
 //! loses data that was not synced. Both work on real folders. Neither actually syncs, because that is slow and does not
@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::system::{Disk, Durable, FileSystem};
+use bert_storage::{Disk, Durable, FileSystem};
+
 pub use power_cut::{PowerCut, Survival};
 
 /// Kind of failure.

@@ -1,0 +1,43 @@
+//! A hook into the compositions of burn's operations, for tests of whatever should notice wrong results of a device.
+
+use std::cell::Cell;
+
+use burn::tensor::Tensor;
+
+/// Changes of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook {
+    /// Returns the product, `[rows, columns]`, that replaces a product.
+    pub product: fn(Tensor<2>) -> Tensor<2>,
+    /// Whether GELU by the error function has the derivative of the tanh form.
+    pub tanh_derivative: bool,
+}
+
+thread_local! {
+    static ACTIVE: Cell<Option<Hook>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with a hook on this thread.
+pub fn with_hook<T>(hook: Hook, f: impl FnOnce() -> T) -> T {
+    ACTIVE.set(Some(hook));
+    let result = f();
+    ACTIVE.set(None);
+    result
+}
+
+/// Returns whether GELU has the derivative of the tanh form on this thread.
+pub(crate) fn has_tanh_derivative() -> bool {
+    ACTIVE.get().is_some_and(|hook| hook.tanh_derivative)
+}
+
+/// Returns a product as the hook changes it.
+///
+/// # Shapes
+/// - product and output: `[.., columns]`
+pub(crate) fn product<const D: usize>(product: Tensor<D>) -> Tensor<D> {
+    let Some(hook) = ACTIVE.get() else { return product };
+    let shape = product.shape();
+    let columns = shape[D - 1];
+    let rows = shape.num_elements() / columns.max(1);
+    (hook.product)(product.reshape([rows, columns])).reshape(shape)
+}
