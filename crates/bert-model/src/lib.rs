@@ -102,7 +102,7 @@ pub use crate::models::classification::{
     token_loss,
 };
 pub use crate::models::contents::FolderContents;
-pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind, with_present_head_names};
+pub use crate::models::feature_head::{BertWithFeatureHead, FeatureHeadKind};
 pub use crate::models::gradient_checkpointing::RecomputeState;
 pub use crate::models::loss::{
     LossNormalizer, PretrainingLoss, PretrainingTargets, classification_loss, cross_entropy,

@@ -187,15 +187,9 @@ fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
     }
 }
 
-/// Returns the digest of a run's vocabulary, and its size. Runs of earlier versions have the size only.
-fn vocabulary(run: &RunRecord) -> (&str, usize) {
-    (&run.identity.vocabulary, run.identity.model.vocab_size)
-}
-
 /// Returns whether losses per token of two runs can be compared.
 pub(super) fn same_vocabulary(a: &RunRecord, b: &RunRecord) -> bool {
-    let ((first, first_size), (second, second_size)) = (vocabulary(a), vocabulary(b));
-    first_size == second_size && (first.is_empty() || second.is_empty() || first == second)
+    a.identity.vocabulary == b.identity.vocabulary
 }
 
 fn curves(runs: &[RunRecord], points: impl Fn(&RunRecord) -> Vec<(f64, f64)>, line: Line) -> Vec<Curve> {

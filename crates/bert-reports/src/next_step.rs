@@ -36,7 +36,7 @@ fn measured(run: &RunRecord, seen: f64, loss: f64) -> Option<Ends> {
         (shape.hidden_size, shape.num_hidden_layers) == (model.hidden_size, model.num_hidden_layers)
     };
     let (_, curve) = curves.into_iter().find(same_shape)?;
-    let has_length = run.identity.data_rules.as_ref().is_some_and(|rules| rules.max_seq_length == LENGTH);
+    let has_length = run.identity.data_rules.max_seq_length == LENGTH;
     let is_within = seen >= curve[0].0 / 2.0 && seen <= 2.0 * curve[curve.len() - 1].0;
     let is_near = (loss - at(curve, seen)).abs() <= NEAR * at(curve, seen);
     (has_length && is_within && is_near).then_some(curve)

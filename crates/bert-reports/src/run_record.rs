@@ -126,8 +126,7 @@ impl RunRecord {
     pub(crate) fn step_scale(&self) -> StepScale {
         const POINTS_OF_TIME: usize = 100;
         let sequences = self.identity.batch_size as f64;
-        let tokens =
-            self.identity.data_rules.as_ref().map_or(0.0, |rules| sequences * rules.max_seq_length as f64);
+        let tokens = sequences * self.identity.data_rules.max_seq_length as f64;
         let mut seconds = 0.0;
         let mut hours = vec![(0.0, 0.0)];
         let every = self.timing.len().div_ceil(POINTS_OF_TIME).max(1);

@@ -45,7 +45,6 @@ pub fn environment_of_run() -> Value {
 
 /// The start of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Invocation {
     /// Commit of the program.
     pub commit: String,

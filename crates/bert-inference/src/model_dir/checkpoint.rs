@@ -46,7 +46,6 @@ pub struct TrainerState {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fewer_updates: BTreeMap<String, u64>,
     /// Steps whose update was skipped because of a non-finite loss or gradient.
-    #[serde(default)]
     pub skipped: SkippedSteps,
     /// Position of the data loader, if the number of samples alone does not determine it.
     #[serde(rename = "place", default, skip_serializing_if = "Option::is_none")]

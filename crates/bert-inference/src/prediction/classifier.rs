@@ -10,7 +10,7 @@ use bert_kernels::Compute;
 use bert_model::{
     Architecture, BertConfig, BertForSequenceClassification, BertWithFeatureHead, Error as ModelError,
     LoadPolicy, NamedTensors, is_adapter_folder, load_named_tensors, read_pretrained_config,
-    read_pretrained_tensors, with_present_head_names,
+    read_pretrained_tensors,
 };
 use bert_storage::Locate;
 use bert_tasks::{EncodedPair, Example, Kind, Label, TaskError};
@@ -82,7 +82,7 @@ fn load_full_model(folder: &Path, compute: Compute, device: &Device) -> Result<L
         return Err(FolderProblem::NoHead { head: "classifier", hint }.located(folder).into());
     }
     let model = match config.feature_head()? {
-        Some(_) => Model::FeatureHead(Box::new(load(&config, with_present_head_names(tensors), device)?)),
+        Some(_) => Model::FeatureHead(Box::new(load(&config, tensors, device)?)),
         None => Model::Linear(Box::new(load(&config, tensors, device)?)),
     };
     Ok(LoadedModel { model, config, tokenizer: ModelTokenizer::open(folder)? })

@@ -19,7 +19,6 @@ use burn::nn::{Gru, GruConfig, Linear, Lstm, LstmConfig};
 use burn::tensor::{Device, Int, Tensor};
 use serde_json::Value;
 
-use crate::checkpoint::parameter_names::{NamedTensors, rename_tensors};
 use crate::config::json::FEATURE_HEAD_CLASS;
 use crate::config::{BertConfig, config_error};
 use crate::error::Error;
@@ -63,14 +62,6 @@ impl FromStr for FeatureHeadKind {
         let unknown = || config_error(KEY, format!("is {name:?}; mean, mlp, gru and bilstm are supported"));
         all.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
     }
-}
-
-/// Returns the tensors of a folder of an earlier version with the present names of a head.
-pub fn with_present_head_names(tensors: NamedTensors) -> NamedTensors {
-    rename_tensors(tensors, |name| match name.strip_prefix("classifier.") {
-        Some(part) => format!("head.classifier.{part}"),
-        None => name.to_string(),
-    })
 }
 
 impl BertConfig {

@@ -43,7 +43,7 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         let identity = serde_json::from_value(run).map_err(|error| Error::corrupt_file(&state, error))?;
         let run = folder.parent().and_then(Path::parent).map(PathBuf::from).unwrap_or_default();
         let file = if exists(&run.join(RUN))? { Some(read_record::<RunFile>(&run.join(RUN))?) } else { None };
-        let start = file.as_ref().and_then(|file| file.start.clone());
+        let start = file.as_ref().map(|file| file.start.clone());
         let (paths, shared_text) = file.map(|file| (file.config, file.shared_text)).unzip();
         let log: Vec<(EvaluationRecord, _)> = records(&run.join("evaluations.jsonl"))?;
         let evaluation = log.into_iter().map(|(record, _)| record).rfind(|record| record.step == step);
@@ -59,7 +59,7 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         (read_record(&evaluation)?, read_record(&run)?);
     let RunFile { config, identity, shared_text, start } = run;
     let evaluation = Some(evaluation);
-    Ok(Some(Origin { step, identity, paths: Some(config), start, shared_text, evaluation }))
+    Ok(Some(Origin { step, identity, paths: Some(config), start: Some(start), shared_text, evaluation }))
 }
 
 /// Returns the card for a model of a run or of a fine-tuning, or for its encoder only; `None` for a folder of another
@@ -75,7 +75,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
         return Ok(None);
     };
     let manifest = paths.as_ref().and_then(|paths| same_data(paths.data.first(), &run));
-    let nsp = run.data_rules.as_ref().map_or("on", |rules| &rules.nsp).to_string();
+    let nsp = run.data_rules.nsp.clone();
     let (objectives, class) = match nsp.as_str() {
         "off" => ("masked LM", "BertForMaskedLM"),
         "sop" => ("masked LM and sentence order", "BertForPreTraining"),
@@ -193,12 +193,9 @@ fn limits(run: &RunIdentity, step: u64, nsp: &str) -> Vec<String> {
         format!("Texts have at most {} word pieces.", run.model.max_position_embeddings),
         "The model repeats the biases of its text, which were not examined.".to_string(),
     ];
-    if let Some(rules) = run
-        .data_rules
-        .as_ref()
-        .filter(|rules| rules.max_seq_length < run.model.max_position_embeddings as u64)
-    {
-        limits.push(format!("It was trained on sequences of at most {} word pieces.", rules.max_seq_length));
+    let length = run.data_rules.max_seq_length;
+    if length < run.model.max_position_embeddings as u64 {
+        limits.push(format!("It was trained on sequences of at most {length} word pieces."));
     }
     match nsp {
         "off" => limits
@@ -234,15 +231,14 @@ fn settings(run: RunIdentity, step: u64) -> Vec<(&'static str, String)> {
     rows.extend(
         run.mixture.iter().map(|data| ("share of data", format!("{:.4} of {}", data.share, data.data))),
     );
-    if let Some(rules) = run.data_rules {
-        rows.extend([
-            ("max_seq_length", rules.max_seq_length.to_string()),
-            ("masked_lm_prob", format!("{:?}", rules.masked_lm_prob)),
-            ("nsp", rules.nsp),
-            ("layout", rules.layout),
-            ("masking", rules.masking),
-        ]);
-    }
+    let rules = run.data_rules;
+    rows.extend([
+        ("max_seq_length", rules.max_seq_length.to_string()),
+        ("masked_lm_prob", format!("{:?}", rules.masked_lm_prob)),
+        ("nsp", rules.nsp),
+        ("layout", rules.layout),
+        ("masking", rules.masking),
+    ]);
     rows
 }
 
@@ -291,9 +287,8 @@ fn shape(config: &BertConfig) -> String {
 
 /// Describes the initial weights of a run.
 fn initialization(run: &RunIdentity) -> String {
-    match (&run.init_checkpoint, &run.initialization) {
-        (Some(digest), _) => format!("a checkpoint, model.safetensors with BLAKE3 {digest}"),
-        (None, Some(choice)) => choice.clone(),
-        (None, None) => "reference".to_string(),
+    match &run.init_checkpoint {
+        Some(digest) => format!("a checkpoint, model.safetensors with BLAKE3 {digest}"),
+        None => run.initialization.clone().unwrap_or_default(),
     }
 }

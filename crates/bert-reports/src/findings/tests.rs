@@ -29,7 +29,13 @@ fn identity(steps: u64) -> RunIdentity {
         data: String::new(),
         mixture: Vec::new(),
         vocabulary: String::new(),
-        data_rules: None,
+        data_rules: DataRules {
+            max_seq_length: 128,
+            masked_lm_prob: 0.15,
+            nsp: "on".into(),
+            layout: "instances".into(),
+            masking: "static".into(),
+        },
     }
 }
 
@@ -253,13 +259,6 @@ fn the_next_suggestion_is_text_a_model_or_steps() {
         run.evaluations[1].evaluation.masked_lm_nats_per_character = 1.15;
         let preset = if hidden == 128 { Preset::Tiny } else { Preset::Mini };
         run.identity.model = BertConfig::preset(preset, 8000);
-        run.identity.data_rules = Some(DataRules {
-            max_seq_length: 128,
-            masked_lm_prob: 0.15,
-            nsp: "on".into(),
-            layout: "instances".into(),
-            masking: "static".into(),
-        });
         run.instances = Some(instances);
         run
     };
@@ -283,7 +282,7 @@ fn the_next_suggestion_is_text_a_model_or_steps() {
     };
     assert_eq!(other(|run| run.evaluations[1].evaluation.masked_lm_nats_per_character = 2.5), None);
     assert_eq!(other(|run| run.identity.model.num_hidden_layers = 3), None);
-    assert_eq!(other(|run| run.identity.data_rules.as_mut().unwrap().max_seq_length = 512), None);
+    assert_eq!(other(|run| run.identity.data_rules.max_seq_length = 512), None);
     assert_eq!(suggestion(&run_for(128, 6, 100_000)), None);
 }
 

@@ -35,14 +35,12 @@ pub struct Evaluation {
     /// Mean negative log-likelihood of the masked tokens.
     #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_loss: f64,
-    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them; 0 in logs from before
-    /// this field existed.
-    #[serde(default)]
+    /// Characters of the masked tokens, as [`bert_data::Vocabulary::characters`] counts them.
     pub masked_characters: u64,
     /// Negative log-likelihood of the masked tokens divided by their characters, in nats. Losses per token cannot be
     /// compared across vocabularies, because one splits the same text into more tokens than the other. This figure can,
-    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare. NaN in older logs.
-    #[serde(default = "nan", deserialize_with = "nan_if_null")]
+    /// if the text and the fraction of masked tokens are the same and `[UNK]` is rare.
+    #[serde(deserialize_with = "nan_if_null")]
     pub masked_lm_nats_per_character: f64,
     /// Fraction of masked tokens that the model ranks first.
     #[serde(deserialize_with = "nan_if_null")]
@@ -81,10 +79,6 @@ pub struct EvaluationRecord {
     /// The figures.
     #[serde(flatten)]
     pub evaluation: Evaluation,
-}
-
-fn nan() -> f64 {
-    f64::NAN
 }
 
 impl Evaluation {

@@ -35,13 +35,11 @@ pub struct PretrainConfig {
 
     /// Cache folder for shards when --data is in an object store [default: ~/.cache/bert/shards].
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
-    #[serde(default)]
     #[setters(into)]
     pub cache: Option<PathBuf>,
 
     /// Maximum size of this cache, as 500M or 20G; the least recently used shards are deleted first.
     #[cfg_attr(feature = "cli", arg(long, value_name = "SIZE", default_value_t = defaults().cache_size))]
-    #[serde(default = "cache_size")]
     pub cache_size: ByteSize,
 
     /// Size, tiny to large, or a config.json. The sizes are tiny, mini, small, medium, base and large. Conflicts with --init-checkpoint.
@@ -59,13 +57,11 @@ pub struct PretrainConfig {
     /// next-sentence head. Without this flag only the pooler and the next-sentence head may be missing, and only if
     /// --data was made with --nsp off.
     #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
-    #[serde(default)]
     pub fresh_heads: bool,
 
     /// Start with the optimizer's moments of --init-checkpoint, as for a second phase at another length. Steps and the
     /// schedule start at 0; bias correction and beta2 continue. Without this flag the moments start at zero, as in the reference.
     #[cfg_attr(feature = "cli", arg(long, requires = "init_checkpoint"))]
-    #[serde(default)]
     pub keep_moments: bool,
 
     /// Initial weights: as in the paper (reference), with attention heads for the previous and next token
@@ -81,13 +77,11 @@ pub struct PretrainConfig {
 
     /// Number of optimizer steps.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with = "budget"))]
-    #[serde(default)]
     pub steps: Option<u64>,
 
     /// Time budget instead of --steps, as 45m or 2h. The first minute (or twentieth of a shorter budget) measures how
     /// many steps fit; run.json records the number.
     #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
-    #[serde(default)]
     pub budget: Option<Budget>,
 
     /// Global batch size: sequences per step.
@@ -104,19 +98,16 @@ pub struct PretrainConfig {
 
     /// Maximum number of sequences in a micro-batch, instead of --gradient-accumulation-steps.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", conflicts_with = "gradient_accumulation_steps"))]
-    #[serde(default)]
     pub micro_batch_size: Option<usize>,
 
     /// Recompute each layer in the backward pass (gradient checkpointing) to save memory, at the cost of one more
     /// forward pass per step. With the fused kernels on a CPU the result is bit-identical.
     #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(default)]
     pub recompute: bool,
 
     /// Peak learning rate [default: by model size]. The default is 1.5e-3 for tiny, and falls to 1e-4 for base. It is 1e-4
     /// with --init-checkpoint and with --optimizer lamb.
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
-    #[serde(default)]
     pub learning_rate: Option<f64>,
 
     /// Warm-up steps [default: a tenth of --steps]. The default is at most 1000 for tiny and mini, and at most 10000 for
@@ -126,7 +117,6 @@ pub struct PretrainConfig {
 
     /// Warm-up as a share of --steps, instead of --warmup-steps.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", conflicts_with = "warmup_steps"))]
-    #[serde(default)]
     pub warmup_ratio: Option<f64>,
 
     /// Adam's beta1: decay rate of the first moment.
@@ -136,7 +126,6 @@ pub struct PretrainConfig {
     /// Adam's beta2: decay rate of the second moment [default: by model size]. The default is 0.98 for tiny and mini, and
     /// rises to 0.999 for base. It is 0.999 with --init-checkpoint and with --optimizer lamb.
     #[cfg_attr(feature = "cli", arg(long, value_name = "X"))]
-    #[serde(default)]
     pub adam_beta2: Option<f64>,
 
     /// Hyper-parameters that fine-tuning has too.
@@ -147,7 +136,6 @@ pub struct PretrainConfig {
     /// Maximum consecutive steps whose update is skipped because of a non-finite loss or gradient; one more ends the
     /// run.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().max_skipped_steps))]
-    #[serde(default = "max_skipped_steps")]
     pub max_skipped_steps: u64,
 
     /// Random seed. It determines initial weights, sample order and dropout. With --init-checkpoint of a run on the same data,
@@ -169,7 +157,6 @@ pub struct PretrainConfig {
 
     /// Train even if all documents of the evaluation data, or of a part of a mixture, are in other training data.
     #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(default)]
     pub allow_overlap: bool,
 
     /// Evaluate every N steps [default: with every checkpoint].
@@ -190,12 +177,10 @@ pub struct PretrainConfig {
 
     /// Also save the weights with the lowest held-out masked-LM loss, in best/ of the run.
     #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(default)]
     pub keep_best: bool,
 
     /// Also save the average weights of the last N checkpoints (--save-every steps apart), in average/ of the run.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
-    #[serde(default)]
     pub average_last: Option<usize>,
 
     /// Device, kernels and precision.
@@ -268,14 +253,6 @@ pub enum RunLength {
 /// Returns the default values of the flags.
 fn defaults() -> PretrainConfig {
     PretrainConfig::new("", "", 0)
-}
-
-fn cache_size() -> ByteSize {
-    defaults().cache_size
-}
-
-fn max_skipped_steps() -> u64 {
-    defaults().max_skipped_steps
 }
 
 /// The sequences of a step, and the number of micro-batches that they are divided into.

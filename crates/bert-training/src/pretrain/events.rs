@@ -34,8 +34,7 @@ pub struct StepMetrics {
     pub gradient_norm: f64,
     /// Real masked-LM targets in the global batch.
     pub predictions: u64,
-    /// Precision of matrix products; logs from before this field existed are in f32.
-    #[serde(default)]
+    /// Precision of matrix products.
     pub precision: PrecisionChoice,
     /// Whether the update was skipped because of a non-finite loss or gradient norm (`null` in JSON).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

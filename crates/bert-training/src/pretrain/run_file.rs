@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Map;
 
 use crate::data_loader::training_data::TrainingData;
-use crate::optimizer::OptimizerConfig;
 use crate::pretrain::config::EvalPart;
 use crate::pretrain::shared_text::SharedText;
 
@@ -21,13 +20,11 @@ use crate::pretrain::shared_text::SharedText;
 pub struct RunFile {
     /// The data folders.
     pub config: RunPaths,
-    /// The command and the computers; absent in runs of earlier versions.
-    #[serde(default)]
-    pub start: Option<Invocation>,
+    /// The command and the computers.
+    pub start: Invocation,
     /// The settings that determine the results.
     pub identity: RunIdentity,
     /// The text that data sets share which should be disjoint.
-    #[serde(default)]
     pub shared_text: Vec<SharedText>,
 }
 
@@ -44,7 +41,6 @@ pub struct RunPaths {
     /// Maximum number of held-out instances.
     pub eval_instances: Option<u64>,
     /// The model that the run started from.
-    #[serde(default)]
     pub init_checkpoint: Option<PathBuf>,
 }
 
@@ -62,27 +58,24 @@ pub struct RunIdentity {
     /// Learning-rate schedule.
     pub schedule: String,
     /// The optimizer.
-    #[serde(default)]
     pub optimizer: Moments,
     /// Random seed.
     pub seed: u64,
     /// Precision of matrix products.
-    #[serde(default)]
     pub precision: PrecisionChoice,
     /// The model's configuration.
     #[serde(deserialize_with = "model")]
     pub model: BertConfig,
     /// BLAKE3 of the weights of `--init-checkpoint`.
     pub init_checkpoint: Option<String>,
-    /// `None` for a run from a checkpoint, and for the initialization of the paper.
+    /// The initial weights; `None` for a run from a checkpoint.
     pub initialization: Option<String>,
     /// BLAKE3 of the digests of the training shards.
     pub data: String,
     /// BLAKE3 of the vocabulary.
-    #[serde(default)]
     pub vocabulary: String,
-    /// `None` for a run of an earlier version.
-    pub data_rules: Option<DataRules>,
+    /// The options by which the training instances are made.
+    pub data_rules: DataRules,
     /// The data sets of a mixture; empty for one data set.
     #[serde(default)]
     pub mixture: Vec<MixedData>,
@@ -117,12 +110,6 @@ pub struct MixedData {
 pub struct Moments {
     /// Decay rate of the second moment.
     pub beta2: f64,
-}
-
-impl Default for Moments {
-    fn default() -> Self {
-        Self { beta2: OptimizerConfig::default().beta2 }
-    }
 }
 
 /// The options by which the training instances are made.

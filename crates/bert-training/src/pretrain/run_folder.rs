@@ -19,7 +19,6 @@ use bert_inference::{Error, FolderProblem};
 use bert_storage::{FileSystem, LOCK, Locate, OutputLock, StagedFolder};
 use serde_json::{Value, json};
 
-use crate::initialization::InitializationChoice;
 use crate::optimizer::optimizer_args::OptimizerArgs;
 use crate::optimizer::size_defaults::ChosenDefault;
 use crate::pretrain::config::PretrainConfig;
@@ -242,9 +241,7 @@ pub(crate) fn identity(config: &PretrainConfig, start: &StartingPoint, sets: &[(
     if *recompute && !exact {
         identity["recompute"] = json!(true);
     }
-    // Runs from before this option existed do not record it: they used the reference's weights.
-    if let Some(choice) = config.initialization().filter(|&choice| choice != InitializationChoice::Reference)
-    {
+    if let Some(choice) = config.initialization() {
         identity["initialization"] = json!(choice);
     }
     identity

@@ -160,7 +160,7 @@ impl ModelDescription {
     }
 }
 
-/// The parts of `report.json` that describe a model. Reports of earlier versions may lack any of them.
+/// The parts of `report.json` that describe a model. A report of several tasks has no `dev`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Report {
