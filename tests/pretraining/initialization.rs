@@ -1,7 +1,5 @@
 //! Initialization of a run: the reference's, previous-next heads, bigram counts of the text.
 
-use serde_json::Value;
-
 use crate::common::{Folder, QUICK, articles, number};
 
 const WEIGHTS: &str = "checkpoints/step-00000004/model.safetensors";
@@ -81,10 +79,9 @@ fn resume_keeps_the_initialization() {
     std::fs::remove_dir_all(folder.at("young/checkpoints")).unwrap();
     folder.ok(&format!("{} --resume", line("bigram", "young")));
     assert!(folder.read(&format!("run/{WEIGHTS}")) == folder.read(&format!("young/{WEIGHTS}")));
-    // The initialization of the paper is not recorded.
-    folder.ok(&line("reference", "old"));
-    assert_eq!(folder.checksummed("old/run.json")["identity"]["initialization"], Value::Null);
-    folder.ok(&format!("{} --resume", line("reference", "old")));
+    folder.ok(&line("reference", "paper"));
+    assert_eq!(folder.checksummed("paper/run.json")["identity"]["initialization"], "reference");
+    folder.ok(&format!("{} --resume", line("reference", "paper")));
 }
 
 #[test]

@@ -32,7 +32,10 @@ const VOCABULARY: usize = 30_522;
 fn main() {
     let mut sizes = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
     let mut size = |default| sizes.next().unwrap_or(default);
-    let (batch, seq, hidden, heads) = (size(32), size(128), size(128), size(2));
+    let batch = size(32);
+    let seq = size(128);
+    let hidden = size(128);
+    let heads = size(2);
     println!("batch {batch}, seq {seq}, hidden {hidden}, heads {heads}; milliseconds, forward + backward");
     println!("{:28}{:>10}{:>10}{:>8}", "operation", "plain", "fused", "ratio");
     let step = Step { batch, seq, hidden, heads };
@@ -100,11 +103,15 @@ impl Step {
 
     fn embeddings_and_loss(self) {
         let Self { batch, seq, hidden, .. } = self;
-        let (vocab, predictions, dropout) = (VOCABULARY, batch * 20, Dropout::new(1, 0.1));
+        let vocab = VOCABULARY;
+        let predictions = batch * 20;
+        let dropout = Dropout::new(1, 0.1);
         let vectors: [Tensor<1>; 2] = std::array::from_fn(|_| random(&[hidden]));
-        let (word, types, positions) =
-            (random(&[vocab, hidden]), random(&[2, hidden]), random(&[512, hidden]));
-        let (tokens, segments) = (ids(batch * seq, vocab), ids(batch * seq, 2));
+        let word = random(&[vocab, hidden]);
+        let types = random(&[2, hidden]);
+        let positions = random(&[512, hidden]);
+        let tokens = ids(batch * seq, vocab);
+        let segments = ids(batch * seq, 2);
         compare("embeddings", |compute| {
             let table = |x: &Tensor<1>, rows: usize| x.clone().reshape([rows, hidden]);
             let tables = Tables {
@@ -117,7 +124,8 @@ impl Step {
             backward(embeddings(compute, tables, grid(&tokens), grid(&segments), affine, 1e-12, dropout));
         });
         let masked = random(&[predictions, hidden]);
-        let (output_bias, labels) = (random(&[vocab]), ids(predictions, vocab));
+        let output_bias = random(&[vocab]);
+        let labels = ids(predictions, vocab);
         compare("masked-LM loss", |compute| {
             let table = word.clone().reshape([vocab, hidden]);
             let masked = masked.clone().reshape([predictions, hidden]);
@@ -148,13 +156,15 @@ fn optimizer(len: usize) {
     });
     // AdamW reads four tensors and writes three; a copy reads one and writes one.
     let bytes = (len * size_of::<f32>()) as f64;
-    let (update, copy) = (7.0 * bytes / update / 1e6, 2.0 * bytes / copying(len) / 1e6);
+    let update = 7.0 * bytes / update / 1e6;
+    let copy = 2.0 * bytes / copying(len) / 1e6;
     println!("AdamW moves {update:.1} GB/s, a copy {copy:.1} GB/s: {:.0} %", 100.0 * update / copy);
 }
 
 /// Returns the median milliseconds of a copy of `n` numbers on all threads.
 fn copying(n: usize) -> f64 {
-    let (from, mut to) = (vec![1.0_f32; n], vec![0.0_f32; n]);
+    let from = vec![1.0_f32; n];
+    let mut to = vec![0.0_f32; n];
     let times = (0..ROUNDS + 2).map(|_| {
         let start = Instant::now();
         to.par_chunks_mut(1 << 14)

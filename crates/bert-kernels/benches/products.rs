@@ -50,7 +50,8 @@ fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
 }
 
 fn dense_layer(m: usize, k: usize, n: usize) {
-    let (x, weight) = (random([m, k]), random([k, n]));
+    let x = random([m, k]);
+    let weight = random([k, n]);
     let flops = 2 * m * k * n;
     let inner = (x.clone().inner(), weight.clone().inner());
     compare(&format!("{m} x {k} x {n} forward"), flops, |compute| {
@@ -81,7 +82,8 @@ fn masked_lm(n: usize, hidden: usize) {
     let vocab = 30_522;
     // Logits with the spread of training: with a larger spread, exponentials would be subnormal numbers.
     let x = random([n, hidden]).div_scalar((hidden as f64).sqrt()).detach().require_grad();
-    let (table, bias) = (random([vocab, hidden]), random([vocab]));
+    let table = random([vocab, hidden]);
+    let bias = random([vocab]);
     let labels = (0..n).map(|i| (i * 7919 % vocab) as i64).collect();
     let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &Device::flex().autodiff());
     compare(&format!("masked LM {n} x {hidden} x {vocab}"), 3 * 2 * n * hidden * vocab, |compute| {

@@ -17,9 +17,9 @@ use bert_kernels::self_attention::{Projection, QkvProjections, self_attention};
 use bert_kernels::{Compute, Dropout, Kernels};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-/// Returns the maximum relative error of matrix products in f32: on CUDA their factors are rounded to TF32. Measured on an
+/// Returns the tolerance for matrix products in f32: on CUDA their factors are rounded to TF32. Measured on an
 /// NVIDIA H200: 1.6e-3.
-const fn of_products(in_f32: f64) -> f64 {
+const fn product_tolerance(in_f32: f64) -> f64 {
     if cfg!(feature = "cuda") { 3e-3 } else { in_f32 }
 }
 
@@ -169,7 +169,13 @@ fn attentions(gpu: &Device) {
             let bias = key_bias(batch, seq, &x[0]);
             attention(compute, states, bias, heads, 0.3, Dropout::new(5, probability)).reshape([len])
         };
-        check(gpu, &format!("attention {batch} x {seq} x {hidden}"), &operation, &inputs, of_products(1e-5));
+        check(
+            gpu,
+            &format!("attention {batch} x {seq} x {hidden}"),
+            &operation,
+            &inputs,
+            product_tolerance(1e-5),
+        );
     }
 }
 
@@ -182,7 +188,13 @@ fn masked_lm_losses(gpu: &Device) {
             let matrix = |i: usize, rows: usize| x[i].clone().reshape([rows, hidden]);
             masked_lm_nll(compute, matrix(0, n), matrix(1, vocab), x[2].clone(), labels)
         };
-        check(gpu, &format!("masked LM {n} x {hidden} of {vocab}"), &operation, &inputs, of_products(1e-5));
+        check(
+            gpu,
+            &format!("masked LM {n} x {hidden} of {vocab}"),
+            &operation,
+            &inputs,
+            product_tolerance(1e-5),
+        );
     }
 }
 
@@ -198,7 +210,7 @@ fn feed_forwards(gpu: &Device) {
             y.reshape([rows * width])
         };
         let name = format!("feed-forward {rows} x {width} x {wide}");
-        check(gpu, &name, &operation, &inputs, of_products(1e-5));
+        check(gpu, &name, &operation, &inputs, product_tolerance(1e-5));
     }
 }
 
@@ -211,7 +223,13 @@ fn products(gpu: &Device) {
                 [(0, [rows, input]), (1, [input, output])].map(|(i, shape)| x[i].clone().reshape(shape));
             dense::product(compute, x, weight).reshape([rows * output])
         };
-        check(gpu, &format!("product {rows} x {input} x {output}"), &operation, &inputs, of_products(1e-5));
+        check(
+            gpu,
+            &format!("product {rows} x {input} x {output}"),
+            &operation,
+            &inputs,
+            product_tolerance(1e-5),
+        );
     }
     for (batch, seq, heads, head, probability) in [(1, 1, 1, 1, 0.0), (2, 9, 3, 4, 0.2), (3, 70, 2, 16, 0.1)]
     {
@@ -227,7 +245,8 @@ fn products(gpu: &Device) {
             };
             let projections =
                 QkvProjections { query: projection(1), key: projection(2), value: projection(3) };
-            let (states, bias) = (x[0].clone().reshape([batch, seq, hidden]), key_bias(batch, seq, &x[0]));
+            let states = x[0].clone().reshape([batch, seq, hidden]);
+            let bias = key_bias(batch, seq, &x[0]);
             let dropout = Dropout::new(5, probability);
             self_attention(compute, states, projections, bias, heads, 0.3, dropout).reshape([len])
         };

@@ -73,10 +73,11 @@ fn check(name: &str, operation: Operation, inputs: &[Vec<f64>]) {
         let rounded = run(compute, operation, inputs, DType::F32);
         let mut rounds = false;
         for (i, ((rounded, full), exact)) in rounded.iter().zip(&full).zip(&exact).enumerate() {
-            let (of_bf16, of_f32) = (error(rounded, exact), error(full, exact));
-            assert!(of_f32 < 1e-5, "{name} {i}: f32 is off by {of_f32}");
-            assert!(of_bf16 < 4.0 * UNIT, "{name} {i}, {kernels:?}: bf16 is off by {of_bf16}");
-            rounds |= of_bf16 > UNIT / 16.0;
+            let error_bf16 = error(rounded, exact);
+            let error_f32 = error(full, exact);
+            assert!(error_f32 < 1e-5, "{name} {i}: f32 is off by {error_f32}");
+            assert!(error_bf16 < 4.0 * UNIT, "{name} {i}, {kernels:?}: bf16 is off by {error_bf16}");
+            rounds |= error_bf16 > UNIT / 16.0;
         }
         assert!(rounds, "{name}, {kernels:?}: nothing was rounded to bf16");
         if kernels == Kernels::Fused {
@@ -101,7 +102,10 @@ fn dense_layers() {
 }
 
 fn attention() {
-    let (batch, seq, hidden, heads) = (3, 20, 48, 3);
+    let batch = 3;
+    let seq = 20;
+    let hidden = 48;
+    let heads = 3;
     let mut inputs = vec![numbers(1, batch * seq * hidden)];
     for i in 0..3 {
         inputs.push(numbers(2 + i, hidden * hidden).iter().map(|x| x / 4.0).collect());
@@ -144,13 +148,16 @@ fn feed_forward_networks() {
 }
 
 fn masked_lm() {
-    let (n, hidden, vocab) = (37, 40, 1100);
+    let n = 37;
+    let hidden = 40;
+    let vocab = 1100;
     let inputs = [numbers(1, n * hidden), numbers(2, vocab * hidden), numbers(3, vocab)];
     let labels: Vec<i64> = (0..n as i64).map(|i| i * 29 % vocab as i64).collect();
     let operation = |compute: Compute, x: Vec<Tensor<1>>| {
         let labels =
             Tensor::<1, Int>::from_data(TensorData::new(labels.clone(), [n]), &Device::flex().autodiff());
-        let (states, table) = (x[0].clone().reshape([n, hidden]), x[1].clone().reshape([vocab, hidden]));
+        let states = x[0].clone().reshape([n, hidden]);
+        let table = x[1].clone().reshape([vocab, hidden]);
         masked_lm_nll(compute, states, table, x[2].clone(), labels)
     };
     check("masked LM", &operation, &inputs);

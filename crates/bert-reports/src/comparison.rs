@@ -160,7 +160,7 @@ fn settings_table(runs: &[Settings]) -> Markup {
 
 /// Renders the curves of all runs over each other, as far as they can be compared.
 fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
-    let vocabularies: BTreeSet<(&str, usize)> = runs.iter().map(vocabulary).collect();
+    let vocabularies: BTreeSet<&str> = runs.iter().map(|run| run.identity.vocabulary.as_str()).collect();
     let comparable = vocabularies.len() == 1;
     let refusal = "The runs have different vocabularies, so their losses per token are not drawn over each other: a \
                    larger vocabulary splits the same text into fewer, harder tokens. Compare nats per character on the \
@@ -240,20 +240,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run_record::example::run_json;
 
     fn write_run(folder: &Path, vocab_size: u64, learning_rate: f64) {
-        let model = json!({ "vocab_size": vocab_size, "hidden_size": 128, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "intermediate_size": 512 });
-        let identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": learning_rate, "warmup_steps": 5,
-            "schedule": "bert", "seed": 1, "data": "digest", "model": model });
         let write =
             |name: &str, value: Value| std::fs::write(folder.join(name), format!("{value}\n")).unwrap();
         std::fs::create_dir_all(folder).unwrap();
-        write(RUN, json!({ "identity": identity, "config": { "data": "missing" } }));
+        write(RUN, run_json(vocab_size, learning_rate));
         write(
             "metrics.jsonl",
             json!({ "step": 1, "loss": 5.1, "masked_lm_loss": 4.4, "next_sentence_loss": 0.7,
-            "learning_rate": 4e-4, "gradient_norm": 1.0, "predictions": 514 }),
+            "learning_rate": 4e-4, "gradient_norm": 1.0, "predictions": 514, "precision": "f32" }),
         );
         write(
             "evaluations.jsonl",

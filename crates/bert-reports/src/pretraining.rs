@@ -268,39 +268,30 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::run_record::example::run_json;
 
-    /// Returns the names of the tiles of a run of two steps with these settings and this evaluation.
-    fn tiles_with(identity: &Value, evaluation: &Value) -> Vec<String> {
+    #[test]
+    fn page_has_all_tiles() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, record: Value| {
             std::fs::write(folder.path().join(name), format!("{record}\n")).unwrap();
         };
-        let start = json!({ "commit": "unknown", "command": [], "hosts": [], "ranks": 1, "started": "" });
-        let config = json!({ "data": "missing" });
-        let run = json!({ "identity": identity, "start": start, "config": config, "shared_text": [] });
-        write("run.json", run);
+        write("run.json", run_json(8000, 0.002));
         write(
             "metrics.jsonl",
             json!({ "step": 1, "loss": 5.1, "masked_lm_loss": 4.4, "next_sentence_loss": 0.7,
             "learning_rate": 4e-4, "gradient_norm": null, "predictions": 514, "precision": "f32" }),
         );
         write("timing.jsonl", json!({ "step": 1, "seconds": 0.25, "waiting": 0.0 }));
-        write("evaluations.jsonl", evaluation.clone());
-        let page = pretraining_page(folder.path(), &[]).unwrap().html;
-        let tiles = page.split("<div class=\"tile\">").skip(1);
-        tiles.map(|tile| tile.split("<b>").next().unwrap().to_string()).collect()
-    }
-
-    #[test]
-    fn page_has_all_tiles() {
-        let identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": 0.002, "warmup_steps": 5,
-            "schedule": "bert", "optimizer": { "beta2": 0.98 }, "seed": 1, "precision": "f32", "data": "digest",
-            "vocabulary": "digest", "data_rules": { "max_seq_length": 128, "masked_lm_prob": 0.15, "nsp": "on",
-            "layout": "documents", "masking": "dynamic" }, "model": { "vocab_size": 8000, "hidden_size": 128,
-            "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512 } });
-        let evaluation = json!({ "step": 1, "instances": 49, "predictions": 888, "masked_lm_loss": 4.9,
+        write(
+            "evaluations.jsonl",
+            json!({ "step": 1, "instances": 49, "predictions": 888, "masked_lm_loss": 4.9,
             "masked_characters": 2971, "masked_lm_nats_per_character": 1.46, "masked_lm_accuracy": 0.26,
-            "next_sentence_loss": 0.67, "next_sentence_accuracy": 0.59, "random_next": 0.63 });
+            "next_sentence_loss": 0.67, "next_sentence_accuracy": 0.59, "random_next": 0.63 }),
+        );
+        let page = pretraining_page(folder.path(), &[]).unwrap().html;
+        let found = page.split("<div class=\"tile\">").skip(1);
+        let found: Vec<&str> = found.map(|tile| tile.split("<b>").next().unwrap()).collect();
         let tiles = [
             "steps",
             "masked LM loss",
@@ -311,6 +302,6 @@ mod tests {
             "sequences per second",
             "sequences seen",
         ];
-        assert_eq!(tiles_with(&identity, &evaluation), tiles);
+        assert_eq!(found, tiles);
     }
 }

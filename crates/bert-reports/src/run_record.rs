@@ -156,3 +156,21 @@ fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
 fn read_log<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     Ok(records(path)?.into_iter().map(|(record, _)| record).collect())
 }
+
+#[cfg(test)]
+pub(crate) mod example {
+    use serde_json::{Value, json};
+
+    /// Returns a `run.json` of BERT-tiny with this size of the vocabulary and this learning rate.
+    pub(crate) fn run_json(vocab_size: u64, learning_rate: f64) -> Value {
+        let model = json!({ "vocab_size": vocab_size, "hidden_size": 128, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "intermediate_size": 512 });
+        let rules = json!({ "max_seq_length": 128, "masked_lm_prob": 0.15, "nsp": "on", "layout": "documents",
+            "masking": "dynamic" });
+        let identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": learning_rate, "warmup_steps": 5,
+            "schedule": "bert", "optimizer": { "beta2": 0.98 }, "seed": 1, "precision": "f32", "data": "digest",
+            "vocabulary": format!("digest of {vocab_size} words"), "data_rules": rules, "model": model });
+        let start = json!({ "commit": "unknown", "command": [], "hosts": [], "ranks": 1, "started": "" });
+        json!({ "identity": identity, "start": start, "config": { "data": "missing" }, "shared_text": [] })
+    }
+}

@@ -93,8 +93,8 @@ impl ResultCache {
 mod tests {
     use super::*;
 
-    fn key(of: &str) -> String {
-        digest_bytes(of.as_bytes())
+    fn key(source: &str) -> String {
+        digest_bytes(source.as_bytes())
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Features {
 
     /// Returns batches of all examples, sorted by the length of their longest sequence.
     pub fn by_length(&self, batch_size: usize) -> Vec<Vec<usize>> {
-        let longest = |of: &[EncodedPair]| of.iter().map(|one| one.input_ids.len()).max().unwrap_or(0);
+        let longest = |pairs: &[EncodedPair]| pairs.iter().map(|one| one.input_ids.len()).max().unwrap_or(0);
         let lengths: Vec<usize> = self.sequences.chunks(self.per_example).map(longest).collect();
         by_length(&lengths, batch_size)
     }
@@ -139,8 +139,8 @@ impl ClassificationBatch {
 
     /// Returns the row numbers of the examples' sequences, for selecting from a table of cached outputs.
     pub fn rows(&self, device: &Device) -> Tensor<1, Int> {
-        let of = |&i: &usize| i * self.per_example..(i + 1) * self.per_example;
-        let rows: Vec<i32> = self.examples.iter().flat_map(of).map(|i| i as i32).collect();
+        let sequences = |&i: &usize| i * self.per_example..(i + 1) * self.per_example;
+        let rows: Vec<i32> = self.examples.iter().flat_map(sequences).map(|i| i as i32).collect();
         int_vector(&rows, device)
     }
 

@@ -31,7 +31,8 @@ impl EncodedQuestions {
         let encode = |question| EncodedQuestion::new(question, &text.tokenizer, special, settings);
         let encoded: Vec<EncodedQuestion> = questions.iter().map(encode).collect();
         let windows = encoded.iter().enumerate();
-        let windows = windows.flat_map(|(at, of)| (0..of.windows.len()).map(move |window| (at, window)));
+        let windows =
+            windows.flat_map(|(at, question)| (0..question.windows.len()).map(move |window| (at, window)));
         Self {
             windows: windows.collect(),
             encoded,

@@ -101,10 +101,7 @@ impl<'a> Windows<'a> {
     }
 
     fn finish(self) -> Result<(), Error> {
-        match self.window.examples.is_empty() {
-            true => Ok(()),
-            false => (self.each)(&self.window),
-        }
+        if self.window.examples.is_empty() { Ok(()) } else { (self.each)(&self.window) }
     }
 }
 
@@ -119,10 +116,7 @@ impl NewTexts<'_> {
     }
 
     fn open(&self) -> Result<Box<dyn BufRead>, TaskError> {
-        match self.is_standard_input() {
-            true => Ok(Box::new(stdin().lock())),
-            false => open(self.source),
-        }
+        if self.is_standard_input() { Ok(Box::new(stdin().lock())) } else { open(self.source) }
     }
 
     /// Passes the examples to `each` in order, at most `size` at a time (fewer if texts are long), for a model trained
@@ -143,7 +137,8 @@ impl NewTexts<'_> {
             self.parquet(&names, &mut windows)?;
             return windows.finish();
         }
-        let (path, reader) = (self.path(), self.open()?);
+        let path = self.path();
+        let reader = self.open()?;
         let mut table = None;
         let mut take = |line: u64, texts: Result<Option<RowTexts>, TaskProblem>| {
             let filled = texts.and_then(|texts| texts.map(filled).transpose());
@@ -191,7 +186,7 @@ impl NewTexts<'_> {
 fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
     let Some(task) = trained_task.filter(|task| !task.spec().predicts_in_rows()) else { return line };
     match line.split_once(PAIR_SEPARATOR) {
-        Some((label, text)) if task.labels().any(|of| of == label.trim()) => text,
+        Some((label, text)) if task.labels().any(|known| known == label.trim()) => text,
         _ => line,
     }
 }
@@ -244,10 +239,7 @@ fn text_or_pair(fields: Vec<String>) -> Result<RowTexts, TaskProblem> {
 
 /// Checks that the first text is not blank.
 fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
-    match texts.text_a.trim().is_empty() {
-        true => Err(TaskProblem::EmptyText),
-        false => Ok(texts),
-    }
+    if texts.text_a.trim().is_empty() { Err(TaskProblem::EmptyText) } else { Ok(texts) }
 }
 
 /// Passes every line of `source`, blank ones included, through `parse` to `each`, at most `size` at a time (fewer if

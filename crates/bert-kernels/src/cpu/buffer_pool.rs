@@ -265,7 +265,8 @@ mod tests {
     #[test]
     fn free_buffers_never_exceed_the_peak_use() {
         let mut pool = Pool::new(0);
-        let (a, b) = (allocate(&mut pool, 10), allocate(&mut pool, 20));
+        let a = allocate(&mut pool, 10);
+        let b = allocate(&mut pool, 20);
         pool.put_back(a);
         pool.put_back(b);
         assert_eq!((pool.free, pool.live, pool.peak), (30, 0, 30));

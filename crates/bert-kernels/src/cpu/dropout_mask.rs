@@ -42,7 +42,8 @@ impl Dropout {
     #[must_use]
     pub fn after(self, elements: u64) -> Self {
         let elements = elements.wrapping_add(u64::from(self.skip));
-        let (words, skip) = (elements / PER_WORD as u64, (elements % PER_WORD as u64) as u8);
+        let words = elements / PER_WORD as u64;
+        let skip = (elements % PER_WORD as u64) as u8;
         Self { key: self.key.wrapping_add(words.wrapping_mul(GOLDEN)), skip, ..self }
     }
 

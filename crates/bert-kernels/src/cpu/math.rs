@@ -154,7 +154,8 @@ pub fn gelu_derivative(x: f32) -> f32 {
 #[inline(always)]
 pub fn gelu_and_derivative(x: f32) -> (f32, f32) {
     let bounded = x.clamp(-1e4, 1e4);
-    let (distribution, density) = (normal(x), exp_to_88(-0.5 * bounded * bounded) * 0.398_942_3);
+    let distribution = normal(x);
+    let density = exp_to_88(-0.5 * bounded * bounded) * 0.398_942_3;
     (max_or_nan(x, -1e4) * distribution, bounded.mul_add(density, distribution))
 }
 
@@ -238,7 +239,8 @@ pub(crate) fn map_sum(x: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
 #[inline(always)]
 pub(crate) fn zip_max(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (mut xs, ys) = (x.chunks_exact_mut(LANES), y.chunks_exact(LANES));
+    let mut xs = x.chunks_exact_mut(LANES);
+    let ys = y.chunks_exact(LANES);
     let y_rest = ys.remainder();
     for (x, y) in (&mut xs).zip(ys) {
         for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
@@ -257,8 +259,10 @@ pub(crate) fn zip_max(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) -> 
 #[inline(always)]
 pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
-    let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let (x_rest, y_rest) = (xs.remainder(), ys.remainder());
+    let xs = x.chunks_exact(LANES);
+    let ys = y.chunks_exact(LANES);
+    let x_rest = xs.remainder();
+    let y_rest = ys.remainder();
     for (x, y) in xs.zip(ys) {
         for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
             *lane = x.mul_add(*y, *lane);
@@ -343,7 +347,9 @@ mod tests {
         let a = x.abs();
         let density = (-0.5 * a * a).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let tail = if a < 3.0 {
-            let (mut term, mut sum, mut n) = (a, a, 1.0);
+            let mut term = a;
+            let mut sum = a;
+            let mut n = 1.0;
             while term > 1e-18 * sum {
                 n += 2.0;
                 term *= a * a / n;
@@ -359,7 +365,8 @@ mod tests {
 
     #[test]
     fn gelu_and_its_derivative() {
-        let (mut value, mut slope) = (0.0f64, 0.0f64);
+        let mut value = 0.0f64;
+        let mut slope = 0.0f64;
         for i in -14_000..14_000 {
             let x = i as f32 * 1e-3;
             let wide = f64::from(x);
@@ -374,7 +381,8 @@ mod tests {
 
     #[test]
     fn gelu_tanh_and_its_derivative() {
-        let (mut value, mut slope) = (0.0f64, 0.0f64);
+        let mut value = 0.0f64;
+        let mut slope = 0.0f64;
         for i in -14_000..14_000 {
             let x = i as f32 * 1e-3;
             let wide = f64::from(x);

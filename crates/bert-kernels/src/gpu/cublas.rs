@@ -144,7 +144,8 @@ impl Layout {
         let dims = x.meta.shape().to_vec();
         let steps = x.meta.strides().to_vec();
         let rank = dims.len();
-        let (rows, columns) = (dims[rank - 2], dims[rank - 1]);
+        let rows = dims[rank - 2];
+        let columns = dims[rank - 1];
         let aligned = x.handle.offset_start.unwrap_or(0).is_multiple_of(ALIGNMENT);
         let mut matrix_step = None;
         let mut next = 0;
@@ -346,10 +347,8 @@ fn matrix_layout(
     let described = lt::create_matrix_layout(kind, height as u64, width as u64, layout.step as i64)?;
     let count = batch as i32;
     let step = layout.matrix_step as i64;
-    let (counted, stepped) = (
-        Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-        Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-    );
+    let counted = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+    let stepped = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
     // SAFETY: the description is valid, and each size belongs to its value.
     unsafe {
         lt::set_matrix_layout_attribute(described, counted, (&raw const count).cast(), size_of_val(&count))?;

@@ -65,7 +65,8 @@ impl Fused<1, Cube> for Gather {
 /// Returns a table `[rows, width]` with the sum of the rows of `gradient`, `[n * width]`, that have the index of the row.
 pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
     let n = len(&ids);
-    let (client, device) = (gradient.client.clone(), gradient.device.clone());
+    let client = gradient.client.clone();
+    let device = gradient.device.clone();
     // Of one axis, because burn may put unused cells between the rows of a matrix.
     let table = zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
     let table = into_contiguous(Cube::float_reshape(table, Shape::new([rows, width])));
@@ -75,7 +76,8 @@ pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width
     let integers = |len: usize| {
         empty_device_contiguous_dtype(client.clone(), device.clone(), Shape::new([len]), DType::U32)
     };
-    let (order, ranks) = (integers(n), integers(n.div_ceil(SEGMENT) * n));
+    let order = integers(n);
+    let ranks = integers(n.div_ceil(SEGMENT) * n);
     let (count, dim) = elementwise(len(&ranks));
     rank_kernel::launch(&client, count, dim, ids.clone().into_buffer_arg(), ranks.clone().into_buffer_arg());
     let (count, dim) = elementwise(n);

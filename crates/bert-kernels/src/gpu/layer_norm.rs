@@ -41,7 +41,8 @@ impl Fused<3, Cube> for LayerNorm {
     fn forward(&self, inputs: [CubeTensor; 3]) -> (CubeTensor, Self::Saved) {
         let [h, gamma, beta] = inputs.map(into_contiguous);
         let rows = len(&h) / len(&gamma);
-        let (y, statistics) = (empty_like(&h, len(&h)), empty_like(&h, 2 * rows));
+        let y = empty_like(&h, len(&h));
+        let statistics = empty_like(&h, 2 * rows);
         let (count, dim) = one_cube_per_row(rows);
         forward_kernel::launch(
             &y.client,

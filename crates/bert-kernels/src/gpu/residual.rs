@@ -47,7 +47,8 @@ impl Fused<5, Cube> for ResidualLayerNorm {
     fn forward(&self, inputs: [CubeTensor; 5]) -> (CubeTensor, Self::Saved) {
         let [x, bias, residual, gamma, beta] = inputs.map(into_contiguous);
         let rows = len(&x) / len(&gamma);
-        let (h, y) = (empty_like(&x, len(&x)), empty_like(&x, len(&x)));
+        let h = empty_like(&x, len(&x));
+        let y = empty_like(&x, len(&x));
         let statistics = empty_like(&x, 2 * rows);
         let (count, dim) = one_cube_per_row(rows);
         let [key_low, key_high, threshold, skip] = arguments(self.dropout);

@@ -121,7 +121,8 @@ mod x86_64 {
         const TILES: usize = 4;
         const TERMS: usize = 64;
         const BLOCKS: usize = 64;
-        let (a, b) = ([0; TILES * pack::PAIRS * SIDE], [0; TILES * pack::PAIRS * SIDE]);
+        let a = [0; TILES * pack::PAIRS * SIDE];
+        let b = [0; TILES * pack::PAIRS * SIDE];
         let mut c = [0.0; SIDE * SIDE];
         let terms: Vec<Term> = (0..TERMS).map(|_| Term::new(&a, &b, &b)).collect();
         let registers = TileRegisters::configure();

@@ -94,7 +94,8 @@ impl<'a> SharedOperand<'a> {
     /// Creates the right factor of a contiguous weight `[k, n]`. In bf16 with a `cache` it uses the cached packed form,
     /// or packs and caches the weight. Otherwise the product packs it.
     pub(crate) fn weight(ctx: MatmulContext, cache: Option<&PackedWeights>, weight: &'a FlexTensor) -> Self {
-        let (values, n) = (slice(weight), width(weight));
+        let values = slice(weight);
+        let n = width(weight);
         let matrix = Matrix::rows(values, n);
         let packed = cache.filter(|_| ctx.precision == Precision::Bf16).map(|cache| {
             let whole = || vec![Packed::whole(ctx.threads, Side::Right, matrix, n, values.len() / n)];
@@ -130,7 +131,8 @@ pub(crate) fn multiply<'a>(
     a: impl Into<Operand<'a>>,
     b: impl Into<Operand<'a>>,
 ) {
-    let (a, b) = (a.into(), b.into());
+    let a = a.into();
+    let b = b.into();
     let Gemm { m, n, k } = sizes;
     let holds = n <= c.row_stride && Matrix::rows(c.data, c.row_stride).holds(m, n);
     assert!(holds, "the slice of the product is too small");

@@ -95,12 +95,16 @@ pub fn product_times(rows: usize, input: usize, output: usize) -> Option<Product
     if !has_bf16_instructions() {
         return None;
     }
-    let (m, k) = (rows.clamp(1, MAX_ROWS), input.clamp(1, MAX_MULTIPLICATIONS / MAX_ROWS));
+    let m = rows.clamp(1, MAX_ROWS);
+    let k = input.clamp(1, MAX_MULTIPLICATIONS / MAX_ROWS);
     let n = output.clamp(1, (MAX_MULTIPLICATIONS / (m * k)).max(1));
-    let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
+    let a = vec![0.5; m * k];
+    let b = vec![0.25; k * n];
+    let mut c = vec![0.0; m * n];
     Some(fastest(|precision| {
         let started = Instant::now();
-        let (ctx, c) = (MatmulContext::new(precision, Threads::All), MatrixMut::new(&mut c, n));
+        let ctx = MatmulContext::new(precision, Threads::All);
+        let c = MatrixMut::new(&mut c, n);
         multiply(ctx, Gemm { m, n, k }, c, false, Matrix::rows(&a, k), Matrix::rows(&b, n));
         started.elapsed()
     }))
@@ -112,7 +116,8 @@ fn fastest(mut run: impl FnMut(Precision) -> Duration) -> ProductTimes {
     let mut best = ProductTimes { f32: Duration::MAX, bf16: Duration::MAX };
     let mut spent = Duration::ZERO;
     for pairs in 1..=MAX_PAIRS {
-        let (f32, bf16) = (run(Precision::F32), run(Precision::Bf16));
+        let f32 = run(Precision::F32);
+        let bf16 = run(Precision::Bf16);
         best = ProductTimes { f32: best.f32.min(f32), bf16: best.bf16.min(bf16) };
         spent += f32 + bf16;
         if spent >= BUDGET && pairs >= MIN_PAIRS {

@@ -282,7 +282,7 @@ pub enum NormOrder {
 
 impl NormOrder {
     /// Returns the order for tensors on these backends.
-    fn of(compute: Compute, backends: &[TensorBackend]) -> Self {
+    fn new(compute: Compute, backends: &[TensorBackend]) -> Self {
         match fused_path(compute, backends) {
             Some(_) => Self::ByTensor,
             None => Self::Flat,
@@ -291,7 +291,7 @@ impl NormOrder {
 
     /// Returns the order for tensors like `x`.
     pub fn for_tensor<const D: usize>(compute: Compute, x: &Tensor<D>) -> Self {
-        Self::of(compute, &[tensor_backend(x)])
+        Self::new(compute, &[tensor_backend(x)])
     }
 
     /// Adds the sums of the chunks of all tensors.
@@ -313,7 +313,7 @@ impl NormOrder {
 pub fn squared_norm(compute: Compute, tensors: &[Tensor<1>]) -> f64 {
     let backends: Vec<TensorBackend> = tensors.iter().map(tensor_backend).collect();
     let sums = chunk_squares(compute, tensors);
-    NormOrder::of(compute, &backends).total(sums.iter().map(Vec::as_slice))
+    NormOrder::new(compute, &backends).total(sums.iter().map(Vec::as_slice))
 }
 
 /// Returns, for each tensor, the sums of the squares of its chunks of [`CHUNK`] elements; the last one may be shorter.

@@ -79,7 +79,9 @@ pub fn plain(
         x.reshape([batch, seq, heads, hidden / heads]) // [batch, seq, heads, head_dim]
             .swap_dims(1, 2) // [batch, heads, seq, head_dim]
     };
-    let (query, key, value) = (split(query), split(key), split(value));
+    let query = split(query);
+    let key = split(key);
+    let value = split(value);
     let scores = matmul(compute.precision, query, key.transpose()); // [batch, heads, queries, keys]
     let probabilities = probabilities(compute.kernels, scores, bias, scale, dropout);
     let context = matmul(compute.precision, probabilities.clone(), value) // [batch, heads, queries, head_dim]
@@ -309,7 +311,8 @@ impl Attention {
             dropout.apply(scores, self.first(row, head), words);
         }
         let ctx = MatmulContext::new(self.precision, Threads::One);
-        let (scores, value) = (Matrix::rows(scores, seq), row.sizes.head(row.qkv[2], head));
+        let scores = Matrix::rows(scores, seq);
+        let value = row.sizes.head(row.qkv[2], head);
         multiply(ctx, Gemm { m: seq, n: head_dim, k: seq }, context, false, scores, value);
     }
 
@@ -356,11 +359,11 @@ impl Attention {
         scratch: &mut RowScratch,
     ) {
         let Sizes { seq, head_dim, .. } = row.sizes;
-        let ([query, key, value], context) =
-            (row.qkv.map(|x| row.sizes.head(x, head)), row.sizes.head(gradient, head));
+        let [query, key, value] = row.qkv.map(|x| row.sizes.head(x, head));
+        let context = row.sizes.head(gradient, head);
         let ctx = MatmulContext::new(self.precision, Threads::One);
-        let (scores_sizes, sizes) =
-            (Gemm { m: seq, n: seq, k: head_dim }, Gemm { m: seq, n: head_dim, k: seq });
+        let scores_sizes = Gemm { m: seq, n: seq, k: head_dim };
+        let sizes = Gemm { m: seq, n: head_dim, k: seq };
         let RowScratch { probabilities, dropped, gradient: d_scores, words } = scratch;
         self.scores(row, head, probabilities);
         probabilities_rows(probabilities, self.scale, self.bias(row), statistics);

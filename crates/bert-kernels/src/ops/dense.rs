@@ -113,7 +113,8 @@ pub(crate) fn forward(
     y: &mut [f32],
 ) {
     let output = width(weight);
-    let (input, rows) = (slice(weight).len() / output, y.len() / output);
+    let input = slice(weight).len() / output;
+    let rows = y.len() / output;
     let weight = SharedOperand::weight(ctx, cache, weight);
     let sizes = Gemm { m: rows, n: output, k: input };
     multiply(ctx, sizes, MatrixMut::new(y, output), false, Matrix::rows(x, input), weight.operand());
@@ -128,8 +129,10 @@ pub(crate) fn backward_x(
     d_x: &mut [f32],
     add: bool,
 ) {
-    let (input, rows) = (weight.len() / output, gradient.len() / output);
-    let (gradient, weight) = (Matrix::rows(gradient, output), Matrix::rows(weight, output).transposed());
+    let input = weight.len() / output;
+    let rows = gradient.len() / output;
+    let gradient = Matrix::rows(gradient, output);
+    let weight = Matrix::rows(weight, output).transposed();
     let sizes = Gemm { m: rows, n: input, k: output };
     multiply(ctx, sizes, MatrixMut::new(d_x, input), add, gradient, weight);
 }
@@ -142,7 +145,8 @@ pub(crate) fn backward_weight(
     gradient: &[f32],
     d_weight: &mut [f32],
 ) {
-    let (input, rows) = (d_weight.len() / output, gradient.len() / output);
+    let input = d_weight.len() / output;
+    let rows = gradient.len() / output;
     let gradient = SharedOperand::new(ctx, Side::Right, Matrix::rows(gradient, output), output, rows);
     let sizes = Gemm { m: input, n: output, k: rows };
     transposed_product(ctx, sizes, d_weight, Matrix::rows(x, input), &gradient);

@@ -62,7 +62,8 @@ pub fn embeddings(
     ];
     match fused_path(compute, &backends) {
         Some(path) => {
-            let (ids, segments) = (indices(input_ids), indices(segment_ids));
+            let ids = indices(input_ids);
+            let segments = indices(segment_ids);
             let operation = Embeddings { ids, segments, seq, epsilon: epsilon as f32, dropout };
             let Tables { word, token_type, position } = tables;
             let inputs: [Input; 5] =
@@ -108,7 +109,8 @@ impl Fused<1> for Gather {
 
     fn forward(&self, [table]: [FlexTensor; 1]) -> (FlexTensor, [usize; 2]) {
         let table = contiguous(table);
-        let (width, rows) = (width(&table), table.layout().shape()[0]);
+        let width = width(&table);
+        let rows = table.layout().shape()[0];
         let mut out = buffer(self.ids.len() * width);
         let block = rows_per_block(self.ids.len(), width);
         out.par_chunks_mut(block * width).zip(self.ids.par_chunks(block)).for_each(|(out, ids)| {
@@ -196,7 +198,8 @@ impl Fused<5> for Embeddings {
         let hidden = width(&word);
         let table_rows = [&word, &token_type, &position].map(|table| table.layout().shape()[0]);
         let tokens = self.ids.len();
-        let (mut h, mut y) = (buffer(tokens * hidden), buffer(tokens * hidden));
+        let mut h = buffer(tokens * hidden);
+        let mut y = buffer(tokens * hidden);
         let mut rows = vec![[0.0; 2]; tokens];
         let block = rows_per_block(tokens, hidden);
         let row = |table, row: usize| &slice(table)[row * hidden..(row + 1) * hidden];

@@ -81,7 +81,8 @@ impl Fused<2> for BiasGelu {
         let shape = x.layout().shape().clone();
         let mut y = buffer(shape.num_elements());
         let block = rows_per_block(y.len() / width, width) * width;
-        let (values, bias_values) = (slice(&x), slice(&bias));
+        let values = slice(&x);
+        let bias_values = slice(&bias);
         y.par_chunks_mut(block).zip(values.par_chunks(block)).for_each(|(y, x)| {
             y.copy_from_slice(x);
             forward_rows(self.0, bias_values, y);
@@ -110,7 +111,8 @@ impl Fused<2> for BiasGelu {
         let rows = slice(&x).len() / width;
         let block = rows_per_block(rows, width);
         let mut sums = vec![0.0; rows.div_ceil(block) * width];
-        let (x, bias) = (slice(&x), slice(&bias));
+        let x = slice(&x);
+        let bias = slice(&bias);
         slice_mut(&mut gradient)
             .par_chunks_mut(block * width)
             .zip(x.par_chunks(block * width))

@@ -67,7 +67,8 @@ pub fn residual_layer_norm<const D: usize>(
     epsilon: f64,
     dropout: impl Into<RowDropout>,
 ) -> Tensor<D> {
-    let (width, dropout) = (x.dims()[D - 1], dropout.into());
+    let width = x.dims()[D - 1];
+    let dropout = dropout.into();
     for vector in [&bias, &gamma, &beta] {
         assert_shape!(vector, [width]);
     }
@@ -92,7 +93,8 @@ pub fn residual_layer_norm<const D: usize>(
             if dropout.rows.is_none() {
                 let flat = |x: &Tensor<D>| x.clone().flatten(0, D - 1);
                 let inputs = [flat(&x), bias.clone(), flat(&residual), gamma.clone(), beta.clone()];
-                let (kernels, dropout) = (compute.kernels, dropout.dropout);
+                let kernels = compute.kernels;
+                let dropout = dropout.dropout;
                 if let Some(y) = crate::gpu::residual::residual_layer_norm(kernels, inputs, epsilon, dropout)
                 {
                     return y.reshape(x.shape());
@@ -141,7 +143,9 @@ impl Fused<3> for LayerNorm {
         let mut y = buffer(shape.num_elements());
         let mut rows = vec![[0.0; 2]; y.len() / width];
         let block = rows_per_block(rows.len(), width);
-        let (values, gamma_values, beta_values) = (slice(&h), slice(&gamma), slice(&beta));
+        let values = slice(&h);
+        let gamma_values = slice(&gamma);
+        let beta_values = slice(&beta);
         y.par_chunks_mut(block * width)
             .zip(values.par_chunks(block * width))
             .zip(rows.par_chunks_mut(block))
@@ -177,7 +181,8 @@ pub(crate) fn normalized_backward(
     let block = rows_per_block(saved.rows.len(), width);
     let blocks = saved.rows.len().div_ceil(block);
     let mut sums = vec![0.0; blocks * 2 * width];
-    let (h, gamma) = (slice(&saved.h), slice(&saved.gamma));
+    let h = slice(&saved.h);
+    let gamma = slice(&saved.gamma);
     gradient
         .par_chunks_mut(block * width)
         .zip(h.par_chunks(block * width))
@@ -204,8 +209,10 @@ impl Fused<5> for ResidualLayerNorm {
         let mut y = buffer(shape.num_elements());
         let mut rows = vec![[0.0; 2]; y.len() / width];
         let block = rows_per_block(rows.len(), width);
-        let (bias, residual) = (slice(&bias), slice(&residual));
-        let (gamma_values, beta_values) = (slice(&gamma), slice(&beta));
+        let bias = slice(&bias);
+        let residual = slice(&residual);
+        let gamma_values = slice(&gamma);
+        let beta_values = slice(&beta);
         y.par_chunks_mut(block * width)
             .zip(slice_mut(&mut h).par_chunks_mut(block * width))
             .zip(residual.par_chunks(block * width))

@@ -129,7 +129,8 @@ fn logits(
     hidden: usize,
     block: &mut [f32],
 ) {
-    let (rows, columns) = (block.len() / bias.len(), bias.len());
+    let rows = block.len() / bias.len();
+    let columns = bias.len();
     let table = Matrix::rows(table, hidden).transposed();
     let ctx = MatmulContext::new(precision, Threads::One);
     let sizes = Gemm { m: rows, n: columns, k: hidden };
@@ -147,8 +148,10 @@ pub(crate) fn logits_by_blocks<T: Copy + Default + Send>(
     kept: Option<&mut [f32]>,
     label_value: impl Fn(&[f32], usize) -> T + Sync,
 ) -> (Vec<[f32; 2]>, Vec<T>) {
-    let (n, vocab) = (labels.len(), bias.len());
-    let (hidden, blocks) = (table.len() / vocab, vocab.div_ceil(COLUMNS));
+    let n = labels.len();
+    let vocab = bias.len();
+    let hidden = table.len() / vocab;
+    let blocks = vocab.div_ceil(COLUMNS);
     let all = MatmulContext::new(precision, Threads::All);
     let shared = SharedOperand::new(all, Side::Left, Matrix::rows(transformed, hidden), n, hidden);
     let mut parts = vec![[0f32; 2]; blocks * n];
@@ -178,20 +181,20 @@ pub(crate) fn logits_by_blocks<T: Copy + Default + Send>(
             }
             sums_of_exponentials(block, bias.len(), parts);
         });
-    let of_row = |(row, label): (usize, &usize)| {
+    let label_logit = |(row, label): (usize, &usize)| {
         assert!(*label < vocab, "label {label} in a vocabulary of {vocab}");
         label_values[label / COLUMNS * n + row]
     };
-    let label_values = labels.iter().enumerate().map(of_row).collect();
+    let label_values = labels.iter().enumerate().map(label_logit).collect();
     (parts, label_values)
 }
 
 /// Returns `log(sum(exp(z)))` of a row. `parts`, `[blocks, n]`, holds the maximum of z and the sum of `exp(z - max)`.
 pub(crate) fn log_sum(parts: &[[f32; 2]], n: usize, row: usize) -> f32 {
-    let of_row = || parts[row..].iter().step_by(n);
-    let max_logit = of_row()
+    let blocks = || parts[row..].iter().step_by(n);
+    let max_logit = blocks()
         .fold(f32::NEG_INFINITY, |max_logit, [part, _]| if *part > max_logit { *part } else { max_logit });
-    let total: f64 = of_row().map(|[part, sum]| f64::from(*sum) * f64::from(part - max_logit).exp()).sum();
+    let total: f64 = blocks().map(|[part, sum]| f64::from(*sum) * f64::from(part - max_logit).exp()).sum();
     (f64::from(max_logit) + total.ln()) as f32
 }
 
@@ -201,7 +204,8 @@ impl Fused<3> for MaskedLm {
     fn forward(&self, inputs: [FlexTensor; 3]) -> (FlexTensor, Saved) {
         let inputs = inputs.map(contiguous);
         let values = inputs.each_ref().map(slice);
-        let (n, vocab) = (self.labels.len(), values[2].len());
+        let n = self.labels.len();
+        let vocab = values[2].len();
         let mut exponentials = (!recomputes_logits(self.precision)).then(|| buffer(n * vocab));
         let kept = exponentials.as_deref_mut();
         let (parts, label_logits) =
@@ -220,7 +224,9 @@ impl Fused<3> for MaskedLm {
     ) -> [Option<FlexTensor>; 3] {
         let gradient = contiguous(gradient);
         let [transformed, table, bias] = inputs.each_ref().map(slice);
-        let (n, hidden, vocab) = (self.labels.len(), width(&inputs[0]), bias.len());
+        let n = self.labels.len();
+        let hidden = width(&inputs[0]);
+        let vocab = bias.len();
         let all = MatmulContext::new(self.precision, Threads::All);
         let transformed = Matrix::rows(transformed, hidden);
         let pass = BackwardPass {
@@ -236,7 +242,8 @@ impl Fused<3> for MaskedLm {
             left: SharedOperand::new(all, Side::Left, transformed, n, hidden),
             right: SharedOperand::new(all, Side::Right, transformed, hidden, n),
         };
-        let (mut d_table, mut d_bias) = (buffer(table.len()), buffer(vocab));
+        let mut d_table = buffer(table.len());
+        let mut d_bias = buffer(vocab);
         // A group is a number of whole blocks, and a part a number of whole groups; both depend on the vocabulary only.
         let group = vocab.div_ceil(COLUMNS).div_ceil(GROUPS * GROUPS) * COLUMNS;
         let groups = vocab.div_ceil(group).div_ceil(GROUPS) * group;
@@ -318,7 +325,8 @@ impl BackwardPass<'_> {
 
     /// Computes the gradients of a group of blocks, and its share of dh.
     fn group(&self, words: Words, d_transformed: &mut [f32]) {
-        let (n, hidden) = (self.labels.len(), self.hidden);
+        let n = self.labels.len();
+        let hidden = self.hidden;
         let mut scratch = scratch(n * COLUMNS);
         for (i, Words { first, d_table, d_bias }) in words.chunks(COLUMNS, hidden).enumerate() {
             let columns = d_bias.len();
@@ -330,7 +338,8 @@ impl BackwardPass<'_> {
             let ctx = MatmulContext::new(self.precision, Threads::One);
             let sizes = Gemm { m: columns, n: hidden, k: n };
             transposed_product(ctx, sizes, d_table, block, &self.right);
-            let (sizes, sum) = (Gemm { m: n, n: hidden, k: columns }, MatrixMut::new(d_transformed, hidden));
+            let sizes = Gemm { m: n, n: hidden, k: columns };
+            let sum = MatrixMut::new(d_transformed, hidden);
             multiply(ctx, sizes, sum, i > 0, block, Matrix::rows(self.table(first, columns), hidden));
         }
     }
@@ -345,7 +354,8 @@ impl BackwardPass<'_> {
                 from_exponentials(stored, columns, parts, self.log_sums, self.gradient, block);
             }
             None => {
-                let (table, bias) = (self.table(first, columns), &self.bias[first..first + columns]);
+                let table = self.table(first, columns);
+                let bias = &self.bias[first..first + columns];
                 logits(self.precision, self.left.operand(), table, bias, self.hidden, block);
                 from_logits(columns, self.log_sums, self.gradient, block);
             }

@@ -32,7 +32,8 @@ pub(crate) fn parts(x: Tensor<1>) -> Tensor<1> {
     let rows = |x: Tensor<1>, rows: usize, width: usize| {
         x.reshape([rows, width]).sum_dim(1).reshape([rows]) // [rows]
     };
-    let (whole, rest) = (n / CHUNK, n % CHUNK);
+    let whole = n / CHUNK;
+    let rest = n % CHUNK;
     match (whole, rest) {
         (0, 0) => x.sum(),
         (0, _) => rows(x, 1, n),

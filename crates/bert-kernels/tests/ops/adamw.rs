@@ -18,7 +18,8 @@ fn adamw_trajectories() {
             first: vector(vec![0.0; len]),
             second: vector(vec![0.0; len]),
         };
-        let (mut fused, mut plain) = (start(), start());
+        let mut fused = start();
+        let mut plain = start();
         for t in 1..=6 {
             let step = AdamW {
                 beta1: 0.9,

@@ -11,7 +11,8 @@ use crate::common::{FUSED, check, check_differences, ints, numbers};
 fn three_embeddings() {
     for (batch, seq, hidden) in [(1, 1, 3), (3, 17, 5), (4, 127, 33), (2, 129, 128)] {
         for dropout in [None, Dropout::new(21, 0.1)] {
-            let (vocabulary, positions) = (50, seq + 3);
+            let vocabulary = 50;
+            let positions = seq + 3;
             let ids: Vec<usize> = (0..batch * seq).map(|i| (i * 7 + i / 3) % vocabulary).collect();
             let segments: Vec<usize> = (0..batch * seq).map(|i| usize::from(i % seq > seq / 2)).collect();
             let op = |x: Vec<Tensor<1>>| {
@@ -21,7 +22,8 @@ fn three_embeddings() {
                     token_type: table(1, 2),
                     position: table(2, positions),
                 };
-                let (ids, segments) = (ints(&ids, [batch, seq]), ints(&segments, [batch, seq]));
+                let ids = ints(&ids, [batch, seq]);
+                let segments = ints(&segments, [batch, seq]);
                 let affine = (x[3].clone(), x[4].clone());
                 embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout).reshape([-1])
             };

@@ -118,14 +118,17 @@ fn plain_and_fused_agree_in_f32_as_well() {
         let tables = Tables { word: table(1, 5), token_type: table(2, 2), position: table(3, 6) };
         let affine = (leaf(&[1.0; 4], DType::F32), leaf(&[0.5; 4], DType::F32));
         let ids = ints(&[0, 1, 2, 3, 4, 0], [1, 6]);
-        let (segments, dropout) = (ints(&[0, 0, 0, 1, 1, 1], [1, 6]), Dropout::new(9, 0.5));
-        let y = match fused {
-            true => embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout),
-            false => embeddings::plain(tables, ids, segments, affine, 1e-12, dropout),
+        let segments = ints(&[0, 0, 0, 1, 1, 1], [1, 6]);
+        let dropout = Dropout::new(9, 0.5);
+        let y = if fused {
+            embeddings(FUSED, tables, ids, segments, affine, 1e-12, dropout)
+        } else {
+            embeddings::plain(tables, ids, segments, affine, 1e-12, dropout)
         };
         host(y.reshape([-1]))
     };
-    let (fused, plain) = (dropped(true), dropped(false));
+    let fused = dropped(true);
+    let plain = dropped(false);
     close("embeddings", &fused, &plain, 1e-5);
     // The masks are the same, element by element.
     assert!(fused.iter().zip(&plain).all(|(a, b)| (*a == 0.0) == (*b == 0.0)));

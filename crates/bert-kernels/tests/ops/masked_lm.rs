@@ -73,7 +73,8 @@ fn masked_lm_scores_of_an_evaluation() {
 fn a_batch_without_targets_has_empty_scores() {
     let device = Device::flex();
     let inputs = || {
-        let (x, table) = (Tensor::<2>::zeros([0, 8], &device), Tensor::<2>::ones([1000, 8], &device));
+        let x = Tensor::<2>::zeros([0, 8], &device);
+        let table = Tensor::<2>::ones([1000, 8], &device);
         (x, table, Tensor::<1>::ones([1000], &device))
     };
     let (x, table, bias) = inputs();

@@ -48,7 +48,8 @@ impl Digest {
             &|x| {
                 let table = |i: usize, rows: usize| x[i].clone().reshape([rows, 19]);
                 let tables = Tables { word: table(0, 5), token_type: table(1, 2), position: table(2, 6) };
-                let (ids, segments) = (ints(&[0, 1, 2, 3, 4, 0], [1, 6]), ints(&[0, 0, 0, 1, 1, 1], [1, 6]));
+                let ids = ints(&[0, 1, 2, 3, 4, 0], [1, 6]);
+                let segments = ints(&[0, 0, 0, 1, 1, 1], [1, 6]);
                 let affine = (x[3].clone(), x[4].clone());
                 embeddings(FUSED, tables, ids, segments, affine, 1e-12, Dropout::new(9, 0.1)).reshape([-1])
             },

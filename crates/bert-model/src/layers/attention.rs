@@ -105,7 +105,7 @@ impl BertSelfAttention {
     /// - hidden and both outputs: `[batch, seq, hidden]`
     pub fn queries_and_keys(&self, hidden: Tensor<3>) -> [Tensor<3>; 2] {
         let QkvProjections { query, key, .. } = self.projections();
-        [query, key].map(|of| hidden.clone().matmul(of.weight.unsqueeze()) + of.bias.unsqueeze())
+        [query, key].map(|layer| hidden.clone().matmul(layer.weight.unsqueeze()) + layer.bias.unsqueeze())
     }
 
     /// Returns the factor of the scores, `1 / sqrt(d)`.

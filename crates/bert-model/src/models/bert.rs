@@ -286,8 +286,8 @@ mod tests {
             &last.attention.output.dense.weight,
             &last.output.dense.weight,
         ];
-        let of = |weight: &Param<Tensor<2>>| weight.val().grad(&gradients).unwrap().into_data();
-        [states.into_data()].into_iter().chain(weights.map(of)).collect()
+        let gradient = |weight: &Param<Tensor<2>>| weight.val().grad(&gradients).unwrap().into_data();
+        [states.into_data()].into_iter().chain(weights.map(gradient)).collect()
     }
 
     #[test]

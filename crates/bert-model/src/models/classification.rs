@@ -135,7 +135,7 @@ impl BertForSeveralTasks {
     }
 
     /// Returns the model of one task. It shares its parameters with this model, so its gradients apply to both.
-    pub fn of_task(&self, task: usize) -> BertForSequenceClassification {
+    pub fn single(&self, task: usize) -> BertForSequenceClassification {
         BertForSequenceClassification {
             bert: self.bert.clone(),
             classifier: self.classifiers[task].clone(),

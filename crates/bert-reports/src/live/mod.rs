@@ -68,6 +68,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run_record::example::run_json;
 
     #[test]
     fn a_run_is_followed_from_its_first_step_to_a_resume() {
@@ -75,15 +76,10 @@ mod tests {
         let path = folder.path();
         let mut live = LiveRun::new(path);
         assert!(live.status().is_err(), "nothing to show yet");
-        let model = json!({ "vocab_size": 8000, "hidden_size": 128, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "intermediate_size": 512 });
-        let identity = json!({ "steps": 40, "batch_size": 32, "learning_rate": 0.002, "warmup_steps": 5,
-            "schedule": "bert", "seed": 1, "data": "digest", "model": model });
-        let run = json!({ "identity": identity, "config": { "data": "missing" } });
-        std::fs::write(path.join(RUN), run.to_string()).unwrap();
+        std::fs::write(path.join(RUN), run_json(8000, 0.002).to_string()).unwrap();
         let step = |number: u64, loss: f64| {
             json!({ "step": number, "loss": loss, "masked_lm_loss": loss, "next_sentence_loss": 0.7,
-                "learning_rate": 4e-4, "gradient_norm": 1.0, "predictions": 514 })
+                "learning_rate": 4e-4, "gradient_norm": 1.0, "predictions": 514, "precision": "f32" })
             .to_string()
                 + "\n"
         };

@@ -161,7 +161,7 @@ impl DocumentSamples {
         let seed = self.seed;
         let epoch = position.epoch;
         let groups = self.blocks.groups;
-        if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+        if self.order.as_ref().is_none_or(|(known, _)| *known != epoch) {
             let mut random = Stream::new(seed, Domain::LoaderDocuments, &[epoch]);
             self.order = Some((epoch, Permutation::new(groups, &mut random)));
         }

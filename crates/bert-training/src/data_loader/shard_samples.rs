@@ -85,7 +85,7 @@ impl ShardSamples {
     pub(super) fn row(&mut self, index: u64) -> Result<Row<'_>, Error> {
         let epoch = index / self.data.manifest().instances;
         let position = index % self.data.manifest().instances;
-        if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+        if self.order.as_ref().is_none_or(|(known, _)| *known != epoch) {
             let rows = self.data.manifest().shards.iter().map(|shard| shard.rows);
             self.order = Some((epoch, ShardOrder::new(rows, self.seed, epoch)));
         }
@@ -166,7 +166,7 @@ impl OpenShard {
             let groups = &self.blocks[block];
             let rows = data.read_groups(&self.reader, groups)?;
             let stored = groups.iter().flat_map(|&group| self.reader.rows_of(group)).collect();
-            // A shard with only one block keeps the address from before there were blocks.
+            // The address of a shard with only one block has no block number.
             let address = [self.epoch, self.shard as u64, block as u64];
             let address = if self.blocks.len() == 1 { &address[..2] } else { &address[..] };
             let mut random = Stream::new(seed, Domain::LoaderRows, address);

@@ -91,7 +91,8 @@ impl OutputGradients {
         shares: &[f64],
     ) -> Self {
         let device = hidden.device();
-        let ([rows, width], words) = (hidden.dims(), bias.len());
+        let [rows, width] = hidden.dims();
+        let words = bias.len();
         let mut logits = vec![0.0; rows * words];
         let blocks: Vec<Vec<f32>> = table
             .par_chunks(BLOCK * width)
@@ -214,8 +215,8 @@ mod tests {
         let targets = Tensor::<2>::from_data(TensorData::new(targets, [rows, words]), &tracking);
         let logits = hidden.clone().matmul(table.clone().transpose()) + bias.clone();
         let gradients = (targets * log_softmax(logits, 1)).sum().mul_scalar(-1.0 / rows as f64).backward();
-        let expected = |of: &Tensor<2>| values(of.grad(&gradients).unwrap());
-        let plain = |of: &Tensor<2>| values(of.clone().inner());
+        let expected = |x: &Tensor<2>| values(x.grad(&gradients).unwrap());
+        let plain = |x: &Tensor<2>| values(x.clone().inner());
         let found =
             OutputGradients::new(hidden.clone().inner(), &plain(&table), &plain(&bias), &neighbours, &shares);
         assert_eq!(values(found.hidden), expected(&hidden));
@@ -235,13 +236,13 @@ mod tests {
     #[test]
     fn adam_equals_operations_on_tensors() {
         let device = DeviceName::default().open().unwrap();
-        let of = |seed| {
+        let tensor = |seed| {
             Tensor::<2>::from_data(TensorData::new(random_values(6 * WORDS, seed), [6, WORDS]), &device)
         };
-        let mut parameter = Parameter::new(Tensor::from_inner(of(1)));
-        let loss = (parameter.tensor() * Tensor::from_inner(of(2))).sum();
+        let mut parameter = Parameter::new(Tensor::from_inner(tensor(1)));
+        let loss = (parameter.tensor() * Tensor::from_inner(tensor(2))).sum();
         parameter.update(&values(parameter.tensor().grad(&loss.backward()).unwrap()), 0.06, 0);
-        let expected = values(after_first_step(of(1), of(2), 0.06));
+        let expected = values(after_first_step(tensor(1), tensor(2), 0.06));
         assert_eq!(parameter.value, expected);
         assert_eq!(values(parameter.inner()), expected);
     }

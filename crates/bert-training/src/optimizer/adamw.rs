@@ -16,9 +16,8 @@
 
 use bert_inference::model_dir::checkpoint::OptimizerState;
 use bert_kernels::adamw::{self, Updates};
-use burn::tensor::Tensor;
 
-use crate::optimizer::update_rule::{Parameter, UpdateNumbers, UpdateRule};
+use crate::optimizer::update_rule::{Change, Parameter, UpdateNumbers, UpdateRule};
 
 /// The moments, which LAMB has too.
 pub(super) const MOMENTS: [OptimizerState; 2] =
@@ -56,13 +55,8 @@ impl AdamW {
     }
 
     /// Computes the part of an update that `kernels` is set to.
-    pub(super) fn run(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter {
+    pub(super) fn run(&self, kernels: &mut Updates, change: Change) -> Parameter {
+        let Change { parameter, gradient, numbers } = change;
         let owned = parameter.owned.clone();
         let updated = kernels.update_part(state(parameter), owned.clone(), gradient, self.step(numbers));
         Parameter { value: updated.parameter, owned, states: vec![updated.first, updated.second] }
@@ -74,14 +68,8 @@ impl UpdateRule for AdamW {
         &MOMENTS
     }
 
-    fn update(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter {
-        self.run(kernels, parameter, gradient, numbers)
+    fn update(&self, kernels: &mut Updates, change: Change) -> Parameter {
+        self.run(kernels, change)
     }
 }
 

@@ -12,10 +12,11 @@
 use bert_inference::model_dir::checkpoint::OptimizerState;
 use bert_kernels::Compute;
 use bert_kernels::adamw::{self, Pass, Updates};
-use burn::tensor::Tensor;
 
 use crate::optimizer::adamw::{AdamW, MOMENTS, state};
-use crate::optimizer::update_rule::{NormSquares, Parameter, UpdateByNorms, UpdateNumbers, UpdateRule};
+use crate::optimizer::update_rule::{
+    Change, NormSquares, Parameter, UpdateByNorms, UpdateNumbers, UpdateRule,
+};
 
 /// LAMB, with the moments and the update of AdamW.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,14 +27,8 @@ impl UpdateRule for Lamb {
         &MOMENTS
     }
 
-    fn update(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter {
-        self.0.run(kernels.only(Pass::Moments), parameter, gradient, numbers)
+    fn update(&self, kernels: &mut Updates, change: Change) -> Parameter {
+        self.0.run(kernels.only(Pass::Moments), change)
     }
 
     fn by_norms(&self) -> Option<&dyn UpdateByNorms> {
@@ -57,13 +52,7 @@ impl UpdateByNorms for Lamb {
         if parameter_norm > 0.0 && update_norm > 0.0 { parameter_norm / update_norm } else { 1.0 }
     }
 
-    fn apply(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter {
-        self.0.run(kernels.only(Pass::Parameter), parameter, gradient, numbers)
+    fn apply(&self, kernels: &mut Updates, change: Change) -> Parameter {
+        self.0.run(kernels.only(Pass::Parameter), change)
     }
 }

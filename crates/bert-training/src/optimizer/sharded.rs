@@ -18,7 +18,7 @@ use crate::gradients::gradient_sum::Tensors;
 use crate::gradients::layout::{Layout, Segment};
 use crate::optimizer::config::OptimizerConfig;
 use crate::optimizer::snapshot_throttle::SnapshotThrottle;
-use crate::optimizer::update_rule::{NormSquares, Parameter, UpdateNumbers, UpdateRule};
+use crate::optimizer::update_rule::{Change, NormSquares, Parameter, UpdateNumbers, UpdateRule};
 
 /// The states of the elements of a parameter that this rank owns, in the rule's order; `None` before its first gradient.
 pub(crate) type States = Option<Vec<Tensor<1>>>;
@@ -182,10 +182,7 @@ impl Optimizer {
         let numbers = |index| UpdateNumbers { gradient_scale, ..self.numbers(index, learning_rate) };
         let numbers = (0..self.names.len()).map(numbers).collect();
         let rule = Arc::clone(&self.rule);
-        let update = |kernels: &mut _, change: Change| {
-            rule.update(kernels, change.parameter, change.gradient, change.numbers)
-        };
-        self.map(module, gradients.tensors, numbers, update)
+        self.map(module, gradients.tensors, numbers, |kernels, change| rule.update(kernels, change))
     }
 
     /// Changes the parameters that have a gradient by their update, from states that are already updated; multiplies
@@ -204,10 +201,7 @@ impl Optimizer {
             UpdateNumbers { learning_rate: numbers.learning_rate * ratio, ..numbers }
         });
         let numbers = numbers.collect();
-        let apply = |kernels: &mut _, change: Change| {
-            by_norms.apply(kernels, change.parameter, change.gradient, change.numbers)
-        };
-        self.map(module, gradients, numbers, apply)
+        self.map(module, gradients, numbers, |kernels, change| by_norms.apply(kernels, change))
     }
 
     fn map<M: Module>(
@@ -316,13 +310,6 @@ impl Optimizer {
 /// Returns whether weight decay applies to the parameter with this (Hugging Face) name.
 pub(crate) fn decays_weight(name: &str) -> bool {
     !(name.contains("LayerNorm") || name.contains("bias"))
-}
-
-/// The arguments of a rule for one parameter.
-struct Change {
-    parameter: Parameter,
-    gradient: Tensor<1>,
-    numbers: UpdateNumbers,
 }
 
 /// A pass of the rule over the parameters that have a gradient.

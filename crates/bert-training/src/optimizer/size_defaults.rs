@@ -73,7 +73,8 @@ impl ModelSize {
             Some(0) => points[0].1,
             None => points[points.len() - 1].1,
             Some(above) => {
-                let ((low, from), (high, to)) = (points[above - 1], points[above]);
+                let (low, from) = points[above - 1];
+                let (high, to) = points[above];
                 let share = (here - at(low)) / (at(high) - at(low));
                 match share {
                     1.0 => to,

@@ -32,6 +32,17 @@ pub struct UpdateNumbers {
     pub decays: bool,
 }
 
+/// One update of one parameter.
+#[derive(Debug)]
+pub struct Change {
+    /// The parameter before the update.
+    pub parameter: Parameter,
+    /// The gradient of the owned elements, `[owned]`.
+    pub gradient: Tensor<1>,
+    /// The numbers of the update.
+    pub numbers: UpdateNumbers,
+}
+
 /// A rule that turns gradients into updates. [`Optimizer`](super::Optimizer) applies it to a model, divides the states
 /// among the ranks, and saves and restores them.
 pub trait UpdateRule: fmt::Debug + Send + Sync {
@@ -39,16 +50,7 @@ pub trait UpdateRule: fmt::Debug + Send + Sync {
     fn states(&self) -> &'static [OptimizerState];
 
     /// Updates the states of a parameter and its value. A rule with [`UpdateRule::by_norms`] updates the states only.
-    ///
-    /// # Shapes
-    /// - gradient: `[owned]`
-    fn update(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter;
+    fn update(&self, kernels: &mut Updates, change: Change) -> Parameter;
 
     /// Returns the second pass of a rule whose learning rate depends on norms of whole parameters.
     fn by_norms(&self) -> Option<&dyn UpdateByNorms> {
@@ -82,14 +84,5 @@ pub trait UpdateByNorms {
 
     /// Updates the value of a parameter whose states are already updated with this gradient. The learning rate includes
     /// the ratio.
-    ///
-    /// # Shapes
-    /// - gradient: `[owned]`
-    fn apply(
-        &self,
-        kernels: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter;
+    fn apply(&self, kernels: &mut Updates, change: Change) -> Parameter;
 }

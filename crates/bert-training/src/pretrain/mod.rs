@@ -31,7 +31,7 @@ use crate::group::{Group, Requests};
 use crate::pretrain::checkpoint_writer::CheckpointWriter;
 use crate::pretrain::config::{PretrainConfig, RunLength};
 use crate::pretrain::measurement::steps_for_budget::measure_length;
-use crate::pretrain::run::open::{OpenRun, open_run};
+use crate::pretrain::run::open::{OpenRun, RunStart, open_run};
 use crate::pretrain::run_settings::{RunSettings, check_output};
 use crate::pretrain::step_runner::StepRunner;
 use bert_inference::Error;
@@ -102,8 +102,9 @@ pub fn pretrain_in(
     if !settings.defaults.is_empty() {
         on_event(PretrainEvent::Defaults(settings.defaults.clone()));
     }
+    let start = RunStart { files, settings: &settings, resume, fresh: fresh.as_ref() };
     std::thread::scope(|scope| {
-        let opened = open_run(files, &settings, group, resume, fresh.as_ref(), stop, on_event)?;
+        let opened = open_run(start, group, stop, on_event)?;
         train(CheckpointWriter::new(scope), opened, stop, on_event)
     })
 }

@@ -64,11 +64,11 @@ fn average_model_is_the_mean_of_checkpoints() {
     for (name, (shape, values)) in &mean {
         assert_eq!(*shape, parts[0][name].0, "{name}");
         for (i, value) in values.iter().enumerate() {
-            let of = parts.each_ref().map(|part| f64::from(part[name].1[i]));
-            let exact = of.iter().sum::<f64>() / 3.0;
-            let bound = 2e-7 * of.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+            let saved = parts.each_ref().map(|part| f64::from(part[name].1[i]));
+            let exact = saved.iter().sum::<f64>() / 3.0;
+            let bound = 2e-7 * saved.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
             assert!((f64::from(*value) - exact).abs() <= bound, "{name}[{i}]: {value} is not {exact}");
-            moved += usize::from(of[0] != of[2]);
+            moved += usize::from(saved[0] != saved[2]);
         }
     }
     assert!(moved > 1000, "the checkpoints are almost the same");

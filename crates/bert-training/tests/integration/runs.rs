@@ -98,14 +98,14 @@ fn resume_reports_other_held_out_data() {
         data.input = vec![world.at("held-out.txt")];
         data.random_seed = 7;
     });
-    let of_other = |flags: &[&str]| {
+    let with_other = |flags: &[&str]| {
         let mut config = world.config("run", flags);
         config.eval_data = Some(world.at("other"));
         config
     };
     run_until(&world.config("run", &["--keep-best"]), false, 5);
     let best = |config: &PretrainConfig| pretrain(config, true, &StopFlag::new(), &mut |_| {});
-    match best(&of_other(&["--keep-best"])) {
+    match best(&with_other(&["--keep-best"])) {
         Err(Error::RunDiffers { differences, .. }) => {
             assert!(differences[0].starts_with("held-out data: data was"), "{differences:?}");
         }
@@ -113,7 +113,7 @@ fn resume_reports_other_held_out_data() {
     }
     assert!(best(&world.config("run", &["--keep-best", "--eval-instances", "3"])).is_err());
     let mut warnings = Vec::new();
-    pretrain(&of_other(&[]), true, &StopFlag::new(), &mut |event| {
+    pretrain(&with_other(&[]), true, &StopFlag::new(), &mut |event| {
         if let PretrainEvent::Warning(text) = event {
             warnings.push(text);
         }

@@ -112,7 +112,9 @@ impl Packed {
 
     /// Returns the k-blocks in order, to be filled.
     pub(crate) fn k_blocks_mut(&mut self) -> impl IndexedParallelIterator<Item = PackedBlock<'_>> {
-        let (unit, side, words) = (self.unit, self.side, self.words_per_block());
+        let unit = self.unit;
+        let side = self.side;
+        let words = self.words_per_block();
         self.words.par_chunks_mut(words).map(move |words| PackedBlock { unit, side, words })
     }
 
@@ -360,7 +362,8 @@ fn tile_block(m: usize, columns: Range<usize>, mut c: MatrixMut, add: bool, fact
                     terms.push(Term::new(a, b, factors.half_panel(next, half.min(1))));
                 }
                 let c = c.starting_at(row * c.row_stride + column);
-                let (rows, columns) = ((m - row).min(SIDE), (columns.end - column).min(SIDE));
+                let rows = (m - row).min(SIDE);
+                let columns = (columns.end - column).min(SIDE);
                 if (rows, columns) == (SIDE, SIDE) {
                     tiles.products(&terms, c, add);
                     continue;

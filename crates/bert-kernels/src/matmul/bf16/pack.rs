@@ -58,16 +58,18 @@ impl Source<'_> {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) fn pack(source: Source, layout: Layout, first: usize, packed: &mut [u32]) {
     assert!(source.lane == 1 || source.step == 1, "one stride of a factor is 1");
-    let (pairs, groups) = (source.pairs(), packed.len() / (source.pairs() * LANES));
+    let pairs = source.pairs();
+    let groups = packed.len() / (source.pairs() * LANES);
     // The order follows memory: if lanes are adjacent, all lanes of sixteen pairs, else all pairs of sixteen lanes.
     let adjacent = source.lane == 1;
     let tiles = pairs / PAIRS * groups;
     for index in 0..tiles {
-        let (pair, group) = match adjacent {
-            true => (index / groups * PAIRS, index % groups),
-            false => (index * PAIRS % pairs, index * PAIRS / pairs),
+        let (pair, group) = if adjacent {
+            (index / groups * PAIRS, index % groups)
+        } else {
+            (index * PAIRS % pairs, index * PAIRS / pairs)
         };
-        let rows = Rows::of_tile(source, first + group * LANES, 2 * pair);
+        let rows = Rows::in_tile(source, first + group * LANES, 2 * pair);
         #[expect(unsafe_code, reason = "a full tile is read without bounds checks")]
         // SAFETY: `FULL` is true only where `is_full` is.
         let tile = unsafe {
@@ -163,7 +165,7 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     #[inline]
-    fn of_tile(source: Source<'a>, lane: usize, k: usize) -> Self {
+    fn in_tile(source: Source<'a>, lane: usize, k: usize) -> Self {
         let lanes = source.lanes.saturating_sub(lane).min(LANES);
         let depth = source.depth.saturating_sub(k).min(2 * PAIRS);
         let (rows, stride, width) =
@@ -180,9 +182,10 @@ impl<'a> Rows<'a> {
     /// Returns whether the whole tile is inside the factor.
     #[inline]
     fn is_full(&self, adjacent: bool) -> bool {
-        match adjacent {
-            true => self.rows == 2 * PAIRS && self.masks[0] == !0,
-            false => self.rows == LANES && self.masks == [!0; 2],
+        if adjacent {
+            self.rows == 2 * PAIRS && self.masks[0] == !0
+        } else {
+            self.rows == LANES && self.masks == [!0; 2]
         }
     }
 
@@ -199,7 +202,7 @@ impl<'a> Rows<'a> {
             (false, true) => self.masks[column / LANES],
             (false, false) => 0,
         };
-        // SAFETY: `of_tile` checked that all rows are inside the slice. The mask selects elements of these rows only,
+        // SAFETY: `in_tile` checked that all rows are inside the slice. The mask selects elements of these rows only,
         // and masked-out elements are not read. The mask of a full tile selects all, and all are inside.
         unsafe { _mm512_maskz_loadu_ps(mask, self.address(row, column)) }
     }
@@ -224,7 +227,9 @@ impl<'a> Rows<'a> {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
-    let (mut pairs, mut fours, mut columns) = (rows, rows, rows);
+    let mut pairs = rows;
+    let mut fours = rows;
+    let mut columns = rows;
     for i in 0..LANES / 2 {
         pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
         pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);

@@ -50,12 +50,13 @@ fn tiles_match_f64_in_every_layout() {
 fn every_layout(unit: Unit) {
     for (m, n, k) in SIZES {
         for layout in 0..4 {
-            let (a, b) = (numbers(1, (m * k).max(1)), numbers(2, (k * n).max(1)));
-            let factor = |data, transposed: bool, rows: usize, columns: usize| match transposed {
-                false => Matrix::rows(data, columns),
-                true => Matrix::rows(data, rows).transposed(),
+            let a = numbers(1, (m * k).max(1));
+            let b = numbers(2, (k * n).max(1));
+            let factor = |data, transposed: bool, rows: usize, columns: usize| {
+                if transposed { Matrix::rows(data, rows).transposed() } else { Matrix::rows(data, columns) }
             };
-            let (a, b) = (factor(&a, layout & 1 > 0, m, k), factor(&b, layout & 2 > 0, k, n));
+            let a = factor(&a, layout & 1 > 0, m, k);
+            let b = factor(&b, layout & 2 > 0, k, n);
             for add in [false, true] {
                 check(unit, Gemm { m, n, k }, add, a, b);
             }
@@ -80,13 +81,15 @@ fn check(unit: Unit, sizes: Gemm, add: bool, a: Matrix, b: Matrix) {
         assert!(c == other, "{m} {n} {k}: different bytes on {threads} threads");
     }
     let packed = |side, matrix, lanes| Packed::whole_for(unit, Threads::One, side, matrix, lanes, k);
-    let (left, right) = (packed(Side::Left, a, m), packed(Side::Right, b, n));
+    let left = packed(Side::Left, a, m);
+    let right = packed(Side::Right, b, n);
     let packed = (Operand::Packed(&left), Operand::Packed(&right));
     for (a, b) in [(packed.0, plain.1), (plain.0, packed.1), packed] {
         assert!(c == run(2, Threads::All, a, b), "{m} {n} {k}: different bytes with packed factors");
     }
     for (at, (c, before)) in c.iter().zip(&before).enumerate() {
-        let (i, j) = (at / c_row, at % c_row);
+        let i = at / c_row;
+        let j = at % c_row;
         if j >= n {
             assert_eq!(c, before, "{m} {n} {k}: wrote outside, at {i}, {j}");
             continue;
@@ -120,10 +123,12 @@ fn reference_product(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f3
 fn tiles_round_as_intel_sdm_specifies() {
     let tiles = Unit::new(Kind::Tiles).expect("this test needs a processor with AMX tiles of bf16");
     for (m, n, k) in SIZES {
-        let (a, b) = (numbers(1, m * k), numbers(2, k * n));
+        let a = numbers(1, m * k);
+        let b = numbers(2, k * n);
         let mut c = vec![f32::NAN; m * n];
         if k > 0 && m > 0 {
-            let (a, b) = (Matrix::rows(&a, k), Matrix::rows(&b, n));
+            let a = Matrix::rows(&a, k);
+            let b = Matrix::rows(&b, n);
             let product = Product::new(tiles, Threads::One, Gemm { m, n, k }, a.into(), b.into());
             product.run(MatrixMut::new(&mut c, n), false);
         }
@@ -140,8 +145,10 @@ fn rounding_ties_to_even_and_non_finite_inputs() {
     assert!(supported(), "this test needs a processor with AVX-512 BF16");
     let product = |a: f32, b: f32| {
         let mut c = [0.0];
-        let (a, b) = ([a], [b]);
-        let (a, b) = (Matrix::rows(&a, 1), Matrix::rows(&b, 1));
+        let a = [a];
+        let b = [b];
+        let a = Matrix::rows(&a, 1);
+        let b = Matrix::rows(&b, 1);
         let sizes = Gemm { m: 1, n: 1, k: 1 };
         multiply(Threads::One, sizes, MatrixMut::new(&mut c, 1), false, a.into(), b.into());
         c[0]

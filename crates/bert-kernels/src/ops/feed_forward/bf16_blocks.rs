@@ -217,7 +217,8 @@ impl Fused<4> for FeedForward {
             weights_wanted: wanted[1] || wanted[3],
             layer,
         };
-        let (x, dy) = (slice(&inputs[0]), slice(&gradient));
+        let x = slice(&inputs[0]);
+        let dy = slice(&gradient);
         let rows = x.len() / input;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; rows.div_ceil(ROWS) * wide];
@@ -287,18 +288,21 @@ impl BackwardPass<'_> {
     fn block(&self, first_row: usize, x: &[f32], dy: &[f32], mut outputs: BlockOutputs) {
         let Layer { input, wide, output, bias, .. } = self.layer;
         let rows = x.len() / input;
-        let (x, dy) = (Matrix::rows(x, input), Matrix::rows(dy, output));
+        let x = Matrix::rows(x, input);
+        let dy = Matrix::rows(dy, output);
         if self.weights_wanted {
             outputs.x.fill(x.transposed(), 0..input, rows);
             outputs.dy.fill(dy, 0..output, rows);
         }
         let packed_x = self.saved.is_none().then(|| Packed::whole(Threads::One, Side::Left, x, rows, input));
         let dy = Packed::whole(Threads::One, Side::Left, dy, rows, output);
-        let (mut z, mut dz) = (scratch(rows * FEATURES), scratch(rows * FEATURES));
+        let mut z = scratch(rows * FEATURES);
+        let mut dz = scratch(rows * FEATURES);
         for (i, (part, transposed)) in self.parts.iter().zip(&self.transposed).enumerate() {
             let [first_transposed, second_transposed] = transposed;
             let features = part.len();
-            let (z, dz) = (&mut z[..rows * features], &mut dz[..rows * features]);
+            let z = &mut z[..rows * features];
+            let dz = &mut dz[..rows * features];
             if let Some(saved) = &self.saved {
                 z.copy_from_slice(saved.part(first_row..first_row + rows, part, wide));
             }
@@ -307,7 +311,8 @@ impl BackwardPass<'_> {
             }
             product(Gemm { m: rows, n: features, k: output }, dz, false, &dy, second_transposed);
             value_and_gradient_rows(self.form, &bias[part.clone()], z, dz, &mut outputs.sums[part.clone()]);
-            let (z, dz) = (Matrix::rows(z, features), Matrix::rows(dz, features));
+            let z = Matrix::rows(z, features);
+            let dz = Matrix::rows(dz, features);
             if self.x_wanted {
                 product(Gemm { m: rows, n: input, k: features }, outputs.dx, i > 0, dz, first_transposed);
             }
@@ -341,8 +346,9 @@ mod tests {
             for form in [Gelu::Erf, Gelu::Tanh] {
                 let normal = Distribution::Normal(0.0, 0.3);
                 let matrix = |shape: [usize; 2]| Tensor::<2>::random(shape, normal, &device).require_grad();
-                let (x, first, second) =
-                    (matrix([rows, input]), matrix([input, wide]), matrix([wide, output]));
+                let x = matrix([rows, input]);
+                let first = matrix([input, wide]);
+                let second = matrix([wide, output]);
                 let bias = Tensor::<1>::random([wide], normal, &device).require_grad();
                 let weights = matrix([rows, output]).detach();
                 let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
@@ -354,9 +360,9 @@ mod tests {
                 at_once.clone().into_data().assert_eq(&apart.clone().into_data(), true);
                 let slopes = [at_once, apart].map(|y| {
                     let gradients = (y * weights.clone()).sum().backward();
-                    let of = |x: &Tensor<2>| x.grad(&gradients).expect("a gradient").into_data();
+                    let slope = |x: &Tensor<2>| x.grad(&gradients).expect("a gradient").into_data();
                     let bias = bias.grad(&gradients).expect("a gradient").into_data();
-                    ([&x, &first, &second].map(of), bias)
+                    ([&x, &first, &second].map(slope), bias)
                 });
                 for (at_once, apart) in slopes[0].0.iter().zip(&slopes[1].0) {
                     at_once.assert_eq(apart, true);

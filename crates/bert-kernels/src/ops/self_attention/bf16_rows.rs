@@ -140,9 +140,11 @@ impl Fused<7> for SelfAttention {
     ) -> [Option<FlexTensor>; 7] {
         let gradient = contiguous(gradient);
         let pass = BackwardPass::new(&self, &inputs, saved.projected.as_ref(), wanted);
-        let (x, shape) = (slice(&inputs[0]), inputs[0].layout().shape().clone());
+        let x = slice(&inputs[0]);
+        let shape = inputs[0].layout().shape().clone();
         let Sizes { seq, hidden, .. } = pass.sizes;
-        let (tokens, chunk) = (shape[0] * seq, seq * hidden);
+        let tokens = shape[0] * seq;
+        let chunk = seq * hidden;
         let mut dx = buffer(x.len());
         let mut sums = vec![0.0; shape[0] * 3 * hidden];
         // Packed factors of the weight gradients, which sum over all tokens.
@@ -172,8 +174,8 @@ impl Fused<7> for SelfAttention {
         let [dq, dk, dv] = std::array::from_fn(|i| {
             wanted[1 + i].then(|| {
                 let mut weight = buffer(hidden * hidden);
-                let (sizes, c) =
-                    (Gemm { m: hidden, n: hidden, k: tokens }, MatrixMut::new(&mut weight, hidden));
+                let sizes = Gemm { m: hidden, n: hidden, k: tokens };
+                let c = MatrixMut::new(&mut weight, hidden);
                 multiply(MatmulContext::bf16(Threads::All), sizes, c, false, &left, &rights[i]);
                 tensor(weight, [hidden, hidden])
             })
@@ -322,10 +324,12 @@ mod tests {
             let vector = || Tensor::<1>::random([hidden], normal, &device).require_grad();
             let x = Tensor::<3>::random([batch, seq, hidden], normal, &device).require_grad();
             let outer = Tensor::<3>::random([batch, seq, hidden], normal, &device);
-            let (weights, biases) = ([matrix(), matrix(), matrix()], [vector(), vector(), vector()]);
+            let weights = [matrix(), matrix(), matrix()];
+            let biases = [vector(), vector(), vector()];
             let mask = Tensor::<4>::zeros([batch, 1, 1, seq], &device);
             let path = fused_path(compute, &[tensor_backend(&x)]).expect("a fused path");
-            let (bias, dropout) = (contiguous(Input::from(mask).into_flex()), Dropout::new(5, 0.1));
+            let bias = contiguous(Input::from(mask).into_flex());
+            let dropout = Dropout::new(5, 0.1);
             let attention = Attention { bias, heads, scale: 0.3, dropout, precision: compute.precision };
             let inputs = || -> [Input; 7] {
                 let [wq, wk, wv] = weights.clone().map(Input::from);

@@ -153,10 +153,12 @@ impl Fused<7> for SelfAttention {
         gradient: FlexTensor,
         wanted: [bool; 7],
     ) -> [Option<FlexTensor>; 7] {
-        let (hidden, precision) = (width(&x), self.0.precision);
+        let hidden = width(&x);
+        let precision = self.0.precision;
         let gradients = self.0.backward(saved, gradient, [true; 3]).map(|g| g.expect("all are wanted"));
         let gradients = gradients.each_ref().map(slice);
-        let (weights, values) = ([&wq, &wk, &wv].map(slice), slice(&x));
+        let weights = [&wq, &wk, &wv].map(slice);
+        let values = slice(&x);
         let mut d_x = wanted[0].then(|| buffer(values.len()));
         let mut d_weights: [Option<Vec<f32>>; 3] =
             std::array::from_fn(|i| wanted[1 + i].then(|| buffer(hidden * hidden)));

@@ -42,21 +42,30 @@ struct FirstRank<'a> {
     point: ResumePoint,
 }
 
-/// Starts a run or, with `resume`, continues it from its newest valid checkpoint.
+/// Arguments that open a run.
+#[derive(Clone, Copy)]
+pub(crate) struct RunStart<'a, 'b> {
+    /// The disk of the run's folder.
+    pub(crate) files: &'a dyn FileSystem,
+    pub(crate) settings: &'a RunSettings,
+    /// Whether the run continues from its newest valid checkpoint.
+    pub(crate) resume: bool,
+    /// The weights of a new model.
+    pub(crate) fresh: Option<&'b FreshWeights>,
+}
+
+/// Starts or continues a run.
 ///
 /// # Errors
 /// When a rank cannot open its inputs, or rank 0 the run's folder; [`Error::RanksDiffer`]; when a rank is lost.
 pub(crate) fn open_run<'a>(
-    files: &'a dyn FileSystem,
-    settings: &'a RunSettings,
+    start: RunStart<'a, '_>,
     group: &'a mut Group,
-    resume: bool,
-    fresh: Option<&FreshWeights>,
     stop: &StopFlag,
     on_event: &mut dyn FnMut(PretrainEvent),
 ) -> Result<OpenRun<'a>, Error> {
-    let config = &settings.config;
-    let inputs = open_inputs(files, config, group, resume, on_event);
+    let config = &start.settings.config;
+    let inputs = open_inputs(start.files, config, group, start.resume, on_event);
     let inputs = group.agree(inputs)?;
     compare_ranks(group, &inputs)?;
     let first = group.first_works(stop, |show_life| {
@@ -64,7 +73,7 @@ pub(crate) fn open_run<'a>(
             show_life();
             on_event(event);
         };
-        FirstRank::open(files, &inputs, settings, resume, fresh, stop, on_event)
+        FirstRank::open(start, &inputs, stop, on_event)
     });
     let (first, files_of_run) = match group.agree(first)? {
         Some(FirstRank { files, model, optimizer, point }) => (Some((model, optimizer, point)), Some(files)),
@@ -157,14 +166,12 @@ fn description(inputs: &RunInputs<'_>) -> Value {
 impl<'a> FirstRank<'a> {
     /// Opens the run's folder, and makes or loads the weights and the moments.
     fn open(
-        files: &'a dyn FileSystem,
+        start: RunStart<'a, '_>,
         inputs: &RunInputs<'a>,
-        settings: &RunSettings,
-        resume: bool,
-        fresh: Option<&FreshWeights>,
         stop: &StopFlag,
         on_event: &mut dyn FnMut(PretrainEvent),
     ) -> Result<Self, Error> {
+        let RunStart { files, settings, resume, fresh } = start;
         // Load the weights before the run's folder is created, so that unusable weights leave nothing behind. A resumed
         // run usually finds its weights in that folder.
         let initial = (!resume).then(|| inputs.model(None, fresh, stop, on_event)).transpose()?;

@@ -23,7 +23,8 @@ pub(crate) fn check_memory(
     if !config.compute.device.is_cpu() {
         return Ok(None);
     }
-    let step = |parts, recompute| memory_of_step(config, model, sets, group.ranks(), parts, recompute);
+    let run = EstimatedRun { config, model, sets, ranks: group.ranks() };
+    let step = |parts, recompute| run.memory_of_step(parts, recompute);
     let needed = step(config.micro_batches(), config.recompute);
     match judge(&needed, &MemoryLimit::for_rank(group.local_ranks())) {
         Verdict::Fits => Ok(Some(needed.total())),
@@ -39,41 +40,45 @@ pub(crate) fn check_memory(
     }
 }
 
-/// Estimates a step whose batch is split into this number of micro-batches.
-fn memory_of_step(
-    config: &PretrainConfig,
-    model: &BertConfig,
-    sets: &[(DataSet, f64)],
+/// The parts of a run that determine the memory of its steps.
+struct EstimatedRun<'a> {
+    config: &'a PretrainConfig,
+    model: &'a BertConfig,
+    sets: &'a [(DataSet, f64)],
     ranks: usize,
-    parts: usize,
-    recompute: bool,
-) -> StepMemory {
-    let sequences = config.batch_size.div_ceil(parts);
-    let manifests = || sets.iter().map(|(data, _)| data.manifest());
-    // All data sets have the same length; a batch may be of one of them.
-    let length = manifests().map(|data| data.config.max_seq_length).max().unwrap_or(0);
-    let targets = manifests().map(|data| {
-        let masked = (length as f64 * data.config.masked_lm_prob).ceil() as usize;
-        masked.min(data.config.max_predictions_per_seq).max(1)
-    });
-    let targets = targets.max().unwrap_or(1);
-    let shape = StepShape {
-        sequences,
-        length,
-        targets: sequences * targets,
-        micro_batches: parts / ranks,
-        optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
-        ranks,
-        recompute,
-    };
-    // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read ahead.
-    let block = |data: &Manifest| {
-        let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
-        (rows * length as u64).min(BLOCK_TOKENS)
-    };
-    let blocks: u64 = manifests().map(block).sum();
-    let ahead = 8 * (config.batch_size * length) as u64;
-    StepMemory::for_step(model, &shape).with_tokens_of_data(blocks + ahead)
+}
+
+impl EstimatedRun<'_> {
+    /// Estimates a step whose batch is split into this number of micro-batches.
+    fn memory_of_step(&self, parts: usize, recompute: bool) -> StepMemory {
+        let Self { config, model, sets, ranks } = *self;
+        let sequences = config.batch_size.div_ceil(parts);
+        let manifests = || sets.iter().map(|(data, _)| data.manifest());
+        // All data sets have the same length; a batch may be of one of them.
+        let length = manifests().map(|data| data.config.max_seq_length).max().unwrap_or(0);
+        let targets = manifests().map(|data| {
+            let masked = (length as f64 * data.config.masked_lm_prob).ceil() as usize;
+            masked.min(data.config.max_predictions_per_seq).max(1)
+        });
+        let targets = targets.max().unwrap_or(1);
+        let shape = StepShape {
+            sequences,
+            length,
+            targets: sequences * targets,
+            micro_batches: parts / ranks,
+            optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
+            ranks,
+            recompute,
+        };
+        // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read ahead.
+        let block = |data: &Manifest| {
+            let rows = data.shards.iter().map(|shard| shard.rows).max().unwrap_or(0);
+            (rows * length as u64).min(BLOCK_TOKENS)
+        };
+        let blocks: u64 = manifests().map(block).sum();
+        let ahead = 8 * (config.batch_size * length) as u64;
+        StepMemory::for_step(model, &shape).with_tokens_of_data(blocks + ahead)
+    }
 }
 
 /// Returns the remedy in words: more micro-batches, then recomputation as well, then a smaller model.

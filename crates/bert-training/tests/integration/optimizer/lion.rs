@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bert_inference::model_dir::checkpoint::OptimizerState;
 use bert_kernels::adamw::Updates;
 use bert_training::optimizer::Optimizer;
-use bert_training::optimizer::update_rule::{Parameter, UpdateNumbers, UpdateRule};
+use bert_training::optimizer::update_rule::{Change, Parameter, UpdateRule};
 use bert_training::run_dir::training_run::TrainingRun;
 use bert_training::step::{MicroBatchLoss, StepId, train_step};
 use burn::module::{Module, Param};
@@ -29,13 +29,8 @@ impl UpdateRule for Lion {
         &[OptimizerState { name: "momentum", is_square: false }]
     }
 
-    fn update(
-        &self,
-        _: &mut Updates,
-        parameter: Parameter,
-        gradient: Tensor<1>,
-        numbers: UpdateNumbers,
-    ) -> Parameter {
+    fn update(&self, _: &mut Updates, change: Change) -> Parameter {
+        let Change { parameter, gradient, numbers } = change;
         let Parameter { value, owned, states } = parameter;
         let momentum = &states[0];
         let gradient = gradient * numbers.gradient_scale;
@@ -126,7 +121,7 @@ fn lion_resumes_from_a_checkpoint() {
     }
     assert_eq!(values(&again), values(&module));
 
-    // The states of AdamW are not those of Lion.
+    // AdamW has other states.
     let (module, _) = start();
     let mut adamw = Optimizer::new(Default::default(), &module);
     let error = open(true).restore(&mut adamw, &Device::flex()).unwrap_err().to_string();
