@@ -69,6 +69,10 @@ pub(crate) enum Remark {
     Unseparated,
     /// Words that are longer than the tokenizer's limit.
     LongWords,
+    /// Lines or rows with marks between fields.
+    Fields,
+    /// Lines or rows that begin with an identifier.
+    Identifiers,
 }
 
 /// Number of files with an observation, its total count, and the first file.

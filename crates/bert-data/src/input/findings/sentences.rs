@@ -165,6 +165,15 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
              words here: separate the words first, with blanks or U+200B.",
             lines()
         ),
+        Remark::Fields => format!(
+            "{percent} of the lines or rows {origin} have fields between marks{}, and all fields are text here; keep the one \
+             with the text (awk -F ' [+|$]+ ' '{{print $NF}}' for the last).",
+            lines()
+        ),
+        Remark::Identifiers => format!(
+            "{percent} of the lines or rows {origin} begin with an identifier{}, which is text here; remove it (cut -d' ' -f2-).",
+            lines()
+        ),
         Remark::LongWords => format!(
             "{count} word(s) {origin} are longer than 200 characters and became [UNK]: if the script has no blanks between \
              words, separate the words first (with blanks or U+200B)."

@@ -30,11 +30,15 @@ enum Sign {
     Decomposed,
     /// Words of a script without blanks that are not separated.
     Unseparated,
+    /// Fields between marks such as `+++$+++` or `|||`.
+    Fields,
+    /// An identifier before the text, as in Kaldi's files of transcripts.
+    Identifier,
 }
 
 /// All signs, their remarks, and the percentage of the texts of a file from which they are remarked on. Columns are
 /// looked for in lines only.
-const SIGNS: [(Sign, Remark, u64); 8] = [
+const SIGNS: [(Sign, Remark, u64); 10] = [
     (Sign::Tab, Remark::Tabs, 50),
     (Sign::Entity, Remark::Entities, 10),
     (Sign::Tag, Remark::Tags, 25),
@@ -43,6 +47,8 @@ const SIGNS: [(Sign, Remark, u64); 8] = [
     (Sign::TwiceEncoded, Remark::TwiceEncoded, 5),
     (Sign::Decomposed, Remark::Decomposed, 5),
     (Sign::Unseparated, Remark::Unseparated, 50),
+    (Sign::Fields, Remark::Fields, 50),
+    (Sign::Identifier, Remark::Identifiers, 50),
 ];
 
 const TAB: u16 = 1;
@@ -54,6 +60,8 @@ const C2: u16 = 32;
 const C3: u16 = 64;
 const ASIAN: u16 = 128;
 const E2: u16 = 256;
+const BAR: u16 = 512;
+const JOINER: u16 = 1024;
 
 /// Flags of the bytes with which signs begin.
 const FLAGS: [u16; 256] = {
@@ -71,6 +79,10 @@ const FLAGS: [u16; 256] = {
     flags[0xE0] = ASIAN;
     flags[0xE1] = ASIAN;
     flags[0xE2] = E2;
+    flags[b'|' as usize] = BAR;
+    flags[b'+' as usize] = BAR;
+    flags[b'_' as usize] = JOINER;
+    flags[b'-' as usize] = JOINER;
     flags
 };
 
@@ -201,6 +213,8 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
         }
         Sign::TwiceEncoded => flags & (C2 | C3) == C2 | C3 && is_twice_encoded(text),
         Sign::Unseparated => flags & ASIAN > 0 && is_unseparated(text),
+        Sign::Fields => flags & BAR > 0 && FIELD_MARKS.iter().any(|mark| text.contains(mark)),
+        Sign::Identifier => flags & JOINER > 0 && begins_with_identifier(text),
         Sign::Decomposed => {
             flags & MARK > 0
                 && text.chars().any(
@@ -208,6 +222,23 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
                 )
         }
     }
+}
+
+/// Marks between fields that no text has.
+const FIELD_MARKS: [&str; 2] = ["+++$+++", "|||"];
+
+/// Minimum length of an identifier.
+const IDENTIFIER: usize = 6;
+
+/// Returns whether a line begins with a word of letters, digits and joiners, such as `1089-134686-0000`.
+fn begins_with_identifier(text: &str) -> bool {
+    let Some((word, _)) = text.split_once([' ', '\t']) else { return false };
+    let is_joiner = |c: char| matches!(c, '-' | '_');
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || is_joiner(c) || c == '.');
+    is_plain
+        && word.len() >= IDENTIFIER
+        && word.contains(is_joiner)
+        && word.chars().filter(char::is_ascii_digit).count() >= 3
 }
 
 /// Maximum mean number of characters of a word of Thai, Lao, Burmese or Khmer.

@@ -185,6 +185,8 @@ fn signs_of_other_text_are_named_with_examples() {
         ("The <unk> sat on the mat.", "<unk> for rare words"),
         ("The caf\u{c3}\u{a9} is hot.", "encoded again"),
         ("12\tThe cat sat.", "have tabs"),
+        ("L10 +++$+++ u2 +++$+++ The cat sat.", "fields between marks"),
+        ("1089-134686-0000 the cat sat", "begin with an identifier"),
     ] {
         let warnings = counts(&build(folder.path(), "a.txt", &lines(line), |config| config)).2;
         assert!(warnings.contains(said) && warnings.contains("50 %"), "{line}: {warnings}");
