@@ -114,6 +114,8 @@ pub(crate) fn with_task(
         }
     };
     let config = &with_length(config, &mut notes)?;
+    // Reported before the examples are read, which may take long or fail.
+    notes.iter().cloned().for_each(|note| on_event(FinetuneEvent::Warning(note)));
     let cells = grid::cells(config, &TuningDefaults::published(config), None)?;
     // The cells differ only in learning rate, batch size and epochs.
     let max_seq_length = cells[0].resolved.max_seq_length;
@@ -215,7 +217,7 @@ fn report_notes<T: FinetuneTask>(task: &T, cells: &[Cell], on_event: &mut dyn Fn
     let precision = cells[0].resolved.precision;
     let batch_sizes = cells.iter().map(|cell| cell.resolved.train_batch_size);
     let batch_size = batch_sizes.max().unwrap_or(1);
-    let notes = checkpoint.notes.iter().chain(&task.sets().notes).cloned();
+    let notes = task.sets().notes.iter().cloned();
     let largest = cells.iter().max_by_key(|cell| cell.resolved.train_batch_size);
     let batch = largest.and_then(|cell| cell.resolved.batch_warning(task.items()));
     let slow =
