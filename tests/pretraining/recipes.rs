@@ -24,7 +24,7 @@ fn check_reduced_warmup(folder: &Folder, flags: &str) {
 fn flags_override_a_recipe() {
     let folder = Folder::with_data();
     let list = folder.ok("bert recipes").stdout;
-    for name in ["laptop", "overnight", "paper"] {
+    for name in ["laptop", "overnight", "babylm", "paper"] {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
     }
     let columns = |line: &str| line.split("  ").filter(|part| !part.trim().is_empty()).count();
