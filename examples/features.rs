@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Layer -1 is the last; the reference's extract_features.py uses -1 to -4.
     let extractor = Extractor::open(&folder, &[-1], None, DeviceName::Flex)?;
-    let lines = extractor.encode(&TEXTS);
+    let lines = extractor.encode(&TEXTS)?;
     let vectors: Vec<Vec<f32>> =
         lines.iter().map(|line| mean(&line.layers[0], extractor.hidden_size())).collect();
     for (text, vector) in TEXTS.iter().zip(&vectors) {

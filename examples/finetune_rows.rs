@@ -40,7 +40,7 @@ fn rows(places: &[&str]) -> Vec<TextRow> {
 /// Prints the class of a new text with its probability.
 fn answer(model: &Path, text: &str) -> Result<(), Box<dyn std::error::Error>> {
     let classifier = Classifier::open(model, ModelOptions::default())?;
-    for answer in classifier.answer(&[Example::from_text(text)]) {
+    for answer in classifier.answer(&[Example::from_text(text)])? {
         if let Answer::Class { label, probabilities } = answer {
             println!("{text}: {label} ({:.3})", probabilities[&label]);
         }

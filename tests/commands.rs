@@ -28,7 +28,7 @@ impl RunMode {
 }
 
 /// The programs and the commands of `bert`, ordered so that each has its inputs.
-const CASES: [RunMode; 33] = [
+const CASES: [RunMode; 35] = [
     ToEnd("bert export tiny-en exported"),
     ToEnd("bert make-vocab --input train.txt --output vocab.txt"),
     ToEnd("make-pretrain-data --input train.txt --vocab exported/vocab.txt --output data"),
@@ -46,6 +46,8 @@ const CASES: [RunMode; 33] = [
     ToEnd("bert attention 'The river is long.'"),
     WithInput("bert features --input -", "The river is long.\n"),
     ToEnd("bert projector"),
+    ToEnd("bert nearest river"),
+    ToEnd("bert minimal-pairs --input pairs.tsv"),
     ToEnd("bert probe 'The river is [MASK].' --replace river=sea"),
     ToEnd("finetune --task rte --data glue --output tuned"),
     WithInput("bert predict --checkpoint tuned --input -", ""),
@@ -75,6 +77,7 @@ const CASES: [RunMode; 33] = [
 fn every_command_starts_with_its_defaults() {
     let folder = Folder::new();
     folder.write("train.txt", articles(0, 4));
+    folder.write("pairs.tsv", "sentence_good\tsentence_bad\nThe river is long.\tThe river are long.\n");
     nine_tasks(&folder);
     let help = folder.ok("bert --help").stdout;
     let (_, commands) = help.split_once("Data:\n").expect("a list of commands");
@@ -124,6 +127,8 @@ fn missing_arguments_are_all_named() {
         ("bert evaluate", "--data"),
         ("bert fill-mask", "<TEXT>"),
         ("bert attention", "<TEXT>"),
+        ("bert nearest", "<QUERY>"),
+        ("bert minimal-pairs", "--input"),
         ("bert predict", "--checkpoint --input"),
         ("bert features", "--input"),
         ("bert probe", "TEXT --input --data --replace --saliency"),

@@ -8,7 +8,7 @@
 //! use bert::prelude::*;
 //!
 //! let extractor = Extractor::open(Path::new("my-bert"), &[-1], None, DeviceName::Flex)?;
-//! for line in extractor.encode(&["a warm day", "the rain is cold"]) {
+//! for line in extractor.encode(&["a warm day", "the rain is cold"])? {
 //!     println!("{} tokens, {} values", line.tokens.len(), line.layers[0].len());
 //! }
 //! # Ok::<(), bert::inference::Error>(())

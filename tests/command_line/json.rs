@@ -24,6 +24,7 @@ fn documented() -> Vec<(String, Vec<String>)> {
 fn folder() -> Folder {
     let folder = Folder::with_run();
     folder.add_built_in_data();
+    folder.write("pairs.jsonl", r#"{"sentence_good": "He is here.", "sentence_bad": "Him is here."}"#);
     for name in ["RTE", "WNLI"] {
         let label = |rows: String| rows.replace("not_entailment", "0").replace("entailment", "1");
         let task = |rows: String| if name == "RTE" { rows } else { label(rows) };
@@ -64,6 +65,8 @@ fn lines() -> Vec<(&'static str, String)> {
         ("bert probe", "'The river is [MASK].' --replace river=sea".to_string()),
         ("bert probe --saliency", "'The river is [MASK].'".to_string()),
         ("bert projector", "--words 50".to_string()),
+        ("bert nearest", "river".to_string()),
+        ("bert minimal-pairs", "--input pairs.jsonl --pairs".to_string()),
         ("bert recipes", String::new()),
         ("bert report", "run".to_string()),
         ("bert scores", "tuned".to_string()),

@@ -16,7 +16,7 @@ const NUMBERS: [&str; 9] =
 const EXIT_CODES: [i32; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 75];
 
 /// A line of each command with numeric flags. The command replaces the values of the flags that the line has.
-const LINES: [&str; 22] = [
+const LINES: [&str; 24] = [
     "make-pretrain-data --input train.txt --vocab vocab.txt --max-seq-length 32 --output o",
     "pretrain --data data --eval-data held --model config.json --steps 1 --batch-size 2 --output o",
     "finetune --task rte --data glue --checkpoint run --max-train-examples 4 --num-train-epochs 1 --max-seq-length 32 --output o",
@@ -33,6 +33,8 @@ const LINES: [&str; 22] = [
     "bert predict --checkpoint tuned --input pairs.tsv",
     "bert features --checkpoint run --input pairs.tsv",
     "bert probe --checkpoint run --data held --instances 1 --replace the=a",
+    "bert nearest --checkpoint run the",
+    "bert minimal-pairs --checkpoint run --input pairs.tsv --columns sentence1,sentence2",
     "bert projector --checkpoint run --words 20 --output o",
     "bert watch run --once",
     "bert glue --data glue --tasks rte --checkpoint run --output o",

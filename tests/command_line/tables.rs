@@ -98,6 +98,12 @@ fn tables_of_models_are_the_same_in_all_forms() {
         (masks[0].as_slice(), masks.len()),
         (["position", "word", "probability"].map(String::from).as_slice(), 3)
     );
+    let nearest =
+        same_in_all_forms(&folder, "bert nearest --checkpoint tiny-en,a river --top-k 2", "--format");
+    assert_eq!(nearest[0], ["query", "rank", "tiny-en", "cosine in tiny-en", "a", "cosine in a"]);
+    folder.write("pairs.csv", "sentence_good,sentence_bad\nHe is here.,Him is here.\n");
+    let pairs = same_in_all_forms(&folder, "bert minimal-pairs --input pairs.csv", "--format");
+    assert_eq!(pairs[1][..2], ["pairs", "1"]);
     folder.add_built_in_data();
     let figures = same_in_all_forms(&folder, "bert evaluate --data of-tiny-en --top-k 5", "--format");
     assert!(figures.iter().any(|row| row[0] == "masked-LM top-5 accuracy (%)"), "{figures:?}");

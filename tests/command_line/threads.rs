@@ -3,7 +3,7 @@
 use crate::common::{Folder, QUICK};
 
 /// Commands with `--threads`.
-const WITH_THREADS: [&str; 22] = [
+const WITH_THREADS: [&str; 24] = [
     "make-pretrain-data",
     "pretrain",
     "finetune",
@@ -23,6 +23,8 @@ const WITH_THREADS: [&str; 22] = [
     "bert features",
     "bert probe",
     "bert projector",
+    "bert nearest",
+    "bert minimal-pairs",
     "bert glue",
     "bert multitask",
     "bert experiment",

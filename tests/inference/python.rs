@@ -299,7 +299,7 @@ fn fine_tuned_weights_match_transformers() {
     folder.write("glue/dev.tsv", entailment(32, 8));
     folder.ok(
         "finetune --task rte --data glue --checkpoint json-only --max-seq-length 48 --num-train-epochs 1 \
-         --train-batch-size 8 --output tuned",
+         --train-batch-size 8 --precision f32 --output tuned",
     );
     let theirs = python(&folder, CLASSES, &["tuned/model", "glue/dev.tsv"]);
     let ours = folder.text("tuned/seed-1/dev_probabilities.tsv");

@@ -8,8 +8,10 @@
 //! | a tag for every word | [`Tagger`] | `prediction/token_tagger.rs` |
 //! | hidden states of every token | [`Extractor`] | `features/hidden_states.rs` |
 //! | word and sentence embeddings by principal components | [`Embeddings`] | `features/embeddings.rs` |
+//! | the words or texts nearest to a query | [`NeighbourSearch`] | `features/neighbours.rs` |
 //! | attention weights, queries and keys of every head | [`Attention`] | `attention/` |
 //! | the most probable words at each `[MASK]` | [`fill_mask::MaskFiller`] | `fill_mask.rs` |
+//! | the pseudo-log-likelihood of sentences, and minimal pairs | [`fill_mask::MaskFiller::likelihoods`] | `likelihood.rs` |
 //! | the predictions that flip when one word changes, and the effect of every word | [`Prober`] | `probe/` |
 //!
 //! Texts come from files or standard input in windows ([`NewTexts`], `text_input/`), so memory stays bounded. Batches
@@ -38,6 +40,7 @@ pub mod encoding;
 pub mod error;
 pub(crate) mod features;
 pub mod fill_mask;
+mod likelihood;
 pub mod model_dir;
 mod prediction;
 pub mod pretrained_heads;
@@ -52,6 +55,8 @@ pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{
     Extractor, LineFeatures, PooledVectors, all_layers, write_json_lines,
 };
+pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
+pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};
 pub use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};

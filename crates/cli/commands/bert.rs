@@ -17,9 +17,7 @@ use crate::process::signals;
 
 const EXAMPLES: &str = "Examples:
   bert quickstart
-  bert make-vocab --input corpus/ --output vocab.txt
-  bert fill-mask --checkpoint run 'The river flows into the [MASK].'
-  bert report run";
+  bert fill-mask --checkpoint run 'The river flows into the [MASK].'";
 
 /// BERT from raw text to a scored task.
 ///
@@ -47,6 +45,8 @@ enum Tool {
     Devices(commands::devices::Args),
     Evaluate(commands::evaluation::evaluate::Args),
     FillMask(commands::models::fill_mask::Args),
+    MinimalPairs(commands::evaluation::minimal_pairs::Args),
+    Nearest(commands::models::nearest::Args),
     Attention(commands::models::attention::Args),
     Predict(commands::evaluation::predict::Args),
     Features(commands::models::features::Args),
@@ -109,6 +109,8 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
         Tool::Devices(args) => commands::devices::run(&args),
         Tool::Evaluate(args) => commands::evaluation::evaluate::run(&args),
         Tool::FillMask(args) => commands::models::fill_mask::run(&args),
+        Tool::MinimalPairs(args) => commands::evaluation::minimal_pairs::run(&args),
+        Tool::Nearest(args) => commands::models::nearest::run(&args),
         Tool::Attention(args) => commands::models::attention::run(&args),
         Tool::Predict(args) => commands::evaluation::predict::run(&args),
         Tool::Features(args) => commands::models::features::run(&args),
@@ -153,6 +155,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "import",
             "export",
             "fill-mask",
+            "nearest",
             "predict",
             "features",
             "probe",
@@ -161,7 +164,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "translate",
         ],
     ),
-    ("Results", &["evaluate", "scores", "report", "watch"]),
+    ("Results", &["evaluate", "minimal-pairs", "scores", "report", "watch"]),
     ("Shell", &["completions", "man", "help"]),
 ];
 
@@ -179,7 +182,7 @@ fn command() -> clap::Command {
                 // The command belongs to a feature that is off.
                 None => return None,
             };
-            Some(format!("  {name:<13}{about}\n"))
+            Some(format!("  {name:<14}{about}\n"))
         });
         format!("{heading}:\n{}", lines.collect::<String>())
     });
@@ -216,6 +219,8 @@ fn example(command: &str) -> Option<&'static str> {
         "import" => "bert import pytorch_model.bin bert/",
         "export" => "bert export run/ model/\n  bert export run/ model/ --format onnx",
         "fill-mask" => "bert fill-mask --checkpoint run/ 'The river flows into the [MASK].'",
+        "nearest" => "bert nearest river\n  bert nearest --checkpoint tiny-en,mini-en king queen",
+        "minimal-pairs" => "bert minimal-pairs --input corpora/minimal-pairs --by phenomenon",
         "predict" => "bert predict --checkpoint sst-2/ --input reviews.txt",
         "features" => "bert features --checkpoint run/ --input texts.txt",
         "probe" => "bert probe --checkpoint sst-2/ 'a great film .' --replace great=dull,fine",

@@ -51,52 +51,74 @@ pub struct Projection {
 }
 
 impl Embeddings {
-    /// Returns the word embeddings of the first `count` words of the vocabulary with two or more letters, without
-    /// continuation pieces; single ideographs follow if there are fewer. Vocabularies are sorted by frequency, so these
-    /// words are frequent.
+    /// Returns the word embeddings of all tokens of the vocabulary of a model folder.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn from_words(folder: &Path, count: usize) -> Result<Self, Error> {
+    pub fn from_vocabulary(folder: &Path) -> Result<Self, Error> {
         let (model, config) = load_encoder(folder, &DeviceName::default().open()?)?;
         let vocabulary = ModelTokenizer::open(folder)?.vocabulary;
-        let is_word = |token: &str| {
-            !is_special_token(token) && token.chars().all(char::is_alphabetic) && token.chars().count() > 1
-        };
-        let is_character = |token: &str| token.chars().all(is_ideograph) && token.chars().count() == 1;
-        let tokens = || vocabulary.tokens().iter().enumerate().take(config.vocab_size);
-        let words = tokens().filter(|(_, token)| is_word(token));
-        let characters = tokens().filter(|(_, token)| is_character(token));
-        let chosen: Vec<(usize, &String)> = words.chain(characters).take(count).collect();
-        let table = values(model.embeddings.word_embeddings.weight.val());
+        let labels: Vec<String> = vocabulary.tokens().iter().take(config.vocab_size).cloned().collect();
         let dimensions = config.hidden_size;
-        let row = |&(id, _): &(usize, &String)| table[id * dimensions..(id + 1) * dimensions].to_vec();
-        Ok(Self {
-            labels: chosen.iter().map(|(_, token)| (*token).clone()).collect(),
-            vectors: chosen.iter().flat_map(row).collect(),
-            dimensions,
-        })
+        let mut vectors = values(model.embeddings.word_embeddings.weight.val());
+        vectors.truncate(labels.len() * dimensions);
+        Ok(Self { labels, vectors, dimensions })
     }
 
-    /// Returns the mean hidden state of the last layer over the tokens of each text.
+    /// Returns the first `count` labels that are words: two or more letters, no continuation pieces; single ideographs
+    /// follow if there are fewer. Vocabularies are sorted by frequency, so these words are frequent.
+    #[must_use]
+    pub fn words(&self, count: usize) -> Self {
+        let is_word = |label: &str| {
+            !is_special_token(label) && label.chars().all(char::is_alphabetic) && label.chars().count() > 1
+        };
+        let is_character = |label: &str| label.chars().all(is_ideograph) && label.chars().count() == 1;
+        let labels = || self.labels.iter().enumerate();
+        let words = labels().filter(|(_, label)| is_word(label));
+        let characters = labels().filter(|(_, label)| is_character(label));
+        let chosen: Vec<(usize, &String)> = words.chain(characters).take(count).collect();
+        Self {
+            labels: chosen.iter().map(|(_, label)| (*label).clone()).collect(),
+            vectors: chosen.iter().flat_map(|(at, _)| self.vector(*at)).copied().collect(),
+            dimensions: self.dimensions,
+        }
+    }
+
+    /// Returns the pooled hidden states of every line of `input` (a file, or `-`) that has a word. The label is the line.
     ///
     /// # Errors
-    /// When the folder or the input cannot be read.
-    pub fn from_texts(folder: &Path, input: &Path) -> Result<Self, Error> {
-        let extractor = Extractor::open(folder, &[-1], None, DeviceName::default())?;
-        let dimensions = extractor.hidden_size();
-        let mut embeddings = Self { dimensions, ..Self::default() };
+    /// As [`Extractor::each_line`].
+    ///
+    /// # Panics
+    /// For an extractor without pooling.
+    pub fn from_lines(extractor: &Extractor, input: &Path) -> Result<Self, Error> {
+        assert!(extractor.pooling().is_some(), "a vector for each line");
+        let mut embeddings = Self { dimensions: extractor.hidden_size(), ..Self::default() };
         extractor.each_line(input, &mut |lines| {
             for line in lines.iter().filter(|line| line.tokens.len() > 2) {
-                let states = &line.layers[0];
-                let count = line.tokens.len() as f32;
-                let mean = |at: usize| states.iter().skip(at).step_by(dimensions).sum::<f32>() / count;
-                embeddings.vectors.extend((0..dimensions).map(mean));
-                embeddings.labels.push(text_of(&line.tokens));
+                embeddings.vectors.extend(&line.layers[0]);
+                embeddings.labels.push(line.text.clone());
             }
             Ok(())
         })?;
         Ok(embeddings)
+    }
+
+    /// Returns the vector of a label.
+    pub(crate) fn vector(&self, at: usize) -> &[f32] {
+        &self.vectors[at * self.dimensions..(at + 1) * self.dimensions]
+    }
+
+    /// Returns the index of each vector with the cosine of it and `query`, the nearest first.
+    pub(crate) fn by_cosine(&self, query: &[f32]) -> Vec<(usize, f32)> {
+        let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
+        let norm = |row: &[f32]| product(row, row).sqrt().max(f32::MIN_POSITIVE);
+        let length = norm(query);
+        let cosine = |row: &[f32]| product(row, query) / norm(row) / length;
+        let mut all: Vec<(usize, f32)> =
+            self.vectors.chunks(self.dimensions).map(cosine).enumerate().collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        all
     }
 
     /// Projects the vectors, and finds the `neighbours` nearest vectors of each.
@@ -130,20 +152,11 @@ impl Embeddings {
 
     /// Returns the nearest other vectors of each vector by cosine.
     fn nearest(&self, count: usize) -> Vec<Vec<(usize, f32)>> {
-        let unit = |row: &[f32]| -> Vec<f32> {
-            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-            row.iter().map(|x| x / norm).collect()
+        let neighbours = |at: usize| {
+            let others = self.by_cosine(self.vector(at)).into_iter().filter(|(other, _)| *other != at);
+            others.take(count).collect()
         };
-        let units: Vec<Vec<f32>> = self.vectors.chunks(self.dimensions).map(unit).collect();
-        let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
-        let neighbours_of_one = |(at, row): (usize, &Vec<f32>)| {
-            let others = units.iter().enumerate().filter(|(other, _)| *other != at);
-            let mut all: Vec<(usize, f32)> = others.map(|(other, unit)| (other, cosine(row, unit))).collect();
-            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            all.truncate(count);
-            all
-        };
-        units.iter().enumerate().map(neighbours_of_one).collect()
+        (0..self.labels.len()).map(neighbours).collect()
     }
 
     /// Writes the vectors in the format of TensorBoard's projector: one line of tab-separated numbers for each.
@@ -164,22 +177,6 @@ impl Embeddings {
     pub fn write_labels(&self, out: &mut dyn Write) -> std::io::Result<()> {
         self.labels.iter().try_for_each(|label| writeln!(out, "{}", label.replace(['\t', '\n'], " ")))
     }
-}
-
-/// Returns the words of a text from its pieces, without `[CLS]` and `[SEP]`.
-fn text_of(tokens: &[String]) -> String {
-    let mut text = String::new();
-    for token in tokens.iter().filter(|token| !["[CLS]", "[SEP]"].contains(&token.as_str())) {
-        match token.strip_prefix("##") {
-            Some(rest) => text.push_str(rest),
-            None if text.is_empty() => text.push_str(token),
-            None => {
-                text.push(' ');
-                text.push_str(token);
-            }
-        }
-    }
-    text
 }
 
 /// Returns the covariance matrix of centered rows, `[d, d]`.

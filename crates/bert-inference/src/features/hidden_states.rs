@@ -37,6 +37,8 @@ const DEFAULT_LENGTH: usize = 128;
 pub struct LineFeatures {
     /// Line number from 0, blank lines included: `linex_index`.
     pub line: u64,
+    /// The text as it was read; `A ||| B` for a pair.
+    pub text: String,
     /// Word pieces, including `[CLS]` and `[SEP]`.
     pub tokens: Vec<String>,
     /// For each selected layer, the concatenated vectors of all tokens; with pooling, one vector.
@@ -145,6 +147,15 @@ impl Extractor {
         Ok(Self { pooling: Some(PooledVectors { pooling, normalize }), ..self })
     }
 
+    /// Returns one vector per text and layer: as the folder of a model of sentences requires, the mean for other models.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] when the folder has modules that cannot be computed.
+    pub fn with_sentence_pooling(self) -> Result<Self, Error> {
+        let is_stated = self.description.pooling.is_some() || !self.description.other_modules.is_empty();
+        if is_stated { self.with_own_pooling() } else { Ok(self.with_pooling(Pooling::Mean)) }
+    }
+
     /// Returns the width of a hidden state.
     pub fn hidden_size(&self) -> usize {
         self.config.hidden_size
@@ -162,9 +173,7 @@ impl Extractor {
     ) -> Result<Truncation, Error> {
         let mut truncation = Truncation::default();
         for_each_line_window(input, WINDOW, split_texts, &mut |window| {
-            let examples = &window.examples;
-            check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
-            each(&self.hidden_states(examples, &mut truncation))
+            each(&self.hidden_states(&window.examples, &mut truncation)?)
         })?;
         Ok(truncation)
     }
@@ -172,9 +181,9 @@ impl Extractor {
     /// Returns the features of texts in memory, in their order; `A ||| B` is a pair. A call returns all vectors at once:
     /// pass a few hundred texts at a time.
     ///
-    /// # Panics
-    /// For a pair if the model has one segment.
-    pub fn encode(&self, texts: &[&str]) -> Vec<LineFeatures> {
+    /// # Errors
+    /// [`Error::Mismatch`] for a pair if the model has one segment.
+    pub fn encode(&self, texts: &[&str]) -> Result<Vec<LineFeatures>, Error> {
         let example = |(index, text): (usize, &&str)| {
             let (text_a, text_b) = split_texts(text);
             Example { index: (index + 1).to_string(), text_a, text_b, choices: Vec::new(), label: None }
@@ -183,7 +192,12 @@ impl Extractor {
         self.hidden_states(&examples, &mut Truncation::default())
     }
 
-    fn hidden_states(&self, examples: &[Example], truncation: &mut Truncation) -> Vec<LineFeatures> {
+    fn hidden_states(
+        &self,
+        examples: &[Example],
+        truncation: &mut Truncation,
+    ) -> Result<Vec<LineFeatures>, Error> {
+        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
         let ModelTokenizer { tokenizer, vocabulary, .. } = &self.text;
         let features = Features::new(examples, tokenizer, vocabulary, self.length.tokens);
         *truncation += features.truncation();
@@ -191,6 +205,7 @@ impl Extractor {
         let mut lines: Vec<LineFeatures> = (0..examples.len())
             .map(|at| LineFeatures {
                 line: line_of(&examples[at]) - 1,
+                text: joined(&examples[at]),
                 tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
                 layers: Vec::with_capacity(self.layers.len()),
             })
@@ -215,7 +230,7 @@ impl Extractor {
                 }
             }
         }
-        lines
+        Ok(lines)
     }
 }
 
@@ -225,6 +240,14 @@ fn split_texts(line: &str) -> (String, Option<String>) {
     match line.rsplit_once(PAIR_SEPARATOR) {
         Some((a, b)) => (a.to_string(), Some(b.to_string())),
         None => (line.to_string(), None),
+    }
+}
+
+/// Returns the line that [`split_texts`] split.
+fn joined(example: &Example) -> String {
+    match &example.text_b {
+        Some(text_b) => format!("{}{PAIR_SEPARATOR}{text_b}", example.text_a),
+        None => example.text_a.clone(),
     }
 }
 

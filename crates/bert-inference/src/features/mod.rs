@@ -2,3 +2,4 @@
 
 pub(crate) mod embeddings;
 pub(crate) mod hidden_states;
+pub(crate) mod neighbours;

@@ -145,8 +145,12 @@ impl Classifier {
     }
 
     /// Returns the answers to texts, in order.
-    pub fn answer(&self, examples: &[Example]) -> Vec<Answer> {
-        self.answer_features(&self.encode(examples))
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for a pair if the model has one segment.
+    pub fn answer(&self, examples: &[Example]) -> Result<Vec<Answer>, Error> {
+        check_segments(&self.config, examples.iter().any(|example| example.text_b.is_some()))?;
+        Ok(self.answer_features(&self.encode(examples)))
     }
 
     /// Returns the encoded texts.

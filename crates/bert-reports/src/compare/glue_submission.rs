@@ -55,7 +55,7 @@ pub fn write_submission(
                 }
             };
             let mut bytes = Vec::new();
-            let labels = labels(task, classifier.answer(&examples));
+            let labels = labels(task, classifier.answer(&examples)?);
             write_predictions(&mut bytes, task, &examples, &labels)
                 .map_err(|e| Error::io(&folder.join(name), e))?;
             submission.files.push(name);

@@ -1,6 +1,7 @@
 //! Commands that score a model or show the results of runs.
 
 pub mod evaluate;
+pub mod minimal_pairs;
 pub mod predict;
 pub mod probe;
 pub mod report;

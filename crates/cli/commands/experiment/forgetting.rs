@@ -286,7 +286,7 @@ fn dev_scores(model: &Path, config: &FinetuneConfig) -> anyhow::Result<Scores> {
             class.map(Label::Class).with_context(|| format!("{task} has no class {label:?}"))
         }
     };
-    let answers = classifier.answer(&examples);
+    let answers = classifier.answer(&examples)?;
     let answers = answers.iter().map(answer).collect::<anyhow::Result<Vec<Label>>>()?;
     Ok(score(task, &answers, &labels))
 }

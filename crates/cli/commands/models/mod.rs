@@ -9,4 +9,5 @@ pub mod import;
 pub mod init;
 pub mod inspect;
 pub mod merge;
+pub mod nearest;
 pub mod projector;

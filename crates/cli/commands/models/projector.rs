@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::Embeddings;
 use bert_inference::model_dir::builtin_model;
+use bert_inference::{DeviceName, Embeddings, Extractor};
 use bert_reports::projector_page::projector_page;
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -25,8 +25,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
-    /// Show sentences: a file with one text per line, or - for standard input. Each is the mean of its last hidden states
-    /// [default: the words of the vocabulary].
+    /// Show sentences: a file with one text per line, or - for standard input. Each is pooled as the model
+    /// states, else the mean of its last hidden states [default: the words of the vocabulary].
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
 
@@ -73,8 +73,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     });
     let tensors = tensors.transpose()?;
     let embeddings = match &args.input {
-        Some(input) => Embeddings::from_texts(&folder, input)?,
-        None => Embeddings::from_words(&folder, args.words)?,
+        Some(input) => {
+            let extractor = Extractor::open(&folder, &[-1], None, DeviceName::default())?;
+            Embeddings::from_lines(&extractor.with_sentence_pooling()?, input)?
+        }
+        None => Embeddings::from_vocabulary(&folder)?.words(args.words),
     };
     let points = embeddings.labels.len();
     anyhow::ensure!(points > 1, "--input: {points} texts with words; at least two are needed");

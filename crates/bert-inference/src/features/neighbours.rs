@@ -1,0 +1,122 @@
+//! Finds the words of a vocabulary, or the texts of a file, that are nearest to a query by cosine.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::compute::device::DeviceName;
+use crate::encoding::model_tokenizer::ModelTokenizer;
+use crate::error::Error;
+use crate::features::embeddings::Embeddings;
+use crate::features::hidden_states::Extractor;
+
+/// A word or text near a query.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Neighbour {
+    /// The word, or the text as it was read.
+    pub text: String,
+    /// The cosine of its vector and the query's.
+    pub cosine: f32,
+}
+
+/// The neighbours of one query.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Neighbours {
+    /// The query as it was given.
+    pub query: String,
+    /// The word pieces whose mean vector represents a query that is not one word of the vocabulary.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<String>,
+    /// The neighbours, the nearest first.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A model with the vectors among which neighbours are searched.
+pub struct NeighbourSearch {
+    candidates: Embeddings,
+    queries: Queries,
+}
+
+/// How a query becomes a vector.
+enum Queries {
+    /// The mean of the word embeddings of its pieces.
+    Words { tokenizer: ModelTokenizer, table: Embeddings },
+    /// The vector of the text, as for the candidates.
+    Texts(Extractor),
+}
+
+impl NeighbourSearch {
+    /// Searches among the whole words of the vocabulary of a model folder, by their word embeddings.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn among_words(folder: &Path) -> Result<Self, Error> {
+        let tokenizer = ModelTokenizer::open(folder)?;
+        let table = Embeddings::from_vocabulary(folder)?;
+        let candidates = table.words(usize::MAX);
+        Ok(Self { candidates, queries: Queries::Words { tokenizer, table } })
+    }
+
+    /// Searches among the texts of `input` (a file with one text in a line, or `-`), by the pooled hidden states of the
+    /// last layer: pooled as the folder of a model of sentences states, else their mean.
+    ///
+    /// # Errors
+    /// When the folder or the input cannot be read, or no line has a word.
+    pub fn among_texts(folder: &Path, input: &Path, device: DeviceName) -> Result<Self, Error> {
+        let extractor = Extractor::open(folder, &[-1], None, device)?.with_sentence_pooling()?;
+        let candidates = Embeddings::from_lines(&extractor, input)?;
+        if candidates.labels.is_empty() {
+            let reason = format!("{} has no line with a word", input.display());
+            return Err(Error::Configuration { flag: "input", reason });
+        }
+        Ok(Self { candidates, queries: Queries::Texts(extractor) })
+    }
+
+    /// Returns the `count` candidates nearest to a query. A word is not its own neighbour.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] for a query without a known word piece.
+    pub fn nearest(&self, query: &str, count: usize) -> Result<Neighbours, Error> {
+        let Query { vector, pieces, own } = self.encode(query)?;
+        let label = |at: usize| &self.candidates.labels[at];
+        let others = self.candidates.by_cosine(&vector).into_iter();
+        let others = others.filter(|(at, _)| own.as_ref() != Some(label(*at)));
+        let neighbour = |(at, cosine): (usize, f32)| Neighbour { text: label(at).clone(), cosine };
+        Ok(Neighbours {
+            query: query.to_string(),
+            pieces,
+            neighbours: others.take(count).map(neighbour).collect(),
+        })
+    }
+
+    fn encode(&self, query: &str) -> Result<Query, Error> {
+        match &self.queries {
+            Queries::Words { tokenizer, table } => {
+                let ids = tokenizer.ids(query);
+                if ids.is_empty() || ids.contains(&tokenizer.vocabulary.unk_id()) {
+                    let reason = format!("the pieces of the vocabulary cannot spell {query:?}");
+                    return Err(Error::Configuration { flag: "QUERY", reason });
+                }
+                let sum = |at: usize| ids.iter().map(|id| table.vector(*id as usize)[at]).sum::<f32>();
+                let vector = (0..table.dimensions).map(|at| sum(at) / ids.len() as f32).collect();
+                let mut pieces: Vec<String> =
+                    ids.iter().map(|id| tokenizer.vocabulary.token(*id).to_string()).collect();
+                let own = if pieces.len() == 1 { pieces.pop() } else { None };
+                Ok(Query { vector, pieces, own })
+            }
+            Queries::Texts(extractor) => {
+                let mut line = extractor.encode(&[query])?.remove(0);
+                Ok(Query { vector: line.layers.remove(0), pieces: Vec::new(), own: None })
+            }
+        }
+    }
+}
+
+/// A query as a vector.
+struct Query {
+    vector: Vec<f32>,
+    /// Its pieces, if it is not one word.
+    pieces: Vec<String>,
+    /// The candidate that is the query itself.
+    own: Option<String>,
+}

@@ -1,0 +1,146 @@
+//! `bert nearest` prints the words or sentences nearest to a query, of several models next to each other.
+
+use std::path::PathBuf;
+
+use bert_inference::model_dir::builtin_model;
+use bert_inference::{DEVICE_HELP, DeviceName, NeighbourSearch, Neighbours};
+use clap::Args as ClapArgs;
+use serde::Serialize;
+
+use crate::commands::{at_least, model_folder, selected_device};
+use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
+use crate::process::threads::ThreadArgs;
+
+/// Find the words or sentences nearest to a query, by cosine.
+///
+/// Without --input, the neighbours of a word are words of the vocabulary, compared by their word embeddings. A word that
+/// the vocabulary has in pieces is the mean of its pieces. With --input, the neighbours of a sentence are lines of a
+/// file, compared by their pooled hidden states.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder; several separated by commas.
+    #[arg(long, value_name = "DIR,...", value_delimiter = ',', default_value = builtin_model::NAME)]
+    checkpoint: Vec<PathBuf>,
+
+    /// Words, or sentences with --input.
+    #[arg(required = true, value_name = "QUERY")]
+    queries: Vec<String>,
+
+    /// Search among sentences: a file with one text per line. Each is pooled as the model states, else the mean of its
+    /// last hidden states.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+
+    /// Number of neighbours of each query.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least(1))]
+    top_k: usize,
+
+    /// Compute device.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    device: DeviceName,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Nearest {
+    models: Vec<ModelNeighbours>,
+}
+
+/// The neighbours that one model finds.
+#[derive(Serialize)]
+struct ModelNeighbours {
+    checkpoint: PathBuf,
+    queries: Vec<Neighbours>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    args.threads.start_pool();
+    let device = selected_device(args.device)?;
+    let models = args.checkpoint.iter().map(|checkpoint| {
+        let folder = model_folder(checkpoint)?;
+        let search = match &args.input {
+            Some(input) => NeighbourSearch::among_texts(&folder, input, device)?,
+            None => NeighbourSearch::among_words(&folder)?,
+        };
+        let queries = args.queries.iter().map(|query| search.nearest(query, args.top_k));
+        anyhow::Ok(ModelNeighbours {
+            checkpoint: checkpoint.clone(),
+            queries: queries.collect::<Result<_, _>>()?,
+        })
+    });
+    let nearest = Nearest { models: models.collect::<anyhow::Result<_>>()? };
+    print_table(args.json, args.format, &nearest, Nearest::text)
+}
+
+impl Nearest {
+    /// Returns the neighbours of each query, a column for each model.
+    fn text(&self) -> String {
+        let queries = 0..self.models[0].queries.len();
+        queries.map(|query| self.query_text(query)).collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn query_text(&self, query: usize) -> String {
+        let mut lines = vec![self.models[0].queries[query].query.clone()];
+        let columns: Vec<Vec<String>> = self.models.iter().map(|model| model.column(query)).collect();
+        let widths: Vec<usize> = columns
+            .iter()
+            .map(|column| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0))
+            .collect();
+        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+        for row in 0..rows {
+            let cells = columns.iter().zip(&widths).map(|(column, width)| {
+                let cell = column.get(row).map_or("", String::as_str);
+                format!("{cell:<width$}")
+            });
+            lines.push(format!("  {}", cells.collect::<Vec<_>>().join("  ").trim_end()));
+        }
+        lines.join("\n")
+    }
+}
+
+impl ModelNeighbours {
+    /// Returns the cells of this model below a query: its name, the pieces of the query, and the neighbours.
+    fn column(&self, query: usize) -> Vec<String> {
+        let Neighbours { pieces, neighbours, .. } = &self.queries[query];
+        let pieces = if pieces.is_empty() { String::new() } else { format!(" ({})", pieces.join(" ")) };
+        let name = format!("{}{pieces}", self.checkpoint.display());
+        let neighbours = neighbours.iter().map(|near| format!("{:.4}  {}", near.cosine, near.text));
+        std::iter::once(name).chain(neighbours).collect()
+    }
+}
+
+impl Tabular for Nearest {
+    fn table(&self) -> Table {
+        let mut columns = vec![Column::text("query"), Column::number("rank")];
+        for model in &self.models {
+            let name = model.checkpoint.display();
+            columns.push(Column::text(name.to_string()));
+            columns.push(Column::number(format!("cosine in {name}")));
+        }
+        let mut rows = Vec::new();
+        for (at, query) in self.models[0].queries.iter().enumerate() {
+            let found = self.models.iter().map(|model| model.queries[at].neighbours.len()).max().unwrap_or(0);
+            for rank in 0..found {
+                let mut row = vec![query.query.clone(), (rank + 1).to_string()];
+                for model in &self.models {
+                    let near = model.queries[at].neighbours.get(rank);
+                    row.push(near.map_or(String::new(), |near| near.text.clone()));
+                    row.push(near.map_or(String::new(), |near| format!("{:.4}", near.cosine)));
+                }
+                rows.push(row);
+            }
+        }
+        Table { columns, rows, ..Table::default() }
+    }
+}
