@@ -24,8 +24,7 @@ pub type OptimizerValues = BTreeMap<String, Vec<Vec<f32>>>;
 /// Reads `optimizer.safetensors` of a verified checkpoint: the tensors `STATE.PARAMETER` by name.
 ///
 /// # Errors
-/// [`FolderProblem::CheckpointCorrupt`](crate::error::FolderProblem::CheckpointCorrupt) when the file cannot be parsed, or a value is not a finite
-/// number.
+/// When the file cannot be read or parsed, or a value is not a finite number.
 pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>, Error> {
     let corrupt = |reason: String| Error::corrupt(path, reason);
     let bytes = fs::read(path.join(OPTIMIZER)).map_err(|e| Error::io(&path.join(OPTIMIZER), e))?;
@@ -48,8 +47,8 @@ pub fn read_optimizer_tensors(path: &Path) -> Result<BTreeMap<String, Vec<f32>>,
 /// Reads the states of an optimizer with these `states` from a verified checkpoint.
 ///
 /// # Errors
-/// As [`read_optimizer_tensors`]; [`FolderProblem::CheckpointCorrupt`](crate::error::FolderProblem::CheckpointCorrupt) when the file has a state that the optimizer does not
-/// keep, or when a mean of squares is negative.
+/// As [`read_optimizer_tensors`]; when the file has a state that the optimizer does not keep, or when a mean of squares is
+/// negative.
 pub fn read_optimizer(path: &Path, states: &[OptimizerState]) -> Result<OptimizerValues, Error> {
     let corrupt = |reason: String| Error::corrupt(path, format!("{OPTIMIZER}: {reason}"));
     let mut all = OptimizerValues::new();
