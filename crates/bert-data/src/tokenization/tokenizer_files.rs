@@ -122,15 +122,13 @@ impl TokenizerFiles {
 
 /// Checks that `vocab.txt` and `tokenizer.json` give the same ids.
 fn same_tokens(vocabulary: &Vocabulary, other: &Vocabulary) -> Result<(), VocabularyProblem> {
-    let count = vocabulary.len().max(other.len());
-    let token = |of: &Vocabulary, id: usize| of.tokens().get(id).cloned().unwrap_or_default();
-    match (0..count).find(|&id| token(vocabulary, id) != token(other, id)) {
-        Some(id) => Err(VocabularyProblem::Disagree {
-            difference: format!("`id {id}` is {}, but {}", token(vocabulary, id), token(other, id)),
-            other: TOKENIZER,
-        }),
-        None => Ok(()),
-    }
+    let mut pairs = vocabulary.tokens().iter().zip(other.tokens()).enumerate();
+    let difference = match pairs.find(|(_, (one, two))| one != two) {
+        Some((id, (one, two))) => format!("`id {id}` is {one}, but {two}"),
+        None if vocabulary.len() == other.len() => return Ok(()),
+        None => format!("{} tokens, but {}", vocabulary.len(), other.len()),
+    };
+    Err(VocabularyProblem::Disagree { difference, other: TOKENIZER })
 }
 
 /// Returns the file of a folder that contains the vocabulary.
@@ -354,8 +352,11 @@ mod tests {
         let cased = ("tokenizer_config.json", json!({"do_lower_case": false}));
         let message = rejection(&[json.clone(), cased]);
         assert!(message.contains("`do_lower_case` is false, but true in tokenizer.json"), "{message}");
-        let message = rejection(&[json, words(WORDS.join("\n").replace("\na", "\nb"))]);
+        let message = rejection(&[json.clone(), words(WORDS.join("\n").replace("\na", "\nb"))]);
         assert!(message.contains("`id 6` is b, but a in tokenizer.json"), "{message}");
+        let message = rejection(&[json, words(format!("{}\nnew", WORDS.join("\n")))]);
+        let counts = format!("{} tokens, but {} in tokenizer.json", WORDS.len() + 1, WORDS.len());
+        assert!(message.contains(&counts), "{message}");
     }
 
     #[test]
