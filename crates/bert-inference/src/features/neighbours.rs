@@ -38,6 +38,7 @@ pub struct NeighbourSearch {
 }
 
 /// How a query becomes a vector.
+#[expect(clippy::large_enum_variant, reason = "a search has one value")]
 enum Queries {
     /// The mean of the word embeddings of its pieces.
     Words { tokenizer: ModelTokenizer, table: Embeddings },
