@@ -67,4 +67,5 @@ pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };
 pub use crate::text_input::columns::TextColumns;
-pub use crate::text_input::{NewTexts, STANDARD_INPUT, TextFormat};
+pub use crate::text_input::{NewTexts, STANDARD_INPUT};
+pub use bert_data::input::table::TextFormat;

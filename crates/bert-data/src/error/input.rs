@@ -236,8 +236,22 @@ pub enum InputProblem {
         expected: u64,
     },
     /// A quoted field of a CSV or TSV file is not closed before a separator or the end of a line.
-    #[error("the quote that begins a field in this row is never closed")]
+    #[error("the quote that begins a field here is never closed")]
     OpenQuote,
+    /// A field of a table of examples has a quote where RFC 4180 does not allow one.
+    #[error(
+        "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it"
+    )]
+    StrayQuote,
+    /// A line of a table of examples exceeds the length limit in bytes; most likely the file is not text.
+    #[error("line longer than {0} bytes; is this the right file?")]
+    LongLine(usize),
+    /// A line of a file of examples is not UTF-8; the index of the first invalid byte in the line.
+    #[error("invalid UTF-8 at byte {0} of the line")]
+    BytesNotUtf8(usize),
+    /// A row of a table of examples is not a JSON object.
+    #[error("not a JSON object: {0}")]
+    NotObject(#[source] serde_json::Error),
     /// A line contains a NUL byte, and `--strict-utf8` is on.
     #[error("a NUL byte (without --strict-utf8 it would be dropped and counted)")]
     NulByte,

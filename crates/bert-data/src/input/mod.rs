@@ -3,7 +3,7 @@
 //! [`expand`] lists the files named by paths, folders and patterns, each argument's files in bytewise order.
 //! [`BlockReader`] reads a file as [`Block`]s in bounded memory and returns its size, line count and digest. Plain
 //! text, compressed text, JSON and tables are recognized by their content. A block contains bytes that are neither
-//! decoded nor split. [`table`] reads files whose rows are documents. As in the reference, only `\n` ends a line.
+//! decoded nor split. [`table`] reads files whose rows are documents or examples. As in the reference, only `\n` ends a line.
 //! Unlike the reference, inputs are sorted and a missing input is an error.
 
 mod blocks;
@@ -14,9 +14,8 @@ mod findings;
 pub(crate) mod forms;
 mod json;
 mod recognize;
-mod separated;
+mod row_blocks;
 pub mod table;
-mod text_column;
 pub(crate) mod texts;
 pub mod wikitext;
 

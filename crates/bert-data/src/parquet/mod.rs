@@ -3,5 +3,5 @@
 pub mod catch_panic;
 pub(crate) mod open;
 mod pages;
-pub mod text_rows;
+pub(crate) mod text_rows;
 pub(crate) mod thrift;

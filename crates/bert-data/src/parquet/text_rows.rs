@@ -1,14 +1,13 @@
 //! Reads chosen columns of a Parquet file as text, row by row, for any plain type.
 //!
-//! Numbers and booleans are returned in their printed form; a null has no text. Corpora are read as blocks instead
-//! ([`crate::input::table`]).
+//! Numbers and booleans are returned in their printed form; a null has no text.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, downcast_primitive_array};
+use arrow_array::{Array, RecordBatch, downcast_primitive_array};
 use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 
@@ -18,47 +17,89 @@ use crate::parquet::open::{Batches, ParquetFile};
 /// Number of rows decoded at a time.
 const ROWS: usize = 1024;
 
-/// Calls `each` with the number of every row, from 1, and its values of the columns that `choose` picks from all names.
-///
-/// # Errors
-/// [`Error::Storage`], [`InputProblem::Parquet`], [`InputProblem::Batch`], [`InputProblem::Column`] for a column of
-/// lists, structures or bytes; the errors of `choose` and `each`.
-pub fn text_rows<E: From<Error>>(
-    path: &Path,
-    choose: impl FnOnce(&[String]) -> std::result::Result<Vec<usize>, E>,
-    mut each: impl FnMut(u64, &[Option<&str>]) -> std::result::Result<(), E>,
-) -> std::result::Result<(), E> {
-    let names = open(path, |_| false)?.builder.schema().fields().iter().map(|f| f.name().clone()).collect();
-    let names: Vec<String> = names;
-    let chosen = choose(&names)?;
-    let builder = open(path, |root| chosen.iter().any(|&at| names[at] == root))?.builder;
-    for &at in &chosen {
-        let kind = builder.schema().field(at).data_type();
-        if !is_plain(kind) {
-            let column = names[at].clone();
-            let found = kind.to_string().to_lowercase();
-            let expected = "text, numbers or truth values";
-            return Err(Error::from(InputProblem::Column { column, found, expected }.located(path)).into());
-        }
+/// Reader of a Parquet file.
+pub(crate) struct TextRows {
+    path: PathBuf,
+    names: Vec<String>,
+    /// Indices of the columns to read.
+    selected: Vec<usize>,
+    batches: Option<Batches>,
+    batch: Option<RecordBatch>,
+    /// Number of rows of the batch that were read.
+    at: usize,
+    rows_read: u64,
+}
+
+impl TextRows {
+    /// Opens a file, from which no column is read.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`InputProblem::NotParquet`], [`InputProblem::Parquet`].
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let schema = open(path, |_| false)?.builder.schema().clone();
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let path = path.to_owned();
+        Ok(Self { path, names, selected: Vec::new(), batches: None, batch: None, at: 0, rows_read: 0 })
     }
-    let mask = ProjectionMask::roots(builder.parquet_schema(), chosen.iter().copied());
-    let unreadable = |source| Error::from(InputProblem::Parquet(source).located(path));
-    let batches = Batches::new(builder.with_projection(mask).with_batch_size(ROWS)).map_err(unreadable)?;
-    let mut rows = 0;
-    for batch in batches {
-        let batch = batch.map_err(|source| Error::from(InputProblem::Batch(rows, source).located(path)))?;
-        let column = |at: &usize| batch.column_by_name(&names[*at]).expect("projected");
-        let columns: Vec<_> = chosen.iter().map(column).collect();
-        for row in 0..batch.num_rows() {
-            rows += 1;
-            let values = columns.iter().map(|column| text(column, row)).collect::<Result<Vec<_>, _>>();
-            let values =
-                values.map_err(|_| Error::from(InputProblem::RowNotUtf8 { row: rows }.located(path)))?;
-            let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-            each(rows, &values)?;
-        }
+
+    /// Returns the names of all columns.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
     }
-    Ok(())
+
+    /// Returns the number of rows read.
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.rows_read
+    }
+
+    /// Selects the columns to read.
+    ///
+    /// # Errors
+    /// [`InputProblem::Parquet`]; [`InputProblem::Column`] for a column of lists, structures or bytes.
+    pub(crate) fn select(&mut self, columns: &[usize]) -> Result<()> {
+        let path = &self.path;
+        let names = &self.names;
+        let builder = open(path, |root| columns.iter().any(|&at| names[at] == root))?.builder;
+        for &at in columns {
+            let kind = builder.schema().field(at).data_type();
+            if !is_plain(kind) {
+                let column = names[at].clone();
+                let found = kind.to_string().to_lowercase();
+                let expected = "text, numbers or truth values";
+                return Err(InputProblem::Column { column, found, expected }.located(path).into());
+            }
+        }
+        let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
+        let batches = Batches::new(builder.with_projection(mask).with_batch_size(ROWS));
+        self.batches = Some(batches.map_err(|source| InputProblem::Parquet(source).located(path))?);
+        self.selected = columns.to_vec();
+        Ok(())
+    }
+
+    /// Returns the values of the next row, one for each column; `None` for a null and for a column that is not selected.
+    ///
+    /// # Errors
+    /// [`InputProblem::Batch`], [`InputProblem::RowNotUtf8`].
+    pub(crate) fn next_values(&mut self) -> Result<Option<Vec<Option<String>>>> {
+        let path = &self.path;
+        let row = self.rows_read + 1;
+        while self.batch.as_ref().is_none_or(|batch| batch.num_rows() == self.at) {
+            let Some(batch) = self.batches.as_mut().and_then(Iterator::next) else { return Ok(None) };
+            let rows = self.rows_read;
+            self.batch = Some(batch.map_err(|source| InputProblem::Batch(rows, source).located(path))?);
+            self.at = 0;
+        }
+        let mut values = vec![None; self.names.len()];
+        for &column in &self.selected {
+            let batch = self.batch.as_ref().expect("read above");
+            let array = batch.column_by_name(&self.names[column]).expect("projected");
+            let value = text(array, self.at);
+            values[column] = value.map_err(|_| InputProblem::RowNotUtf8 { row }.located(path))?;
+        }
+        self.at += 1;
+        self.rows_read = row;
+        Ok(Some(values))
+    }
 }
 
 fn open(path: &Path, is_read: impl Fn(&str) -> bool) -> Result<ParquetFile> {
@@ -112,21 +153,21 @@ mod tests {
         file
     }
 
-    fn rows(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Option<String>>>, Error> {
+    fn rows(path: &Path, names: &[&str]) -> Result<Vec<Vec<Option<String>>>> {
+        let mut reader = TextRows::open(path)?;
+        let position = |name: &&str| reader.names().iter().position(|n| n == name).unwrap();
+        let columns: Vec<usize> = names.iter().map(position).collect();
+        reader.select(&columns)?;
         let mut rows = Vec::new();
-        let choose = |all: &[String]| {
-            Ok(names.iter().map(|name| all.iter().position(|n| n == name).unwrap()).collect())
-        };
-        text_rows(path, choose, |row, values| {
-            rows.push(values.iter().map(|value| value.map(str::to_string)).collect());
-            assert_eq!(row as usize, rows.len());
-            Ok::<_, Error>(())
-        })?;
+        while let Some(mut values) = reader.next_values()? {
+            rows.push(columns.iter().map(|&at| values[at].take()).collect());
+            assert_eq!(reader.rows_read() as usize, rows.len());
+        }
         Ok(rows)
     }
 
     #[test]
-    fn plain_columns_in_the_order_that_was_asked_for() {
+    fn values_of_plain_columns_are_text() {
         let list: ArrayRef =
             Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)]), None]));
         let file = file(vec![

@@ -1,6 +1,7 @@
 //! Finds the text columns (or keys) in tables of new examples.
 
-use bert_tasks::{Columns, Task, TaskProblem, check_column_count, column_index, json_type};
+use bert_data::input::table::value_at;
+use bert_tasks::{Columns, Task, TaskProblem, check_column_count, json_type, table_column};
 use serde_json::{Map, Value};
 
 /// Names of text columns that are tried for any model.
@@ -16,13 +17,14 @@ pub struct TextColumns {
 }
 
 /// Positions of the text columns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnPositions {
     /// Number of fields in every row.
     columns: usize,
-    text_a: usize,
-    text_b: Option<usize>,
+    texts: Vec<usize>,
     id: Option<usize>,
+    /// Whether the first row has the names of the columns.
+    pub(crate) first_row_is_header: bool,
 }
 
 /// The values read from a row.
@@ -55,11 +57,14 @@ impl<'a> ColumnNames<'a> {
                 None => (columns.map_or(DEFAULT_COLUMNS[0][0], |columns| columns.text_a), None),
             },
         };
+        let place = |name: &str| table_column(header, name);
+        let texts = [Some(text_a), text_b].into_iter().flatten().map(place).collect::<Result<Vec<_>, _>>()?;
+        let id = self.requested.id.as_deref().map(place).transpose()?;
         Ok(ColumnPositions {
             columns: header.len(),
-            text_a: column_index(header, text_a)?,
-            text_b: text_b.map(|name| column_index(header, name)).transpose()?,
-            id: self.requested.id.as_ref().map(|name| column_index(header, name)).transpose()?,
+            first_row_is_header: texts.iter().chain(&id).all(|place| place.first_row_is_header),
+            texts: texts.iter().map(|place| place.index).collect(),
+            id: id.map(|place| place.index),
         })
     }
 
@@ -78,15 +83,17 @@ impl<'a> ColumnNames<'a> {
     ///
     /// # Errors
     /// [`TaskProblem::WrongValue`] when a text is missing or is not a string.
-    pub(crate) fn texts_of_object(&self, mut object: Map<String, Value>) -> Result<RowTexts, TaskProblem> {
+    pub(crate) fn texts_of_object(&self, object: &Map<String, Value>) -> Result<RowTexts, TaskProblem> {
         let id = match &self.requested.id {
-            Some(name) => Some(object.get(name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?),
+            Some(name) => {
+                Some(value_at(object, name).cloned().ok_or_else(|| wrong(name, "missing", "an id"))?)
+            }
             None => None,
         };
-        let mut take = |column: &str| match object.remove(column) {
+        let take = |column: &str| match value_at(object, column) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(wrong(column, json_type(&other), "a text")),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(wrong(column, json_type(other), "a text")),
         };
         let own = match (&self.requested.texts[..], self.trained_columns()) {
             ([a, rest @ ..], _) => Some((a.as_str(), rest.first().map(String::as_str))),
@@ -96,7 +103,7 @@ impl<'a> ColumnNames<'a> {
         if let Some((name_a, name_b)) = own
             && let Some(text_a) = take(name_a)?
         {
-            let text_b = name_b.map(&mut take).transpose()?.flatten();
+            let text_b = name_b.map(take).transpose()?.flatten();
             return Ok(RowTexts { text_a, text_b, id });
         }
         if let Some(name) = self.requested.texts.first() {
@@ -119,32 +126,26 @@ impl<'a> ColumnNames<'a> {
 impl ColumnPositions {
     /// Returns the columns to read, the first text first.
     pub(crate) fn selected(&self) -> Vec<usize> {
-        [Some(self.text_a), self.text_b, self.id].into_iter().flatten().collect()
+        self.texts.iter().chain(&self.id).copied().collect()
     }
 
     /// Returns the texts of a row.
-    pub(crate) fn texts(&self, fields: &[String], separator: &'static str) -> Result<RowTexts, TaskProblem> {
-        check_column_count(fields.len(), self.columns, separator)?;
-        Ok(RowTexts {
-            text_a: fields[self.text_a].clone(),
-            text_b: self.text_b.map(|at| fields[at].clone()),
-            id: self.id.map(|at| fields[at].clone().into()),
-        })
-    }
-
-    /// Returns the texts from the values of [`Self::selected`].
     ///
     /// # Errors
-    /// [`TaskProblem::WrongValue`] when a text is null.
-    pub(crate) fn texts_of(&self, values: &[Option<&str>]) -> Result<RowTexts, TaskProblem> {
-        let text = |value: &Option<&str>| {
-            value.map(str::to_string).ok_or_else(|| wrong("text", "missing", "a text"))
-        };
-        let mut values = values.iter();
-        let text_a = text(values.next().unwrap_or(&None))?;
-        let text_b = self.text_b.and_then(|_| values.next()).map(text).transpose()?;
-        let id = self.id.and_then(|_| values.next()).map(|id| id.map_or(Value::Null, Value::from));
-        Ok(RowTexts { text_a, text_b, id })
+    /// [`TaskProblem::WrongColumns`]; [`TaskProblem::WrongValue`] when a text is null.
+    pub(crate) fn texts(
+        &self,
+        fields: &[Option<String>],
+        separator: &'static str,
+    ) -> Result<RowTexts, TaskProblem> {
+        check_column_count(fields.len(), self.columns, separator)?;
+        let text = |&at: &usize| fields[at].clone().ok_or_else(|| wrong("text", "missing", "a text"));
+        let mut texts = self.texts.iter().map(text);
+        Ok(RowTexts {
+            text_a: texts.next().transpose()?.unwrap_or_default(),
+            text_b: texts.next().transpose()?,
+            id: self.id.map(|at| fields[at].clone().map_or(Value::Null, Value::from)),
+        })
     }
 }
 

@@ -5,56 +5,24 @@
 
 pub(crate) mod columns;
 
-use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use bert_data::parquet::text_rows::text_rows;
+use bert_data::input::table::{RowValues, TableReader, TextFormat};
 use bert_storage::Locate;
-use bert_tasks::{Example, Task, TaskError, TaskProblem, for_each_line_in, for_each_record_in};
+use bert_tasks::{Example, Task, TaskError, TaskProblem, for_each_line_in};
 use serde_json::Value;
 
 use crate::encoding::model_tokenizer::PAIR_SEPARATOR;
 use crate::error::Error;
-use crate::text_input::columns::{ColumnNames, ColumnPositions, RowTexts, TextColumns};
+use crate::text_input::columns::{ColumnNames, RowTexts, TextColumns};
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
 
 /// Maximum bytes of text in a window, apart from its last line.
 const WINDOW_BYTES: usize = 4 << 20;
-
-/// The file formats of texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum TextFormat {
-    /// One text per line.
-    Text,
-    /// Tab-separated, with a header that names the columns, or one or two texts per line.
-    Tsv,
-    /// Comma-separated with a header, quoted as in RFC 4180.
-    Csv,
-    /// One JSON object per line.
-    Jsonl,
-    /// Parquet with text columns.
-    Parquet,
-}
-
-impl TextFormat {
-    /// Returns the format for a file extension: `.tsv`; `.csv`; `.jsonl`, `.ndjson` and `.json`; `.parquet`; otherwise
-    /// [`Self::Text`].
-    pub fn from_path(path: &Path) -> Self {
-        let end = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        match end.as_str() {
-            "tsv" => Self::Tsv,
-            "csv" => Self::Csv,
-            "jsonl" | "ndjson" | "json" => Self::Jsonl,
-            "parquet" => Self::Parquet,
-            _ => Self::Text,
-        }
-    }
-}
 
 /// New texts: their source and the columns to read.
 #[derive(Clone, Debug)]
@@ -95,7 +63,8 @@ impl<'a> Windows<'a> {
         self.window.ids.push(id);
         if self.window.examples.len() == self.size || self.bytes >= WINDOW_BYTES {
             (self.each)(&self.window)?;
-            (self.window, self.bytes) = (Window::default(), 0);
+            self.window = Window::default();
+            self.bytes = 0;
         }
         Ok(())
     }
@@ -130,55 +99,60 @@ impl NewTexts<'_> {
         size: usize,
         each: &mut dyn FnMut(&Window) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let names = ColumnNames::new(&self.columns, trained_task.clone());
         let mut windows = Windows::new(size, each);
         let format = self.format.unwrap_or_else(|| TextFormat::from_path(self.source));
-        if format == TextFormat::Parquet {
-            self.parquet(&names, &mut windows)?;
-            return windows.finish();
-        }
-        let path = self.path();
-        let reader = self.open()?;
-        let mut table = None;
-        let mut take = |line: u64, texts: Result<Option<RowTexts>, TaskProblem>| {
-            let filled = texts.and_then(|texts| texts.map(filled).transpose());
-            match filled.map_err(|problem| TaskError::from(problem.at_line(path, line)))? {
-                Some(texts) => windows.push(line, texts),
-                None => Ok(()),
-            }
-        };
-        match format {
-            TextFormat::Csv => for_each_record_in(reader, path, |line, fields| {
-                take(line, under_header(&names, &mut table, fields))
-            })?,
-            TextFormat::Tsv => for_each_line_in(reader, path, |line, text| {
-                let fields: Vec<String> = text.split('\t').map(str::to_string).collect();
-                take(line, tab_separated(&names, &mut table, fields))
-            })?,
-            TextFormat::Jsonl => for_each_line_in(reader, path, |line, text| {
-                let object = serde_json::from_str(text).map_err(TaskProblem::from);
-                take(line, object.and_then(|object| names.texts_of_object(object)).map(Some))
-            })?,
-            TextFormat::Text | TextFormat::Parquet => for_each_line_in(reader, path, |line, text| {
+        if format == TextFormat::Text {
+            for_each_line_in(self.open()?, self.path(), |line, text| {
                 let text_a = without_label(trained_task.as_ref(), text).to_string();
-                take(line, Ok(Some(RowTexts { text_a, ..RowTexts::default() })))
-            })?,
+                let texts = filled(RowTexts { text_a, ..RowTexts::default() });
+                windows.push(line, texts.map_err(|problem| self.at_line(problem, line))?)
+            })?;
+        } else {
+            self.each_row(format, &ColumnNames::new(&self.columns, trained_task), &mut windows)?;
         }
         windows.finish()
     }
 
-    fn parquet(&self, names: &ColumnNames<'_>, windows: &mut Windows<'_>) -> Result<(), Error> {
-        let places = OnceCell::new();
-        let choose = |header: &[String]| {
-            let found =
-                names.positions(header).map_err(|problem| TaskError::from(problem.located(self.source)))?;
-            Ok::<_, Error>(places.get_or_init(|| found).selected())
+    /// Passes the rows of a table to windows.
+    fn each_row(
+        &self,
+        format: TextFormat,
+        names: &ColumnNames<'_>,
+        windows: &mut Windows<'_>,
+    ) -> Result<(), Error> {
+        let mut table = if format == TextFormat::Parquet {
+            TableReader::parquet(self.source).map_err(TaskError::from)?
+        } else {
+            TableReader::new(self.path(), format, self.open()?).map_err(TaskError::from)?
         };
-        text_rows(self.source, choose, |row, values| {
-            let places: &ColumnPositions = places.get().expect("chosen before the first row");
-            let texts = places.texts_of(values).and_then(filled);
-            windows.push(row, texts.map_err(|problem| TaskError::from(problem.at_line(self.source, row)))?)
-        })
+        let mut positions = None;
+        if let Some(header) = table.header().map_err(TaskError::from)? {
+            let found = if format == TextFormat::Tsv {
+                names.tsv_positions(&header.names)
+            } else {
+                names.positions(&header.names).map(Some)
+            };
+            positions = found.map_err(|problem| self.at_line(problem, header.line))?;
+        }
+        if let Some(found) = &positions {
+            table.select(&found.selected(), found.first_row_is_header).map_err(TaskError::from)?;
+        }
+        let separator = table.separator();
+        while let Some(row) = table.next_row().map_err(TaskError::from)? {
+            let texts = match (row.values, &positions) {
+                (RowValues::Object(object), _) => names.texts_of_object(&object),
+                (RowValues::Fields(fields), Some(positions)) => positions.texts(&fields, separator),
+                (RowValues::Fields(fields), None) => text_or_pair(fields),
+            };
+            let texts = texts.and_then(filled).map_err(|problem| self.at_line(problem, row.line))?;
+            windows.push(row.line, texts)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a problem with its place in the input.
+    fn at_line(&self, problem: TaskProblem, line: u64) -> TaskError {
+        problem.at_line(self.path(), line).into()
     }
 }
 
@@ -191,43 +165,10 @@ fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
     }
 }
 
-/// Parses a row below a header; returns `None` for the header itself.
-fn under_header(
-    names: &ColumnNames<'_>,
-    table: &mut Option<Option<ColumnPositions>>,
-    fields: &[String],
-) -> Result<Option<RowTexts>, TaskProblem> {
-    match table {
-        Some(places) => places.expect("a header").texts(fields, "comma").map(Some),
-        None => {
-            *table = Some(Some(names.positions(fields)?));
-            Ok(None)
-        }
-    }
-}
-
-/// Parses a line of a tab-separated file; returns `None` for a header.
-fn tab_separated(
-    names: &ColumnNames<'_>,
-    table: &mut Option<Option<ColumnPositions>>,
-    fields: Vec<String>,
-) -> Result<Option<RowTexts>, TaskProblem> {
-    if table.is_none() {
-        let found = names.tsv_positions(&fields)?;
-        *table = Some(found);
-        if found.is_some() {
-            return Ok(None);
-        }
-    }
-    match table.flatten() {
-        Some(places) => places.texts(&fields, "tab").map(Some),
-        None => text_or_pair(fields).map(Some),
-    }
-}
-
-fn text_or_pair(fields: Vec<String>) -> Result<RowTexts, TaskProblem> {
+/// Returns the texts of a tab-separated line without named columns.
+fn text_or_pair(fields: Vec<Option<String>>) -> Result<RowTexts, TaskProblem> {
     let found = fields.len();
-    let mut fields = fields.into_iter();
+    let mut fields = fields.into_iter().flatten();
     match (fields.next(), fields.next(), found) {
         (Some(text_a), text_b, ..=2) => Ok(RowTexts { text_a, text_b, id: None }),
         _ => {
@@ -272,6 +213,10 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, TaskError> {
 
 #[cfg(test)]
 mod tests {
+    use bert_data::input::Format;
+    use bert_data::input::table::{InputReader, json_text};
+    use bert_tasks::{TableDescription, read_file};
+
     use super::*;
 
     type Read = Vec<(u64, String, Option<String>, Option<Value>)>;
@@ -365,6 +310,89 @@ mod tests {
         ] {
             let error = read(name, text, &[], None).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    /// Returns the texts that a build reads from a table.
+    fn texts_of_build(path: &Path, column: &str) -> Result<Vec<String>, String> {
+        let mut reader = InputReader::open(path, 0, column).map_err(|error| error.to_string())?;
+        let mut texts = Vec::new();
+        while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            if block.format == Format::Jsonl {
+                for (line, bytes) in block.lines().filter(|(_, bytes)| !bytes.is_empty()) {
+                    texts.extend(json_text(&text(bytes), path, line, column).unwrap());
+                }
+            } else {
+                texts.extend(block.rows().map(|(_, bytes)| text(bytes.unwrap())));
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Returns the texts that a fine-tuning reads from a table.
+    fn texts_of_tuning(path: &Path, column: &str) -> Result<Vec<String>, String> {
+        let columns = vec![column.to_string(), "none".to_string()];
+        let task = Task::table(TableDescription { columns, ..TableDescription::default() }).unwrap();
+        let examples = read_file(&task, path, false).map_err(|error| error.to_string())?;
+        Ok(examples.into_iter().map(|example| example.text_a).collect())
+    }
+
+    /// Returns the texts that a prediction reads from a table.
+    fn texts_of_prediction(path: &Path, column: &str) -> Result<Vec<String>, String> {
+        let columns = TextColumns { texts: vec![column.to_string()], id: None };
+        let mut texts = Vec::new();
+        let read = NewTexts { source: path, format: None, columns }.for_each_window(None, 2, &mut |window| {
+            texts.extend(window.examples.iter().map(|example| example.text_a.clone()));
+            Ok(())
+        });
+        read.map(|()| texts).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn build_tuning_and_prediction_read_the_same_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let readers = [texts_of_build, texts_of_tuning, texts_of_prediction];
+        for (name, text, column) in [
+            ("a.csv", "\u{feff}\"id\",text\r\n\r\n,\"two\r\n, \"\"b\"\"\"\r\n2,c\r\n", "text"),
+            ("b.csv", "# made by hand\nid,text\n,\"two\n, \"\"b\"\"\"\n\n2,c", "text"),
+            ("b.CSV", "id;text\n;\"two\n, \"\"b\"\"\"\n\n2;c", "text"),
+            ("c.csv", "1,\"two\n, \"\"b\"\"\"\n,c\n", "2"),
+            ("d.csv", "id,text\n,\"two\n, \\\"b\\\"\"\n2,c\n", "text"),
+            ("e.tsv", "text\tid\n\"two\n, \"\"b\"\"\"\t1\n\nc\t\n", "text"),
+            (
+                "f.json",
+                r#"[{"doc": {"text": "two\n, \"b\""}, "x": NaN}, {"doc": {"text": "c"}}]"#,
+                "doc.text",
+            ),
+            ("g.jsonl", "{\"text\": \"two\\n, \\\"b\\\"\",}\n\n{\"text\": \"c\"}\n", "text"),
+        ] {
+            let path = at(name, text);
+            for read in readers {
+                let found = read(&path, column).unwrap();
+                // A build keeps the line ends of a quoted field, which end sentences.
+                assert_eq!(found.join("|").replace('\r', ""), "two\n, \"b\"|c", "{name}");
+            }
+        }
+        for (name, text, line) in [
+            ("twice.csv", "text,text\na,b\n", ""),
+            (
+                "open.csv",
+                "id,text\n1,a\n2,\"b\n3,c\n",
+                ":3: the quote that begins a field here is never closed",
+            ),
+            ("missing.csv", "id,text\n1\n", ":2: 1 "),
+        ] {
+            let path = at(name, text);
+            for read in readers {
+                let error = read(&path, "text").unwrap_err();
+                assert!(error.contains(&format!("{name}{line}")), "{error}");
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! (MNLI has 12 columns in train, 16 in dev, 10 in test) and small files with only the required columns. CoLA's train
 //! and dev have no header, and any other official file can be read without its header.
 
+use bert_data::input::table::{ColumnLookup, ColumnPlace, find_column};
+
 use crate::task::Task;
 use crate::task::error::TaskProblem;
 use crate::task::example::{Example, Label};
@@ -109,20 +111,24 @@ struct Layout {
     positions: &'static [ColumnIndices],
 }
 
-/// Returns the index of a column in a header.
+/// Returns the place of a column that is named, or numbered from 1, in the first row of a table.
 ///
 /// # Errors
 /// [`TaskProblem::MissingColumn`], [`TaskProblem::DuplicateColumn`].
-pub fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
-    let mut found = (0..header.len()).filter(|&at| header[at].as_ref() == column);
-    match (found.next(), found.next()) {
-        (Some(at), None) => Ok(at),
-        (Some(_), Some(_)) => Err(TaskProblem::DuplicateColumn(column.to_string())),
-        (None, _) => Err(TaskProblem::MissingColumn {
+pub fn table_column(header: &[impl AsRef<str>], column: &str) -> Result<ColumnPlace, TaskProblem> {
+    match find_column(header, column) {
+        ColumnLookup::Found(place) => Ok(place),
+        ColumnLookup::Twice => Err(TaskProblem::DuplicateColumn(column.to_string())),
+        ColumnLookup::Missing => Err(TaskProblem::MissingColumn {
             column: column.to_string(),
             header: header.iter().map(|field| field.as_ref().to_string()).collect(),
         }),
     }
+}
+
+/// Returns the index of a column in a header, as [`table_column`].
+pub(crate) fn column_index(header: &[impl AsRef<str>], column: &str) -> Result<usize, TaskProblem> {
+    table_column(header, column).map(|place| place.index)
 }
 
 /// Checks that a row has the same number of columns as the first one.

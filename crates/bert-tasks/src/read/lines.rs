@@ -1,18 +1,13 @@
-//! Splits untrusted files into lines.
-//!
-//! A line ends at LF only; a byte-order mark and the CR of a CRLF are dropped. Invalid UTF-8 and overlong lines are
-//! errors with a location. Memory is bounded for every file.
+//! Opens the files of tasks and reads their lines, in bounded memory.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
+use bert_data::input::table::{LineReader, TableReader, TextFormat};
 use bert_storage::Locate;
 
 use crate::task::error::{TaskError, TaskProblem};
-
-/// Maximum line length. The longest published row has about 10 KB.
-const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Maximum file size. The largest published file, MNLI's training set, has about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -69,40 +64,29 @@ pub(crate) fn open_file(path: &Path) -> Result<BufReader<File>, TaskError> {
     Ok(BufReader::new(File::open(path).map_err(io)?))
 }
 
-/// Calls `each` with the number (from 1) and text of every line of a reader of any length. An LF at the end does not
-/// begin another line. Errors name `path`.
+/// Opens a task's file as a table.
 ///
 /// # Errors
-/// [`TaskProblem::LineTooLong`], [`TaskProblem::InvalidUtf8`], [`TaskProblem::Io`], and the errors of `each`.
+/// The errors of [`open_file`] and [`TableReader`].
+pub(crate) fn open_table(path: &Path, format: TextFormat) -> Result<TableReader, TaskError> {
+    Ok(if format == TextFormat::Parquet {
+        TableReader::parquet(path)?
+    } else {
+        TableReader::new(path, format, Box::new(open_file(path)?))?
+    })
+}
+
+/// Calls `each` with the number (from 1) and text of every line of a reader of any length. Errors name `path`.
+///
+/// # Errors
+/// The errors of [`LineReader::next_line`] and of `each`.
 pub fn for_each_line_in<E: From<TaskError>>(
-    mut reader: impl BufRead,
+    reader: impl BufRead,
     path: &Path,
     mut each: impl FnMut(u64, &str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut bytes = Vec::new();
-    for line in 1.. {
-        let wrong = |problem: TaskProblem| TaskError::from(problem.at_line(path, line));
-        bytes.clear();
-        reader
-            .by_ref()
-            .take(MAX_LINE_BYTES as u64 + 1)
-            .read_until(b'\n', &mut bytes)
-            .map_err(|source| TaskError::from(TaskProblem::Io(source).located(path)))?;
-        if bytes.is_empty() {
-            break;
-        }
-        if bytes.pop_if(|last| *last == b'\n').is_some() {
-            bytes.pop_if(|last| *last == b'\r');
-        }
-        if bytes.len() > MAX_LINE_BYTES {
-            return Err(wrong(TaskProblem::LineTooLong(MAX_LINE_BYTES)).into());
-        }
-        let text =
-            str::from_utf8(&bytes).map_err(|error| wrong(TaskProblem::InvalidUtf8(error.valid_up_to())))?;
-        let text = match line {
-            1 => text.strip_prefix('\u{feff}').unwrap_or(text),
-            _ => text,
-        };
+    let mut lines = LineReader::new(reader, path);
+    while let Some((line, text)) = lines.next_line().map_err(TaskError::from)? {
         each(line, text)?;
     }
     Ok(())
@@ -117,56 +101,9 @@ pub(crate) fn non_empty<T>(found: Vec<T>, path: &Path) -> Result<Vec<T>, TaskErr
 mod tests {
     use super::*;
 
-    fn lines(bytes: &[u8]) -> Result<Vec<(u64, String)>, TaskError> {
-        let mut lines = Vec::new();
-        for_each_line_in(bytes, Path::new("x.tsv"), |line, text| {
-            lines.push((line, text.to_string()));
-            Ok::<_, TaskError>(())
-        })?;
-        Ok(lines)
-    }
-
     fn problem(error: &TaskError) -> &TaskProblem {
         let TaskError::File(error) = error else { panic!("{error}") };
         &error.problem
-    }
-
-    fn texts(bytes: &[u8]) -> Vec<String> {
-        lines(bytes).unwrap().into_iter().map(|(_, t)| t).collect()
-    }
-
-    #[test]
-    fn only_lf_ends_a_line() {
-        assert!(lines(b"").unwrap().is_empty());
-        assert_eq!(texts(b"a\nb\n"), ["a", "b"]);
-        assert_eq!(texts(b"a\nb"), ["a", "b"]);
-        assert_eq!(texts(b"a\n\nb\n"), ["a", "", "b"]);
-        // Characters that split lines in other languages.
-        let text = "a\rb\u{b}c\u{c}d\u{1c}e\u{85}f\u{2028}g\0h";
-        assert_eq!(texts(text.as_bytes()), [text]);
-    }
-
-    #[test]
-    fn crlf_and_bom_are_dropped() {
-        assert_eq!(texts(b"a\r\nb\r\n"), ["a", "b"]);
-        assert_eq!(texts(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"), ["a", "\u{feff}b"]);
-        assert_eq!(texts(b"a \t\r\n"), ["a \t"]);
-    }
-
-    #[test]
-    fn invalid_utf8_and_long_lines_name_the_line() {
-        let error = lines(b"good\nab\xff\n").unwrap_err();
-        assert_eq!(error.to_string(), "x.tsv:2: invalid UTF-8 at byte 2 of the line");
-        assert_eq!(error.exit_code(), 3);
-        let mut long = b"a\n".to_vec();
-        long.resize(MAX_LINE_BYTES + 2, b'x');
-        assert_eq!(lines(&long).unwrap().len(), 2);
-        long.push(b'x');
-        let error = lines(&long).unwrap_err();
-        assert!(error.to_string().starts_with("x.tsv:2: line longer than"));
-        // An endless source fails quickly.
-        let endless = BufReader::new(std::io::repeat(0));
-        assert!(for_each_line_in(endless, Path::new("x"), |_, _| Ok::<_, TaskError>(())).is_err());
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | GLUE, SICK, SNLI: tab-separated; minBERT: `LABEL \|\|\| TEXT` | [`read_file`] | `glue_tsv.rs` |
 //! | SWAG: comma-separated | [`read_file`] | `swag.rs` |
-//! | custom table in CSV, TSV, JSON Lines or Parquet | [`crate::describe_table`], [`read_file`] | `table/` |
+//! | custom table in CSV, TSV, JSON or Parquet | [`crate::describe_table`], [`read_file`] | `table/` |
 //! | SQuAD: JSON | [`read_questions`](squad::read_questions) | `squad.rs` |
 //! | CoNLL: one word a line | [`read_sentences`](conll::read_sentences) | `conll.rs` |
 //!
-//! `lines.rs` splits untrusted files into lines for all of them.
+//! `lines.rs` opens untrusted files for all of them. [`bert_data::input::table`] splits them into lines and rows.
 //!
 //! Texts are kept exactly as in the file, including the trailing blanks in SST-2; tokenizers drop those.
 

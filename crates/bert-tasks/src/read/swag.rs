@@ -5,8 +5,10 @@
 
 use std::path::Path;
 
-use super::lines::non_empty;
-use super::table::for_each_record;
+use bert_data::input::table::{RowValues, TextFormat};
+use bert_storage::Locate;
+
+use super::lines::{non_empty, open_table};
 use crate::read::glue_tsv::{check_column_count, column_index};
 use crate::task::error::{TaskError, TaskProblem};
 use crate::task::example::{Example, Label};
@@ -54,15 +56,19 @@ impl ColumnIndices {
 
 /// Returns the examples of a file, like [`crate::read_file`].
 pub(crate) fn read_swag(path: &Path, has_labels: bool) -> Result<Vec<Example>, TaskError> {
-    let mut positions: Option<ColumnIndices> = None;
+    let mut table = open_table(path, TextFormat::Csv)?;
     let mut examples = Vec::new();
-    for_each_record(path, |_, fields| {
-        match &positions {
-            None => positions = Some(ColumnIndices::find(fields, has_labels)?),
-            Some(positions) => examples.push(positions.example(examples.len(), fields)?),
+    if let Some(header) = table.header()? {
+        let positions = ColumnIndices::find(&header.names, has_labels);
+        let positions = positions.map_err(|problem| problem.at_line(path, header.line))?;
+        table.select(&[], true)?;
+        while let Some(row) = table.next_row()? {
+            let RowValues::Fields(fields) = row.values else { continue };
+            let fields: Vec<String> = fields.into_iter().flatten().collect();
+            let example = positions.example(examples.len(), &fields);
+            examples.push(example.map_err(|problem| problem.at_line(path, row.line))?);
         }
-        Ok(())
-    })?;
+    }
     non_empty(examples, path)
 }
 

@@ -39,9 +39,9 @@ pub enum TaskError {
     #[error(transparent)]
     File(#[from] Located<TaskProblem>),
 
-    /// An error in a Parquet file.
+    /// An error in the lines or rows of a file.
     #[error(transparent)]
-    Parquet(#[from] bert_data::Error),
+    Rows(#[from] bert_data::Error),
 }
 
 /// An error in a task's file or folder.
@@ -83,14 +83,6 @@ pub enum TaskProblem {
     /// The file has no examples: it is empty or has a header only.
     #[error("this file has no examples")]
     NoExamples,
-
-    /// A line exceeds the length limit in bytes; most likely the file is not text.
-    #[error("line longer than {0} bytes; is this the right file?")]
-    LineTooLong(usize),
-
-    /// The line is not UTF-8; contains the index of the first invalid byte in the line.
-    #[error("invalid UTF-8 at byte {0} of the line")]
-    InvalidUtf8(usize),
 
     /// The header lacks a required column.
     #[error(
@@ -143,18 +135,8 @@ pub enum TaskProblem {
         expected: String,
     },
 
-    /// A CSV file has a quote where RFC 4180 does not allow one.
-    #[error(
-        "a quote inside an unquoted field; put the whole field in quotes and double the quotes inside it"
-    )]
-    StrayQuote,
-
-    /// A quoted field of a CSV file is not closed.
-    #[error("the quote that begins a field here is never closed")]
-    UnclosedQuote,
-
     /// The file extension does not match a supported table format.
-    #[error("the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet")]
+    #[error("the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet")]
     UnknownTableFormat,
 
     /// The labels of a training file cannot be classes.
@@ -186,10 +168,6 @@ pub enum TaskProblem {
     /// A line has no text.
     #[error("the line is empty, but must have a text")]
     EmptyText,
-
-    /// A line of JSON Lines is not an object.
-    #[error("not a JSON object: {0}")]
-    NotJson(#[from] serde_json::Error),
 
     /// A file of questions has an unexpected structure.
     #[error(
@@ -291,7 +269,7 @@ impl TaskError {
                 TaskProblem::UnknownTableFormat | TaskProblem::SeveralTables { .. } => 2,
                 _ => 3,
             },
-            Self::Parquet(error) => error.exit_code(),
+            Self::Rows(error) => error.exit_code(),
             _ => 2,
         }
     }

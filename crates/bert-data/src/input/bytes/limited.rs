@@ -1,42 +1,28 @@
 //! Limits the number of bytes that a parser of another crate reads for one row.
 
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-
-use crate::input::bytes::quotes::Quotes;
-use crate::parallel::lock;
 
 /// Number of bytes that a parser may buffer beyond a row.
-pub(crate) const AHEAD: usize = 1 << 16;
+const AHEAD: usize = 1 << 16;
 
-/// The bytes that a row may still take, and the state of the quotes so far. Shared with the reader inside a parser.
+/// The bytes that a row may still take. Shared with the reader inside a parser.
 #[derive(Clone)]
 pub(crate) struct Limits {
     /// Maximum number of bytes of a row.
     max: u64,
     left: Arc<AtomicU64>,
-    quotes: Option<Arc<Mutex<Quotes>>>,
 }
 
 impl Limits {
     /// Returns the limits of rows of at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
-        Self { max: (max + AHEAD) as u64, left: Arc::default(), quotes: None }
-    }
-
-    /// Returns limits that also follow the quotes of a table.
-    pub(crate) fn with_quotes(self, quotes: Quotes) -> Self {
-        Self { quotes: Some(Arc::new(Mutex::new(quotes))), ..self }
+        Self { max: (max + AHEAD) as u64, left: Arc::default() }
     }
 
     pub(crate) fn begin_row(&self) {
         self.left.store(self.max, Relaxed);
-    }
-
-    /// Returns the state of the quotes so far, if they are followed.
-    pub(crate) fn quotes(&self) -> Option<Quotes> {
-        self.quotes.as_ref().map(|quotes| *lock(quotes))
     }
 }
 
@@ -66,9 +52,6 @@ impl Read for Limited {
         let most = into.len().min(left as usize);
         let length = self.text.read(&mut into[..most])?;
         self.limits.left.store(left - length as u64, Relaxed);
-        if let Some(quotes) = &self.limits.quotes {
-            lock(quotes).follow(&into[..length]);
-        }
         Ok(length)
     }
 }

@@ -3,6 +3,5 @@
 pub(crate) mod decompress;
 pub(crate) mod file_range;
 pub(super) mod limited;
-pub(super) mod quotes;
 pub(crate) mod range_digest;
 pub(super) mod utf16;

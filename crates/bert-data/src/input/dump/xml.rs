@@ -11,6 +11,7 @@ use crate::error::InputProblem;
 use crate::input::bytes::decompress::Source;
 use crate::input::bytes::limited::{Limited, Limits, TooLong};
 use crate::input::bytes::utf16::{Order, Utf16};
+use crate::input::row_blocks::NextRow;
 use crate::input::wikitext::Wiki;
 use crate::input::{DumpPages, MAX_LINE_BYTES};
 use crate::parquet::catch_panic::catch_panic;
@@ -39,24 +40,6 @@ struct Page {
     model: String,
     text: Vec<u8>,
     is_redirect: bool,
-}
-
-/// The next item of a file of articles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// An article.
-    Article,
-    /// The header of another dump: articles that follow are in another wiki.
-    Dump,
-    /// The end of the file.
-    End,
-}
-
-impl Next {
-    /// Returns the result for a document, if there was one.
-    pub(super) fn for_document(found: bool) -> Self {
-        if found { Self::Article } else { Self::End }
-    }
 }
 
 /// Reader of the articles of a dump.
@@ -124,7 +107,7 @@ impl Dump {
     /// # Errors
     /// [`InputProblem::DumpXml`], [`InputProblem::DumpCut`], [`InputProblem::PageTooLong`]; an error of reading as
     /// [`quick_xml::Error::Io`] in the first one.
-    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<Next, InputProblem> {
+    pub(super) fn next_article(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
         let count = self.count;
         catch_panic(|| self.next_page(into)).unwrap_or_else(|panic| {
             let error = quick_xml::Error::Io(Arc::new(std::io::Error::other(panic)));
@@ -132,7 +115,7 @@ impl Dump {
         })
     }
 
-    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<Next, InputProblem> {
+    fn next_page(&mut self, into: &mut Vec<u8>) -> Result<NextRow, InputProblem> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let found = loop {
             self.limits.begin_row();
@@ -142,14 +125,14 @@ impl Dump {
                 Err(error) => return Err(self.failed(error)),
             };
             match event {
-                Event::Eof if self.is_complete => break Next::End,
+                Event::Eof if self.is_complete => break NextRow::End,
                 Event::Eof => return Err(InputProblem::DumpCut { pages: self.count }),
                 Event::Start(element) => {
                     let begins_dump = element.name().as_ref() == b"mediawiki" && self.count > 0;
                     self.start(&element);
                     if begins_dump {
                         self.buffer = buffer;
-                        return Ok(Next::Dump);
+                        return Ok(NextRow::NewBlock);
                     }
                 }
                 Event::Empty(element) => self.empty(&element),
@@ -158,7 +141,7 @@ impl Dump {
                     self.end(element.name().as_ref());
                     if is_article {
                         into.extend_from_slice(&self.page.text);
-                        break Next::Article;
+                        break NextRow::Row;
                     }
                 }
                 Event::Text(text) => self.append(&text)?,

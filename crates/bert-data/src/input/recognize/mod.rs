@@ -113,7 +113,7 @@ pub(super) fn layout(path: &Path, head: &Head<'_>, reading: Reading<'_>) -> Layo
     }
     let lines: Vec<&str> = head.lines().collect();
     let separated = if named(&CSV_NAMES) {
-        Some(most_frequent(head, b",;\t|"))
+        Some(separator_of_csv(head))
     } else if named(&TSV_NAMES) {
         Some(b'\t')
     } else {
@@ -184,6 +184,22 @@ fn first_value(text: &str, first_decides: bool) -> Value {
         }
     }
     first.unwrap_or(Value::Bad)
+}
+
+/// Returns whether JSON has one object per line, as far as its head shows: it is not an array of objects, and its first
+/// line does not end inside of a value.
+pub(super) fn is_json_lines(head: &Head<'_>) -> bool {
+    let text = head.text.trim_start();
+    if let Some(array) = text.strip_prefix('[') {
+        return !array.trim_start().starts_with('{');
+    }
+    let first = repaired(text.lines().next().unwrap_or_default());
+    !matches!(serde_json::from_str::<IgnoredAny>(&first.json), Err(error) if error.is_eof())
+}
+
+/// Returns the separator of a table with the name of a CSV file: the most frequent candidate of its first line.
+pub(super) fn separator_of_csv(head: &Head<'_>) -> u8 {
+    most_frequent(head, b",;\t|")
 }
 
 /// Returns the candidate byte that is most frequent in the first line; the first candidate if none occurs.

@@ -3,14 +3,11 @@
 //! The training file and the names of its columns define a [`Task`] like the published ones, with the classes or the
 //! range found in the file. The rest of the code treats a table like any other task.
 
-mod csv;
 mod in_memory;
 mod normalize_label;
 mod notes;
 mod rows;
 
-pub(super) use csv::for_each_record;
-pub use csv::for_each_record_in;
 pub use in_memory::{TableExamples, TextRow, table_examples};
 pub use rows::TableLabels;
 

@@ -1,16 +1,15 @@
-//! Reads the rows of a table in CSV, TSV, JSON Lines or Parquet: texts and labels, as text. The file extension
-//! determines the format.
+//! Reads the rows of a table in CSV, TSV, JSON or Parquet: texts and labels, as text. The file extension determines the
+//! format.
 
 use std::path::Path;
 
-use bert_data::parquet::text_rows::text_rows;
+use bert_data::input::table::{ColumnPlace, RowValues, TextFormat, value_at};
 use bert_storage::Locate;
 use serde_json::{Map, Value};
 
-use super::super::lines::{for_each_line, non_empty};
-use super::csv::for_each_record;
 use super::normalize_label::normalize_label;
-use crate::read::glue_tsv::{ColumnIndices, check_column_count, column_index};
+use crate::read::glue_tsv::{ColumnIndices, check_column_count, table_column};
+use crate::read::lines::{non_empty, open_table};
 use crate::task::error::{TaskError, TaskProblem, json_type};
 use crate::task::spec::Columns;
 
@@ -71,72 +70,85 @@ const MISSING: [&str; 11] =
 
 /// Reads all rows of a file.
 pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<Vec<Row>, TaskError> {
-    let mut table = Table { rules, positions: None, rows: Vec::new() };
-    let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    match extension.as_str() {
-        "csv" => for_each_record(path, |line, fields| table.record(line, fields, "comma"))?,
-        "tsv" => for_each_line(path, |line, text| {
-            let fields: Vec<&str> = text.split('\t').collect();
-            table.record(line, &fields, "tab")
-        })?,
-        "jsonl" | "ndjson" => for_each_line(path, |line, text| table.object(line, text))?,
-        "parquet" => table.parquet(path)?,
-        _ => return Err(TaskProblem::UnknownTableFormat.located(path).into()),
+    let format = TextFormat::from_path(path);
+    if format == TextFormat::Text {
+        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+    }
+    let mut reader = open_table(path, format)?;
+    let mut table = Table { rules, separator: reader.separator(), positions: None, rows: Vec::new() };
+    if let Some(header) = reader.header()? {
+        let found =
+            table.find_columns(&header.names).map_err(|problem| problem.at_line(path, header.line))?;
+        reader.select(&found.selected, found.first_row_is_header)?;
+        table.positions = Some(found.indices);
+    }
+    while let Some(row) = reader.next_row()? {
+        let added = match &row.values {
+            RowValues::Fields(fields) => table.fields(row.line, fields),
+            RowValues::Object(object) => table.object(row.line, object),
+        };
+        added.map_err(|problem| problem.at_line(path, row.line))?;
     }
     non_empty(table.rows, path)
 }
 
 struct Table<'a> {
     rules: RowRules<'a>,
-    /// Set by the header.
+    /// The word for the separator of the fields.
+    separator: &'static str,
+    /// The columns of a table with a header.
     positions: Option<ColumnIndices>,
     rows: Vec<Row>,
 }
 
-/// Returns the column indices in a header.
-fn find_columns(
-    columns: Columns<'_>,
-    labelled: bool,
-    header: &[impl AsRef<str>],
-) -> Result<ColumnIndices, TaskProblem> {
-    let label = column_index(header, columns.label);
-    Ok(ColumnIndices {
-        columns: header.len(),
-        index: None,
-        text_a: column_index(header, columns.text_a)?,
-        text_b: columns.text_b.map(|name| column_index(header, name)).transpose()?,
-        label: if labelled { Some(label?) } else { label.ok() },
-    })
+/// The columns found in the first row.
+struct FoundColumns {
+    indices: ColumnIndices,
+    selected: Vec<usize>,
+    first_row_is_header: bool,
 }
 
 impl Table<'_> {
-    /// Reads the header, or a row below it.
-    fn record(
-        &mut self,
-        line: u64,
-        fields: &[impl AsRef<str>],
-        separator: &'static str,
-    ) -> Result<(), TaskProblem> {
-        let Some(positions) = self.positions else {
-            self.positions = Some(find_columns(self.rules.columns, self.rules.labelled, fields)?);
-            return Ok(());
-        };
-        check_column_count(fields.len(), positions.columns, separator)?;
-        let value = |at: usize| Some(fields[at].as_ref());
+    /// Finds the columns in the first row.
+    fn find_columns(&self, header: &[String]) -> Result<FoundColumns, TaskProblem> {
+        let Columns { text_a, text_b, label } = self.rules.columns;
+        let label = table_column(header, label);
+        let text_a = table_column(header, text_a)?;
+        let text_b = text_b.map(|name| table_column(header, name)).transpose()?;
+        let label = if self.rules.labelled { Some(label?) } else { label.ok() };
+        let places: Vec<ColumnPlace> = [Some(text_a), text_b, label].into_iter().flatten().collect();
+        Ok(FoundColumns {
+            indices: ColumnIndices {
+                columns: header.len(),
+                index: None,
+                text_a: text_a.index,
+                text_b: text_b.map(|place| place.index),
+                label: label.map(|place| place.index),
+            },
+            selected: places.iter().map(|place| place.index).collect(),
+            first_row_is_header: places.iter().all(|place| place.first_row_is_header),
+        })
+    }
+
+    /// Adds a row of separated values or of Parquet.
+    fn fields(&mut self, line: u64, fields: &[Option<String>]) -> Result<(), TaskProblem> {
+        let Some(positions) = self.positions else { return Ok(()) };
+        check_column_count(fields.len(), positions.columns, self.separator)?;
+        let value = |at: usize| fields[at].as_deref();
         let text_b = positions.text_b.and_then(value);
         let label = positions.label.and_then(value);
         self.row(line, value(positions.text_a), text_b, label)
     }
 
-    fn object(&mut self, line: u64, text: &str) -> Result<(), TaskProblem> {
-        let object: Map<String, Value> = serde_json::from_str(text)?;
+    /// Adds a JSON object.
+    fn object(&mut self, line: u64, object: &Map<String, Value>) -> Result<(), TaskProblem> {
         let Columns { text_a, text_b, label } = self.rules.columns;
-        let text = |name: &str| match object.get(name) {
+        let text = |name: &str| match value_at(object, name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(other) => Err(wrong(name, json_type(other), "a text")),
         };
-        let label = match object.get(label) {
+        let label = match value_at(object, label) {
             None | Some(Value::Null) => None,
             Some(Value::String(label)) => Some(label.clone()),
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
@@ -145,20 +157,6 @@ impl Table<'_> {
         let text_a = text(text_a)?;
         let text_b = text_b.map(text).transpose()?.flatten();
         self.row(line, text_a, text_b, label.as_deref())
-    }
-
-    fn parquet(&mut self, path: &Path) -> Result<(), TaskError> {
-        let RowRules { columns, labelled, .. } = self.rules;
-        let choose = |names: &[String]| {
-            let found = find_columns(columns, labelled, names).map_err(|problem| problem.at_line(path, 1))?;
-            Ok([Some(found.text_a), found.text_b, found.label].into_iter().flatten().collect())
-        };
-        let texts = 1 + usize::from(columns.text_b.is_some());
-        text_rows(path, choose, |row, values| {
-            let text_b = values[1..texts].first().copied().flatten();
-            let added = self.row(row, values[0], text_b, values.get(texts).copied().flatten());
-            added.map_err(|problem| problem.at_line(path, row).into())
-        })
     }
 
     /// Adds a row from its values.
@@ -280,7 +278,7 @@ mod tests {
         let twice = ":1: two columns are named \"text\"; rename one of them";
         check_error("a.csv", "text,label,text\na,1,b\n", twice);
         check_error("a.csv", "text,label\n", ": this file has no examples");
-        let format = ": the name of a table must end in .csv, .tsv, .jsonl, .ndjson or .parquet";
+        let format = ": the name of a table must end in .csv, .tsv, .jsonl, .ndjson, .json or .parquet";
         check_error("a.xlsx", "", format);
         let missing = rows("a.csv", "text,label\na,1\n", PAIR, true).unwrap_err();
         assert!(missing.contains("no column \"other\""), "{missing}");
