@@ -34,9 +34,38 @@ struct DryRun {
 /// File that names the experiment of an output folder, written before the first training.
 const STARTED: &str = "started.json";
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(PartialEq, serde::Serialize, serde::Deserialize)]
 struct Started {
     experiment: String,
+}
+
+impl Started {
+    /// Returns the identity of the experiment of these flags.
+    fn new(args: &Args) -> Self {
+        // Every flag is listed, so that adding one requires a decision here whether it makes another experiment.
+        let Args {
+            name,
+            // Each fine-tuning compares them with its own, as far as they affect it.
+            checkpoint: _,
+            data: _,
+            seeds: _,
+            max_train_examples: _,
+            flags: _,
+            // More tasks add fine-tunings.
+            tasks: _,
+            // The instances that they select are computed again.
+            input: _,
+            instances: _,
+            max_seq_length: _,
+            // The results do not depend on these.
+            output: _,
+            dry_run: _,
+            threads: _,
+            format: _,
+            run: _,
+        } = args;
+        Self { experiment: name.clone().unwrap_or_default() }
+    }
 }
 
 /// Estimates the time of a plan, prints it, and runs the plan. Returns `None` after a dry run.
@@ -69,8 +98,7 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
     }
     if let Some(output) = &args.output {
         std::fs::create_dir_all(output)?;
-        let experiment = args.name.clone().unwrap_or_default();
-        write_json_atomic(&output.join(STARTED), &Started { experiment })?;
+        write_json_atomic(&output.join(STARTED), &Started::new(args))?;
     }
     let started = Instant::now();
     for (number, run) in plan.iter().enumerate() {
@@ -108,25 +136,25 @@ fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()>
 pub(super) fn check_output(args: &Args) -> anyhow::Result<()> {
     let Some(output) = args.output.as_deref() else { return Ok(()) };
     if args.run.resume {
-        return check_started(&output.join(STARTED), args.name.as_deref().unwrap_or_default());
+        return check_started(&output.join(STARTED), &Started::new(args));
     }
     check_new_folder(output, "choose another --output, or continue with --resume")
 }
 
 /// Checks that the file, if it exists, names this experiment.
-fn check_started(file: &Path, name: &str) -> anyhow::Result<()> {
+fn check_started(file: &Path, new: &Started) -> anyhow::Result<()> {
     if !file.exists() {
         return Ok(());
     }
     let started: Started = serde_json::from_slice(&std::fs::read(file)?)
         .map_err(|error| bert_inference::Error::corrupt_file(file, error))?;
-    if started.experiment == name {
+    if started == *new {
         return Ok(());
     }
     let folder = file.parent().unwrap_or(file).display();
     Err(bert_inference::Error::Mismatch(vec![format!(
-        "{folder}: the experiment was {}, now it is {name}; choose another --output",
-        started.experiment
+        "{folder}: the experiment was {}, now it is {}; choose another --output",
+        started.experiment, new.experiment
     )])
     .into())
 }
