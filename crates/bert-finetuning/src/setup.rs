@@ -95,8 +95,6 @@ pub(crate) struct BaseCheckpoint {
     pub(crate) notes: Vec<String>,
     /// The values of options that no flag gives.
     pub(crate) defaults: TuningDefaults,
-    /// Whether the identity of the fine-tuning contains them. A fine-tuning from before they existed resumes without.
-    pub(crate) records_defaults: bool,
 }
 
 impl BaseCheckpoint {
@@ -122,11 +120,9 @@ impl BaseCheckpoint {
         let spec = config.task.spec();
         let has_pairs = spec.pair || spec.choices > 0 || matches!(spec.kind, Kind::Spans { .. });
         check_segments(&model_config, has_pairs)?;
-        let recorded = saved.map(TuningDefaults::recorded);
-        let defaults = match recorded {
-            Some(recorded) => recorded.unwrap_or_else(|| TuningDefaults::published(config)),
-            None => TuningDefaults::by_size(config, &ModelSize::new(&model_config)),
-        };
+        let defaults = saved
+            .and_then(TuningDefaults::recorded)
+            .unwrap_or_else(|| TuningDefaults::by_size(config, &ModelSize::new(&model_config)));
         let precision = config.compute.precision.unwrap_or(defaults.precision);
         Ok(Self {
             description: ModelDescription::read(&folder)?,
@@ -139,7 +135,6 @@ impl BaseCheckpoint {
             precision,
             notes: Vec::new(),
             defaults,
-            records_defaults: recorded.is_none_or(|recorded| recorded.is_some()),
         })
     }
 

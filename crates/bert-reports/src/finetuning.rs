@@ -95,8 +95,8 @@ fn escaped(name: &str) -> String {
 fn findings(report: &FinetuneReport) -> Vec<Finding> {
     let warnings = report.dev.warnings().into_iter().chain(report.training.warning());
     let mut findings: Vec<Finding> = warnings.map(|text| Finding::new(Severity::Warning, text)).collect();
-    if let Some(selection) = report.selection.as_ref().filter(|selection| selection.best_on.is_some()) {
-        let text = selection.to_string();
+    if report.selection.best_on.is_some() {
+        let text = report.selection.to_string();
         findings.push(Finding::new(Severity::Note, format!("{}{}.", text[..1].to_uppercase(), &text[1..])));
     }
     let shared = report.shared_texts.iter().filter_map(|shared| shared.warning());
@@ -126,11 +126,8 @@ fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
     };
     tiles.push(("training examples", grouped(report.train_examples as u64), from));
     let [trained, all] = [report.parameters.trained, report.parameters.all].map(|count| count as u64);
-    // Reports of earlier versions lack these numbers.
-    if all > 0 {
-        let remark = format!("{:.1} % of {}", 100.0 * trained as f64 / all as f64, grouped(all));
-        tiles.push(("trained parameters", grouped(trained), remark));
-    }
+    let remark = format!("{:.1} % of {}", 100.0 * trained as f64 / all as f64, grouped(all));
+    tiles.push(("trained parameters", grouped(trained), remark));
     tiles
 }
 
@@ -343,7 +340,7 @@ mod tests {
             masked_lm: None,
         };
         FinetuneReport {
-            commit: None,
+            commit: "c".into(),
             resolved: config.resolve().unwrap(),
             defaults: Vec::new(),
             grid: None,
@@ -355,7 +352,11 @@ mod tests {
             identity: serde_json::json!({ "train": "digest" }),
             dev_digest: "digest".into(),
             shared_texts: Vec::new(),
-            selection: None,
+            selection: serde_json::from_value(
+                serde_json::json!({ "best_on": null, "epochs": 1, "metric": "accuracy",
+                "selected": 0.5, "last_epoch": 0.5 }),
+            )
+            .unwrap(),
             is_sample: true,
             runs: vec![RunReport {
                 seed: 1,
@@ -421,21 +422,6 @@ mod tests {
         std::fs::write(folder.path().join("my run/run.json"), "{}").unwrap();
         let link = pretraining_link(&tuned, &run).into_string();
         assert!(link.contains("href=\"../../my%20run/report.html\""), "{link}");
-    }
-
-    #[test]
-    fn page_of_older_report_has_its_tiles() {
-        let page = page_of(include_str!("../tests/data/older_report.json"));
-        let tiles = [
-            ("mean on dev", "62.5 %"),
-            ("median", "62.5 %"),
-            ("majority class", "50.0 %"),
-            ("standard error", "24.2 %"),
-            ("degenerate runs", "1"),
-            ("training examples", "390"),
-        ];
-        assert_eq!(tiles_in(&page.html), tiles);
-        assert!(page.html.contains("seed 2") && page.html.contains("started from models/tiny-en"));
     }
 
     #[test]

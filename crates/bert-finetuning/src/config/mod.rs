@@ -174,12 +174,10 @@ pub struct FinetuneConfig {
 
     /// Score on dev or test even if its examples equal the training set.
     #[cfg_attr(feature = "cli", arg(long))]
-    #[serde(default)]
     pub allow_overlap: bool,
 
     /// Random seed for --max-train-examples and --holdout.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().subset_seed))]
-    #[serde(default = "one")]
     pub subset_seed: u64,
 
     /// Epochs, or a grid [default: by task and model size]. Several values make a grid.
@@ -192,7 +190,6 @@ pub struct FinetuneConfig {
 
     /// Number of micro-batches per step, to save memory; the gradients add up to the gradient of the whole batch.
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = defaults().gradient_accumulation_steps))]
-    #[serde(default = "one")]
     pub gradient_accumulation_steps: u64,
 
     /// Peak rate, or a grid [default: by model size]. Several values make a grid. The default is 5e-4 for tiny and falls
@@ -286,10 +283,6 @@ const HELP_GROUPS: &[HelpGroup] = &[
 #[cfg(feature = "cli")]
 fn defaults() -> FinetuneConfig {
     FinetuneConfig::new(Task::Rte, "", "")
-}
-
-fn one() -> u64 {
-    1
 }
 
 impl FinetuneConfig {

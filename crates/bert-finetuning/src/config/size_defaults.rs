@@ -26,15 +26,13 @@ pub(crate) struct TuningDefaults {
     pub(crate) learning_rate: f64,
     /// Minimum number of epochs.
     pub(crate) num_train_epochs: f64,
-    /// Minimum number of steps. Fine-tunings from before it existed do not record it, so 0 is not written.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    /// Minimum number of steps.
     pub(crate) min_steps: u64,
     pub(crate) precision: PrecisionChoice,
 }
 
 impl TuningDefaults {
-    /// Returns the values for BERT-base, which depend on the task or on the kind of adapter. Programs before the defaults
-    /// by size used them for every model.
+    /// Returns the values for BERT-base, which depend on the task or on the kind of adapter.
     pub(crate) fn published(config: &FinetuneConfig) -> Self {
         let task = config.task.spec().defaults;
         let learning_rate = match (config.adapters.adapter, config.freeze_encoder) {
@@ -75,7 +73,7 @@ impl TuningDefaults {
         enough.clamp(self.num_train_epochs, self.num_train_epochs.max(MAX_EPOCHS))
     }
 
-    /// Returns the values that a saved fine-tuning used; `None` if it does not record them.
+    /// Returns the values that a saved fine-tuning used; `None` if its record is damaged.
     pub(crate) fn recorded(identity: &Value) -> Option<Self> {
         serde_json::from_value(identity["defaults"].clone()).ok()
     }
@@ -112,11 +110,6 @@ impl TuningDefaults {
         .filter_map(|(is_chosen, default)| is_chosen.then_some(default))
         .collect()
     }
-}
-
-/// Returns whether a number is 0.
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl FinetuneConfig {
@@ -181,16 +174,6 @@ mod tests {
             let found = defaults(Preset::Tiny, flags);
             assert_eq!((found.learning_rate, found.num_train_epochs), (rate, 3.0), "{flags:?}");
         }
-    }
-
-    #[test]
-    fn older_records_are_kept_as_they_are() {
-        let old = serde_json::json!({
-            "defaults": {"learning_rate": 5e-4, "num_train_epochs": 4.0, "precision": "bf16"},
-        });
-        let recorded = TuningDefaults::recorded(&old).unwrap();
-        assert_eq!(recorded.epochs(Some(100), 32), 4.0);
-        assert_eq!(serde_json::to_value(recorded).unwrap(), old["defaults"]);
     }
 
     #[test]

@@ -52,6 +52,14 @@ impl CardOptions {
 /// The path of the model in the Python code of a card; replaced by the name of the model.
 pub const MODEL_PATH: &str = "PATH";
 
+/// Returns Python code that loads a model of this class of `transformers`.
+pub fn python_usage(class: &str) -> String {
+    format!(
+        "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\n\
+         model = {class}.from_pretrained(\"{MODEL_PATH}\")\n"
+    )
+}
+
 /// The data of a card's scores.
 #[derive(Debug, Default)]
 pub struct CardDataset {

@@ -5,7 +5,7 @@ use bert_tasks::{Kind, Metric, Task};
 
 use crate::config::HeadKind;
 use crate::files::folder::MODEL;
-use crate::files::model_card::{Card, CardDataset, CardScore, MODEL_PATH, stated_in};
+use crate::files::model_card::{Card, CardDataset, CardScore, python_usage, stated_in};
 use crate::output::report::FinetuneReport;
 
 /// Returns the card of the fine-tuned model of a report.
@@ -27,10 +27,7 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
     } else if is_own_head {
         "# transformers has no class for this head: use `bert predict --checkpoint`\n".to_string()
     } else {
-        format!(
-            "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\n\
-             model = {class}.from_pretrained(\"{MODEL_PATH}\")\n"
-        )
+        python_usage(class)
     };
     let folder = resolve_tuned_folder(&report.start, &mut |_| {});
     let base = folder.map(|folder| stated_in(&folder)).unwrap_or_default();
@@ -59,7 +56,7 @@ pub fn card_of_finetuning(report: &FinetuneReport) -> Card {
 fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String)> {
     let number = |value: &dyn std::fmt::Debug| format!("{value:?}");
     let seeds: Vec<String> = report.runs.iter().map(|run| run.seed.to_string()).collect();
-    let mut rows = vec![
+    vec![
         ("start", start),
         ("training examples", report.train_examples.to_string()),
         ("seeds", seeds.join(", ")),
@@ -67,62 +64,33 @@ fn settings(report: &FinetuneReport, start: String) -> Vec<(&'static str, String
         ("train_batch_size", number(&report.resolved.train_batch_size)),
         ("num_train_epochs", number(&report.resolved.num_train_epochs)),
         ("max_seq_length", number(&report.resolved.max_seq_length)),
-    ];
-    rows.extend(report.commit.clone().map(|commit| ("commit", commit)));
-    rows
+        ("commit", report.commit.clone()),
+    ]
 }
 
-/// A dev set of GLUE.
-struct GlueSet {
-    task: Task,
-    /// Name of the task on the Hub.
-    config: &'static str,
-    digest: &'static str,
-}
+/// A dev set of GLUE: its task, the name of the task on the Hub, and its digest.
+type GlueSet = (Task, &'static str, &'static str);
 
 /// Digests of the dev sets of GLUE ([`FinetuneReport::dev_digest`]), which are on the Hub. Other data for the same task
 /// have no identifier there; neither have MNLI, QQP and STS-B, whose digests were not measured.
 const GLUE_DEV: [GlueSet; 6] = [
-    GlueSet {
-        task: Task::Cola,
-        config: "cola",
-        digest: "83bb2adaabfb76e8fd0a88a435bf2b4a0a0c23231d55f448b35e92bb245fa235",
-    },
-    GlueSet {
-        task: Task::Mrpc,
-        config: "mrpc",
-        digest: "27eb24b18d99880f11cf10aec3ade97c23e0e29112a605d1b582f984913b2723",
-    },
-    GlueSet {
-        task: Task::Rte,
-        config: "rte",
-        digest: "8abc48955939cbb9a97d3889d83b352cd49c717398a2a905faaf821d2ccaf074",
-    },
-    GlueSet {
-        task: Task::Sst2,
-        config: "sst2",
-        digest: "6901363fd16a6428775ca9142e9db52fcfbf2415eb89754dde130d5944145f05",
-    },
-    GlueSet {
-        task: Task::Wnli,
-        config: "wnli",
-        digest: "90d1ceaecf118bc26b1e0128e1cebbf63a0c921720d4e8912c08633519d6eb7b",
-    },
-    GlueSet {
-        task: Task::Qnli,
-        config: "qnli",
-        digest: "4355a73f9186a96bcebacaa3284a7674e1f4547b1d86b05e1c29aacac97ac2c6",
-    },
+    (Task::Cola, "cola", "83bb2adaabfb76e8fd0a88a435bf2b4a0a0c23231d55f448b35e92bb245fa235"),
+    (Task::Mrpc, "mrpc", "27eb24b18d99880f11cf10aec3ade97c23e0e29112a605d1b582f984913b2723"),
+    (Task::Rte, "rte", "8abc48955939cbb9a97d3889d83b352cd49c717398a2a905faaf821d2ccaf074"),
+    (Task::Sst2, "sst2", "6901363fd16a6428775ca9142e9db52fcfbf2415eb89754dde130d5944145f05"),
+    (Task::Wnli, "wnli", "90d1ceaecf118bc26b1e0128e1cebbf63a0c921720d4e8912c08633519d6eb7b"),
+    (Task::Qnli, "qnli", "4355a73f9186a96bcebacaa3284a7674e1f4547b1d86b05e1c29aacac97ac2c6"),
 ];
 
 /// Returns the data of the scores. Data sets of the Hub have their identifiers there.
 fn dataset(report: &FinetuneReport) -> CardDataset {
     let name = report.dev.task.spec().name;
-    let glue = GLUE_DEV.iter().find(|set| set.task == report.dev.task && set.digest == report.dev_digest);
+    let glue =
+        GLUE_DEV.iter().find(|(task, _, digest)| *task == report.dev.task && *digest == report.dev_digest);
     CardDataset {
         name: format!("dev of {name}, {} examples", report.dev.examples),
         id: glue.map_or("own-data", |_| "glue").to_string(),
-        config: glue.map(|set| set.config.to_string()),
+        config: glue.map(|(_, config, _)| (*config).to_string()),
         split: glue.map(|_| "validation"),
     }
 }
@@ -143,9 +111,7 @@ fn scores(report: &FinetuneReport) -> Vec<CardScore> {
         if let Some(majority) = report.dev.majority_baseline.get(metric) {
             name += &format!("; majority class {majority:.4}");
         }
-        if let Some(selection) = &report.selection {
-            name += &format!("; {}", selection.short());
-        }
+        name += &format!("; {}", report.selection.short());
         let metric_name = metric.to_string().to_lowercase().replace([' ', '-'], "_");
         Some(CardScore { metric: metric_name, value: best.dev.get(metric)?, name })
     };
@@ -160,8 +126,8 @@ fn limits(report: &FinetuneReport) -> Vec<String> {
                 .to_string(),
         );
     }
-    let selection = report.selection.as_ref().filter(|selection| selection.best_on.as_deref() == Some("dev"));
-    if let Some(selection) = selection {
+    let selection = &report.selection;
+    if selection.best_on.as_deref() == Some("dev") {
         let last = selection.last_epoch.map(|last| format!(" With the last epochs the mean is {last:.4}."));
         limits.push(format!(
             "The scored epoch of each run is the {}, so the score is a maximum over epochs.{}",

@@ -50,12 +50,10 @@ pub(crate) fn identity<T: FinetuneTask>(task: &T) -> Result<Value, Error> {
         "dev": digest(Part::Dev),
         "dev_mismatched": digest(Part::DevMismatched),
         "test": digest(Part::Test),
+        "defaults": checkpoint.defaults,
     });
     if let Some(data) = &config.forgetting_data {
         identity["forgetting_data"] = DataSet::open(data)?.manifest().shards_digest().into();
-    }
-    if checkpoint.records_defaults {
-        identity["defaults"] = json!(checkpoint.defaults);
     }
     Ok(identity)
 }

@@ -37,10 +37,8 @@ pub struct RunReport {
     /// Epochs trained at the selected state.
     pub epoch: f64,
     /// Whether `--patience` ended the run before its last epoch.
-    #[serde(default)]
     pub stopped_early: bool,
     /// Whether its training loss ended far above the loss of a uniform prediction.
-    #[serde(default)]
     pub diverged: bool,
     /// Scores on the held-out part of train, which selected the state.
     pub held_out: Option<Scores>,
@@ -55,7 +53,6 @@ pub struct RunReport {
     /// Calibration on dev; `None` for a regression.
     pub calibration: Option<Calibration>,
     /// Training loss and scores on dev for each epoch.
-    #[serde(default)]
     pub history: Vec<EpochReport>,
 }
 

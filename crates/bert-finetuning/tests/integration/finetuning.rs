@@ -206,7 +206,7 @@ fn dev_examples_of_the_training_set_are_found() {
     );
     let allowed = report(&train, "all", &["--allow-overlap"]).unwrap();
     assert_eq!(allowed.shared_texts[0].equal, 22);
-    let selection = allowed.selection.unwrap();
+    let selection = allowed.selection;
     assert_eq!(
         (selection.best_on.as_deref(), selection.epochs, selection.last_epoch.is_some()),
         (Some("dev"), 3, true)

@@ -16,7 +16,6 @@ pub struct Resolved {
     /// Maximum sequence length.
     pub max_seq_length: usize,
     /// Precision of matrix products.
-    #[serde(default)]
     pub precision: PrecisionChoice,
     /// Hidden size divided by the bottleneck size of an adapter.
     #[serde(skip_serializing_if = "Option::is_none")]

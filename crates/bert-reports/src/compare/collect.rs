@@ -72,7 +72,7 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     Ok(Collection { groups })
 }
 
-/// Adds the confidence interval over all seeds, unless a folder is from an earlier version.
+/// Adds the confidence interval over all seeds, unless the answers of a folder were removed.
 fn add_interval(group: &mut Group) -> Result<(), Error> {
     for folder in &group.folders {
         if !exists(&folder.join(DEV_LABELS))? {
@@ -91,7 +91,7 @@ struct SavedResult {
     settings: Map<String, Value>,
     /// The model folder that training started from, for display.
     start: String,
-    /// Digest of the dev set; empty in earlier reports.
+    /// Digest of the dev set.
     dev_digest: String,
     folders: Vec<PathBuf>,
     dev: SeedSummary,
@@ -106,8 +106,7 @@ impl SavedResult {
     fn check_same_dev(&self, first: &Self) -> Result<(), Error> {
         let folder = &self.folders[0];
         check_sets(&first.dev_set(), &self.dev_set(), folder)?;
-        let known = !first.dev_digest.is_empty() && !self.dev_digest.is_empty();
-        if known && first.dev_digest != self.dev_digest {
+        if first.dev_digest != self.dev_digest {
             let first = first.folders[0].clone();
             let difference = "labels or texts differ".to_string();
             Err(FolderProblem::OtherDevSet { first, difference }.located(folder).into())
@@ -139,26 +138,20 @@ fn short(digest: &str) -> Value {
 /// Reads the report of a folder.
 fn read(folder: &Path) -> Result<SavedResult, Error> {
     let report = FinetuneReport::read(folder)?;
-    let config = members(&report.config);
     let identity = &report.identity;
-    // Reports of earlier versions have paths instead of digests.
-    let mut by_digest: Map<String, Value> = ["fusion", "initialization_data"]
-        .map(|name| (name.to_string(), config[name].clone()))
-        .into_iter()
-        .collect();
     let start = report.start.display().to_string();
-    by_digest.insert("start".to_string(), start.clone().into());
-    if identity.is_object() {
-        by_digest.iter_mut().for_each(|(name, value)| *value = identity[name].clone());
-        by_digest.insert("start".to_string(), short(&digest_bytes(identity["start"].to_string().as_bytes())));
-        by_digest.insert("train".to_string(), short(identity["train"].as_str().unwrap_or_default()));
-    }
+    let by_digest = [
+        ("fusion", identity["fusion"].clone()),
+        ("initialization_data", identity["initialization_data"].clone()),
+        ("start", short(&digest_bytes(identity["start"].to_string().as_bytes()))),
+        ("train", short(identity["train"].as_str().unwrap_or_default())),
+    ];
     let mut settings = compared_settings(&report.config);
     settings.retain(|name, _| !WITHOUT_EFFECT_ON_SCORES.contains(&name.as_str()));
     // Compare defaults by their resolved values.
     settings.extend(members(&report.resolved));
     settings.insert("train_examples".to_string(), report.train_examples.into());
-    settings.extend(by_digest);
+    settings.extend(by_digest.map(|(name, value)| (name.to_string(), value)));
     settings.retain(|_, value| !value.is_null());
     let dev = report.dev;
     let dev_digest = report.dev_digest;
@@ -234,6 +227,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use bert_finetuning::FinetuneConfig;
     use bert_tasks::{Metric, Task};
 
     fn write(folder: &Path, name: &str, task: Task, rate: f64, seeds: &[(u64, f64)]) -> PathBuf {
@@ -244,12 +238,16 @@ mod tests {
         });
         let baseline = [(Metric::Accuracy, 0.5)].into_iter().collect();
         let dev = SeedSummary::new(&task, 100, runs.collect(), baseline);
-        let config = json!({ "task": task, "seeds": seeds.iter().map(|s| s.0).collect::<Vec<_>>(), "output": name,
-            "learning_rate": null, "schedule": "bert" });
+        let mut config = json!(FinetuneConfig::new(task, "run", name));
+        config["seeds"] = json!(seeds.iter().map(|seed| seed.0).collect::<Vec<_>>());
         let resolved = json!({ "num_train_epochs": 3.0, "train_batch_size": 32, "learning_rate": rate,
-            "max_seq_length": 128 });
-        let report = json!({ "config": config, "resolved": resolved, "start": "run", "dev": dev, "runs": [],
-            "train_examples": 7 });
+            "max_seq_length": 128, "precision": "f32" });
+        let selection = json!({ "best_on": null, "epochs": 3, "metric": "accuracy", "selected": 0.5, "last_epoch": null });
+        let parts = json!({ "in_file": 7, "trained_on": 7, "held_out": 0, "subset_seed": 1 });
+        let report = json!({ "config": config, "resolved": resolved, "defaults": [], "start": "run", "dev": dev,
+            "runs": [], "train_examples": 7, "parameters": { "trained": 1, "all": 1, "share": 1.0 }, "training": parts,
+            "identity": { "start": {}, "train": "t" }, "dev_digest": "d", "selection": selection, "shared_texts": [],
+            "is_sample": false, "warnings": [], "model": "model", "commit": "c" });
         let path = folder.join(name);
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("report.json"), report.to_string()).unwrap();

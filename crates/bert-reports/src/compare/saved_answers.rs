@@ -131,8 +131,7 @@ impl Files {
     fn lines(&self, file: &str, header: usize) -> Result<Vec<(u64, String)>, Error> {
         let path = self.folder.join(file);
         if !exists(&path)? {
-            let reason =
-                "this file is missing: the fine-tuning is of an earlier version, or the file was removed";
+            let reason = "this file is missing: restore it, or fine-tune again";
             return Err(self.wrong(file, 0, reason.to_string()));
         }
         let bytes = read_limited(&path, LARGEST).map_err(|e| Error::io(&path, e))?;

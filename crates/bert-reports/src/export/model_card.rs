@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use bert_data::{Manifest, held_out_folder};
-use bert_finetuning::files::model_card::{Card, CardDataset, CardOptions, CardScore, MODEL_PATH, stated_in};
+use bert_finetuning::files::model_card::{
+    Card, CardDataset, CardOptions, CardScore, MODEL_PATH, python_usage, stated_in,
+};
 use bert_finetuning::{FinetuneReport, card_of_finetuning};
 use bert_inference::Error;
 use bert_inference::compute::environment::Invocation;
@@ -106,7 +108,7 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
             .map(|evaluation| scores(&evaluation, &nsp))
             .unwrap_or_default(),
         text: manifest.as_ref().map(text_rows).unwrap_or_default(),
-        usage: usage(if encoder_only { "BertModel" } else { class }),
+        usage: python_usage(if encoder_only { "BertModel" } else { class }),
         limits: limits(&run, step, &nsp)
             .into_iter()
             .chain(shared_text.iter().map(|shared| format!("{shared}.")))
@@ -179,13 +181,6 @@ fn scores(evaluation: &Evaluation, nsp: &str) -> Vec<CardScore> {
     }
     scores.retain(|score| score.value.is_finite());
     scores
-}
-
-fn usage(class: &str) -> String {
-    format!(
-        "from transformers import AutoTokenizer, {class}\n\ntokenizer = AutoTokenizer.from_pretrained(\"{MODEL_PATH}\")\nmodel = \
-         {class}.from_pretrained(\"{MODEL_PATH}\")\n"
-    )
 }
 
 fn limits(run: &RunIdentity, step: u64, nsp: &str) -> Vec<String> {
@@ -268,7 +263,7 @@ pub(crate) fn card_of_fresh(choice: InitializationChoice, seed: u64, config: &Be
         dataset: CardDataset::default(),
         scores: Vec::new(),
         text: Vec::new(),
-        usage: usage("BertForPreTraining"),
+        usage: python_usage("BertForPreTraining"),
         limits: vec!["The weights are not trained: predictions have no meaning.".to_string()],
         settings: vec![
             ("initialization", choice.name().to_string()),

@@ -158,10 +158,7 @@ impl View {
 
 fn summary(report: &FinetuneReport) -> String {
     let grid = report.grid.as_ref().map_or(String::new(), |grid| format!("{grid}\n\n"));
-    let mut text = format!("{grid}dev\n{}", report.dev);
-    if let Some(selection) = &report.selection {
-        let _ = write!(text, "\n{selection}");
-    }
+    let mut text = format!("{grid}dev\n{}\n{}", report.dev, report.selection);
     for (name, summary) in [("dev, mismatched", &report.dev_mismatched), ("test", &report.test)] {
         if let Some(summary) = summary {
             let _ = write!(text, "\n{name}\n{summary}");

@@ -16,14 +16,12 @@ use bert_model::{BertConfig, DESCRIPTION};
 use bert_tasks::{Example, Kind, Task, TaskProblem};
 use serde::{Deserialize, Serialize};
 
-use crate::compute::compute_args::ComputeArgs;
 use crate::compute::device::KernelChoice;
 use crate::compute::precision::PrecisionChoice;
 use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::encoding::squad_args::SquadArgs;
 use crate::error::Error;
 use crate::model_dir::json_file::{exists, read_record};
-use crate::model_dir::resolved::Resolved;
 
 pub use length::{DefaultLength, EncodingLength};
 pub use output::Activation;
@@ -76,32 +74,8 @@ impl ModelDescription {
     /// When a file cannot be read or is damaged.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(DESCRIPTION);
-        if exists(&path)? {
-            return read_record::<Self>(&path)?.with_standard_files(folder);
-        }
-        let older = Self::from_report(folder)?;
-        // Such a fine-tuning wrote the number of positions into the other files.
-        let max_seq_length = older.max_seq_length;
-        let read = older.with_standard_files(folder)?;
-        Ok(Self { max_seq_length: max_seq_length.or(read.max_seq_length), ..read })
-    }
-
-    /// Reads the report of a fine-tuning of a version that wrote no description; other folders have none.
-    fn from_report(folder: &Path) -> Result<Self, Error> {
-        let path = folder.with_file_name("report.json");
-        let is_tuned = folder.file_name().is_some_and(|name| name == "model");
-        if !is_tuned || !exists(&path)? {
-            return Ok(Self::default());
-        }
-        let Report { config, resolved, dev } = read_record(&path)?;
-        Ok(Self {
-            max_seq_length: resolved.as_ref().map(|resolved| resolved.max_seq_length),
-            task: dev.map(|dev| dev.task),
-            squad: config.squad,
-            precision: resolved.map(|resolved| resolved.precision),
-            kernels: Some(config.compute.kernels),
-            ..Self::default()
-        })
+        let own: Self = if exists(&path)? { read_record(&path)? } else { Self::default() };
+        own.with_standard_files(folder)
     }
 
     /// Returns the tokenizer files of a model with this description.
@@ -109,10 +83,10 @@ impl ModelDescription {
         &self,
         tokenizer: &'a ModelTokenizer,
         model: &BertConfig,
-    ) -> bert_model::Vocabulary<'a> {
+    ) -> bert_model::FolderTokenizer<'a> {
         let positions = model.max_position_embeddings;
         let max_length = self.max_seq_length.unwrap_or(positions).min(positions);
-        bert_model::Vocabulary { description: Some(self.to_json()), ..tokenizer.files(max_length) }
+        bert_model::FolderTokenizer { description: Some(self.to_json()), ..tokenizer.files(max_length) }
     }
 
     /// Returns the content of the description's file.
@@ -158,29 +132,6 @@ impl ModelDescription {
         };
         Err(TaskProblem::WrongValue { column: "text_b".to_string(), found, expected })
     }
-}
-
-/// The parts of `report.json` that describe a model. A report of several tasks has no `dev`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Report {
-    config: ReportedConfig,
-    resolved: Option<Resolved>,
-    dev: Option<ReportedTask>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ReportedConfig {
-    #[serde(flatten)]
-    compute: ComputeArgs,
-    #[serde(flatten)]
-    squad: SquadArgs,
-}
-
-#[derive(Deserialize)]
-struct ReportedTask {
-    task: Task,
 }
 
 #[cfg(test)]
