@@ -90,7 +90,7 @@ pub use crate::checkpoint::safetensors::{
 };
 pub use crate::checkpoint::snapshot::{OnRelease, Snapshot, to_named_tensors};
 pub use crate::checkpoint::tensorflow::read_tensorflow;
-pub use crate::checkpoint::tokenizer_files::{DESCRIPTION, Vocabulary};
+pub use crate::checkpoint::tokenizer_files::{DESCRIPTION, FolderTokenizer};
 pub use crate::checkpoint::weights_files::{WEIGHTS, WeightsFiles, WeightsForm};
 pub use crate::config::adapter::{AdapterConfig, BottleneckForm};
 pub use crate::init::log_bilinear::{LogBilinear, LogBilinearShape, LogBilinearSide};

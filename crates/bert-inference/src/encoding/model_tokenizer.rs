@@ -75,8 +75,8 @@ impl ModelTokenizer {
     }
 
     /// Returns the tokenizer files of a saved model with at most `max_length` positions.
-    pub fn files(&self, max_length: usize) -> bert_model::Vocabulary<'_> {
-        bert_model::Vocabulary {
+    pub fn files(&self, max_length: usize) -> bert_model::FolderTokenizer<'_> {
+        bert_model::FolderTokenizer {
             words: self.vocabulary.tokens(),
             markers: self.vocabulary.markers(),
             do_lower_case: self.settings.do_lower_case,

@@ -23,7 +23,7 @@ use crate::checkpoint::pretrained::{Sink, pass_to_sink};
 use crate::checkpoint::pytorch::read_pytorch;
 use crate::checkpoint::safetensors::{named_tensors_to_bytes, read_safetensors};
 use crate::checkpoint::snapshot::Snapshot;
-use crate::checkpoint::tokenizer_files::{Vocabulary, pretty};
+use crate::checkpoint::tokenizer_files::{FolderTokenizer, pretty};
 use crate::config::BertConfig;
 use crate::config::adapter::{AdapterConfig, adapter_config_error};
 use crate::error::{Error, LoadReport};
@@ -76,7 +76,7 @@ pub fn save_adapter(
     config: &BertConfig,
     adapter: AdapterConfig,
     metadata: AdapterMetadata<'_>,
-    vocabulary: Vocabulary<'_>,
+    vocabulary: FolderTokenizer<'_>,
 ) -> Result<(), Error> {
     let mut own = trained_tensors(model, is_adapter_parameter)?;
     assert!(own.keys().any(|name| is_adapter_parameter(name)), "the model has no adapter");

@@ -21,7 +21,7 @@ use crate::checkpoint::foreign_weights::FUSION_CONFIG;
 use crate::checkpoint::parameter_names::{NamedTensors, rename_tensors};
 use crate::checkpoint::pretrained::{Sink, pass_to_sink};
 use crate::checkpoint::safetensors::named_tensors_to_bytes;
-use crate::checkpoint::tokenizer_files::{Vocabulary, pretty};
+use crate::checkpoint::tokenizer_files::{FolderTokenizer, pretty};
 use crate::config::BertConfig;
 use crate::config::adapter::adapter_config_error;
 use crate::error::Error;
@@ -100,7 +100,7 @@ pub fn save_fusion(
     config: &BertConfig,
     names: &[String],
     base: &str,
-    vocabulary: Vocabulary<'_>,
+    vocabulary: FolderTokenizer<'_>,
 ) -> Result<(), Error> {
     let name = names.join(",");
     let mut attention = trained_tensors(model, is_fusion_parameter)?;

@@ -1,6 +1,6 @@
 //! The tokenizer files of a Hugging Face folder, made from a vocabulary.
 //!
-//! [`Vocabulary::files`] returns `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
+//! [`FolderTokenizer::files`] returns `vocab.txt`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`,
 //! which `AutoTokenizer` loads without conversion.
 
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub const DESCRIPTION: &str = "model_description.json";
 
 /// Vocabulary and tokenizer settings of a folder.
 #[derive(Clone, Debug)]
-pub struct Vocabulary<'a> {
+pub struct FolderTokenizer<'a> {
     /// The words; the index of a word is its id.
     pub words: &'a [String],
     /// Ids of special tokens other than the five of BERT.
@@ -33,7 +33,7 @@ pub struct Vocabulary<'a> {
     pub description: Option<String>,
 }
 
-impl<'a> Vocabulary<'a> {
+impl<'a> FolderTokenizer<'a> {
     /// Returns a vocabulary with the settings of the reference's uncased models.
     pub fn uncased(words: &'a [String], max_length: usize) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-impl Vocabulary<'_> {
+impl FolderTokenizer<'_> {
     /// Returns the name and bytes of every tokenizer file.
     ///
     /// # Errors

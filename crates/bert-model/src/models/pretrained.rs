@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use crate::checkpoint::load::LoadPolicy;
 use crate::checkpoint::pretrained::{Sink, load_pretrained_weights, pass_to_sink, read_pretrained_config};
 use crate::checkpoint::snapshot::Snapshot;
-use crate::checkpoint::tokenizer_files::Vocabulary;
+use crate::checkpoint::tokenizer_files::FolderTokenizer;
 use crate::checkpoint::weights_files::WEIGHTS;
 use crate::config::BertConfig;
 use crate::error::{Error, LoadReport};
@@ -26,7 +26,7 @@ pub fn save_pretrained<M: Architecture>(
     sink: &mut Sink<'_>,
     model: &M,
     config: &BertConfig,
-    vocabulary: Option<Vocabulary<'_>>,
+    vocabulary: Option<FolderTokenizer<'_>>,
 ) -> Result<(), Error> {
     let mut files = files_except_weights::<M>(config, vocabulary)?;
     let snapshot = Snapshot::new(model);
@@ -44,7 +44,7 @@ pub fn save_pretrained<M: Architecture>(
 /// [`Error::VocabularySize`], [`Error::MissingSpecialToken`].
 pub fn files_except_weights<M: Architecture>(
     config: &BertConfig,
-    vocabulary: Option<Vocabulary<'_>>,
+    vocabulary: Option<FolderTokenizer<'_>>,
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     let mut files = Vec::new();
     if let Some(vocabulary) = vocabulary {

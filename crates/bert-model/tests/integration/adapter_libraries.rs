@@ -9,8 +9,8 @@ use std::path::Path;
 use bert_model::named_tensors_to_bytes;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
-    Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, is_fusion_parameter, map_parameters,
-    read_adapter, read_fusion, read_safetensors, save_adapter, save_fusion, save_pretrained,
+    FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, is_fusion_parameter,
+    map_parameters, read_adapter, read_fusion, read_safetensors, save_adapter, save_fusion, save_pretrained,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -25,8 +25,8 @@ fn words() -> Vec<String> {
     special.into_iter().chain((0..56).map(|i| format!("word{i}"))).collect()
 }
 
-fn vocabulary(words: &[String]) -> Vocabulary<'_> {
-    Vocabulary::uncased(words, 20)
+fn vocabulary(words: &[String]) -> FolderTokenizer<'_> {
+    FolderTokenizer::uncased(words, 20)
 }
 
 fn base(device: &Device) -> BertForSequenceClassification {

@@ -6,8 +6,8 @@ use std::path::Path;
 use bert_model::AdapterFolder;
 use bert_model::{
     AdapterConfig, AdapterMetadata, Architecture, BertConfig, BertForSequenceClassification, BottleneckForm,
-    Error, Mode, NamedTensors, Vocabulary, folder_sink, is_adapter_parameter, map_parameters, read_adapter,
-    read_safetensors, save_adapter, to_named_tensors,
+    Error, FolderTokenizer, Mode, NamedTensors, folder_sink, is_adapter_parameter, map_parameters,
+    read_adapter, read_safetensors, save_adapter, to_named_tensors,
 };
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn words() -> Vec<String> {
 
 fn save(dir: &Path, model: &BertForSequenceClassification, adapter: AdapterConfig) {
     let words = words();
-    let vocabulary = Vocabulary::uncased(&words, 20);
+    let vocabulary = FolderTokenizer::uncased(&words, 20);
     save_adapter(&mut folder_sink(dir), model, &config(), adapter, METADATA, vocabulary).unwrap();
 }
 

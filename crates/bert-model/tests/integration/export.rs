@@ -7,9 +7,9 @@ use std::path::Path;
 
 use bert_model::named_tensors_to_bytes;
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, LoadPolicy, Mode,
-    PretrainingInput, Vocabulary, folder_sink, load_named_tensors, read_pretrained_tensors, save_pretrained,
-    to_named_tensors,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, BertModel, FolderTokenizer,
+    LoadPolicy, Mode, PretrainingInput, folder_sink, load_named_tensors, read_pretrained_tensors,
+    save_pretrained, to_named_tensors,
 };
 use burn::tensor::{Int, Tensor};
 
@@ -32,7 +32,7 @@ fn transformers_loads_our_folders_and_we_load_its() {
     let encoder = BertModel::new(&config, 3, &device());
 
     let words = WORDS.map(String::from);
-    let vocabulary = Some(Vocabulary::uncased(&words, 20));
+    let vocabulary = Some(FolderTokenizer::uncased(&words, 20));
     let save = |name: &str| folder_sink(dir.path().join(name));
     save_pretrained(&mut save("pretraining"), &pretraining, &config, vocabulary.clone()).unwrap();
     save_pretrained(&mut save("classifier"), &classifier, &config, vocabulary).unwrap();

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, LoadPolicy,
-    NamedTensors, Vocabulary, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,
+    Architecture, BertConfig, BertForPreTraining, BertForSequenceClassification, Error, FolderTokenizer,
+    LoadPolicy, NamedTensors, folder_sink, hf_name, load_named_tensors, load_pretrained, named_parameters,
     named_tensors_from_bytes, save_pretrained, to_named_tensors, to_safetensors_bytes,
 };
 use bert_model::{named_tensors_to_bf16_bytes, named_tensors_to_bytes};
@@ -53,7 +53,7 @@ fn saved_folder_round_trips() {
     let config = small_config();
     let words = words();
     let model = small_model(&config);
-    let vocabulary = Vocabulary::uncased(&words, 20);
+    let vocabulary = FolderTokenizer::uncased(&words, 20);
     for name in ["a", "b"] {
         let sink = &mut folder_sink(dir.path().join(name));
         save_pretrained(sink, &model, &config, Some(vocabulary.clone())).unwrap();
@@ -304,7 +304,7 @@ fn mismatched_vocabulary_is_rejected_before_writing() {
             written += 1;
             if fail { Err(std::io::Error::other("full")) } else { Ok(()) }
         };
-        let vocabulary = Vocabulary::uncased(words, 20);
+        let vocabulary = FolderTokenizer::uncased(words, 20);
         let saved = save_pretrained(&mut sink, &model, &config, Some(vocabulary));
         (saved.unwrap_err(), written)
     };

@@ -7,7 +7,7 @@ use bert_inference::compute::device::DeviceName;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::{Error, ModelDescription};
 use bert_model::{
-    Architecture, BertConfig, BertModel, FolderContents, LoadReport, NamedTensors, Snapshot, Vocabulary,
+    Architecture, BertConfig, BertModel, FolderContents, FolderTokenizer, LoadReport, NamedTensors, Snapshot,
     named_tensors_to_bytes, read_pretrained_config, read_pretrained_tensors,
 };
 
@@ -63,7 +63,8 @@ pub fn extend_model(
         table.extend(values, &extended.added, rows);
     }
     let description = ModelDescription::read(folder)?;
-    let words = Vocabulary { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
+    let words =
+        FolderTokenizer { words: &extended.tokens, ..description.tokenizer_files(&tokenizer, &config) };
     let files = words.files()?;
     let weights = named_tensors_to_bytes(&tensors);
     write_folder(target, files, &weights, &config.to_json_string(class))?;

@@ -20,7 +20,7 @@ use bert_inference::model_dir::json_file::{exists, read_json};
 use bert_inference::model_dir::loaded_model::load_encoder;
 use bert_inference::{Error, ModelDescription, Pooling};
 use bert_model::{
-    Architecture, BertConfig, BertForPreTraining, DESCRIPTION, NamedTensors, Vocabulary, WEIGHTS,
+    Architecture, BertConfig, BertForPreTraining, DESCRIPTION, FolderTokenizer, NamedTensors, WEIGHTS,
     named_tensors_from_bytes, named_tensors_to_bf16_bytes, named_tensors_to_bytes,
     named_tensors_to_f16_bytes, read_pretrained_config, read_pretrained_tensors, save_pretrained,
 };
@@ -250,7 +250,7 @@ fn save<M: Architecture>(
     unfinished: OutputGuard<'_>,
     model: &M,
     config: &BertConfig,
-    vocabulary: &Vocabulary<'_>,
+    vocabulary: &FolderTokenizer<'_>,
     form: Form,
 ) -> Result<(), Error> {
     let mut sink = |name: &str, bytes: &[u8]| {

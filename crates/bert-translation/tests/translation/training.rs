@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bert_inference::model_dir::model_folder::resolve_model_folder;
 use bert_inference::{DeviceName, StopFlag};
-use bert_model::{Architecture, BertConfig, BertModel, Preset, Vocabulary, folder_sink, save_pretrained};
+use bert_model::{
+    Architecture, BertConfig, BertModel, FolderTokenizer, Preset, folder_sink, save_pretrained,
+};
 use bert_translation::Error;
 use bert_translation::config::Fusion;
 use bert_translation::model::beam_search::SearchConfig;
@@ -25,7 +27,7 @@ fn prepare(folder: &Path) {
     fs::write(folder.join("vocab.txt"), words.join("\n")).unwrap();
     let config = BertConfig::preset(Preset::Tiny, words.len());
     let bert = BertModel::new(&config, 3, &Device::flex());
-    let vocabulary = Vocabulary { do_lower_case: false, ..Vocabulary::uncased(&words, 512) };
+    let vocabulary = FolderTokenizer { do_lower_case: false, ..FolderTokenizer::uncased(&words, 512) };
     save_pretrained(&mut folder_sink(folder.join("bert")), &bert, &config, Some(vocabulary)).unwrap();
     let mut source = String::new();
     let mut target = String::new();
