@@ -1,8 +1,8 @@
 //! Distributes work among workers and returns the results in the order of the items.
 //!
 //! Each worker has its own buffers and takes the next item whenever it is free, so uneven items keep all workers busy.
-//! A result must not depend on the worker that computed it. [`map_all`] returns all results at once. [`map_in_order`]
-//! passes them on one by one while later items are processed.
+//! A result must not depend on the worker that computed it. [`Workers::map_all`] returns all results at once.
+//! [`Workers::map_in_order`] passes them on one by one while later items are processed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,86 +27,100 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Processes all items and returns the results in the order of the items. `on_tick` is called on the calling thread
-/// every tenth of a second. If it panics, `stop` is set and no further item is started.
-///
-/// # Errors
-/// The first error of `work`, in the order of the items.
-pub(crate) fn map_all<W: Send, T: Send, R: Send>(
-    pool: &ThreadPool,
-    workers: &mut [W],
-    items: Vec<T>,
-    stop: &AtomicBool,
-    work: impl Fn(&mut W, T) -> Result<R> + Sync,
-    on_tick: &mut dyn FnMut(),
-) -> Result<Vec<R>> {
-    let mut results = Vec::with_capacity(items.len());
-    let items = items.into_iter().map(|item| Ok((0, item)));
-    let consume = |result| {
-        results.push(result);
-        Ok(Some(()))
-    };
-    let on_progress = |consumed: Option<()>| consumed.map_or_else(&mut *on_tick, drop);
-    map_in_order(pool, workers, 1, items, stop, work, consume, on_progress)?;
-    Ok(results)
-}
-
-/// Processes items, each with its size, and passes the results to `consume`, one at a time and in the order of the
-/// items; only later results wait for a slow item. The total size of the items in flight is limited to `max_in_flight`.
-/// The values that `consume` returns go to `on_progress` on the calling thread; `None` stops early without an error.
-/// `on_progress` gets `None` after every tenth of a second without a result. If it panics, `stop` is set and the work
-/// ends: `work` may check the flag and then return any value.
-///
-/// # Errors
-/// The first error of the items, of `work` or of `consume`, in the order of the items.
-#[expect(clippy::too_many_arguments, reason = "three closures and their arguments")]
-pub(crate) fn map_in_order<W: Send, T: Send, R: Send, P: Send>(
-    pool: &ThreadPool,
-    workers: &mut [W],
+/// Workers on the threads of a pool, each with a state.
+pub(crate) struct Workers<'a, W> {
+    pool: &'a ThreadPool,
+    states: &'a mut [W],
+    stop: &'a AtomicBool,
     max_in_flight: usize,
-    items: impl Iterator<Item = Result<(usize, T)>> + Send,
-    stop: &AtomicBool,
-    work: impl Fn(&mut W, T) -> Result<R> + Sync,
-    consume: impl FnMut(R) -> Result<Option<P>> + Send,
-    mut on_progress: impl FnMut(Option<P>),
-) -> Result<()> {
-    let queue = OrderedQueue {
-        items: Mutex::new(Some(items.enumerate())),
-        consume: Mutex::new(consume),
-        state: Mutex::new(State {
-            max_in_flight,
-            in_flight: 0,
-            finished: BTreeMap::new(),
-            next: 0,
-            consuming: false,
-            end: None,
-        }),
-        changed: Condvar::new(),
-    };
-    let (sender, receiver) = channel();
-    pool.in_place_scope(|scope| {
-        for worker in workers {
-            let queue = &queue;
-            let work = &work;
-            let sender = sender.clone();
-            scope.spawn(move |_| queue.run(worker, work, &sender));
-        }
-        drop(sender);
-        // The scope also waits for the workers when `on_progress` panics.
-        let _end_on_panic = EndOnPanic(&queue);
-        let _stop_on_panic = SetOnPanic(stop);
-        loop {
-            match receiver.recv_timeout(TICK) {
-                Ok(progress) => on_progress(Some(progress)),
-                Err(RecvTimeoutError::Timeout) => on_progress(None),
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-    });
-    queue.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
 }
 
-/// State shared by the workers of [`map_in_order`].
+impl<'a, W: Send> Workers<'a, W> {
+    /// Returns one worker for each state. If a closure on the calling thread panics, `stop` is set and no further item
+    /// is started.
+    pub(crate) fn new(pool: &'a ThreadPool, states: &'a mut [W], stop: &'a AtomicBool) -> Self {
+        Self { pool, states, stop, max_in_flight: 1 }
+    }
+
+    /// Returns the workers with a limit of the total size of the items in flight.
+    pub(crate) fn with_max_in_flight(self, max_in_flight: usize) -> Self {
+        Self { max_in_flight, ..self }
+    }
+
+    /// Processes all items and returns the results in the order of the items. `on_tick` is called on the calling thread
+    /// every tenth of a second.
+    ///
+    /// # Errors
+    /// The first error of `work`, in the order of the items.
+    pub(crate) fn map_all<T: Send, R: Send>(
+        self,
+        items: Vec<T>,
+        work: impl Fn(&mut W, T) -> Result<R> + Sync,
+        on_tick: &mut dyn FnMut(),
+    ) -> Result<Vec<R>> {
+        let mut results = Vec::with_capacity(items.len());
+        let items = items.into_iter().map(|item| Ok((0, item)));
+        let consume = |result| {
+            results.push(result);
+            Ok(Some(()))
+        };
+        let on_progress = |consumed: Option<()>| consumed.map_or_else(&mut *on_tick, drop);
+        self.map_in_order(items, work, consume, on_progress)?;
+        Ok(results)
+    }
+
+    /// Processes items, each with its size, and passes the results to `consume`, one at a time and in the order of the
+    /// items; only later results wait for a slow item. The values that `consume` returns go to `on_progress` on the
+    /// calling thread; `None` stops early without an error. `on_progress` gets `None` after every tenth of a second
+    /// without a result. If it panics, `work` may check the flag `stop` and then return any value.
+    ///
+    /// # Errors
+    /// The first error of the items, of `work` or of `consume`, in the order of the items.
+    pub(crate) fn map_in_order<T: Send, R: Send, P: Send>(
+        self,
+        items: impl Iterator<Item = Result<(usize, T)>> + Send,
+        work: impl Fn(&mut W, T) -> Result<R> + Sync,
+        consume: impl FnMut(R) -> Result<Option<P>> + Send,
+        mut on_progress: impl FnMut(Option<P>),
+    ) -> Result<()> {
+        let queue = OrderedQueue {
+            items: Mutex::new(Some(items.enumerate())),
+            consume: Mutex::new(consume),
+            state: Mutex::new(State {
+                max_in_flight: self.max_in_flight,
+                in_flight: 0,
+                finished: BTreeMap::new(),
+                next: 0,
+                consuming: false,
+                end: None,
+            }),
+            changed: Condvar::new(),
+        };
+        let (sender, receiver) = channel();
+        self.pool.in_place_scope(|scope| {
+            for worker in self.states {
+                let queue = &queue;
+                let work = &work;
+                let sender = sender.clone();
+                scope.spawn(move |_| queue.run(worker, work, &sender));
+            }
+            drop(sender);
+            // The scope also waits for the workers when `on_progress` panics.
+            let _end_on_panic = EndOnPanic(&queue);
+            let _stop_on_panic = SetOnPanic(self.stop);
+            loop {
+                match receiver.recv_timeout(TICK) {
+                    Ok(progress) => on_progress(Some(progress)),
+                    Err(RecvTimeoutError::Timeout) => on_progress(None),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+        });
+        queue.state.into_inner().unwrap_or_else(PoisonError::into_inner).end.unwrap_or(Ok(()))
+    }
+}
+
+/// State shared by the workers of [`Workers::map_in_order`].
 struct OrderedQueue<I, F, R> {
     /// `None` after the first error of the iterator.
     items: Mutex<Option<I>>,
@@ -237,7 +251,8 @@ mod tests {
                 *count += 1;
                 Ok(item * item)
             };
-            let squared = map_all(&pool, &mut counts, items, &AtomicBool::new(false), square, &mut || {});
+            let stop = AtomicBool::new(false);
+            let squared = Workers::new(&pool, &mut counts, &stop).map_all(items, square, &mut || {});
             assert!(squared.unwrap().into_iter().eq((0..1000).map(|item| item * item)));
             assert_eq!(counts.iter().sum::<u32>(), 1000);
         }
@@ -263,12 +278,11 @@ mod tests {
         });
         let mut consumed = Vec::new();
         let mut reported = Vec::new();
-        let result = map_in_order(
-            &pool,
-            &mut vec![(); threads],
-            max_in_flight,
+        let mut states = vec![(); threads];
+        let stop = AtomicBool::new(false);
+        let workers = Workers::new(&pool, &mut states, &stop).with_max_in_flight(max_in_flight);
+        let result = workers.map_in_order(
             items,
-            &AtomicBool::new(false),
             |(), item| {
                 std::thread::sleep(std::time::Duration::from_micros(300 / (item as u64 + 1)));
                 if faulty("work", item) { Err(error(item)) } else { Ok(item) }
@@ -342,9 +356,9 @@ mod tests {
             let on_progress = |consumed: Option<()>| {
                 assert!(consumed.is_some(), "cancelled at a tick, as the test expects")
             };
-            let mut workers = vec![(); threads];
-            let run =
-                || map_in_order(&pool, &mut workers, 9, items, &stop, work, |_| Ok(Some(())), on_progress);
+            let mut states = vec![(); threads];
+            let workers = Workers::new(&pool, &mut states, &stop).with_max_in_flight(9);
+            let run = || workers.map_in_order(items, work, |_| Ok(Some(())), on_progress);
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
             assert!(start.elapsed().as_secs_f64() < 5.0 && *lock(&begun) <= 1 + threads);
         }

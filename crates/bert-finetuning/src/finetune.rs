@@ -31,7 +31,7 @@ use crate::kinds::token_classification::TokenClassification;
 use crate::output::report::FinetuneReport;
 use crate::output::write_output;
 use crate::run::fingerprint::identity;
-use crate::run::grid_search::train_grid;
+use crate::run::grid_search::GridSearch;
 use crate::run::initial_model::initial_model;
 use crate::run::resume::{SavedRuns, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
@@ -204,7 +204,8 @@ fn train<T: FinetuneTask>(
         log.add(&event);
         on_event(event);
     };
-    let result = train_grid(task, cells, first, &saved, stop, &mut logged)?;
+    let search = GridSearch { task, saved: &saved, stop };
+    let result = search.train(cells, first, &mut logged)?;
     let report = write_output(task, &output, result, identity)?;
     saved.remove()?;
     output.finish()?;

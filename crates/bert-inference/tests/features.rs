@@ -17,7 +17,7 @@ fn model(folder: &Path) -> BertModel {
     (config.intermediate_size, config.max_position_embeddings) = (32, 12);
     let model = BertModel::new(&config, 5, &Device::flex());
     let words = Vocabulary::from_bytes(WORDS.as_bytes().to_vec(), Path::new("vocab.txt")).unwrap();
-    let files = bert_model::Vocabulary::uncased(words.tokens(), 12);
+    let files = bert_model::FolderTokenizer::uncased(words.tokens(), 12);
     let mut sink = folder_sink(folder);
     save_pretrained(&mut sink, &model, &config, Some(files)).unwrap();
     model

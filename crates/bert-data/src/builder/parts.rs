@@ -18,7 +18,7 @@ use crate::config::part::Part;
 use crate::dataset::manifest::{Manifest, VOCABULARY};
 use crate::documents::selection::with_limit;
 use crate::error::{Error, Locate, OutputProblem, Result};
-use crate::parallel::map_all;
+use crate::parallel::Workers;
 use bert_storage::{Disk, FileSystem, digest_bytes};
 
 /// The result of building one part.
@@ -167,7 +167,8 @@ fn all_valid(
     let mut workers = vec![(); prepared.pool.current_num_threads()];
     let shards = receipt.shards.iter().collect();
     let check = |(): &mut (), shard| output.has_published(shard);
-    let valid = map_all(&prepared.pool, &mut workers, shards, &AtomicBool::new(false), check, &mut on_tick)?;
+    let stop = AtomicBool::new(false);
+    let valid = Workers::new(&prepared.pool, &mut workers, &stop).map_all(shards, check, &mut on_tick)?;
     let vocabulary = digest_bytes(prepared.vocabulary.bytes());
     let all =
         valid.iter().all(|valid| *valid) && has_digest(&output.folder.path_of(VOCABULARY), &vocabulary)?;

@@ -21,7 +21,7 @@ use crate::config::part::Part;
 use crate::dataset::manifest::ShardEntry;
 use crate::documents::tally::Tally;
 use crate::error::Result;
-use crate::parallel::map_in_order;
+use crate::parallel::Workers;
 use crate::shard::footer::Footer;
 use crate::shard::writer::{EncodedRowGroup, FinishedShard, ShardFormat, ShardWriter, shard_name};
 use bert_storage::{AtomicFile, StagedFolder, digest_file};
@@ -148,13 +148,11 @@ pub(crate) fn write_shard_files<W: Send, T: Send + Clone>(
         let mut writer = PieceWriter { job, open: None, completed };
         let mut done = 0;
         let mut reported = 0;
-        let written = map_in_order(
-            &job.prepared.pool,
-            workers,
-            // As many items may wait to be written as are being built.
-            2 * workers.len(),
+        // As many items may wait to be written as are being built.
+        let room = 2 * workers.len();
+        let workers = Workers::new(&job.prepared.pool, workers, job.stop).with_max_in_flight(room);
+        let written = workers.map_in_order(
             items.into_iter().map(|item| Ok((1, item))),
-            job.stop,
             |worker, item| work(worker, item, &wanted),
             |pieces: Vec<ShardPiece>| {
                 for piece in pieces {

@@ -31,7 +31,7 @@ use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
 use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
 use crate::input::{BLOCK, Block, files_to_read, first_duplicate};
-use crate::parallel::{map_in_order, pool};
+use crate::parallel::{Workers, pool};
 use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
 use crate::tokenization::{Tokenizer, basic_tokens};
@@ -105,12 +105,10 @@ impl TrainingText<'_> {
         let mut read = VocabReport::default();
         let mut file_lines = LineCheck::default();
         let mut workers = vec![(); self.pool.current_num_threads()];
-        map_in_order(
-            self.pool,
-            &mut workers,
-            2 * self.pool.current_num_threads() * BLOCK,
+        let stop = AtomicBool::new(false);
+        let room = 2 * self.pool.current_num_threads() * BLOCK;
+        Workers::new(self.pool, &mut workers, &stop).with_max_in_flight(room).map_in_order(
             source.blocks(),
-            &AtomicBool::new(false),
             |(), (block, done)| {
                 let (result, lines) = work(&block, &files[block.file])?;
                 Ok((result, lines, (block.file, block.ends_file), done))

@@ -56,119 +56,126 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
     }
 }
 
-/// Trains every configuration and keeps the runs of the one that is best on the held-out part of train (ties go to the
-/// first); keeps only the scores of the others. `first` is the first run's model, loaded before the output folder was
-/// created. `saved` holds the runs finished by an earlier process.
-pub(crate) fn train_grid<'a, T: FinetuneTask>(
-    task: &T,
-    cells: &'a [Cell],
-    first: InitialModel<T::Model>,
-    saved: &SavedRuns<'_>,
-    stop: &StopFlag,
-    on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<CellRuns<'a, T>, Error> {
-    let metric = cells[0].config.task.spec().primary;
-    let mut first = Some(first);
-    let mut reports: Vec<CellReport> = Vec::new();
-    let mut best: Option<CellRuns<'_, T>> = None;
-    for (number, cell) in cells.iter().enumerate() {
-        // Loading messages are the same for every cell, so report them once.
-        let mut silent = |event| match event {
-            FinetuneEvent::Warning(_) if number > 0 => {}
-            event => on_event(event),
-        };
-        let runs = train_seeds(task, number, cell, &mut first, saved, stop, &mut silent)?;
-        let scores = runs.finished.iter().map(|run| run.report.selection_score(metric));
-        let report = CellReport::new(cell, &scores.collect::<Vec<f64>>());
-        if cells.len() > 1 {
-            on_event(FinetuneEvent::CellDone {
-                cell: number + 1,
-                cells: cells.len(),
-                report: report.clone(),
-            });
-        }
-        let mean = report.statistics.mean;
-        reports.push(report);
-        let is_best = best.as_ref().is_none_or(|best| is_better(mean, reports[best.number].statistics.mean));
-        let worse = if is_best { best.replace(runs) } else { Some(runs) };
-        if let Some(worse) = worse {
-            saved.run(worse.number, worse.best_seed()).remove_model()?;
-        }
-    }
-    let mut runs = best.expect("there is at least one cell");
-    reports[runs.number].chosen = true;
-    let held_out_examples = task.sets().training.held_out;
-    runs.grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
-    Ok(runs)
+/// A search for the best configuration of a task.
+pub(crate) struct GridSearch<'a, T> {
+    pub(crate) task: &'a T,
+    /// The runs finished by an earlier process.
+    pub(crate) saved: &'a SavedRuns<'a>,
+    pub(crate) stop: &'a StopFlag,
 }
 
-/// Trains one configuration from every seed and keeps the model of the best run.
-fn train_seeds<'a, T: FinetuneTask>(
-    task: &T,
-    number: usize,
-    cell: &'a Cell,
-    first: &mut Option<InitialModel<T::Model>>,
-    saved_runs: &SavedRuns<'_>,
-    stop: &StopFlag,
-    on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<CellRuns<'a, T>, Error> {
-    let metric = cell.config.task.spec().primary;
-    let mut finished: Vec<FinishedRun<T>> = Vec::new();
-    let mut best: Option<usize> = None;
-    let mut model_config = None;
-    for &seed in cell.config.seeds.iter() {
-        let initial = match first.take() {
-            Some(first) => first,
-            None => initial_model(task, seed, on_event)?,
-        };
-        model_config = Some(initial.config);
-        let mut saved = saved_runs.run(number, seed);
-        let earlier = saved.finished::<T>(&initial.model, on_event)?;
-        let is_new = earlier.is_none();
-        let mut run = match earlier {
-            Some(run) => run,
-            None => train_seed(task, cell, seed, initial.model, &mut saved, stop, on_event)?,
-        };
-        let score = run.report.selection_score(metric);
-        let is_best =
-            best.is_none_or(|best: usize| is_better(score, finished[best].report.selection_score(metric)));
-        if is_new {
-            saved.finish(&run, is_best)?;
+impl<T: FinetuneTask> GridSearch<'_, T> {
+    /// Trains every configuration and keeps the runs of the one that is best on the held-out part of train (ties go to the
+    /// first); keeps only the scores of the others. `first` is the first run's model, loaded before the output folder was
+    /// created.
+    pub(crate) fn train<'c>(
+        &self,
+        cells: &'c [Cell],
+        first: InitialModel<T::Model>,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<CellRuns<'c, T>, Error> {
+        let metric = cells[0].config.task.spec().primary;
+        let mut first = Some(first);
+        let mut reports: Vec<CellReport> = Vec::new();
+        let mut best: Option<CellRuns<'_, T>> = None;
+        for (number, cell) in cells.iter().enumerate() {
+            // Loading messages are the same for every cell, so report them once.
+            let mut silent = |event| match event {
+                FinetuneEvent::Warning(_) if number > 0 => {}
+                event => on_event(event),
+            };
+            let runs = self.train_seeds(number, cell, &mut first, &mut silent)?;
+            let scores = runs.finished.iter().map(|run| run.report.selection_score(metric));
+            let report = CellReport::new(cell, &scores.collect::<Vec<f64>>());
+            if cells.len() > 1 {
+                on_event(FinetuneEvent::CellDone {
+                    cell: number + 1,
+                    cells: cells.len(),
+                    report: report.clone(),
+                });
+            }
+            let mean = report.statistics.mean;
+            reports.push(report);
+            let is_best =
+                best.as_ref().is_none_or(|best| is_better(mean, reports[best.number].statistics.mean));
+            let worse = if is_best { best.replace(runs) } else { Some(runs) };
+            if let Some(worse) = worse {
+                self.saved.run(worse.number, worse.best_seed()).remove_model()?;
+            }
         }
-        if !is_best {
-            run.model = None;
-        } else if let Some(worse) = best.replace(finished.len()) {
-            let worse = &mut finished[worse];
-            worse.model = None;
-            saved_runs.run(number, worse.report.seed).remove_model()?;
-        }
-        finished.push(run);
+        let mut runs = best.expect("there is at least one cell");
+        reports[runs.number].chosen = true;
+        let held_out_examples = self.task.sets().training.held_out;
+        runs.grid = (cells.len() > 1).then_some(GridReport { metric, held_out_examples, cells: reports });
+        Ok(runs)
     }
-    let (best, model_config) = best.zip(model_config).expect("there is at least one seed");
-    Ok(CellRuns { cell, number, finished, model_config, best, grid: None })
-}
 
-/// Trains `model` from `seed` with the cell's settings, or continues from `saved`, and scores it.
-///
-/// # Errors
-/// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
-fn train_seed<T: FinetuneTask>(
-    task: &T,
-    Cell { config, resolved }: &Cell,
-    seed: u64,
-    model: T::Model,
-    saved: &mut SavedRun<'_>,
-    stop: &StopFlag,
-    on_event: &mut dyn FnMut(FinetuneEvent),
-) -> Result<FinishedRun<T>, Error> {
-    let settings = TrainSettings::new(config, resolved, seed, num_train_steps(task.items(), resolved));
-    let state = settings.state(model, task.setup().checkpoint);
-    let mut training = Training::new(task, settings, resolved, |model: &T::Model, _| model.clone());
-    let state = training.start(state, saved, stop, on_event)?;
-    training.forgetting = forgetting_test(task)?;
-    let state = training.train(state, saved, stop, on_event)?;
-    let finished = training.finish(0, &state.model, stop);
-    finished.or_else(|stopped| training.pause(stopped, &state, saved, stop))
+    /// Trains one configuration from every seed and keeps the model of the best run.
+    fn train_seeds<'c>(
+        &self,
+        number: usize,
+        cell: &'c Cell,
+        first: &mut Option<InitialModel<T::Model>>,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<CellRuns<'c, T>, Error> {
+        let metric = cell.config.task.spec().primary;
+        let mut finished: Vec<FinishedRun<T>> = Vec::new();
+        let mut best: Option<usize> = None;
+        let mut model_config = None;
+        for &seed in cell.config.seeds.iter() {
+            let initial = match first.take() {
+                Some(first) => first,
+                None => initial_model(self.task, seed, on_event)?,
+            };
+            model_config = Some(initial.config);
+            let mut saved = self.saved.run(number, seed);
+            let earlier = saved.finished::<T>(&initial.model, on_event)?;
+            let is_new = earlier.is_none();
+            let mut run = match earlier {
+                Some(run) => run,
+                None => self.train_seed(cell, initial.model, &mut saved, on_event)?,
+            };
+            let score = run.report.selection_score(metric);
+            let is_best = best
+                .is_none_or(|best: usize| is_better(score, finished[best].report.selection_score(metric)));
+            if is_new {
+                saved.finish(&run, is_best)?;
+            }
+            if !is_best {
+                run.model = None;
+            } else if let Some(worse) = best.replace(finished.len()) {
+                let worse = &mut finished[worse];
+                worse.model = None;
+                self.saved.run(number, worse.report.seed).remove_model()?;
+            }
+            finished.push(run);
+        }
+        let (best, model_config) = best.zip(model_config).expect("there is at least one seed");
+        Ok(CellRuns { cell, number, finished, model_config, best, grid: None })
+    }
+
+    /// Trains `model` from the seed of `saved` with the cell's settings, or continues from `saved`, and scores it.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
+    fn train_seed(
+        &self,
+        Cell { config, resolved }: &Cell,
+        model: T::Model,
+        saved: &mut SavedRun<'_>,
+        on_event: &mut dyn FnMut(FinetuneEvent),
+    ) -> Result<FinishedRun<T>, Error> {
+        let Self { task, stop, .. } = *self;
+        let steps = num_train_steps(task.items(), resolved);
+        let settings = TrainSettings::new(config, resolved, saved.seed, steps);
+        let state = settings.state(model, task.setup().checkpoint);
+        let mut training = Training::new(task, settings, resolved, |model: &T::Model, _| model.clone());
+        let state = training.start(state, saved, stop, on_event)?;
+        training.forgetting = forgetting_test(task)?;
+        let state = training.train(state, saved, stop, on_event)?;
+        let finished = training.finish(0, &state.model, stop);
+        finished.or_else(|stopped| training.pause(stopped, &state, saved, stop))
+    }
 }
 
 /// Opens the test of `--forgetting-data`.

@@ -180,7 +180,7 @@ impl<'a> SavedRuns<'a> {
 /// The location of one run.
 pub(crate) struct SavedRun<'a> {
     folder: StagedFolder<'a>,
-    seed: u64,
+    pub(crate) seed: u64,
     keeps_finished: bool,
     last_checkpoint: Instant,
 }

@@ -10,7 +10,6 @@ use bert_training::step::{MicroBatchLoss, NotFinite, StepId, StepReport, train_s
 use burn::module::Module;
 
 use crate::config::FinetuneConfig;
-use crate::events::FinetuneEvent;
 use crate::kinds::{FinetuneTask, MicroBatch};
 use crate::setup::BaseCheckpoint;
 
@@ -75,7 +74,6 @@ impl<'a> TrainSettings<'a> {
         done: u64,
         batches: &[B],
         loss: impl Fn(&M, &B, Mode) -> MicroBatchLoss,
-        on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<(TrainState<M>, f64), Error> {
         let id = StepId { seed: self.seed, step: done };
         let rate = self.schedule.learning_rate(done);
@@ -85,7 +83,6 @@ impl<'a> TrainSettings<'a> {
             let StepReport { loss, gradient_norm, .. } = report;
             Error::NotFinite { step, loss, gradient_norm }
         })?;
-        on_event(FinetuneEvent::Step { seed: self.seed, step, steps: self.schedule.total_steps, loss });
         Ok((TrainState { model, optimizer }, loss))
     }
 }

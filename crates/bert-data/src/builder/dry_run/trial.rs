@@ -14,7 +14,7 @@ use crate::documents::Documents;
 use crate::documents::id_width::Width;
 use crate::error::Result;
 use crate::instance::keyed::KeyedInstances;
-use crate::parallel::map_all;
+use crate::parallel::Workers;
 use crate::shard::documents::{DocumentEncoder, document_format};
 use crate::shard::packed_row::pack;
 use crate::shard::writer::{EncodedRowGroup, RowEncoder, ShardFormat, ShardWriter};
@@ -113,9 +113,9 @@ fn build_rows(prepared: &PreparedBuild<'_>, documents: &Documents) -> Result<Sam
             Ok((rows, starts, counters))
         };
         let all = (0..documents.len()).collect();
-        for (rows, starts, counters) in
-            map_all(&prepared.pool, &mut makers, all, &AtomicBool::new(false), unit, &mut || {})?
-        {
+        let stop = AtomicBool::new(false);
+        let workers = Workers::new(&prepared.pool, &mut makers, &stop);
+        for (rows, starts, counters) in workers.map_all(all, unit, &mut || {})? {
             let base = sample.bytes.len() as u32;
             sample.rows.extend(starts.into_iter().map(|start| base + start));
             sample.bytes.extend_from_slice(&rows);
@@ -177,7 +177,8 @@ fn encode_all<E: Send>(
     encode: impl Fn(&mut E, Range<usize>) -> Result<EncodedRowGroup> + Sync,
 ) -> Result<Vec<EncodedRowGroup>> {
     let mut encoders = (0..tuning.workers).map(|_| encoder()).collect::<Result<Vec<_>>>()?;
-    map_all(&prepared.pool, &mut encoders, items, &AtomicBool::new(false), encode, &mut || {})
+    let stop = AtomicBool::new(false);
+    Workers::new(&prepared.pool, &mut encoders, &stop).map_all(items, encode, &mut || {})
 }
 
 /// Returns the size in bytes of a shard with these row groups.

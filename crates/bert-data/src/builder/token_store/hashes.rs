@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::builder::token_store::{Segment, Store};
+use crate::builder::token_store::store::{Segment, Store};
 use crate::dataset::document_hashes::DocumentHashes;
 use crate::documents::{INDEX, Start};
 use crate::error::{Error, Result};

@@ -29,7 +29,7 @@ use crate::input::remarks::{Remark, Remarks};
 use crate::input::table::InputReader;
 use crate::input::texts::{TextKind, TextRules, each_text};
 use crate::input::{BLOCK, Block, InputEntry, Reading};
-use crate::parallel::{map_all, map_in_order};
+use crate::parallel::Workers;
 use crate::tokenization::{Encoder, Tokenizer};
 
 impl BuildConfig {
@@ -109,12 +109,9 @@ impl<'a> TextReader<'a> {
         // One block per thread, and equally many read ahead or waiting to be joined; fewer if lines are very long.
         let room = 2 * encoders.len() * BLOCK;
         let mut last = 0;
-        map_in_order(
-            pool,
-            encoders,
-            room,
+        let stop = AtomicBool::new(false);
+        Workers::new(pool, encoders, &stop).with_max_in_flight(room).map_in_order(
             source.blocks(),
-            &AtomicBool::new(false),
             |encoder, (block, read)| Ok((tokenize_block(&block, &files[block.file], encoder, config)?, read)),
             |(block, read)| {
                 joiner.add(block)?;
@@ -149,10 +146,10 @@ impl<'a> TextReader<'a> {
         let work = |encoder: &mut Encoder<'_>, block: &Block| {
             tokenize_block(block, &files[block.file], encoder, config)
         };
-        let mut tokenized =
-            map_all(pool, encoders, blocks.iter().collect(), &AtomicBool::new(false), work, &mut || {})?
-                .into_iter()
-                .peekable();
+        let stop = AtomicBool::new(false);
+        let tokenized =
+            Workers::new(pool, encoders, &stop).map_all(blocks.iter().collect(), work, &mut || {})?;
+        let mut tokenized = tokenized.into_iter().peekable();
         while let Some(mut block) = tokenized.next() {
             // The remarks on a file are made with its last sampled block.
             block.ends_file = tokenized.peek().is_none_or(|next| next.file != block.file);

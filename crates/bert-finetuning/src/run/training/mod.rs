@@ -184,10 +184,12 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
             let loss = task.loss(&task_model(model, number), frozen.as_ref(), batch, targets, mode);
             MicroBatchLoss::new(loss, vec![])
         };
-        let (state, loss) = self.settings.step(state, done, &batches, loss, on_event)?;
+        let (state, loss) = self.settings.step(state, done, &batches, loss)?;
         progress.steps += 1;
         progress.losses.push(loss);
         self.progress.step += 1;
+        let TrainSettings { seed, schedule, .. } = &self.settings;
+        on_event(FinetuneEvent::Step { seed: *seed, step: done + 1, steps: schedule.total_steps, loss });
         Ok(state)
     }
 
