@@ -1,7 +1,12 @@
-// Draws charts of curves over steps: values under the pointer, zoom, logarithmic axes, smoothing, and other x axes.
+// Draws charts of curves over steps: values at the pointer, zoom, and one bar for the axes and the smoothing of all charts.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const MARGIN = { top: 12, right: 14, bottom: 40 };
+// Height of a name at the end of a line.
+const ROW = 15;
+// The choices of the bar.
+const axes = { unit: 'step', logX: false, logY: false, share: 5 };
+const charts = [];
 
 function svg(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
@@ -17,6 +22,12 @@ function html(tag, attributes, ...children) {
     else if (value !== false) element.setAttribute(name, value === true ? '' : value);
   }
   element.append(...children);
+  return element;
+}
+
+// Sets the colour of an element and returns the element.
+function colored(element, color) {
+  element.style.setProperty('--color', color);
   return element;
 }
 
@@ -89,18 +100,45 @@ function convert(steps, scale, unit) {
   return unit === 'step' ? steps : steps.map(step => step * scale[unit]);
 }
 
+// Returns the bar for all charts.
+function controls() {
+  const change = action => event => { action(event.target); charts.forEach(chart => { chart.zoom = null; chart.draw(); }); };
+  const box = (name, key) => html('label', {}, html('input', { type: 'checkbox', onchange: change(input => { axes[key] = input.checked; }) }), ` ${name}`);
+  const parts = [box('log x', 'logX'), box('log y', 'logY')];
+  const scales = charts.flatMap(chart => chart.data.curves.map(curve => curve.scale)).filter(Boolean);
+  if (scales.length) {
+    const units = ['step', 'sequences', 'tokens', 'hours'].filter(unit => unit === 'step'
+      || scales.every(scale => (unit === 'hours' ? scale.hours[0].length > 1 : scale[unit])));
+    const options = units.map(unit => html('option', { value: unit }, unit === 'step' ? 'steps' : unit));
+    parts.unshift(html('label', {}, 'x axis ', html('select', {
+      'aria-label': 'x axis', onchange: change(select => { axes.unit = select.value; }),
+    }, ...options)));
+  }
+  if (charts.some(chart => chart.data.curves.some((_, at) => chart.isSmoothing(at)))) {
+    parts.push(html('label', {}, 'smoothing ', html('input', {
+      type: 'range', min: 0, max: 25, value: axes.share, oninput: change(input => { axes.share = Number(input.value); }),
+    })));
+  }
+  const button = (text, name, action) => html('button', { type: 'button', title: name, 'aria-label': name, onclick: () => charts.forEach(action) }, text);
+  parts.push(button('+', 'zoom in', chart => chart.zoomBy(0.5)), button('−', 'zoom out', chart => chart.zoomBy(2)), button('all', 'show all', chart => chart.setZoom(null)),
+    html('span', {}, 'Point for values; drag to zoom.'));
+  return html('div', { class: 'axes' }, ...parts);
+}
+
 class Chart {
   constructor(root, data) {
-    Object.assign(this, { root, unit: 'step', logX: false, logY: false, share: 5, zoom: null, at: null });
+    Object.assign(this, { root, zoom: null, at: null });
     this.legend = html('p', { class: 'legend' });
-    this.readout = html('p', { class: 'values', 'aria-live': 'polite' });
+    this.tip = html('div', { class: 'tip', hidden: true, 'aria-live': 'polite' });
+    this.title = html('h3', {});
     this.plot = html('div', {
       class: 'plot', tabindex: 0, role: 'img', onpointerdown: event => this.press(event), onpointermove: event => this.point(event),
       onpointerup: event => this.release(event), onpointerleave: () => { this.at = null; this.draw(); },
       ondblclick: () => this.setZoom(null), onkeydown: event => this.key(event),
     });
     this.set(data);
-    root.replaceChildren(this.legend, this.plot, this.readout, this.controls());
+    root.replaceChildren(this.title, this.legend, this.plot);
+    charts.push(this);
     this.draw();
     new ResizeObserver(() => this.plot.clientWidth !== this.width && this.draw()).observe(this.plot);
   }
@@ -108,37 +146,13 @@ class Chart {
   // Replaces the data, and keeps axes and zoom.
   set(data) {
     this.data = data;
+    this.title.textContent = data.y;
     this.plot.setAttribute('aria-label', `${data.y} by ${data.x}. Arrow keys show values, + and - zoom, 0 shows all.`);
   }
 
   update(data) {
     this.set(data);
     this.draw();
-  }
-
-  controls() {
-    const box = (name, key) => html('label', {}, html('input', {
-      type: 'checkbox', onchange: event => { this[key] = event.target.checked; this.zoom = null; this.draw(); },
-    }), ` ${name}`);
-    const button = (text, name, action) => html('button', { type: 'button', title: name, 'aria-label': name, onclick: action }, text);
-    const parts = [box('log x', 'logX'), box('log y', 'logY')];
-    const scales = this.data.curves.map(curve => curve.scale).filter(Boolean);
-    if (scales.length) {
-      const units = ['step', 'sequences', 'tokens', 'hours'].filter(unit => unit === 'step'
-        || scales.every(scale => (unit === 'hours' ? scale.hours[0].length > 1 : scale[unit])));
-      const options = units.map(unit => html('option', { value: unit }, unit === 'step' ? 'steps' : unit));
-      parts.unshift(html('label', {}, 'x ', html('select', {
-        'aria-label': 'x axis', onchange: event => { this.unit = event.target.value; this.zoom = null; this.draw(); },
-      }, ...options)));
-    }
-    if (this.data.curves.some((_, at) => this.isSmoothing(at))) {
-      parts.push(html('label', {}, 'smoothing ', html('input', {
-        type: 'range', min: 0, max: 25, value: this.share, oninput: event => { this.share = Number(event.target.value); this.draw(); },
-      })));
-    }
-    parts.push(html('span', { class: 'buttons' }, button('+', 'zoom in', () => this.zoomBy(0.5)), button('−', 'zoom out', () => this.zoomBy(2)),
-      button('all', 'show all', () => this.setZoom(null))));
-    return html('div', { class: 'axes' }, ...parts);
   }
 
   // A plain curve after a pale one is its mean.
@@ -151,10 +165,10 @@ class Chart {
   curves() {
     return this.data.curves.map((curve, at) => {
       const source = this.isSmoothing(at) ? this.data.curves[at - 1] : curve;
-      const window = Math.round(source.ys.length * this.share / 100);
+      const window = Math.round(source.ys.length * axes.share / 100);
       const ys = this.isSmoothing(at) ? smoothed(source.ys, Math.max(1, window)) : source.ys;
-      const xs = source.scale ? convert(source.xs, source.scale, this.unit) : source.xs;
-      const keep = xs.map((x, i) => (!this.logX || x > 0) && (!this.logY || ys[i] > 0));
+      const xs = source.scale ? convert(source.xs, source.scale, axes.unit) : source.xs;
+      const keep = xs.map((x, i) => (!axes.logX || x > 0) && (!axes.logY || ys[i] > 0));
       return { ...curve, xs: xs.filter((_, i) => keep[i]), ys: ys.filter((_, i) => keep[i]) };
     });
   }
@@ -162,14 +176,14 @@ class Chart {
   // Returns the limits of both axes; pale curves do not widen the y axis.
   limits(curves) {
     const all = curves.flatMap(curve => curve.xs);
-    const whole = this.logX ? [Math.min(...all), Math.max(...all)] : [Math.min(0, ...all), Math.max(...all)];
+    const whole = axes.logX ? [Math.min(...all), Math.max(...all)] : [Math.min(0, ...all), Math.max(...all)];
     this.whole = whole[0] < whole[1] ? whole : [whole[0] - 0.5, whole[0] + 0.5];
     const x = this.zoom || this.whole;
     const solid = curves.filter(curve => curve.line !== 'pale');
     const values = (solid.some(curve => curve.ys.length) ? solid : curves)
       .flatMap(curve => curve.ys.filter((_, at) => curve.xs[at] >= x[0] && curve.xs[at] <= x[1]));
     let [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
-    if (this.logY) return { x, y: low < high ? [low / 1.05, high * 1.05] : [low / 1.5, high * 1.5] };
+    if (axes.logY) return { x, y: low < high ? [low / 1.05, high * 1.05] : [low / 1.5, high * 1.5] };
     const margin = Math.max(0.07 * (high - low), 1e-3 * Math.abs(high), 1e-9);
     if (low >= 0) low = Math.max(0, low - margin);
     else low -= margin;
@@ -186,16 +200,20 @@ class Chart {
     const { x, y } = this.limits(curves);
     this.width = this.plot.clientWidth || 600;
     this.height = this.width < 520 ? 250 : 320;
-    const ticks = this.logY ? logValues(...y) : roundValues(...y, 5);
-    this.left = 30 + Math.max(...ticks.map(value => figure(value).length)) * 7;
+    const ticks = axes.logY ? logValues(...y) : roundValues(...y, 5);
+    this.left = 12 + Math.max(...ticks.map(value => figure(value).length)) * 7.5;
     const bottom = this.height - MARGIN.bottom;
-    const right = this.width - MARGIN.right;
+    const names = this.names(curves);
+    const side = 16 + 7.2 * Math.max(0, ...names.map(({ text }) => text.length + 2));
+    // Names at the ends of the lines, if they leave enough room for the lines.
+    const isBeside = names.length && side < 0.38 * this.width;
+    const right = this.right = this.width - (isBeside ? side : MARGIN.right);
     const scale = (log, [low, high], from, to) => {
       const f = log ? Math.log : value => value;
       return value => from + (to - from) * (f(value) - f(low)) / (f(high) - f(low));
     };
-    this.xAt = scale(this.logX, x, this.left, right);
-    this.yAt = scale(this.logY, y, bottom, MARGIN.top);
+    this.xAt = scale(axes.logX, x, this.left, right);
+    this.yAt = scale(axes.logY, y, bottom, MARGIN.top);
     this.limitsNow = { x, y };
     const picture = svg('svg', { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height });
     const text = (content, attributes) => svg('text', attributes, content);
@@ -208,23 +226,45 @@ class Chart {
       const at = Math.min(this.xAt(value), this.width - label.length * 3.6 - 2);
       picture.append(text(label, { x: at, y: bottom + 17, 'text-anchor': 'middle' }));
     });
-    const name = { step: this.data.x, sequences: 'sequences', tokens: 'tokens', hours: 'hours' }[this.unit];
-    picture.append(text(name, { x: (this.left + right) / 2, y: this.height - 5, 'text-anchor': 'middle' }),
-      text(this.data.y, { transform: `translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)`, 'text-anchor': 'middle' }));
+    const name = { step: this.data.x, sequences: 'sequences', tokens: 'tokens', hours: 'hours' }[axes.unit];
+    picture.append(text(name, { x: (this.left + right) / 2, y: this.height - 5, 'text-anchor': 'middle' }));
+    for (const [, value] of this.data.levels.filter(([, level]) => level >= y[0] && level <= y[1])) {
+      picture.append(svg('line', { class: 'level', x1: this.left, x2: right, y1: this.yAt(value), y2: this.yAt(value) }));
+    }
     this.addCurves(picture, curves, right, bottom);
-    this.addLevels(picture, y, right, bottom);
     this.addMarker(picture, curves, bottom);
-    this.plot.replaceChildren(picture);
-    this.legend.replaceChildren(...curves.filter(curve => curve.name).map(curve => {
-      const entry = html('span', { class: curve.line }, curve.name);
-      entry.style.setProperty('--color', curve.color);
-      return entry;
-    }));
+    if (isBeside) this.addNames(picture, names, right, bottom);
+    this.plot.replaceChildren(picture, this.tip);
+    this.legend.replaceChildren(...(isBeside ? [] : names).map(({ text: entry, color, line }) => colored(html('span', { class: line }, entry), color)));
+  }
+
+  // Returns the names of curves and levels, each with its value at the right end.
+  names(curves) {
+    const named = curves.filter(curve => curve.name && curve.xs.length)
+      .map(curve => ({ text: curve.name, value: curve.ys[curve.ys.length - 1], color: curve.color, line: curve.line }));
+    return [...named, ...this.data.levels.map(([name, value]) => ({
+      text: `${name} ${figure(Number(value.toPrecision(4)))}`, value, color: 'var(--soft)', line: 'dashed',
+    }))];
+  }
+
+  // Writes names next to the ends of their lines, moved apart; a name outside the axis is at its edge, with an arrow.
+  addNames(picture, names, right, bottom) {
+    const { y } = this.limitsNow;
+    const placed = names.map(name => ({
+      ...name, place: this.yAt(Math.min(y[1], Math.max(y[0], name.value))), arrow: name.value > y[1] ? ' ↑' : name.value < y[0] ? ' ↓' : '',
+    })).sort((a, b) => a.place - b.place);
+    placed.forEach((name, at) => { if (at) name.place = Math.max(name.place, placed[at - 1].place + ROW); });
+    let limit = bottom;
+    for (const name of [...placed].reverse()) {
+      name.place = Math.min(name.place, limit);
+      limit = name.place - ROW;
+      picture.append(colored(svg('text', { class: 'name', x: right + 8, y: name.place, dy: 4 }, name.text + name.arrow), name.color));
+    }
   }
 
   xTicks(x) {
     const count = Math.max(2, Math.floor(this.width / 110));
-    const ticks = this.logX ? logValues(...x) : roundValues(...x, count);
+    const ticks = axes.logX ? logValues(...x) : roundValues(...x, count);
     const every = Math.ceil(ticks.length / (count + 1));
     return ticks.filter((_, at) => at % every === 0);
   }
@@ -232,13 +272,12 @@ class Chart {
   addCurves(picture, curves, right, bottom) {
     // A nested picture cuts off what is outside the axes.
     const inside = svg('svg', {
-      x: this.left, y: MARGIN.top, width: right - this.left, height: bottom - MARGIN.top,
-      viewBox: `${this.left} ${MARGIN.top} ${right - this.left} ${bottom - MARGIN.top}`,
+      x: this.left - 4, y: MARGIN.top - 4, width: right - this.left + 8, height: bottom - MARGIN.top + 8,
+      viewBox: `${this.left - 4} ${MARGIN.top - 4} ${right - this.left + 8} ${bottom - MARGIN.top + 8}`,
     });
     for (const curve of curves) {
       const points = curve.xs.map((value, at) => `${this.xAt(value).toFixed(1)},${this.yAt(curve.ys[at]).toFixed(1)}`);
-      const group = svg('g', { class: curve.line }, svg('polyline', { points: points.join(' ') }));
-      group.style.setProperty('--color', curve.color);
+      const group = colored(svg('g', { class: curve.line }, svg('polyline', { points: points.join(' ') })), curve.color);
       if (curve.line === 'marked') {
         curve.xs.forEach((value, at) => group.append(svg('circle', { cx: this.xAt(value), cy: this.yAt(curve.ys[at]), r: 3 })));
       }
@@ -247,55 +286,39 @@ class Chart {
     picture.append(inside);
   }
 
-  // Draws reference levels, and names those outside the axes at the edge.
-  addLevels(picture, y, right, bottom) {
-    const edges = { above: [], below: [] };
-    for (const [name, value] of this.data.levels) {
-      const label = `${name} ${figure(Number(value.toPrecision(4)))}`;
-      if (value > y[1]) edges.above.push(`${label} ↑`);
-      else if (value < y[0]) edges.below.push(`${label} ↓`);
-      else {
-        const at = this.yAt(value);
-        picture.append(svg('line', { class: 'level', x1: this.left, x2: right, y1: at, y2: at }),
-          svg('text', { class: 'halo', x: right, y: at, dy: at < MARGIN.top + 16 ? 14 : -5, 'text-anchor': 'end' }, label));
-      }
-    }
-    edges.above.forEach((label, at) => picture.append(svg('text', { class: 'halo', x: right, y: MARGIN.top + 11 + 16 * at, 'text-anchor': 'end' }, label)));
-    edges.below.forEach((label, at) => picture.append(svg('text', { class: 'halo', x: right, y: bottom - 5 - 16 * at, 'text-anchor': 'end' }, label)));
-  }
-
   // Draws the vertical line under the pointer, and writes the values at it.
   addMarker(picture, curves, bottom) {
     if (this.drag) {
       const [from, to] = [this.drag.from, this.drag.to].sort((a, b) => a - b);
       picture.append(svg('rect', { class: 'drag', x: from, y: MARGIN.top, width: to - from, height: bottom - MARGIN.top }));
     }
-    if (this.at === null) {
-      this.readout.textContent = this.zoom ? 'Double click or “all” shows everything.' : 'Point at the chart for values; drag to zoom.';
-      return;
-    }
+    this.tip.hidden = this.at === null;
+    if (this.at === null) return;
     const values = [];
     let x = null;
-    for (const curve of curves.filter(one => one.xs.length && one.name)) {
+    for (const curve of curves.filter(one => one.xs.length && one.line !== 'pale')) {
       const at = nearest(curve.xs, this.at);
       x = x === null ? curve.xs[at] : x;
       const far = Math.abs(curve.xs[at] - x) > 0.02 * (this.whole[1] - this.whole[0]);
-      values.push(`${curve.name} ${figure(Number(curve.ys[at].toPrecision(4)))}${far ? ` (at ${figure(curve.xs[at])})` : ''}`);
-      const mark = svg('circle', { cx: this.xAt(curve.xs[at]), cy: this.yAt(curve.ys[at]), r: 4 });
-      mark.style.fill = curve.color;
-      picture.append(mark);
+      const value = `${curve.name || this.data.y} ${figure(Number(curve.ys[at].toPrecision(4)))}${far ? ` (at ${figure(curve.xs[at])})` : ''}`;
+      values.push(colored(html('span', {}, value), curve.color));
+      picture.append(colored(svg('circle', { cx: this.xAt(curve.xs[at]), cy: this.yAt(curve.ys[at]), r: 4 }), curve.color));
     }
     if (x === null) [x] = [this.at];
     picture.append(svg('line', { class: 'cross', x1: this.xAt(x), x2: this.xAt(x), y1: MARGIN.top, y2: bottom }));
-    const unit = this.unit === 'step' ? this.data.x : this.unit;
-    this.readout.textContent = `${unit} ${figure(x)}: ${values.join(', ')}`;
+    const unit = axes.unit === 'step' ? this.data.x : axes.unit;
+    this.tip.replaceChildren(html('b', {}, `${unit} ${figure(x)}`), ...values);
+    // On the side of the pointer with more room.
+    const isLeft = this.xAt(x) > this.width / 2;
+    this.tip.style.left = isLeft ? 'auto' : `${this.xAt(x) + 12}px`;
+    this.tip.style.right = isLeft ? `${this.width - this.xAt(x) + 12}px` : 'auto';
   }
 
   // Returns the x value at a pointer's position.
   valueAt(pixel) {
     const { x } = this.limitsNow;
-    const share = Math.min(1, Math.max(0, (pixel - this.left) / (this.width - MARGIN.right - this.left)));
-    return this.logX ? x[0] * (x[1] / x[0]) ** share : x[0] + share * (x[1] - x[0]);
+    const share = Math.min(1, Math.max(0, (pixel - this.left) / (this.right - this.left)));
+    return axes.logX ? x[0] * (x[1] / x[0]) ** share : x[0] + share * (x[1] - x[0]);
   }
 
   pixel(event) {
@@ -351,3 +374,4 @@ class Chart {
 }
 
 document.querySelectorAll('.chart').forEach(root => new Chart(root, JSON.parse(root.querySelector('script').textContent)));
+if (charts.length) (document.querySelector('.charts') || charts[0].root).before(controls());

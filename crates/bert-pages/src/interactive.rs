@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::document::document;
+use crate::document::{Head, document};
 
 /// The script of a page, its styles, and the JSON document that it reads from the element `data`.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub struct Script<'a> {
 /// JavaScript with the class `Chart`, which draws a chart from the data of [`crate::chart_data`].
 pub const CHART_SCRIPT: &str = include_str!("chart.js");
 
-/// Renders a whole page with a script; the title is plain text.
+/// Renders a whole page with a script.
 ///
 /// Without JavaScript the page shows `body` alone. The Content-Security-Policy admits this script and images in the
 /// page, and no other connection than to the page's own server, if the script connects.
@@ -36,28 +36,28 @@ pub const CHART_SCRIPT: &str = include_str!("chart.js");
 /// # Panics
 /// When the code contains `</script`.
 #[must_use]
-pub fn interactive_page(title: &str, body: &Markup, script: Script<'_>) -> String {
+pub fn interactive_page(head: &Head<'_>, body: &Markup, script: Script<'_>) -> String {
     let Script { code, style, data, connects } = script;
     // Inside a JSON string `\u003c` is the same character, and the block cannot be ended from within.
     let data = data.replace('<', "\\u003c");
     let body = html! { (body) script type="application/json" id="data" { (PreEscaped(data)) } };
-    with_script(title, &body, code, style, connects)
+    with_script(head, &body, code, style, connects)
 }
 
-/// Renders a page whose charts are interactive; the title is plain text.
+/// Renders a page with charts.
 #[must_use]
-pub fn chart_page(title: &str, body: &Markup) -> String {
-    with_script(title, body, &format!("'use strict';(() => {{\n{CHART_SCRIPT}}})();"), "", false)
+pub fn chart_page(head: &Head<'_>, body: &Markup) -> String {
+    with_script(head, body, &format!("'use strict';(() => {{\n{CHART_SCRIPT}}})();"), "", false)
 }
 
-fn with_script(title: &str, body: &Markup, code: &str, style: &str, connects: bool) -> String {
+fn with_script(head: &Head<'_>, body: &Markup, code: &str, style: &str, connects: bool) -> String {
     assert!(!code.to_ascii_lowercase().contains("</script"), "the code would end its own element");
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{}'{}",
         BASE64_STANDARD.encode(Sha256::digest(code)),
         if connects { "; connect-src 'self'" } else { "" }
     );
-    document(title, &policy, style, &html! { (body) script { (PreEscaped(code)) } })
+    document(head, &policy, style, &html! { (body) script { (PreEscaped(code)) } })
 }
 
 /// Compresses bytes with gzip and returns them in Base64, as a script can read them with `DecompressionStream`.
@@ -109,7 +109,7 @@ mod tests {
     fn policy_admits_the_script_by_digest() {
         let script =
             Script { code: "let a = 1;", style: "b{}", data: "{\"t\":\"</script><b>\"}", connects: false };
-        let page = interactive_page("t", &html! { p { "x" } }, script);
+        let page = interactive_page(&Head { title: "t", about: &[] }, &html! { p { "x" } }, script);
         // echo -n 'let a = 1;' | openssl dgst -sha256 -binary | base64
         let policy = "script-src 'sha256-xY6QKfH9PRsQnLz56nj6MBwiK5oHg+im1Jkpdp1x/Ck='";
         assert!(page.contains(policy) && page.contains("<script>let a = 1;</script>"), "{page}");

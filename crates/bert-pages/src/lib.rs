@@ -5,20 +5,22 @@
 //!
 //! | element | item |
 //! |---|---|
-//! | a whole page, in light or dark mode by the reader's setting | [`page`] |
-//! | the key figures at the top of a page | [`tiles`] |
+//! | a whole page, in light or dark mode by the reader's setting | [`page`], [`Head`] |
+//! | the result in one sentence, and the key figures | [`verdict`], [`tiles`] |
+//! | a text whose words have a signed effect | [`colored_words`] |
 //! | tables of text, numbers, bars and shaded cells | [`table()`], [`Cell`], [`bars`] |
-//! | curves over an axis, interactive in a chart page | [`chart()`], [`chart_page`], [`Curve`], [`downsample`], [`smooth`] |
+//! | curves over an axis in a chart page | [`chart()`], [`chart_page`], [`Curve`], [`series_color`], [`downsample`], [`smooth`] |
 //! | a page with a script, and data and images inside it | [`interactive_page`], [`packed`], [`heat_map`] |
 //! | tables and names in Markdown | [`markdown`] |
 //!
 //! ```
-//! use bert_pages::{Curve, Line, chart, figures, page, table};
+//! use bert_pages::{Curve, Head, Line, chart, chart_page, figures, series_color, table, verdict};
 //! use maud::html;
 //!
-//! let losses = Curve::new("training", "var(--a)", Line::Plain, vec![(1.0, 9.2), (2.0, 8.7)]);
-//! let html = page("A run of <two> steps", &html! {
-//!     h2 { "Loss" }
+//! let losses = Curve::new("training", series_color(0), Line::Plain, vec![(1.0, 9.2), (2.0, 8.7)]);
+//! let head = Head { title: "A run of <two> steps", about: &["27 November 2026".to_string()] };
+//! let html = chart_page(&head, &html! {
+//!     (verdict("good", "The loss falls.", ""))
 //!     (chart("step", "loss (nats)", &[losses], &[("uniform guess", 9.21)]))
 //!     (table(&["step", "loss"], [figures("1", ["9.2"]), figures("2", ["8.7"])]))
 //! });
@@ -33,35 +35,41 @@ mod table;
 
 use maud::{Markup, html};
 
-pub use chart::{Curve, Line, StepScale, chart, chart_data, downsample, smooth};
-pub use document::{grouped, page};
+pub use chart::{Curve, Line, StepScale, chart, chart_data, downsample, series_color, smooth};
+pub use document::{Head, grouped, page, verdict};
 pub use interactive::{CHART_SCRIPT, Script, chart_page, heat_map, interactive_page, packed};
 pub use table::{Cell, bars, figures, shade, table};
 
-/// Renders a page with one table, warnings above it and notes below; the title is plain text.
-#[must_use]
-pub fn table_page(
-    title: &str,
-    header: &[&str],
-    rows: impl IntoIterator<Item = Vec<Cell>>,
-    notes: &[String],
-    warnings: &[String],
-) -> String {
-    let body = html! {
-        @for warning in warnings { p.warning { (warning) } }
-        (table(header, rows))
-        @for note in notes { p.note { (note) } }
-    };
-    page(title, &body)
-}
+/// A key figure: its name, its value and a remark.
+pub type Figure<'a> = (&'a str, String, String);
 
-/// Renders the key figures at the top of a page: name, value and remark of each.
+/// Renders the key figures at the top of a page in one row, or in several of equal cells.
 #[must_use]
-pub fn tiles(tiles: &[(&str, String, String)]) -> Markup {
+pub fn tiles(tiles: &[Figure<'_>]) -> Markup {
     html! {
         div.tiles {
-            @for (name, value, remark) in tiles { div.tile { (name) b { (value) } (remark) } }
+            @for (name, value, remark) in tiles {
+                div.tile { (name) b { (value) } (document::breakable(remark)) }
+            }
         }
+    }
+}
+
+/// Renders words with a signed effect as a text whose words are coloured: blue for positive and orange for negative values,
+/// the largest absolute value with the strongest colour. A scale is below.
+#[must_use]
+pub fn colored_words(words: &[(&str, f64)]) -> Markup {
+    let most = words.iter().map(|(_, value)| value.abs()).fold(1e-12, f64::max);
+    html! {
+        p.effect {
+            @for (word, value) in words {
+                @let color = if *value < 0.0 { "var(--s1)" } else { "var(--s0)" };
+                @let strength = (45.0 * value.abs() / most).round();
+                span style={ "--color:" (color) ";--strength:" (strength) "%" } title=(format_args!("{value:+.4}")) { (word) }
+                " "
+            }
+        }
+        p.note { (format_args!("{:.3}", -most)) span.scale {} (format_args!("{most:+.3}")) }
     }
 }
 
@@ -71,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_page_escapes_its_title_and_loads_nothing() {
-        let page = page("<b> & \"x\"", &tiles(&[]));
+        let page = page(&Head { title: "<b> & \"x\"", about: &["<i>".into()] }, &tiles(&[]));
         assert!(page.starts_with("<!doctype html>"));
         assert!(page.contains("<title>&lt;b&gt; &amp; &quot;x&quot;</title>"));
         for word in ["http://", "https://", "src=", "href=", "url(", "@import"] {
@@ -80,9 +88,17 @@ mod tests {
     }
 
     #[test]
+    fn words_are_coloured_by_sign_and_size() {
+        let html = colored_words(&[("good", 0.5), ("<b>", -1.0), ("film", 0.0)]).into_string();
+        assert!(html.contains("--color:var(--s0);--strength:23%\" title=\"+0.5000\">good<"), "{html}");
+        assert!(html.contains("--color:var(--s1);--strength:45%\" title=\"-1.0000\">&lt;b&gt;<"), "{html}");
+        assert!(html.contains("--strength:0%") && html.contains("-1.000<"), "{html}");
+    }
+
+    #[test]
     fn text_is_escaped_everywhere() {
         let evil = "<script>alert('x')</script>\"&";
-        let curve = Curve::new(evil, "var(--a)", Line::Marked, vec![(0.0, 1.0)]);
+        let curve = Curve::new(evil, series_color(0), Line::Marked, vec![(0.0, 1.0)]);
         let bodies = [
             tiles(&[(evil, evil.into(), evil.into())]),
             table(&[evil], [vec![evil.into()], vec![Cell::Figure(evil.into())]]),
@@ -91,7 +107,9 @@ mod tests {
             chart(evil, evil, &[curve], &[(evil, 1.0)]),
         ];
         for body in bodies {
-            let page = page(evil, &body).replace("<script type=\"application/json\">", "");
+            let head = Head { title: evil, about: &[evil.into()] };
+            let page =
+                page(&head, &body).replace("<script type=\"application/json\">", "").replace("<wbr>", "");
             assert!(!page.contains("<script"), "{page}");
             let shown = "&lt;script&gt;alert('x')&lt;/script&gt;&quot;&amp;";
             assert!(page.matches(shown).count() > 2, "the title twice, and the text: {page}");

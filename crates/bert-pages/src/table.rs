@@ -4,8 +4,8 @@ use maud::{Markup, Render, html};
 
 use crate::document::grouped;
 
-/// A column with a text longer than this many characters gets a minimum width.
-const LONG_TEXT: usize = 60;
+/// A text longer than this many characters is wrapped between words.
+const LONG_TEXT: usize = 36;
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
     let mut classes = first.map(|cell| (!matches!(cell, Cell::Text(_))).then_some("n"));
     let header: Vec<_> = header.iter().map(|name| (name, classes.next().flatten())).collect();
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 @if !header.is_empty() {
                     tr { @for (name, class) in header { th class=[class] { (name) } } }
@@ -69,6 +69,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Mark
                     tr { @for cell in row { (cell) } }
                 }
             }
+            span.more { "scrolls sideways \u{2192}" }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
-use bert_pages::{Cell, bars, figures, grouped, table};
+use bert_pages::{Cell, Head, bars, figures, grouped, table, verdict};
 use maud::{Markup, Render, html};
 
 use crate::config::{Layout, Masking, Nsp};
@@ -34,24 +34,63 @@ pub fn page(folder: &Path, instances: usize) -> Result<String> {
     let data = &DataSet::open(folder)?;
     let manifest = data.manifest();
     let stats = RowStats::read(data, instances)?;
+    let warnings: Vec<String> =
+        manifest.report.warnings.iter().cloned().chain(stats.duplicate_warning(manifest)).collect();
     let body = html! {
+        (result(&warnings, manifest))
+        @for warning in &warnings { p.warning { (warning) } }
+        h2 { "Instances" }
+        (legend(manifest))
+        @for (number, instance) in stats.instances.iter().enumerate() {
+            p { b { "#" (number) } " " (instance) }
+        }
         h2 { "Contents" }
         (report_table(manifest, &stats))
         h2 { "Lengths in tokens" }
         (lengths(manifest))
         h2 { "Labels" }
         (labels(manifest))
-        h2 { "Instances" }
-        (legend(manifest))
-        @for (number, instance) in stats.instances.iter().enumerate() {
-            p { b { "#" (number) } " " (instance) }
-        }
         h2 { "Most frequent tokens" }
         (stats.frequent(data.vocabulary()))
         h2 { "[UNK]" }
         (stats.unknown())
     };
-    Ok(bert_pages::page(&format!("Pre-training data: {}", folder.display()), &body))
+    let title = format!("Pre-training data: {}", folder.display());
+    Ok(bert_pages::page(&Head { title: &title, about: &about(manifest) }, &body))
+}
+
+/// Returns the subject in the head of the page.
+fn about(manifest: &Manifest) -> Vec<String> {
+    let names = manifest.inputs.iter().take(3).map(|input| input.path.as_str());
+    let more = manifest.inputs.len().saturating_sub(3);
+    let files = names.collect::<Vec<_>>().join(", ");
+    let language = manifest.config.language.as_ref();
+    vec![
+        if more > 0 { format!("{files} and {more} more files") } else { files },
+        language.map_or_else(String::new, |language| format!("language {language}")),
+        format!("built by {}", manifest.program),
+    ]
+}
+
+/// Renders whether the data is good to train on.
+fn result(warnings: &[String], manifest: &Manifest) -> Markup {
+    let report = &manifest.report;
+    let size = format!(
+        "{} instances from {} sentences in {} documents; {:.2} % of the tokens are [UNK].",
+        grouped(report.instances),
+        grouped(report.sentences),
+        grouped(report.documents),
+        100.0 * report.unknown_fraction()
+    );
+    match warnings.len() {
+        0 => verdict("good", "Good to train on: no check found a fault.", &size),
+        1 => verdict("warning", "One check found a fault; it is named below with its remedy.", &size),
+        more => verdict(
+            "warning",
+            &format!("{more} checks found faults; they are named below with their remedies."),
+            &size,
+        ),
+    }
 }
 
 /// Statistics of the rows.
@@ -176,10 +215,7 @@ impl RowStats {
 fn report_table(manifest: &Manifest, stats: &RowStats) -> Markup {
     let report = &manifest.report;
     let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
-    let mut rows = vec![
-        figures("built by", [manifest.program.as_str()]),
-        figures("shards", [format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes))]),
-    ];
+    let mut rows = vec![figures("shards", [format!("{} ({} bytes)", manifest.shards.len(), grouped(bytes))])];
     for (name, figure, note) in report.figures(grouped) {
         rows.push(vec![Cell::Text(name.replace("  ", "\u{2003}")), Cell::Figure(figure), Cell::Text(note)]);
     }
@@ -190,9 +226,6 @@ fn report_table(manifest: &Manifest, stats: &RowStats) -> Markup {
         (table(&[], rows))
         @if stats.rows < report.instances {
             p.note { "Counted over the first " (grouped(stats.rows)) " instances." }
-        }
-        @for warning in report.warnings.iter().chain(&stats.duplicate_warning(manifest)) {
-            p.warning { b { "Warning:" } " " (warning) }
         }
     }
 }
