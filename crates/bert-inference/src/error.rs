@@ -190,10 +190,10 @@ pub enum Error {
     },
     /// A signal requested a stop; a checkpoint has been written, unless the stop came before the first step.
     #[error(
-        "stopped by signal {signal} {}",
+        "stopped {}",
         match step {
-            0 => "before the first step; no step is lost, start again (with --resume if the run's folder exists)".into(),
-            step => format!("after step {step}; a checkpoint was saved, continue with --resume"),
+            0 => "before the first step; nothing is lost, start again (with --resume if the run's folder exists)".into(),
+            step => format!("after step {step}; nothing is lost, continue with --resume"),
         }
     )]
     Stopped {

@@ -9,7 +9,10 @@ use std::path::Path;
 use bert_finetuning::FinetuneReport;
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Error, FolderProblem};
-use bert_pages::{Cell, Curve, Line, chart, chart_page, downsample, figures, grouped, smooth, table};
+use bert_pages::{
+    Cell, Curve, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
+    verdict,
+};
 use bert_storage::Locate;
 use bert_training::run_dir::identity::RUN;
 use maud::{Markup, html};
@@ -21,8 +24,6 @@ use crate::run_record::RunRecord;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;
-/// Colours of the runs, used cyclically.
-const COLORS: [&str; 6] = ["var(--a)", "var(--b)", "var(--good)", "var(--warn)", "var(--soft)", "var(--ink)"];
 
 /// Returns the page that compares the runs and fine-tunings in `folders`.
 ///
@@ -42,6 +43,7 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
     }
     let mut notes = warnings(&runs);
     let body = html! {
+        (verdict("plain", &best(&runs, &tunings), ""))
         @if !runs.is_empty() {
             h2 { "Pre-training runs" }
             (results_table(&runs))
@@ -51,7 +53,36 @@ pub fn comparison_page(folders: &[&Path]) -> Result<Report, Error> {
         }
         @if !tunings.is_empty() { (finetunings(&tunings)) }
     };
-    Ok(Report { html: chart_page(&format!("Comparison of {} runs", folders.len()), &body), findings: notes })
+    let title = format!("Comparison of {} runs", folders.len());
+    Ok(Report { html: chart_page(&Head { title: &title, about: &[] }, &body), findings: notes })
+}
+
+/// Returns the best run and the best fine-tuning in a sentence.
+fn best(runs: &[RunRecord], tunings: &[(String, FinetuneReport)]) -> String {
+    let loss = |run: &RunRecord| {
+        let loss = run.last_evaluation()?.evaluation.masked_lm_nats_per_character;
+        loss.is_finite().then_some(loss)
+    };
+    let runs = runs.iter().filter_map(|run| Some((run, loss(run)?)));
+    let lowest = runs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(run, loss)| {
+        format!("{} has the lowest held-out loss: {loss:.3} nats per character.", run.folder.display())
+    });
+    let scores = tunings.iter().filter_map(|(name, report)| {
+        let primary = report.dev.task.spec().primary;
+        let summary = report.dev.metrics.iter().find(|m| m.metric == primary)?;
+        Some((name, primary, summary.statistics.mean))
+    });
+    let is_one_task = tunings.iter().all(|(_, report)| report.dev.task == tunings[0].1.dev.task);
+    let highest =
+        scores.filter(|_| is_one_task).max_by(|a, b| a.2.total_cmp(&b.2)).map(|(name, primary, mean)| {
+            format!("{name} has the highest mean {primary} on dev: {}.", primary.with_unit(mean))
+        });
+    let sentences: Vec<String> = lowest.into_iter().chain(highest).collect();
+    if sentences.is_empty() {
+        "These results have no common figure to compare.".into()
+    } else {
+        sentences.join(" ")
+    }
 }
 
 /// Returns the warnings about each run.
@@ -174,16 +205,14 @@ fn loss_charts(runs: &[RunRecord], notes: &mut Vec<Finding>) -> Markup {
         smooth(&steps, (steps.len() / 20).max(1))
     };
     html! {
-        @if comparable {
-            h3 { "Held-out masked LM loss" }
-            (chart("step", "masked LM loss (nats)", &curves(runs, |run| run.held_out(|e| e.masked_lm_loss), Line::Marked), &[]))
-            h3 { "Training loss, smoothed" }
-            (chart("step", "masked LM loss (nats)", &curves(runs, training, Line::Plain), &[]))
-        } @else {
-            p.warning { (refusal) }
+        @if !comparable { p.warning { (refusal) } }
+        div.charts {
+            @if comparable {
+                (chart("step", "held-out masked LM loss (nats)", &curves(runs, |run| run.held_out(|e| e.masked_lm_loss), Line::Marked), &[]))
+                (chart("step", "training masked LM loss, smoothed (nats)", &curves(runs, training, Line::Plain), &[]))
+            }
+            (chart("step", "held-out nats per character", &per_character, &[]))
         }
-        h3 { "Held-out nats per character" }
-        (chart("step", "nats per character", &per_character, &[]))
     }
 }
 
@@ -193,10 +222,11 @@ pub(super) fn same_vocabulary(a: &RunRecord, b: &RunRecord) -> bool {
 }
 
 fn curves(runs: &[RunRecord], points: impl Fn(&RunRecord) -> Vec<(f64, f64)>, line: Line) -> Vec<Curve> {
-    let curve = |(run, color): (&RunRecord, &&'static str)| {
-        Curve::new(run.folder.display().to_string(), color, line, points(run)).with_scale(&run.step_scale())
+    let curve = |(run, number): (&RunRecord, usize)| {
+        let name = run.folder.display().to_string();
+        Curve::new(name, series_color(number), line, points(run)).with_scale(&run.step_scale())
     };
-    runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
+    runs.iter().zip(0..).map(curve).collect()
 }
 
 /// Renders the scores and settings of fine-tunings.
@@ -212,6 +242,9 @@ fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
             Cell::Text(primary.to_string()),
             figure(statistics.map(|s| s.mean)),
             figure(statistics.and_then(|s| s.sd)),
+            Cell::Text(report.dev.interval.as_ref().map_or("–".into(), |interval| {
+                format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high))
+            })),
             figure(statistics.map(|s| s.max)),
             Cell::Figure(report.dev.runs.len().to_string()),
             Cell::Text(report.start.display().to_string()),
@@ -228,7 +261,7 @@ fn finetunings(tunings: &[(String, FinetuneReport)]) -> Markup {
     let tasks: BTreeSet<String> = tunings.iter().map(|(_, report)| report.dev.task.to_string()).collect();
     html! {
         h2 { "Fine-tunings" }
-        (table(&["run", "task", "metric", "mean on dev", "SD", "max", "seeds", "started from"], tunings.iter().map(row)))
+        (table(&["run", "task", "metric", "mean on dev", "SD", "95 % interval", "max", "seeds", "started from"], tunings.iter().map(row)))
         @if tasks.len() > 1 { p.note { "Scores of different tasks are not comparable." } }
         p.note { "A paired test of two fine-tunings of one task: bert scores A B --paired." }
         @if tunings.len() > 1 { (settings_table(&tunings.iter().map(settings).collect::<Vec<_>>())) }
@@ -273,7 +306,7 @@ mod tests {
         let page = compared(8000, 0.004).html;
         assert!(page.contains("<td>learning_rate</td><td>0.002</td><td>0.004</td>"), "{page}");
         assert!(!page.contains("<td>warmup_steps</td>"), "{page}");
-        assert!(page.contains("Held-out masked LM loss"), "{page}");
+        assert!(page.contains("held-out masked LM loss"), "{page}");
         assert!(compared(8000, 0.002).html.contains("all settings that affect the results are equal"));
     }
 
@@ -281,10 +314,7 @@ mod tests {
     fn losses_of_different_vocabularies_are_not_overlaid() {
         let Report { html, findings } = compared(4000, 0.002);
         assert!(html.contains("The runs have different vocabularies"), "{html}");
-        assert!(
-            !html.contains("<h3>Held-out masked LM loss</h3>")
-                && html.contains("Held-out nats per character")
-        );
+        assert!(!html.contains("held-out masked LM loss") && html.contains("held-out nats per character"));
         assert!(findings.iter().any(|finding| finding.text.contains("different vocabularies")));
     }
 }

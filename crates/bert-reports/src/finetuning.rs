@@ -5,19 +5,18 @@ use std::path::Path;
 use bert_finetuning::config::grid::{CellReport, GridReport};
 use bert_finetuning::{EpochReport, FinetuneReport, FusionReport, RunReport};
 use bert_inference::Error;
-use bert_pages::{Cell, Curve, Line, chart, chart_page, figures, grouped, table, tiles};
+use bert_pages::{
+    Cell, Curve, Figure, Head, Line, chart, chart_page, figures, grouped, series_color, table, tiles, verdict,
+};
 use bert_tasks::statistics::{Calibration, Interval, SeedSummary, SummaryRow};
 use bert_tasks::{Kind, Metric};
 use maud::{Markup, html};
 
 use crate::findings::{Finding, Severity};
-use crate::page::{Report, findings_list, settings};
+use crate::page::{Report, commit_words, findings_list, folder_name, settings};
 
 /// Maximum number of wrong answers shown, from the best run.
 const ERRORS: usize = 20;
-
-/// Colours of the runs, used cyclically.
-const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"];
 
 /// Returns the page of a fine-tuning.
 ///
@@ -33,9 +32,11 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         ("test", report.test.as_ref()),
     ];
     let body = html! {
+        (result(&report))
         (tiles(&tiles_of(&report)))
         (pretraining_link(folder, &report.start))
         (findings_list(&findings))
+        (epoch_charts(&report))
         @for (title, summary) in scored {
             @if let Some(summary) = summary {
                 h2 { "Scores on " (title) }
@@ -44,7 +45,6 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         }
         @if let Some(grid) = &report.grid { (grid_table(grid)) }
         @if let Some(fusion) = &report.fusion { (fusion_table(fusion)) }
-        (epoch_charts(&report))
         @if let Some(best) = report.best_run() {
             @if let Some(confusion) = &best.confusion {
                 h2 { "Labels and predictions, seed " (best.seed) }
@@ -58,8 +58,46 @@ pub fn finetuning_page(folder: &Path) -> Result<Report, Error> {
         }
         (settings(&serde_json::json!({ "config": report.config, "resolved": report.resolved })))
     };
-    let title = format!("Fine-tuning: {} ({})", dev.task, folder.display());
-    Ok(Report { html: chart_page(&title, &body), findings })
+    let title = format!("{}: {}", folder_name(folder), dev.task);
+    let html = chart_page(&Head { title: &title, about: &about(&report) }, &body);
+    Ok(Report { html, findings })
+}
+
+/// Returns the subject in the head of the page.
+fn about(report: &FinetuneReport) -> Vec<String> {
+    let shape = if report.config.random_init { "random weights in the shape of " } else { "" };
+    vec![
+        format!("Fine-tuning of {shape}{}", report.start.display()),
+        format!("{} training examples", grouped(report.train_examples as u64)),
+        format!("{} dev examples", grouped(report.dev.examples as u64)),
+        format!(
+            "{} epochs, learning rate {:e}",
+            report.resolved.num_train_epochs, report.resolved.learning_rate
+        ),
+        commit_words(&report.commit),
+    ]
+}
+
+/// Renders the score and its distance from the majority class in one sentence.
+fn result(report: &FinetuneReport) -> Markup {
+    let dev = &report.dev;
+    let primary = dev.task.spec().primary;
+    let Some(summary) = dev.metrics.iter().find(|m| m.metric == primary) else { return Markup::default() };
+    let mean = summary.statistics.mean;
+    let plural = if dev.runs.len() == 1 { "" } else { "s" };
+    let over = format!("over {} seed{plural}", dev.runs.len());
+    let majority = dev.majority_baseline.get(primary).map(|majority| {
+        let points = primary.difference(mean - majority);
+        format!(", {points} from the majority class ({})", primary.with_unit(majority))
+    });
+    let text = format!(
+        "The mean {primary} on dev is {} {over}{}.",
+        primary.with_unit(mean),
+        majority.unwrap_or_default()
+    );
+    let warnings = dev.warnings();
+    let remark = warnings.first().cloned().or(dev.interval.as_ref().map(|it| it.describe(dev.runs.len())));
+    verdict(if warnings.is_empty() { "good" } else { "warning" }, &text, &remark.unwrap_or_default())
 }
 
 /// Renders a link to the page of the pre-training run that a fine-tuning started from, if this is the folder of a run.
@@ -113,10 +151,7 @@ fn findings(report: &FinetuneReport) -> Vec<Finding> {
     findings
 }
 
-/// The name, the value and a remark of a key figure.
-type Tile = (&'static str, String, String);
-
-fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
+fn tiles_of(report: &FinetuneReport) -> Vec<Figure<'static>> {
     let mut tiles = score_tiles(&report.dev);
     let start = report.start.display();
     let from = if report.config.random_init {
@@ -132,7 +167,7 @@ fn tiles_of(report: &FinetuneReport) -> Vec<Tile> {
 }
 
 /// Returns the key figures of the scores on dev.
-fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
+fn score_tiles(dev: &SeedSummary) -> Vec<Figure<'static>> {
     let primary = dev.task.spec().primary;
     let mut tiles = Vec::new();
     if let Some(summary) = dev.metrics.iter().find(|m| m.metric == primary) {
@@ -140,9 +175,8 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
         let sd = s.sd.map_or("one seed".to_string(), |sd| {
             format!("SD {} over {} seeds", primary.with_unit(sd), dev.runs.len())
         });
-        tiles.push(("mean on dev", primary.with_unit(s.mean), format!("{primary}; {sd}")));
-        let range = format!("{} to {}", primary.with_unit(s.min), primary.with_unit(s.max));
-        tiles.push(("median", primary.with_unit(s.median), range));
+        let median = primary.with_unit(s.median);
+        tiles.push(("mean on dev", primary.with_unit(s.mean), format!("{primary}; median {median}; {sd}")));
     }
     if let Some(interval) = &dev.interval {
         let value = format!("{} to {}", primary.with_unit(interval.low), primary.with_unit(interval.high));
@@ -156,8 +190,10 @@ fn score_tiles(dev: &SeedSummary) -> Vec<Tile> {
         let remark = format!("binomial, of an accuracy on {} examples", grouped(dev.examples as u64));
         tiles.push(("standard error", format!("{:.1} %", 100.0 * error), remark));
     }
-    let remark = format!("of {}: one answer for all examples", dev.runs.len());
-    tiles.push(("degenerate runs", dev.degenerate_runs.to_string(), remark));
+    if dev.degenerate_runs > 0 {
+        let remark = format!("of {}: one answer for all examples", dev.runs.len());
+        tiles.push(("degenerate runs", dev.degenerate_runs.to_string(), remark));
+    }
     tiles
 }
 
@@ -220,17 +256,19 @@ fn fusion_table(fusion: &FusionReport) -> Markup {
 
 /// Renders the reliability diagram of the best run: accuracy by confidence.
 fn calibration_chart(calibration: &Calibration) -> Markup {
-    let points = calibration.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).collect();
-    let sure = vec![(0.0, 0.0), (1.0, 1.0)];
+    let percent = |share: f64| 100.0 * share;
+    let points =
+        calibration.bins.iter().map(|bin| (percent(bin.confidence), percent(bin.accuracy))).collect();
+    let sure = vec![(0.0, 0.0), (100.0, 100.0)];
     let curves = [
-        Curve::new("perfect calibration", "var(--soft)", Line::Dashed, sure),
-        Curve::new("this run", "var(--a)", Line::Marked, points),
+        Curve::new("perfect", series_color(9), Line::Dashed, sure),
+        Curve::new("this run", series_color(0), Line::Marked, points),
     ];
     html! {
         p.note {
             "Expected calibration error " (format_args!("{:.3}", calibration.expected_error)) " on the dev set."
         }
-        (chart("confidence", "accuracy", &curves, &[]))
+        div.charts { (chart("confidence (%)", "accuracy (%)", &curves, &[])) }
         details {
             summary { "How to read this" }
             p.note {
@@ -240,40 +278,52 @@ fn calibration_chart(calibration: &Calibration) -> Markup {
     }
 }
 
-/// Renders the score and the training loss of every run over the epochs.
-fn epoch_charts(report: &FinetuneReport) -> Markup {
+/// The axis of a chart of scores, its curves and its levels.
+pub(crate) type ScoreChart = (String, Vec<Curve>, Vec<(&'static str, f64)>);
+
+/// Returns the chart of the score of every run over the epochs, in the unit of the text.
+pub(crate) fn score_chart(report: &FinetuneReport) -> ScoreChart {
     let primary = report.dev.task.spec().primary;
     let is_held_out = report.training.held_out > 0;
+    let scale = if primary.heading().ends_with("(%)") { 100.0 } else { 1.0 };
     // The majority baseline of dev does not apply to the held-out part.
     let majority = report.dev.majority_baseline.get(primary).filter(|_| !is_held_out);
-    let levels: Vec<_> = majority.map(|value| ("majority class", value)).into_iter().collect();
     let score = |epoch: &EpochReport| {
         let scores = if is_held_out { &epoch.held_out } else { &epoch.dev };
-        scores.as_ref()?.get(primary)
+        scores.as_ref()?.get(primary).map(|score| scale * score)
     };
+    let levels = majority.map(|value| ("majority", scale * value)).into_iter().collect();
+    (score_axis(primary, is_held_out), curves(&report.runs, score), levels)
+}
+
+/// Renders the score and the training loss of every run over the epochs.
+fn epoch_charts(report: &FinetuneReport) -> Markup {
+    let (axis, scores, levels) = score_chart(report);
     let loss = match report.dev.task.spec().kind {
         Kind::Regression { .. } => "training loss (squared error)",
         _ => "training loss (nats)",
     };
     html! {
         h2 { "Over the epochs" }
-        (chart("epoch", &score_axis(primary, is_held_out), &curves(&report.runs, score), &levels))
-        (chart("epoch", loss, &curves(&report.runs, |epoch| epoch.train_loss), &[]))
+        div.charts {
+            (chart("epoch", &axis, &scores, &levels))
+            (chart("epoch", loss, &curves(&report.runs, |epoch| epoch.train_loss), &[]))
+        }
     }
 }
 
 /// Returns the label of the axis of scores.
 fn score_axis(primary: Metric, is_held_out: bool) -> String {
-    format!("{primary} on {}", if is_held_out { "held-out training examples" } else { "dev" })
+    format!("{} on {}", primary.heading(), if is_held_out { "held-out training examples" } else { "dev" })
 }
 
 /// Returns a curve per run of a value of its epochs, where it is known.
 fn curves(runs: &[RunReport], value: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Curve> {
-    let curve = |(run, color): (&RunReport, &&'static str)| {
+    let curve = |(run, number): (&RunReport, usize)| {
         let points = run.history.iter().filter_map(|epoch| Some((epoch.epoch, value(epoch)?))).collect();
-        Curve::new(format!("seed {}", run.seed), color, Line::Marked, points)
+        Curve::new(format!("seed {}", run.seed), series_color(number), Line::Marked, points)
     };
-    runs.iter().zip(COLORS.iter().cycle()).map(curve).collect()
+    runs.iter().zip(0..).map(curve).collect()
 }
 
 /// Renders the confusion matrix, with labels as rows and predictions as columns.
@@ -397,11 +447,9 @@ mod tests {
         let page = page_of(&serde_json::to_string(&report()).unwrap());
         let tiles = [
             ("mean on dev", "50.0 %"),
-            ("median", "50.0 %"),
             ("95 % interval of the mean", "6.1 % to 93.9 %"),
             ("majority class", "50.0 %"),
             ("standard error", "25.0 %"),
-            ("degenerate runs", "0"),
             ("training examples", "128"),
             ("trained parameters", "1,000"),
         ];

@@ -10,6 +10,7 @@ pub mod attention_page;
 pub mod compare;
 pub mod comparison;
 pub mod export;
+mod filled_sentences;
 mod findings;
 mod finetuning;
 pub mod live;

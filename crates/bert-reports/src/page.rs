@@ -1,8 +1,11 @@
 //! The page of a run or a fine-tuning, and its common parts.
 
+use std::path::Path;
+
+use bert_pages::verdict;
 use maud::{Markup, html};
 
-use crate::findings::Finding;
+use crate::findings::{Finding, Severity};
 
 /// A page and its findings.
 #[derive(Clone, Debug)]
@@ -11,6 +14,38 @@ pub struct Report {
     pub html: String,
     /// The findings, warnings first.
     pub findings: Vec<Finding>,
+}
+
+/// Renders the first finding as the result of the page, and returns the others: a warning before a good result, and a note
+/// last.
+pub(crate) fn split_verdict(findings: &[Finding]) -> (Markup, Vec<Finding>) {
+    let rank = |finding: &&Finding| match finding.severity {
+        Severity::Warning => 0,
+        Severity::Good => 1,
+        Severity::Note => 2,
+    };
+    let Some(first) = findings.iter().min_by_key(rank) else { return (Markup::default(), Vec::new()) };
+    let others: Vec<Finding> = findings.iter().filter(|finding| *finding != first).cloned().collect();
+    let remark = match others.len() {
+        0 => String::new(),
+        1 => "One more finding is below.".to_string(),
+        more => format!("{more} more findings are below."),
+    };
+    (verdict(first.severity.word(), &first.text, &remark), others)
+}
+
+/// Returns the name of a folder in a title: the last part of its path.
+pub(crate) fn folder_name(folder: &Path) -> String {
+    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    path.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Returns the start of a commit in words, or nothing if it is not known.
+pub(crate) fn commit_words(commit: &str) -> String {
+    match commit.get(..7) {
+        Some(start) if commit != "unknown" => format!("commit {start}"),
+        _ => String::new(),
+    }
 }
 
 /// Renders the findings as a list.

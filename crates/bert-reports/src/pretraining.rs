@@ -3,14 +3,19 @@
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_pages::{Curve, Line, chart, chart_page, downsample, figures, grouped, smooth, table, tiles};
+use bert_pages::{
+    Curve, Figure, Head, Line, chart, chart_page, downsample, figures, grouped, series_color, smooth, table,
+    tiles,
+};
 use bert_training::evaluation::Evaluation;
 use bert_training::pretrain::StepMetrics;
 use maud::{Markup, html};
 
 use crate::comparison::same_vocabulary;
+use crate::filled_sentences::filled_sentences;
 use crate::findings::{Finding, Severity, findings};
-use crate::page::{Report, findings_list, settings};
+use crate::live::status::duration;
+use crate::page::{Report, commit_words, findings_list, folder_name, settings, split_verdict};
 use crate::run_record::RunRecord;
 
 /// Maximum number of points of a curve; longer ones are averaged over intervals.
@@ -41,28 +46,66 @@ pub fn pretraining_page(run: &Path, others: &[&Path]) -> Result<Report, Error> {
         others.into_iter().partition(|other| same_vocabulary(&run, other));
     let mut findings = findings(&run);
     findings.extend(incomparable.iter().map(not_comparable));
+    let (verdict, others_found) = split_verdict(&findings);
     let body = html! {
+        (verdict)
         (tiles(&tiles_of(&run)))
-        h2 { "Is it working?" }
-        (findings_list(&findings))
-        h2 { "Masked LM loss (nats)" }
-        (masked_lm_chart(&run, &others))
-        (explain_loss(&run))
-        @if run.has_next_sentence() {
-            h2 { "Next-sentence loss (nats)" }
-            (next_sentence_chart(&run, &others))
+        div.split {
+            div {
+                h2 { "Curves" }
+                div.charts {
+                    (masked_lm_chart(&run, &others))
+                    @if run.has_next_sentence() { (next_sentence_chart(&run, &others)) }
+                    (plain_chart(&run, "learning rate", |m| m.learning_rate))
+                    (plain_chart(&run, "gradient norm before clipping", |m| m.gradient_norm))
+                }
+                (explain_loss(&run))
+            }
+            div {
+                (filled_sentences(&run))
+                @if !others_found.is_empty() { h2 { "Findings" } (findings_list(&others_found)) }
+                h2 { "Next" }
+                (next_commands(&run.folder))
+            }
         }
         h2 { "Held-out results" }
         (held_out_table(&run))
         (references())
-        h2 { "Learning rate" }
-        (plain_chart(&run, "learning rate", |m| m.learning_rate))
-        h2 { "Gradient norm" }
-        (plain_chart(&run, "norm before clipping", |m| m.gradient_norm))
         (settings(&run.settings))
     };
-    let title = format!("Pre-training: {}", run.folder.display());
-    Ok(Report { html: chart_page(&title, &body), findings })
+    let head = Head { title: &folder_name(&run.folder), about: &about(&run) };
+    let html = chart_page(&head, &body);
+    Ok(Report { html, findings })
+}
+
+/// Returns the subject in the head of the page: model, text, start, duration, computers, commit.
+fn about(run: &RunRecord) -> Vec<String> {
+    let model = &run.identity.model;
+    let parameters = model.pretraining_parameter_count() as f64 / 1e6;
+    let begun = run.start.started.replace('T', " ").replace('Z', " UTC");
+    let machine = format!("{}, {}", run.start.hosts.join(", "), run.identity.precision.name());
+    vec![
+        format!(
+            "Pre-training of {} layers with hidden size {} ({parameters:.1} M parameters)",
+            model.num_hidden_layers, model.hidden_size
+        ),
+        run.text.as_ref().map_or_else(String::new, |text| format!("text: {text}")),
+        if begun.is_empty() { begun } else { format!("begun {begun}") },
+        format!("{} of training", duration(run.seconds(1).0)),
+        machine.trim_start_matches(", ").to_string(),
+        commit_words(&run.start.commit),
+    ]
+}
+
+/// Renders the commands that use the weights of a run.
+fn next_commands(run: &Path) -> Markup {
+    let run = run.display();
+    html! {
+        pre {
+            "bert fill-mask --checkpoint " (run) " \"...\"\nbert export " (run) " my-bert/\n"
+            "bert finetune --task TASK --data DIR \\\n  --checkpoint " (run) " --output DIR"
+        }
+    }
 }
 
 /// Returns why the curves of another run are not drawn.
@@ -75,12 +118,9 @@ fn not_comparable(other: &RunRecord) -> Finding {
     Finding::new(Severity::Note, text)
 }
 
-/// The name, the value and a remark of a key figure.
-type Tile = (&'static str, String, String);
-
-fn tiles_of(run: &RunRecord) -> Vec<Tile> {
+fn tiles_of(run: &RunRecord) -> Vec<Figure<'static>> {
     let done = run.metrics.last().map_or(0, |m| m.step);
-    let mut tiles = vec![("steps", grouped(done), format!("of {}", grouped(run.identity.steps)))];
+    let mut tiles = Vec::new();
     if let Some(last) = run.last_evaluation() {
         tiles.extend(held_out_tiles(run, &last.evaluation));
     } else if let Some(last) = run.metrics.last() {
@@ -88,10 +128,7 @@ fn tiles_of(run: &RunRecord) -> Vec<Tile> {
         tiles.push(("masked LM loss", loss, "nats, last training batch".into()));
     }
     let batch = run.identity.batch_size;
-    let model = &run.identity.model;
-    let parameters = format!("{:.2} M", model.pretraining_parameter_count() as f64 / 1e6);
-    let shape = format!("{} layers, hidden size {}", model.num_hidden_layers, model.hidden_size);
-    tiles.push(("parameters", parameters, shape));
+    tiles.push(("steps", grouped(done), format!("of {}", grouped(run.identity.steps))));
     let (seconds, waiting) = run.seconds(1);
     let rate = (batch * run.timing.len() as u64) as f64 / seconds.max(1e-9);
     let remark = format!("{seconds:.0} s; {:.1} % waiting for data", 100.0 * waiting / seconds.max(1e-9));
@@ -103,7 +140,7 @@ fn tiles_of(run: &RunRecord) -> Vec<Tile> {
 }
 
 /// Returns the key figures of the last evaluation.
-fn held_out_tiles(run: &RunRecord, last: &Evaluation) -> Vec<Tile> {
+fn held_out_tiles(run: &RunRecord, last: &Evaluation) -> Vec<Figure<'static>> {
     let perplexity = format!("nats, held-out; perplexity {:.1}", last.masked_lm_loss.exp());
     let mut tiles = vec![("masked LM loss", format!("{:.3}", last.masked_lm_loss), perplexity)];
     if last.masked_lm_nats_per_character.is_finite() {
@@ -130,10 +167,10 @@ fn percent(fraction: f64) -> String {
 }
 
 fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
-    let mut levels = vec![("uniform prediction", run.uniform_loss())];
+    let mut levels = vec![("uniform", run.uniform_loss())];
     if let Some(counts) = run.baselines {
-        levels.push(("unigram baseline", counts.unigram.masked_lm_loss));
-        levels.push(("bigram baseline", counts.bigram.masked_lm_loss));
+        levels.push(("unigram", counts.unigram.masked_lm_loss));
+        levels.push(("bigram", counts.bigram.masked_lm_loss));
     }
     let curves = loss_curves(run, others, |m| m.masked_lm_loss, |e| e.masked_lm_loss);
     chart("step", "masked LM loss (nats)", &curves, &levels)
@@ -141,7 +178,7 @@ fn masked_lm_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
 
 fn next_sentence_chart(run: &RunRecord, others: &[RunRecord]) -> Markup {
     let curves = loss_curves(run, others, |m| m.next_sentence_loss, |e| e.next_sentence_loss);
-    chart("step", "next-sentence loss (nats)", &curves, &[("random prediction", 2f64.ln())])
+    chart("step", "next-sentence loss (nats)", &curves, &[("chance", 2f64.ln())])
 }
 
 /// Renders the training loss (pale, and smoothed), the held-out loss, and the same for other runs.
@@ -151,30 +188,31 @@ fn loss_curves(
     training: impl Fn(&StepMetrics) -> f64,
     held_out: impl Fn(&Evaluation) -> f64,
 ) -> Vec<Curve> {
-    const OTHERS: [&str; 3] = ["var(--soft)", "var(--good)", "var(--warn)"];
     let steps = downsample(&run.curve(&training), POINTS);
     let smoothed = smooth(&steps, (steps.len() / 20).max(1));
     let scale = run.step_scale();
-    let curve = |name, color, line, points| Curve::new(name, color, line, points).with_scale(&scale);
+    let curve =
+        |name, number, line, points| Curve::new(name, series_color(number), line, points).with_scale(&scale);
     let mut curves = vec![
-        curve("", "var(--a)", Line::Pale, steps),
-        curve("training, smoothed", "var(--a)", Line::Plain, smoothed),
-        curve("held-out", "var(--b)", Line::Marked, run.held_out(&held_out)),
+        curve("", 0, Line::Pale, steps),
+        curve("training", 0, Line::Plain, smoothed),
+        curve("held-out", 1, Line::Marked, run.held_out(&held_out)),
     ];
-    for (other, color) in others.iter().zip(OTHERS.iter().cycle()) {
+    for (other, number) in others.iter().zip(2..) {
         let points = match other.evaluations.len() {
             0 | 1 => smooth(&downsample(&other.curve(&training), POINTS), POINTS / 20),
             _ => other.held_out(&held_out),
         };
         let name = other.folder.display().to_string();
-        curves.push(Curve::new(name, color, Line::Dashed, points).with_scale(&other.step_scale()));
+        let curve = Curve::new(name, series_color(number), Line::Dashed, points);
+        curves.push(curve.with_scale(&other.step_scale()));
     }
     curves
 }
 
 fn plain_chart(run: &RunRecord, y: &str, value: impl Fn(&StepMetrics) -> f64) -> Markup {
     let points = downsample(&run.curve(value), POINTS);
-    let curve = Curve::new(y, "var(--a)", Line::Plain, points);
+    let curve = Curve::new("", series_color(0), Line::Plain, points);
     chart("step", y, &[curve.with_scale(&run.step_scale())], &[])
 }
 
@@ -190,10 +228,10 @@ fn explain_loss(run: &RunRecord) -> Markup {
 fn loss_explanations(run: &RunRecord) -> Markup {
     html! {
         p.note {
-            "Uniform prediction: the logarithm of the vocabulary size, where random weights begin. "
+            "Uniform: the logarithm of the vocabulary size, where random weights begin. "
             @if run.baselines.is_some() {
-                "Unigram baseline: the held-out loss of a predictor that ignores the context and uses the token frequencies of \
-                 the training text. Bigram baseline: the held-out loss of a table with the counts of the previous and the next \
+                "Unigram: the held-out loss of a predictor that ignores the context and uses the token frequencies of \
+                 the training text. Bigram: the held-out loss of a table with the counts of the previous and the next \
                  token in the training text."
             } @else {
                 "The unigram and bigram baselines are drawn if the training and held-out data are still in the folders of the \
@@ -293,12 +331,11 @@ mod tests {
         let found = page.split("<div class=\"tile\">").skip(1);
         let found: Vec<&str> = found.map(|tile| tile.split("<b>").next().unwrap()).collect();
         let tiles = [
-            "steps",
             "masked LM loss",
             "nats per character",
             "masked LM accuracy",
             "next-sentence accuracy",
-            "parameters",
+            "steps",
             "sequences per second",
             "sequences seen",
         ];

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bert_data::{DataSet, Manifest};
 use bert_inference::Error;
+use bert_inference::compute::environment::Invocation;
 use bert_inference::model_dir::json_file::{read_json, read_record};
 use bert_pages::StepScale;
 use bert_training::data_loader::DataLoader;
@@ -31,8 +32,12 @@ pub(crate) struct RunRecord {
     pub(crate) shared_text: Vec<SharedText>,
     /// All of `run.json`, to show it.
     pub(crate) settings: Value,
+    /// The command and the computers.
+    pub(crate) start: Invocation,
     /// Number of instances of the training data, if it still exists.
     pub(crate) instances: Option<u64>,
+    /// The text of the training data and its language, if the data still exists.
+    pub(crate) text: Option<String>,
     /// The unigram and bigram baselines on the held-out data, if computed and if both data folders still exist.
     pub(crate) baselines: Option<Baselines>,
 }
@@ -42,7 +47,7 @@ impl RunRecord {
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(RUN);
         let settings = read_json(&path)?;
-        let RunFile { config, identity, shared_text, .. } = read_record(&path)?;
+        let RunFile { config, identity, shared_text, start } = read_record(&path)?;
         let manifest = same_data(config.data.first(), &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
@@ -53,6 +58,8 @@ impl RunRecord {
             identity,
             shared_text,
             settings,
+            start,
+            text: manifest.as_ref().map(text_of),
             instances: manifest.map(|manifest| manifest.instances),
             baselines: None,
         })
@@ -122,7 +129,7 @@ impl RunRecord {
         (self.identity.model.vocab_size as f64).ln()
     }
 
-    /// Returns the sequences, tokens and hours of the steps of a self.
+    /// Returns the sequences, tokens and hours of the steps.
     pub(crate) fn step_scale(&self) -> StepScale {
         const POINTS_OF_TIME: usize = 100;
         let sequences = self.identity.batch_size as f64;
@@ -150,6 +157,21 @@ impl RunRecord {
 fn same_data(folder: &Path, identity: &RunIdentity) -> Option<Manifest> {
     let manifest = Manifest::read(folder).ok()?;
     (identity.data == manifest.shards_digest()).then_some(manifest)
+}
+
+/// Returns the names, the size and the language of the text of a data set.
+fn text_of(manifest: &Manifest) -> String {
+    let inputs = &manifest.inputs;
+    let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = inputs.iter().take(2).filter_map(|input| name(&input.path)).collect();
+    if inputs.len() > names.len() {
+        names.push(format!("{} more files", inputs.len() - names.len()));
+    }
+    let megabytes = inputs.iter().map(|input| input.bytes).sum::<u64>() as f64 / 1e6;
+    let dump = inputs.iter().find_map(|input| Some(input.dump.as_ref()?.language.clone()));
+    let language = manifest.config.language.clone().or(dump);
+    let language = language.map_or_else(String::new, |code| format!(", language {code}"));
+    format!("{} ({megabytes:.1} MB{language})", names.join(", "))
 }
 
 /// Reads the records of a log of the run.

@@ -24,6 +24,8 @@ const ITERATIONS: usize = 500;
 pub struct Embeddings {
     /// The label of each vector.
     pub labels: Vec<String>,
+    /// The number of each vector's line in the input, from 0; of a word, its place among the words.
+    pub lines: Vec<u64>,
     /// `[labels, dimensions]`, row by row.
     pub vectors: Vec<f32>,
     /// Length of a vector.
@@ -62,7 +64,8 @@ impl Embeddings {
         let dimensions = config.hidden_size;
         let mut vectors = values(model.embeddings.word_embeddings.weight.val());
         vectors.truncate(labels.len() * dimensions);
-        Ok(Self { labels, vectors, dimensions })
+        let lines = (0..labels.len() as u64).collect();
+        Ok(Self { labels, lines, vectors, dimensions })
     }
 
     /// Returns the first `count` labels that are words: two or more letters, no continuation pieces; single ideographs
@@ -79,6 +82,7 @@ impl Embeddings {
         let chosen: Vec<(usize, &String)> = words.chain(characters).take(count).collect();
         Self {
             labels: chosen.iter().map(|(_, label)| (*label).clone()).collect(),
+            lines: chosen.iter().map(|(at, _)| *at as u64).collect(),
             vectors: chosen.iter().flat_map(|(at, _)| self.vector(*at)).copied().collect(),
             dimensions: self.dimensions,
         }
@@ -98,6 +102,7 @@ impl Embeddings {
             for line in lines.iter().filter(|line| line.tokens.len() > 2) {
                 embeddings.vectors.extend(&line.layers[0]);
                 embeddings.labels.push(line.text.clone());
+                embeddings.lines.push(line.line);
             }
             Ok(())
         })?;
@@ -262,7 +267,7 @@ mod tests {
             vectors.extend(rotated.map(|x| x as f32 + 5.0));
             labels.push(format!("p{at}"));
         }
-        Embeddings { labels, vectors, dimensions: 4 }
+        Embeddings { labels, lines: Vec::new(), vectors, dimensions: 4 }
     }
 
     #[test]
@@ -290,7 +295,7 @@ mod tests {
     fn nearest_vectors_are_sorted_by_cosine() {
         let vectors = vec![1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
         let labels = ["a", "b", "c"].map(String::from).to_vec();
-        let projection = Embeddings { labels, vectors, dimensions: 2 }.project(2);
+        let projection = Embeddings { labels, lines: Vec::new(), vectors, dimensions: 2 }.project(2);
         let neighbours: Vec<usize> = projection.points[0].neighbours.iter().map(|(at, _)| *at).collect();
         assert_eq!(neighbours, [1, 2]);
         assert!((projection.points[0].neighbours[0].1 - 0.9939).abs() < 1e-3);
@@ -299,7 +304,8 @@ mod tests {
     #[test]
     fn files_for_tensorboard_have_a_line_per_vector() {
         let labels = vec!["a\tb".to_string(), "c".to_string()];
-        let embeddings = Embeddings { labels, vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2 };
+        let embeddings =
+            Embeddings { labels, lines: Vec::new(), vectors: vec![1.0, 2.5, -1.0, 0.0], dimensions: 2 };
         let mut vectors = Vec::new();
         let mut names = Vec::new();
         embeddings.write_vectors(&mut vectors).unwrap();

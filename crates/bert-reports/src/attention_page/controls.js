@@ -1,5 +1,7 @@
 // The controls of the page and its state.
 
+// Width of a page with two views next to each other.
+const WIDE = 1100;
 const VIEWS = [['heads', 'Heads', HeadView], ['model', 'Model', ModelView], ['neurons', 'Neurons', NeuronView]];
 
 class App {
@@ -26,7 +28,7 @@ class App {
     media.addEventListener('change', () => this.update());
     let width = innerWidth;
     addEventListener('resize', () => {
-      if (innerWidth !== width) this.draw();
+      if (innerWidth !== width) this.update();
       width = innerWidth;
     });
     this.update();
@@ -120,8 +122,15 @@ class App {
     return VIEWS.findIndex(([name]) => name === this.state.view);
   }
 
+  // Returns the numbers of the views on the page: a wide one has the heads next to the thumbnails.
+  shown() {
+    const at = this.current();
+    return at === 0 && this.panels.length === 1 && innerWidth >= WIDE ? [0, 1] : [at];
+  }
+
   update() {
     const { state } = this;
+    const shown = this.shown();
     for (const button of this.bar.querySelectorAll('[data-view]')) button.setAttribute('aria-pressed', button.dataset.view === state.view);
     for (const button of this.chips.querySelectorAll('[data-head]')) {
       button.setAttribute('aria-pressed', state.heads.has(Number(button.dataset.head)));
@@ -134,12 +143,13 @@ class App {
     this.filterLabel.hidden = !(choosesUnits && this.models.some(model => model.isPair));
     this.wordsLabel.hidden = !(choosesUnits && this.models.some(model => model.hasWords));
     this.headLabel.hidden = state.view !== 'neurons';
-    this.panels.forEach(panel => panel.views.forEach((view, at) => { view.element.hidden = at !== this.current(); }));
-    this.panels.forEach(panel => panel.views[this.current()].update(state));
+    this.panels.forEach(panel => panel.views.forEach((view, at) => { view.element.hidden = !shown.includes(at); }));
+    this.panels.forEach(panel => panel.element.classList.toggle('both', shown.length > 1));
+    this.panels.forEach(panel => shown.forEach(at => panel.views[at].update(state)));
   }
 
   draw() {
-    this.panels.forEach(panel => panel.views[this.current()].draw(this.state));
+    this.panels.forEach(panel => this.shown().forEach(at => panel.views[at].draw(this.state)));
   }
 }
 

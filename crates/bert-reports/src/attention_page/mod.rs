@@ -10,8 +10,9 @@ mod fallback;
 #[cfg(test)]
 pub(crate) mod sample;
 
+use bert_data::tokenization::vocabulary::is_special_token;
 use bert_inference::NamedAttention;
-use bert_pages::{Script, interactive_page, packed};
+use bert_pages::{Head, Script, interactive_page, packed, verdict};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -50,7 +51,8 @@ pub fn attention_page(text: &str, models: &[NamedAttention<'_>], neurons: Option
         models.iter().map(|model| model_data(model, neurons, shell / models.len())).collect();
     let data = json!({ "models": data }).to_string();
     let script = Script { code: SCRIPT, style: STYLE, data: &data, connects: false };
-    interactive_page(&format!("Attention: {}", shortened(text)), &body, script)
+    let title = format!("Attention: {}", shortened(text));
+    interactive_page(&Head { title: &title, about: &[] }, &body, script)
 }
 
 /// Returns the start of a long text.
@@ -97,9 +99,47 @@ fn model_data(model: &NamedAttention<'_>, neurons: Option<usize>, shell: usize) 
     data
 }
 
+/// Renders the strongest pattern of a model in a sentence: the head that attends most to one relative position, and the share
+/// of all heads on the special tokens.
+fn result(model: &NamedAttention<'_>) -> Markup {
+    let NamedAttention { name, attention } = model;
+    let count = attention.tokens.len();
+    let heads = attention.head_numbers.len();
+    let is_special: Vec<bool> = attention.tokens.iter().map(|token| is_special_token(token)).collect();
+    let mut special = 0.0;
+    let mut strongest = (0.0, 0, 0, 0);
+    for (layer, head) in (0..attention.layers()).flat_map(|layer| (0..heads).map(move |head| (layer, head))) {
+        let mut offsets = [0.0; 3];
+        for (query, key) in (0..count).flat_map(|query| (0..count).map(move |key| (query, key))) {
+            let weight = f64::from(attention.weight(layer, head, query, key));
+            special += if is_special[key] { weight } else { 0.0 };
+            if let Some(sum) = offsets.get_mut((key + 1).wrapping_sub(query)) {
+                *sum += weight;
+            }
+        }
+        for (offset, sum) in offsets.into_iter().enumerate() {
+            let mean = sum / count as f64;
+            if mean > strongest.0 {
+                strongest = (mean, layer, head, offset);
+            }
+        }
+    }
+    let (mean, layer, head, offset) = strongest;
+    let place = ["the token before it", "itself", "the next token"][offset];
+    let text = format!(
+        "{name}: in layer {}, head {}, a token gives {:.0} % of its attention to {place}, the clearest pattern.",
+        attention.layer_numbers[layer],
+        attention.head_numbers[head],
+        100.0 * mean
+    );
+    let share = 100.0 * special / (count * heads * attention.layers()) as f64;
+    verdict("plain", &text, &format!("Over all heads, {share:.0} % of the attention is on special tokens."))
+}
+
 /// Returns the part of the page that the script fills, and the part for browsers without JavaScript.
 fn body(models: &[NamedAttention<'_>]) -> Markup {
     html! {
+        @for model in models { (result(model)) }
         @for NamedAttention { name, attention } in models {
             @let (shown, whole) = (attention.tokens.len(), attention.untruncated_length);
             @if shown < whole {

@@ -5,7 +5,6 @@
 //! between groups by their scores on dev.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bert_finetuning::run::fingerprint::compared_settings;
@@ -13,8 +12,8 @@ use bert_finetuning::{DEV_LABELS, FinetuneReport};
 use bert_inference::model_dir::json_file::exists;
 use bert_inference::{Error, FolderProblem};
 use bert_storage::{Locate, digest_bytes};
+use bert_tasks::Label;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
-use bert_tasks::{Label, Statistics};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -26,6 +25,8 @@ const WITHOUT_EFFECT_ON_SCORES: [&str; 2] = ["device", "merge_lora"];
 /// Fine-tunings of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
+    /// The name in tables: by default the folders.
+    pub name: String,
     /// The settings that differ from the other groups.
     pub settings: BTreeMap<String, Value>,
     /// The folders.
@@ -34,7 +35,7 @@ pub struct Group {
     pub dev: SeedSummary,
 }
 
-/// The groups, sorted by the mean of the task's main metric, best first.
+/// The groups, in the order of their first folders.
 #[derive(Clone, Debug, Serialize)]
 pub struct Collection {
     /// The groups.
@@ -65,7 +66,6 @@ pub fn collect(folders: &[PathBuf]) -> Result<Collection, Error> {
     // A setting that a group lacks also counts as a difference.
     let varies = |name: &String, value: &Value| all.iter().any(|settings| settings.get(name) != Some(value));
     let mut groups: Vec<Group> = results.into_iter().map(|group| group.with_settings(varies)).collect();
-    groups.sort_by(|a, b| mean(&b.dev).total_cmp(&mean(&a.dev)));
     if let [only] = groups.as_mut_slice() {
         add_interval(only)?;
     }
@@ -124,7 +124,8 @@ impl SavedResult {
         {
             *start = format!("{} ({})", self.start, plain(start)).into();
         }
-        Group { settings, folders: self.folders, dev: self.dev }
+        let folders: Vec<String> = self.folders.iter().map(|path| path.display().to_string()).collect();
+        Group { name: folders.join(", "), settings, folders: self.folders, dev: self.dev }
     }
 }
 
@@ -175,46 +176,12 @@ fn add_runs(group: &mut SeedSummary, more: SeedSummary, folder: &Path) -> Result
     Ok(())
 }
 
-fn main_statistics(summary: &SeedSummary) -> Option<&Statistics> {
-    let primary = summary.task.spec().primary;
-    summary.metrics.iter().find(|m| m.metric == primary).map(|m| &m.statistics)
-}
-
-fn mean(summary: &SeedSummary) -> f64 {
-    main_statistics(summary).map_or(f64::NEG_INFINITY, |s| s.mean)
-}
-
-impl fmt::Display for Collection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [only] = self.groups.as_slice() else { return self.table(f) };
-        write!(f, "dev\n{}", only.dev)
-    }
-}
-
-impl Collection {
-    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.groups.first() else { return Ok(()) };
-        let primary = first.dev.task.spec().primary;
-        writeln!(f, "{} on dev, {} examples: {}", first.dev.task, first.dev.examples, primary.heading())?;
-        writeln!(f, "    mean      sd  median     max  seeds  degenerate  settings")?;
-        for group in &self.groups {
-            let Some(s) = main_statistics(&group.dev) else { continue };
-            let [mean, sd, median, max] =
-                [Some(s.mean), s.sd, Some(s.median), Some(s.max)].map(|value| primary.cell(value));
-            let settings: Vec<String> =
-                group.settings.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
-            writeln!(
-                f,
-                "  {mean:>6}  {sd:>6}  {median:>6}  {max:>6}  {:>5}  {:>10}  {}",
-                group.dev.runs.len(),
-                group.dev.degenerate_runs,
-                settings.join(", ")
-            )?;
-        }
-        if let Some(error) = first.dev.binomial_standard_error {
-            write!(f, "sampling error of one accuracy: {:.1} % (binomial); ", 100.0 * error)?;
-        }
-        write!(f, "the best of many configurations is optimistic")
+impl Group {
+    /// Returns the settings that differ from the other groups as text: `learning_rate 0.001, schedule bert`.
+    #[must_use]
+    pub fn settings_text(&self) -> String {
+        let settings = self.settings.iter().map(|(name, value)| format!("{name} {}", plain(value)));
+        settings.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -263,7 +230,7 @@ mod tests {
         let [group] = all.groups.as_slice() else { panic!("one group: {all:?}") };
         assert_eq!(group.dev.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [1, 2, 3]);
         assert!((group.dev.metrics[0].statistics.mean - 0.6).abs() < 1e-12 && group.dev.degenerate_runs == 1);
-        assert!(group.settings.is_empty() && all.to_string().contains("rte: 100 examples, 3 seeds"));
+        assert!(group.settings.is_empty() && group.dev.to_string().contains("rte: 100 examples, 3 seeds"));
         let again = write(folder.path(), "again", Task::Rte, 5e-5, &[(2, 0.7)]);
         assert!(collect(&[a, again]).unwrap_err().to_string().contains("seed 2 of this configuration"));
     }
@@ -290,7 +257,7 @@ mod tests {
         change(&same, "start", json!("elsewhere"));
         assert_eq!(collect(&[a.clone(), same]).unwrap().groups.len(), 1);
         let weights = collect(&[a.clone(), of("weights", 2, "v", "t")]).unwrap();
-        assert!(weights.groups.len() == 2 && weights.to_string().contains("start run ("), "{weights}");
+        assert!(weights.groups[0].settings_text().contains("start run ("), "{weights:?}");
         let train = collect(&[a.clone(), of("train", 2, "w", "u")]).unwrap();
         assert_eq!(train.groups[1].settings.keys().collect::<Vec<_>>(), ["train"]);
         let dev = of("dev", 2, "w", "t");
@@ -300,21 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_a_row_for_each_configuration_the_best_first() {
+    fn a_grid_is_a_group_for_each_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let low = write(folder.path(), "low", Task::Rte, 5e-5, &[(1, 0.5), (2, 0.6)]);
         let high = write(folder.path(), "high", Task::Rte, 3e-4, &[(1, 0.7)]);
         let all = collect(&[low.clone(), high]).unwrap();
-        assert_eq!(all.groups[0].settings, [("learning_rate".to_string(), json!(3e-4))].into());
-        let text = all.to_string();
-        assert!(
-            text.contains("    70.0       -    70.0    70.0      1           0  learning_rate 0.0003\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("    55.0     7.1    55.0    60.0      2           1  learning_rate 0.00005\n"),
-            "{text}"
-        );
+        let settings = all.groups.iter().map(Group::settings_text).collect::<Vec<_>>();
+        assert_eq!(settings, ["learning_rate 0.00005", "learning_rate 0.0003"], "in the order given");
+        assert!(all.groups[0].name.ends_with("low"));
         assert!(
             collect(&[folder.path().to_path_buf()])
                 .unwrap_err()

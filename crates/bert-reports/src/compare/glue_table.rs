@@ -1,7 +1,6 @@
 //! Combines the fine-tunings of one checkpoint on GLUE's nine tasks into one table, next to published scores of a model
 //! of the same size: [`GlueTable`].
 
-use std::fmt;
 use std::path::Path;
 
 use bert_finetuning::FinetuneReport;
@@ -114,44 +113,6 @@ fn mean_of_metrics(summary: &SeedSummary) -> f64 {
     let values = summary.metrics.iter().filter(|m| official(&m.metric)).map(|m| m.statistics.mean);
     let values: Vec<f64> = values.collect();
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-impl fmt::Display for GlueTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let published = self.published.unwrap_or("no published model of this size");
-        writeln!(
-            f,
-            "{:<7}{:<10}{:>9}{:>8}{:>9}   {published}, test",
-            "task", "on dev", "mean", "sd", "majority"
-        )?;
-        for row in &self.rows {
-            let parts = [Some(&row.dev), row.dev_mismatched.as_ref()];
-            for (part, summary) in parts.into_iter().flatten().enumerate() {
-                for (at, metric) in summary.metrics.iter().enumerate() {
-                    let first = part == 0 && at == 0;
-                    let task = if first { row.task.spec().name } else { "" };
-                    let sd = metric.statistics.sd.map_or("-".to_string(), |sd| format!("{:.1}", 100.0 * sd));
-                    let majority = summary.majority_baseline.get(metric.metric);
-                    let majority = majority.map_or("-".to_string(), |value| format!("{:.1}", 100.0 * value));
-                    let published = if first { row.published.unwrap_or("-") } else { "" };
-                    let note = match (first && row.is_sample, part) {
-                        (true, _) => "  (ours on samples)",
-                        (_, 1) => "  (mismatched)",
-                        _ => "",
-                    };
-                    let name = metric.metric.to_string();
-                    let mean = 100.0 * metric.statistics.mean;
-                    let line =
-                        format!("{task:<7}{name:<10}{mean:>9.1}{sd:>8}{majority:>9}   {published}{note}");
-                    writeln!(f, "{}", line.trim_end())?;
-                }
-            }
-        }
-        match self.average {
-            Some(average) => write!(f, "mean of the tasks without wnli: {:.1}", 100.0 * average),
-            None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

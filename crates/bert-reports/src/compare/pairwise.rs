@@ -4,7 +4,6 @@
 //! difference of the mean scores with a paired t test over examples and seeds and, for accuracy, McNemar's test for each
 //! pair of seeds.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use bert_inference::Error;
@@ -134,51 +133,4 @@ fn seed_pairs(first: &DevAnswers, second: &DevAnswers) -> Vec<SeedPair> {
         test: McNemar::new(&first.labels, &a.answers, &b.answers),
     });
     pairs.collect()
-}
-
-impl Side {
-    /// Formats the row of a table.
-    fn row(&self, metric: Metric) -> String {
-        let Statistics { mean, sd, .. } = self.statistics;
-        let mean = metric.cell(Some(mean));
-        let sd = metric.cell(sd);
-        let folders: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
-        format!("{mean:>6}  {sd:>6}  {:>5}  {}", self.seeds.len(), folders.join(" "))
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PairedTest { metric, difference, low, high, level, p, degrees_of_freedom, .. } = self.test;
-        writeln!(f, "{} on dev, {} examples: {}", self.task, self.examples, metric.heading())?;
-        writeln!(
-            f,
-            "            mean      sd  seeds  folders\n  first   {}\n  second  {}",
-            self.first.row(metric),
-            self.second.row(metric)
-        )?;
-        writeln!(
-            f,
-            "difference, first minus second: {}, {:.0} % interval {} to {}",
-            metric.difference(difference),
-            100.0 * level,
-            metric.difference(low),
-            metric.difference(high)
-        )?;
-        write!(f, "{}: p = {p:.4} ({degrees_of_freedom:.1} degrees of freedom)", self.test.method())?;
-        if self.mcnemar.is_empty() {
-            return Ok(());
-        }
-        write!(
-            f,
-            "\nMcNemar's exact test for each pair of runs: examples that only one of them predicts correctly\n  \
-             {:<13}  {:>5}  {:>6}  {:>6}",
-            "seeds", "first", "second", "p"
-        )?;
-        for SeedPair { first_seed, second_seed, test } in &self.mcnemar {
-            let seeds = format!("{first_seed} and {second_seed}");
-            write!(f, "\n  {seeds:<13}  {:>5}  {:>6}  {:.4}", test.only_first, test.only_second, test.p)?;
-        }
-        Ok(())
-    }
 }

@@ -60,6 +60,8 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
         }
     });
     RunRecord {
+        start: bert_inference::compute::environment::Invocation::default(),
+        text: None,
         folder: "run".into(),
         metrics: metrics.collect(),
         timing: vec![StepTiming { step: 1, seconds: 1.0, waiting: 0.0 }],

@@ -7,19 +7,17 @@ use bert_finetuning::run::live_log::{PROGRESS, ProgressRecord};
 use bert_finetuning::run::resume::FOLDER;
 use bert_inference::Error;
 use bert_inference::model_dir::json_file::exists;
-use bert_pages::{Curve, Line, chart_data, downsample, smooth};
+use bert_pages::{Curve, Line, chart_data, downsample, series_color, smooth};
 use bert_tasks::Scores;
 use bert_training::run_dir::metrics_log::tail::LogTail;
 
-use crate::finetuning::finetuning_page;
+use crate::finetuning::{finetuning_page, score_chart};
 use crate::live::status::{LiveFigure, LiveState, LiveStatus, duration, state};
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;
 /// Number of steps over which the present loss and speed are averaged.
 const RECENT: usize = 50;
-/// Colours of the seeds, used cyclically.
-const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--warn)"];
 
 /// The files of a fine-tuning.
 pub(super) struct FinetuningWatch {
@@ -110,12 +108,12 @@ impl FinetuningWatch {
 
     fn charts(&self, steps: &[Step]) -> Vec<serde_json::Value> {
         let by_seed = steps.chunk_by(|a, b| a.seed == b.seed);
-        let curve = |(steps, color): (&[Step], &&'static str)| {
+        let curve = |(steps, number): (&[Step], usize)| {
             let points: Vec<_> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
             let points = smooth(&downsample(&points, POINTS), 5);
-            Curve::new(format!("seed {}", steps[0].seed), color, Line::Plain, points)
+            Curve::new(format!("seed {}", steps[0].seed), series_color(number), Line::Plain, points)
         };
-        let curves: Vec<Curve> = by_seed.zip(COLORS.iter().cycle()).map(curve).collect();
+        let curves: Vec<Curve> = by_seed.zip(0..).map(curve).collect();
         if curves.is_empty() { Vec::new() } else { vec![chart_data("step", "training loss", &curves, &[])] }
     }
 
@@ -129,6 +127,7 @@ impl FinetuningWatch {
         let steps = report.runs.last().and_then(|run| run.history.last()).map_or(0, |epoch| epoch.step);
         let figures = mean.map(|value| LiveFigure { name: "mean on dev", value }).into_iter();
         let seeds = LiveFigure { name: "seeds", value: report.runs.len().to_string() };
+        let (axis, curves, levels) = score_chart(&report);
         Ok(LiveStatus {
             name: self.folder.display().to_string(),
             kind: "fine-tuning",
@@ -138,7 +137,7 @@ impl FinetuningWatch {
             steps,
             figures: figures.chain([seeds]).collect(),
             findings: page.findings,
-            charts: Vec::new(),
+            charts: vec![chart_data("epoch", &axis, &curves, &levels)],
             losses: Vec::new(),
         })
     }

@@ -4,7 +4,7 @@
 mod finetuning;
 pub mod page;
 mod pretraining;
-mod status;
+pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 

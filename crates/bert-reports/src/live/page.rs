@@ -1,6 +1,6 @@
 //! Renders the page of `bert watch`. A script fills it with the states that the server sends.
 
-use bert_pages::{CHART_SCRIPT, Script, interactive_page};
+use bert_pages::{CHART_SCRIPT, Head, Script, interactive_page, verdict};
 use maud::html;
 
 const LIVE_SCRIPT: &str = include_str!("live.js");
@@ -10,13 +10,18 @@ const LIVE_SCRIPT: &str = include_str!("live.js");
 #[must_use]
 pub fn live_page() -> String {
     let body = html! {
+        (verdict("plain", "No run has been read yet.", ""))
         p.note id="connection" { "connecting" }
         div #runs {}
         noscript { p { "This page needs JavaScript. In a terminal: bert watch RUN --tui" } }
     };
     let code = format!("'use strict';(() => {{\n{CHART_SCRIPT}{LIVE_SCRIPT}}})();");
     let style = include_str!("live.css");
-    interactive_page("Runs", &body, Script { code: &code, style, data: "null", connects: true })
+    interactive_page(
+        &Head { title: "Runs", about: &[] },
+        &body,
+        Script { code: &code, style, data: "null", connects: true },
+    )
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bert_inference::Error;
-use bert_pages::{Curve, Line, chart_data, downsample, grouped, smooth};
+use bert_pages::{Curve, Line, chart_data, downsample, grouped, series_color, smooth};
 use bert_training::run_dir::metrics_log::tail::LogTail;
 use serde_json::Value;
 
@@ -103,18 +103,19 @@ impl PretrainingWatch {
     fn charts(&self) -> Vec<Value> {
         let run = &self.run;
         let scale = run.step_scale();
-        let curve =
-            |name: &str, color, line, points| Curve::new(name, color, line, points).with_scale(&scale);
+        let curve = |name: &str, number, line, points| {
+            Curve::new(name, series_color(number), line, points).with_scale(&scale)
+        };
         let losses = downsample(&run.curve(|m| m.masked_lm_loss), POINTS);
         let smoothed = smooth(&losses, (losses.len() / 20).max(1));
         let loss = [
-            curve("", "var(--a)", Line::Pale, losses),
-            curve("training, smoothed", "var(--a)", Line::Plain, smoothed),
-            curve("held-out", "var(--b)", Line::Marked, run.held_out(|e| e.masked_lm_loss)),
+            curve("", 0, Line::Pale, losses),
+            curve("training", 0, Line::Plain, smoothed),
+            curve("held-out", 1, Line::Marked, run.held_out(|e| e.masked_lm_loss)),
         ];
         let rate = downsample(&run.curve(|m| m.learning_rate), POINTS);
-        let rate = curve("learning rate", "var(--a)", Line::Plain, rate);
-        let uniform = [("uniform prediction", run.uniform_loss())];
+        let rate = curve("", 0, Line::Plain, rate);
+        let uniform = [("uniform", run.uniform_loss())];
         vec![
             chart_data("step", "masked LM loss (nats)", &loss, &uniform),
             chart_data("step", "learning rate", &[rate], &[]),

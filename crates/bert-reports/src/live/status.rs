@@ -62,7 +62,7 @@ pub(super) fn state(in_use: bool, step: u64, steps: u64) -> (LiveState, String) 
 }
 
 /// Formats seconds with two units.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let days = seconds / 86_400;
     let hours = seconds / 3600 % 24;

@@ -1,7 +1,7 @@
 'use strict';(() => {
 // Shows points along two principal components: pan, zoom, search, and the nearest vectors of a point.
 
-const { points, explained } = JSON.parse(document.getElementById('data').textContent);
+const { points, explained, groups, chosen } = JSON.parse(document.getElementById('data').textContent);
 const media = matchMedia('(prefers-color-scheme: dark)');
 const theme = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -15,6 +15,8 @@ function make(tag, attributes, ...children) {
   return element;
 }
 
+const names = [...new Set(groups || [])];
+const groupColor = at => `--s${names.indexOf(groups[at]) % 10}`;
 const state = { axes: [0, 1], scale: 1, center: [0, 0], chosen: null, found: new Set(), pointers: new Map() };
 const canvas = make('canvas', { tabindex: 0, role: 'img', 'aria-label': 'points along two principal components; + and - zoom, arrow keys move' });
 const list = make('div', { class: 'list', 'aria-live': 'polite' });
@@ -31,17 +33,23 @@ const search = make('input', {
     state.found = new Set(text ? points.flatMap(([label], at) => (label.toLowerCase().includes(text) ? [at] : [])) : []);
     const exact = points.findIndex(([label]) => label.toLowerCase() === text);
     if (exact >= 0) choose(exact);
+    else if (text) showFound();
     draw();
   },
 });
 const zoomButton = (text, name, factor) => make('button', { type: 'button', 'aria-label': name, onclick: () => { zoom(factor); } }, text);
 const controls = make('div', { class: 'controls' }, axis(0), axis(1), search, zoomButton('+', 'zoom in', 1.5), zoomButton('−', 'zoom out', 1 / 1.5),
   make('button', { type: 'button', onclick: () => fit() }, 'all'));
-document.getElementById('app').replaceChildren(controls, make('div', { class: 'view' }, canvas, list));
+document.getElementById('app').replaceChildren(controls, legend(), make('div', { class: 'view' }, canvas, list));
+
+// Returns the labels in their colours.
+function legend() {
+  return make('p', { class: 'legend' }, ...names.map((name, at) => make('span', { style: `--color:var(--s${at % 10})` }, name)));
+}
 
 function size() {
   const width = canvas.clientWidth;
-  return [width, Math.max(320, Math.min(640, Math.round(width * 0.75)))];
+  return [width, Math.max(320, Math.min(720, Math.round(width * 0.62)))];
 }
 
 // Fits all points into the picture.
@@ -92,7 +100,7 @@ function draw() {
   for (const at of [...order].reverse()) {
     const [x, y] = place(at);
     if (x < 0 || y < 0 || x > width || y > height) continue;
-    drawing.fillStyle = theme(['--soft', '--good', '--a', '--b'][rank(at)]);
+    drawing.fillStyle = theme(groups && !rank(at) ? groupColor(at) : ['--soft', '--good', '--a', '--b'][rank(at)]);
     drawing.beginPath();
     drawing.arc(x, y, rank(at) ? 4.5 : 2.5, 0, 7);
     drawing.fill();
@@ -102,12 +110,22 @@ function draw() {
     const [x, y] = place(at);
     if (x < 0 || y < 0 || x > width || y > height) continue;
     const label = [...points[at][0]].slice(0, 32).join('');
-    const box = [x + 6, y - 7, x + 8 + drawing.measureText(label).width, y + 7];
-    if (taken.length > 400 || taken.some(other => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+    const wide = drawing.measureText(label).width;
+    // Inside the frame: on the left of a point near the right edge.
+    const left = x + 8 + wide > width ? x - 8 - wide : x + 6;
+    const box = [left, y - 7, left + 2 + wide, y + 7];
+    if (left < 0 || y < 8 || y > height - 8 || taken.length > 400 || taken.some(other => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
     taken.push(box);
     drawing.fillStyle = theme(rank(at) ? '--ink' : '--soft');
-    drawing.fillText(label, x + 6, y + 4);
+    drawing.fillText(label, left, y + 4);
   }
+}
+
+// Lists the points that a search has found.
+function showFound() {
+  const found = [...state.found].slice(0, 20);
+  list.replaceChildren(make('h2', {}, `${state.found.size} found`),
+    ...found.map(at => make('div', {}, make('button', { type: 'button', onclick: () => choose(at) }, points[at][0]))));
 }
 
 // Lists the nearest vectors of a point.
@@ -178,6 +196,6 @@ canvas.addEventListener('keydown', event => {
 });
 media.addEventListener('change', draw);
 addEventListener('resize', draw);
-list.append(make('p', { class: 's' }, 'Click a point for its nearest vectors.'));
 fit();
+choose(chosen);
 })();

@@ -159,7 +159,7 @@ pub struct PretrainConfig {
     #[cfg_attr(feature = "cli", arg(long))]
     pub allow_overlap: bool,
 
-    /// Evaluate every N steps [default: with every checkpoint].
+    /// Evaluate every N steps [default: 20 times in a run, but at least 10 steps apart; with --budget, with every checkpoint].
     #[cfg_attr(feature = "cli", arg(long, value_name = "N"))]
     pub eval_every: Option<u64>,
 
@@ -428,6 +428,16 @@ impl PretrainConfig {
     /// Returns the number of optimizer steps; 0 until a budget has been converted to steps.
     pub(crate) fn total_steps(&self) -> u64 {
         self.steps.unwrap_or(0)
+    }
+
+    /// Returns the number of steps between two evaluations.
+    pub(crate) fn evaluation_interval(&self) -> u64 {
+        const EVALUATIONS: u64 = 20;
+        let default = match self.budget {
+            Some(_) => self.save_every,
+            None => self.save_every.min((self.total_steps() / EVALUATIONS).max(10)),
+        };
+        self.eval_every.unwrap_or(default)
     }
 
     /// Returns the precision of matrix products, or its default.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use bert_inference::model_dir::builtin_model;
 use bert_inference::{DeviceName, Embeddings, Extractor};
 use bert_reports::projector_page::projector_page;
@@ -18,7 +19,8 @@ const NEIGHBOURS: usize = 8;
 
 /// Write an HTML page with word or sentence embeddings as points.
 ///
-/// The points are projected to their first three principal components. The page lists the nearest vectors of each point.
+/// The points are projected to their first three principal components. The page lists the nearest vectors of each point, and
+/// colours the points by their labels.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
@@ -29,6 +31,10 @@ pub struct Args {
     /// states, else the mean of its last hidden states [default: the words of the vocabulary].
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
+
+    /// File with a label for each line of --input, which sets the colour of its point.
+    #[arg(long, value_name = "FILE", requires = "input")]
+    labels: Option<PathBuf>,
 
     /// Number of words of the vocabulary.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(2), conflicts_with = "input")]
@@ -81,14 +87,27 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let points = embeddings.labels.len();
     anyhow::ensure!(points > 1, "--input: {points} texts with words; at least two are needed");
+    let groups = args.labels.as_deref().map(|path| groups(path, &embeddings)).transpose()?;
     let projection = embeddings.project(NEIGHBOURS);
     let what = if args.input.is_some() { "sentences" } else { "words" };
     let title = format!("Embeddings of {points} {what}: {}", args.checkpoint.display());
-    write_text(&page, &projector_page(&title, &projection))?;
+    write_text(&page, &projector_page(&title, &projection, groups.as_deref()))?;
     if let Some((vectors, labels)) = &tensors {
         vectors.write(|out| embeddings.write_vectors(out)).map_err(with_remedy)?;
         labels.write(|out| embeddings.write_labels(out)).map_err(with_remedy)?;
     }
     let page = Page { page: &args.output, points, explained: projection.explained };
     print_result(args.json, &page, |page| page.page.display().to_string())
+}
+
+/// Returns the label of each vector from a file with a label for each line of the input.
+fn groups(path: &Path, embeddings: &Embeddings) -> anyhow::Result<Vec<String>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("--labels: {}", path.display()))?;
+    let labels: Vec<&str> = text.lines().collect();
+    let label = |line: &u64| {
+        labels.get(*line as usize).map(|label| label.trim().to_string()).with_context(|| {
+            format!("--labels: {} has {} lines, and the input has more", path.display(), labels.len())
+        })
+    };
+    embeddings.lines.iter().map(label).collect()
 }

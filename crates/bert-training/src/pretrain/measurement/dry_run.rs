@@ -99,7 +99,7 @@ pub fn dry_run(
     let model = group.agree(model)?;
     let (model, seconds_per_step) = seconds_per_step(&inputs, group, model, MEASURED, stop)?;
     let seconds_per_evaluation = seconds_per_evaluation(&mut inputs, group, &model, stop)?;
-    let every = config.eval_every.unwrap_or(config.save_every);
+    let every = config.evaluation_interval();
     let steps = match config.length()? {
         RunLength::Steps(steps) => steps,
         RunLength::Budget(budget) => {

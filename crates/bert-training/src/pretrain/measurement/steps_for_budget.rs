@@ -89,7 +89,7 @@ pub(crate) fn measure_length(
     let evaluation = started.elapsed().as_secs_f64();
 
     let left = budget.0.as_secs_f64() - (began.elapsed() + initialization).as_secs_f64() - evaluation;
-    let every = config.eval_every.unwrap_or(config.save_every) as f64;
+    let every = config.evaluation_interval() as f64;
     let steps = steps_within(left, step + evaluation / every);
     let (steps, step) = group.value_of_first(Some((steps, step)))?;
     group.continue_after(0);

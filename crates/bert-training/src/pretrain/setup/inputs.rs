@@ -150,8 +150,8 @@ impl<'a> RunInputs<'a> {
 
     /// Returns whether the weights of `step` are evaluated.
     pub(crate) fn evaluation_is_due(&self, step: u64) -> bool {
-        let every = self.config.eval_every.unwrap_or(self.config.save_every);
-        let regular = step.is_multiple_of(every) || step == self.config.total_steps();
+        let regular =
+            step.is_multiple_of(self.config.evaluation_interval()) || step == self.config.total_steps();
         !self.eval_sets.is_empty() && regular
     }
 
