@@ -13,6 +13,7 @@ use crate::options::help::examples_and_exit_codes;
 use crate::options::numbers;
 use crate::options::saved_config::{self, Program};
 use crate::options::version::long_version;
+use crate::output::clock::with_clock;
 use crate::process::signals;
 
 const EXAMPLES: &str = "Examples:
@@ -21,7 +22,7 @@ const EXAMPLES: &str = "Examples:
 
 /// BERT from raw text to a scored task.
 ///
-/// The first three commands are the programs make-pretrain-data (as `data`), pretrain and finetune.
+/// The commands data, pretrain and finetune are also the programs make-pretrain-data, pretrain and finetune.
 #[derive(Parser)]
 #[command(name = "bert", version, long_version = long_version())]
 #[command(after_help = EXAMPLES, after_long_help = examples_and_exit_codes(EXAMPLES))]
@@ -90,8 +91,8 @@ fn run_main_program(line: &[OsString]) -> Option<anyhow::Result<()>> {
 
 /// Parses `bert NAME ...`.
 fn parse<A: Program>(name: &'static str, line: &[OsString]) -> anyhow::Result<A> {
-    let command =
-        A::command().name(name).bin_name(format!("bert {name}")).display_name(format!("bert-{name}"));
+    let command = A::command().name(name);
+    let command = command.bin_name(format!("bert {name}")).display_name(format!("bert-{name}"));
     saved_config::parse_line(command, line[1..].to_vec())
 }
 
@@ -104,28 +105,30 @@ fn run_tool(tool: Tool) -> anyhow::Result<()> {
         Tool::Import(args) => commands::models::import::run(&args),
         Tool::ExtendVocab(args) => commands::models::extend_vocab::run(&args),
         Tool::Merge(args) => commands::models::merge::run(&args),
-        Tool::Inspect(args) => commands::models::inspect::run(&args),
+        Tool::Inspect(args) => with_clock("inspect", || commands::models::inspect::run(&args)),
         Tool::Verify(args) => commands::data::verify::run(&args),
         Tool::Devices(args) => commands::devices::run(&args),
-        Tool::Evaluate(args) => commands::evaluation::evaluate::run(&args),
-        Tool::FillMask(args) => commands::models::fill_mask::run(&args),
-        Tool::MinimalPairs(args) => commands::evaluation::minimal_pairs::run(&args),
-        Tool::Nearest(args) => commands::models::nearest::run(&args),
-        Tool::Attention(args) => commands::models::attention::run(&args),
-        Tool::Predict(args) => commands::evaluation::predict::run(&args),
-        Tool::Features(args) => commands::models::features::run(&args),
-        Tool::Probe(args) => commands::evaluation::probe::run(&args),
-        Tool::Projector(args) => commands::models::projector::run(&args),
+        Tool::Evaluate(args) => with_clock("evaluate", || commands::evaluation::evaluate::run(&args)),
+        Tool::FillMask(args) => with_clock("fill-mask", || commands::models::fill_mask::run(&args)),
+        Tool::MinimalPairs(args) => {
+            with_clock("minimal-pairs", || commands::evaluation::minimal_pairs::run(&args))
+        }
+        Tool::Nearest(args) => with_clock("nearest", || commands::models::nearest::run(&args)),
+        Tool::Attention(args) => with_clock("attention", || commands::models::attention::run(&args)),
+        Tool::Predict(args) => with_clock("predict", || commands::evaluation::predict::run(&args)),
+        Tool::Features(args) => with_clock("features", || commands::models::features::run(&args)),
+        Tool::Probe(args) => with_clock("probe", || commands::evaluation::probe::run(&args)),
+        Tool::Projector(args) => with_clock("projector", || commands::models::projector::run(&args)),
         Tool::Recipes(args) => commands::recipes::run(&args),
-        Tool::Report(args) => commands::evaluation::report::run(&args),
+        Tool::Report(args) => with_clock("report", || commands::evaluation::report::run(&args)),
         Tool::Watch(args) => commands::evaluation::watch::run(&args),
-        Tool::Scores(args) => commands::evaluation::scores::run(&args),
+        Tool::Scores(args) => with_clock("scores", || commands::evaluation::scores::run(&args)),
         Tool::Glue(args) => commands::training::glue::run(&args),
         Tool::Multitask(args) => commands::training::multitask::run(&args),
         Tool::Experiment(args) => commands::experiment::run(&args),
         #[cfg(feature = "translation")]
         Tool::Translate(args) => commands::translation::run(&args),
-        Tool::Export(args) => commands::models::export::run(&args),
+        Tool::Export(args) => with_clock("export", || commands::models::export::run(&args)),
         Tool::Completions(args) => commands::completions::run(&args, programs()),
         Tool::Man(args) => commands::man::run(&args, programs()),
     }

@@ -1,5 +1,6 @@
 //! Output: results on stdout and in files, messages, tables and progress.
 
+pub mod clock;
 pub mod counting;
 pub mod files;
 pub mod findings;

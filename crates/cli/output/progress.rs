@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bert_data::ShardProgress;
 
 use crate::output::status_line::{self, Content, StatusLine, write_above};
-use crate::output::terminal::{Word, visible};
+use crate::output::terminal::{Word, stderr_width, visible, wrapped};
 
 /// Interval between progress lines when stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -28,6 +28,7 @@ pub struct Progress {
     title: String,
     unit: Unit,
     total: u64,
+    created: Instant,
     last_line: Instant,
     /// Units done at the first update, and its time: the start of the estimate of the remaining time. A resumed run does
     /// not begin at 0.
@@ -47,7 +48,8 @@ impl Progress {
 
     fn in_unit(unit: Unit, title: &str, total: u64, quiet: bool) -> Self {
         let line = (!quiet && status_line::is_available()).then(StatusLine::new);
-        Self { line, quiet, title: title.to_string(), unit, total, last_line: Instant::now(), start: None }
+        let now = Instant::now();
+        Self { line, quiet, title: title.to_string(), unit, total, created: now, last_line: now, start: None }
     }
 
     /// Sets the total number of units.
@@ -99,6 +101,11 @@ impl Progress {
         self.set(megabytes(at.done), "MB");
     }
 
+    /// Prints the whole time of the finished work.
+    pub fn done(&self) {
+        self.line(&format!("done in {}", duration(self.created.elapsed().as_secs_f64())));
+    }
+
     /// Prints a permanent line.
     pub fn line(&self, text: &str) {
         if !self.quiet {
@@ -136,7 +143,7 @@ pub fn print_message(word: Word, text: &str) {
 
 /// Prints a line to stderr, with control characters escaped ([`visible`]). A closed stderr is ignored.
 pub fn print_stderr(text: &str) {
-    write_above(&format!("{}\n", visible(text)));
+    write_above(&format!("{}\n", wrapped(&visible(text), stderr_width())));
 }
 
 /// Formats seconds as 1h02m, 3m04s or 5s.

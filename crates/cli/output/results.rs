@@ -6,6 +6,7 @@ use bert_inference::Error;
 use bert_storage::OutputFile;
 
 use crate::output::files::with_remedy;
+use crate::output::status_line;
 use crate::output::terminal::VisibleWriter;
 
 /// Calls `write` with the output, or with standard output, and returns its result. Returns `None` if the reader of a
@@ -27,8 +28,12 @@ pub fn write_results<T>(
 }
 
 fn write_stdout<T>(write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Error>) -> Result<T, Error> {
-    let plain: Box<dyn Write + Send> =
-        if stdout().is_terminal() { Box::new(VisibleWriter::new(stdout())) } else { Box::new(stdout()) };
+    let plain: Box<dyn Write + Send> = if stdout().is_terminal() {
+        status_line::close();
+        Box::new(VisibleWriter::new(stdout()))
+    } else {
+        Box::new(stdout())
+    };
     let mut out = BufWriter::with_capacity(1 << 16, plain);
     let value = write(&mut out)?;
     out.flush().map_err(Error::Results)?;

@@ -4,11 +4,13 @@ use std::io::Write;
 
 use anyhow::Context;
 
-use crate::output::terminal::visible;
+use crate::output::status_line;
+use crate::output::terminal::{stdout_width, visible, wrapped};
 
 /// Prints a result to stdout, with control characters escaped ([`visible`]). A closed pipe (`| head`) is not an error.
 /// Programs print when their work is done.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    status_line::close();
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(visible(text).as_bytes())
@@ -20,6 +22,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints text to stdout like [`print()`], wrapped between words on a terminal.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_wrapped(text: &str) -> anyhow::Result<()> {
+    print(&wrapped(text, stdout_width()))
+}
+
 /// Prints a result: with `--json` as one JSON object, otherwise as text.
 ///
 /// # Errors
@@ -29,7 +39,7 @@ pub fn print_result<T: serde::Serialize>(
     value: &T,
     format: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
-    if json { print_json(value) } else { print(format(value).trim_end()) }
+    if json { print_json(value) } else { print_wrapped(format(value).trim_end()) }
 }
 
 /// Prints a value as one JSON object.

@@ -3,10 +3,12 @@
 //! Names, labels, tokens and texts come from untrusted files. An escape sequence in one of them could clear the screen,
 //! change the title or hide the text after it. All output of the programs passes through [`visible`].
 
-use std::io::{self, Write, stderr};
+use std::io::{self, Write, stderr, stdout};
 
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};
+use terminal_size::terminal_size_of;
+use textwrap::{Options, WordSeparator, WordSplitter, fill};
 
 pub use bert_storage::visible;
 
@@ -25,7 +27,7 @@ pub enum Word {
 
 impl Word {
     /// Formats a message for stderr: this word, in colour if stderr shows colours, and the text with control characters
-    /// escaped.
+    /// escaped, wrapped to the width of the terminal.
     pub fn message(self, text: &str) -> String {
         let (word, colour) = match self {
             Self::Error => ("error", AnsiColor::Red),
@@ -33,12 +35,47 @@ impl Word {
             Self::Note => ("note", AnsiColor::Cyan),
             Self::Good => ("good", AnsiColor::Green),
         };
-        let style = match AutoStream::choice(&stderr()) {
-            ColorChoice::Never => Style::new(),
-            _ => colour.on_default().bold(),
-        };
-        format!("{style}{word}:{style:#} {}", visible(text))
+        let style = if shows_colour() { colour.on_default().bold() } else { Style::new() };
+        let lines = wrapped(&format!("{word}: {}", visible(text)), stderr_width());
+        format!("{style}{word}:{style:#}{}", &lines[word.len() + 1..])
     }
+}
+
+/// Returns whether stderr shows colours.
+pub fn shows_colour() -> bool {
+    AutoStream::choice(&stderr()) != ColorChoice::Never
+}
+
+/// Returns the columns of the terminal of stdout; a file or a pipe has no limit.
+pub fn stdout_width() -> usize {
+    terminal_size_of(stdout()).map_or(usize::MAX, |(width, _)| width.0.into())
+}
+
+/// Returns the columns of the terminal of stderr; a file or a pipe has no limit.
+pub fn stderr_width() -> usize {
+    terminal_size_of(stderr()).map_or(usize::MAX, |(width, _)| width.0.into())
+}
+
+/// Returns the options of a line break between words, at most `width` columns apart. A longer word is not broken.
+pub(crate) fn between_words<'a>(width: usize) -> Options<'a> {
+    Options::new(width)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+}
+
+/// Breaks the lines that are wider than `width` between words. The rest of a line is indented: below the text after a
+/// label (`best:      step 3`), else by two more spaces than the line.
+pub fn wrapped(text: &str, width: usize) -> String {
+    const LABEL: usize = 16;
+    let broken = |line: &str| {
+        let lead = line.len() - line.trim_start().len();
+        let label = line[lead..].find("  ").map(|at| lead + at).filter(|at| *at < LABEL);
+        let after = label.map(|at| line.len() - line[at..].trim_start().len()).filter(|at| *at <= LABEL);
+        let indent = " ".repeat(after.unwrap_or(lead + 2));
+        fill(line, between_words(width).subsequent_indent(&indent))
+    };
+    text.split('\n').map(broken).collect::<Vec<_>>().join("\n")
 }
 
 /// A writer that escapes control characters like [`visible`].
@@ -74,6 +111,15 @@ impl<W: Write> Write for VisibleWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_break_between_words() {
+        let text = "best:      step 300, masked LM loss\n  --learning-rate 3e-4 of this run";
+        let expected = "best:      step 300,\n           masked LM\n           loss\n  --learning-rate 3e-4\n    of this run";
+        assert_eq!(wrapped(text, 22), expected);
+        assert_eq!(wrapped(text, usize::MAX), text);
+        assert_eq!(wrapped("a/very/long/path", 4), "a/very/long/path");
+    }
 
     #[test]
     fn characters_cut_between_two_writes_are_whole() {

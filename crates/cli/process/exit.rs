@@ -32,7 +32,7 @@ pub struct Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stopped by signal {}; {}", self.signal, self.remedy)
+        write!(f, "stopped; {}", self.remedy)
     }
 }
 
@@ -60,8 +60,11 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
             text.push_str(&cause);
         }
     }
-    write_above(&format!("{}\n", Word::Error.message(&text)));
-    ExitCode::from(exit_code(&error))
+    let code = exit_code(&error);
+    // A requested stop is not an error.
+    let word = if [130, 143].contains(&code) { Word::Note } else { Word::Error };
+    write_above(&format!("{}\n", word.message(&text)));
+    ExitCode::from(code)
 }
 
 /// Returns the documented exit code of an error.

@@ -7,8 +7,10 @@ use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
     NewTexts, Prediction, Probe, Prober, Replacement, Saliency, TextColumns, TextFormat, WordSaliency,
 };
+use bert_pages::{Head, colored_words, page, verdict};
 use bert_training::evaluation::probed_instances::probe_instances;
 use clap::{ArgGroup, Args as ClapArgs};
+use maud::{Markup, html};
 use serde::Serialize;
 
 use crate::commands::{selected_device, tuned_folder};
@@ -143,18 +145,53 @@ impl Tabular for SaliencyMaps {
             prediction.into_iter().chain(about_word).collect()
         };
         let rows = self.saliency.iter().flat_map(|map| map.words.iter().map(move |word| row(map, word)));
-        let columns = [
-            ("prediction of", false),
-            ("answer", false),
-            ("p", true),
-            ("position", true),
-            ("word", false),
-            ("gradient x input", true),
-            ("leave one out", true),
+        let columns = vec![
+            Column::text("prediction of"),
+            Column::text("answer"),
+            Column::count("p"),
+            Column::count("position"),
+            Column::text("word"),
+            Column::number("gradient x input"),
+            Column::number("leave one out"),
         ];
-        let columns = columns.map(|(name, is_number)| Column { name: name.to_string(), is_number });
-        Table { columns: columns.into(), rows: rows.collect(), notes: Vec::new(), warnings: Vec::new() }
+        Table { title: TITLE.into(), columns, rows: rows.collect(), ..Table::default() }
     }
+
+    /// Returns a page with the text of each prediction, its words coloured by their effects.
+    fn html(&self) -> String {
+        let words = |map: &Saliency, value: fn(&WordSaliency) -> Option<f32>| {
+            let effect = |word| f64::from(value(word).unwrap_or(0.0));
+            colored_words(
+                &map.words.iter().map(|word| (word.word.as_str(), effect(word))).collect::<Vec<_>>(),
+            )
+        };
+        let body = html! {
+            @for map in &self.saliency {
+                (verdict("plain", &result(map), ""))
+                h2 { "Without the word: the fall of the probability" }
+                (words(map, |word| word.leave_one_out))
+                h2 { "Gradient times input" }
+                (words(map, |word| Some(word.gradient_times_input)))
+            }
+            p.note { "Blue words support the answer, orange words speak against it." }
+            details { summary { "All values" } (self.table().section(&Markup::default())) }
+        };
+        page(&Head { title: TITLE, about: &[] }, &body)
+    }
+}
+
+/// The title of the page of word effects.
+const TITLE: &str = "Words that support the answer";
+
+/// Returns a prediction and its most important word in a sentence.
+fn result(map: &Saliency) -> String {
+    let probability = map.probability.map_or(String::new(), |value| format!(" ({:.1} %)", 100.0 * value));
+    let effect = |word: &&WordSaliency| word.leave_one_out.unwrap_or(f32::MIN);
+    let most = map.words.iter().max_by(|a, b| effect(a).total_cmp(&effect(b)));
+    let most = most.and_then(|word| {
+        Some(format!("; without \u{201c}{}\u{201d} it falls by {:.3}", word.word, word.leave_one_out?))
+    });
+    format!("{}: {}{probability}{}.", map.of, map.answer, most.unwrap_or_default())
 }
 
 /// Prints the effect of every word.
@@ -188,22 +225,30 @@ impl Tabular for Probes {
                 rows.push(change.into_iter().chain(cells).collect());
             }
         }
-        let columns = [
-            ("source", false),
-            ("text", false),
-            ("position", true),
-            ("word", false),
-            ("replaced by", false),
-            ("prediction of", false),
-            ("before", false),
-            ("p before", true),
-            ("after", false),
-            ("p after", true),
-            ("p of the earlier answer after", true),
-            ("flips", false),
-            ("truth", false),
+        let columns = vec![
+            Column::text("source").with_priority(5),
+            Column::text("text").with_priority(2),
+            Column::count("position").with_priority(4),
+            Column::text("word"),
+            Column::text("replaced by"),
+            Column::text("prediction of").with_priority(3),
+            Column::text("before"),
+            Column::number("p before"),
+            Column::text("after"),
+            Column::number("p after"),
+            Column::number("p of the earlier answer after").with_priority(3),
+            Column::text("flips"),
+            Column::text("truth").with_priority(1),
         ];
-        let columns = columns.map(|(name, is_number)| Column { name: name.to_string(), is_number });
-        Table { columns: columns.into(), rows, notes: vec![self.totals()], warnings: Vec::new() }
+        let percent = 100.0 * self.flips as f64 / self.predictions.max(1) as f64;
+        let verdict = format!("{} of {} predictions flip ({percent:.1} %).", self.flips, self.predictions);
+        Table {
+            title: "Replaced words".into(),
+            verdict,
+            columns,
+            rows,
+            notes: vec![self.totals()],
+            ..Table::default()
+        }
     }
 }

@@ -52,11 +52,14 @@ struct Written<'a> {
 impl Tabular for Written<'_> {
     fn table(&self) -> Table {
         let row = |finding: &Finding| vec![finding.severity.word().to_string(), finding.text.clone()];
+        let first = self.findings.first().map(|finding| finding.text.clone());
         Table {
+            title: "Findings".into(),
+            verdict: first.unwrap_or_else(|| "There are no findings.".to_string()),
             columns: ["severity", "finding"].map(Column::text).into(),
             rows: self.findings.iter().map(row).collect(),
             notes: vec![format!("page: {}", self.page.display())],
-            warnings: Vec::new(),
+            ..Table::default()
         }
     }
 }

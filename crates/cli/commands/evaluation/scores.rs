@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
+use bert_inference::Error;
 use bert_reports::compare::{collect, pairwise};
 use clap::Args as ClapArgs;
 
-use crate::output::table::{FormatArgs, print_table};
+use crate::output::table::{FormatArgs, as_table, print_table};
 
 /// Combine or compare separate fine-tunings of one task.
 ///
-/// These are for example the seeds of a job array, or the cells of a grid. Folders with equal settings become one summary over all their seeds. With different settings the result is a table,
-/// sorted by mean with the best first, that shows the settings that differ.
+/// These are for example the seeds of a job array, or the cells of a grid. Folders with equal settings become one summary over all their seeds. With different settings the result is a table
+/// in the order of the folders that shows the settings that differ.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folders of finetune.
@@ -21,6 +22,10 @@ pub struct Args {
     /// configurations.
     #[arg(long)]
     paired: bool,
+
+    /// Names of the rows, in their order [default: the folders].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "paired")]
+    names: Vec<String>,
 
     #[command(flatten)]
     format: FormatArgs,
@@ -34,8 +39,19 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.paired {
         let comparison = pairwise::compare(&args.folders)?;
-        return print_table(args.json, args.format, &comparison, ToString::to_string);
+        return print_table(args.json, args.format, &comparison, as_table);
     }
-    let collection = collect(&args.folders)?;
-    print_table(args.json, args.format, &collection, ToString::to_string)
+    let mut collection = collect(&args.folders)?;
+    let rows = collection.groups.len();
+    if !args.names.is_empty() && args.names.len() != rows {
+        let reason = format!("{} names for {rows} configurations", args.names.len());
+        return Err(Error::Configuration { flag: "names", reason }.into());
+    }
+    for (group, name) in collection.groups.iter_mut().zip(&args.names) {
+        group.name.clone_from(name);
+    }
+    print_table(args.json, args.format, &collection, |collection| match collection.groups.as_slice() {
+        [only] => format!("dev\n{}", only.dev),
+        _ => as_table(collection),
+    })
 }

@@ -9,7 +9,7 @@ use bert_inference::model_dir::builtin_model;
 use bert_tasks::Task;
 use clap::Args as ClapArgs;
 
-use super::definition::parse_name;
+use super::definition::experiment_parser;
 use crate::options::run_args::RunArgs;
 use crate::output::table::FormatArgs;
 use crate::process::threads::ThreadArgs;
@@ -27,7 +27,7 @@ use crate::process::threads::ThreadArgs;
 #[command(override_usage = "bert experiment [OPTIONS] [NAME] [-- <FINETUNE FLAGS>...]")]
 pub struct Args {
     /// Experiment; without one, the experiments are listed.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = experiment_parser(), hide_possible_values = true)]
     pub(super) name: Option<String>,
 
     /// Pre-training runs, checkpoints or Hugging Face folders; the table has rows for each.

@@ -2,8 +2,10 @@
 
 use anyhow::Context;
 use bert_finetuning::Sampling;
+use bert_inference::compute::help_groups::WithCompletions;
 use bert_storage::did_you_mean;
 use bert_tasks::Task;
+use clap::builder::TypedValueParser;
 use serde::Deserialize;
 
 /// The experiments by name, in the order of the list.
@@ -66,7 +68,7 @@ pub(super) struct Setting {
 }
 
 /// Two settings to compare on the same dev examples.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SettingPair {
     pub(super) first: String,
@@ -106,16 +108,15 @@ impl Experiment {
         let parsed: Self = toml::from_str(text).with_context(|| format!("experiments/{name}.toml"))?;
         Ok(Self { name, about: parsed.about.trim().to_string(), ..parsed })
     }
-
-    /// Returns the published figures of a setting on a task.
-    pub(super) fn published(&self, task: &Task, setting: &str) -> Option<&str> {
-        let found = self.published.iter().find(|figure| figure.task == *task && figure.setting == setting);
-        found.map(|figure| figure.figures.as_str())
-    }
 }
 
-/// Parses the name of an experiment, for clap.
-pub(super) fn parse_name(name: &str) -> Result<String, String> {
+/// Returns the parser of an experiment, which offers the names to completions.
+pub(super) fn experiment_parser() -> impl TypedValueParser<Value = String> {
+    WithCompletions::new(parse_name, || FILES.iter().map(|(name, _)| *name).collect())
+}
+
+/// Parses the name of an experiment.
+fn parse_name(name: &str) -> Result<String, String> {
     let names = FILES.map(|(name, _)| name);
     if names.contains(&name) {
         return Ok(name.to_owned());

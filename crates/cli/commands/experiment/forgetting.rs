@@ -8,7 +8,7 @@ use bert_finetuning::{FinetuneConfig, FinetuneReport};
 use bert_inference::{Answer, Classifier, ModelOptions};
 use bert_inference::{DeviceName, StopFlag};
 use bert_model::read_pretrained_config;
-use bert_pages::{Curve, Line, chart};
+use bert_pages::{Curve, Line, chart, series_color};
 use bert_reports::export::transplant_encoder;
 use bert_tasks::{Label, Scores, Split, Statistics, Task, find_split, labels_of, read_file, score};
 use bert_training::evaluation::forgetting::{ForgettingTest, MaskedLmScores};
@@ -19,7 +19,7 @@ use super::definition::{Experiment, Setting};
 use super::held_out_text;
 use super::plan::{PlannedRun, Planner, Work, folders_of};
 use super::scored::{general_notes, results, tasks_in};
-use super::table::{Cell, Heading, Report, Rows, number, text};
+use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
 use super::train::{check_output, train};
 
 /// Columns of the table.
@@ -27,18 +27,15 @@ const HEADINGS: [Heading; 11] = [
     text("checkpoint", "checkpoint"),
     text("setting", "setting"),
     text("task", "task"),
-    number("epoch", "epoch"),
-    number("seeds", "seeds"),
+    count("epoch", "epoch").priority(0),
+    count("seeds", "seeds"),
     number("masked_lm_loss", "masked-LM loss"),
-    number("masked_lm_loss_sd", "SD of loss"),
-    number("masked_lm_accuracy", "masked-LM accuracy (%)"),
+    number("masked_lm_loss_sd", "SD of loss").priority(2),
+    number("masked_lm_accuracy", "masked-LM accuracy (%)").priority(1),
     number("mean", "dev"),
-    number("sd", "SD"),
-    number("best_constant", "best constant"),
+    number("sd", "SD").priority(2),
+    number("best_constant", "best constant").priority(2),
 ];
-
-/// Colours of the curves, used cyclically.
-const COLORS: [&str; 4] = ["var(--a)", "var(--b)", "var(--good)", "var(--soft)"];
 
 /// The setting whose model continues with another task.
 const CONTINUED: &str = "whole-model";
@@ -85,9 +82,25 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     let body = html! {
         h2 { "Masked-LM loss on held-out text" }
         (chart("epoch", "masked-LM loss (nats)", &curves, &[]))
+        h2 { "All measurements" }
     };
     let rows = Rows { headings: HEADINGS.to_vec(), rows };
-    Ok(Some(Report { results: results(&planner, timing, rows, notes, Vec::new()), body }))
+    let results = Results { verdict: verdict(&rows.rows), ..results(&planner, timing, rows, notes) };
+    Ok(Some(Report { results, body }))
+}
+
+/// Returns the largest rise of the loss in a sentence.
+fn verdict(rows: &[Vec<Cell>]) -> String {
+    let loss = |row: &Vec<Cell>| row[5].value().unwrap_or(f64::NAN);
+    let Some(before) = rows.first() else { return String::new() };
+    let Some(most) = rows.iter().max_by(|a, b| loss(a).total_cmp(&loss(b))) else { return String::new() };
+    format!(
+        "The masked-LM loss on held-out text rises from {} nats to at most {}, with {} on {}.",
+        before[5].shown(),
+        most[5].shown(),
+        most[1].shown(),
+        most[2].shown()
+    )
 }
 
 /// Returns the name of a sequence of two tasks.
@@ -193,8 +206,8 @@ impl Measured<'_> {
                     let mean = losses.iter().map(|run| run.loss).sum::<f64>() / losses.len() as f64;
                     points.push((epoch as f64 + 1.0, mean));
                 }
-                let color = COLORS[curves.len() % COLORS.len()];
-                curves.push(Curve::new(format!("{}, {task}", setting.name), color, Line::Marked, points));
+                let name = format!("{}, {task}", setting.name);
+                curves.push(Curve::new(name, series_color(curves.len()), Line::Marked, points));
             }
         }
         Ok(())

@@ -5,13 +5,14 @@ use bert_data::config::predictions::default_max_predictions;
 use bert_data::inspect::stages::{InstanceStage, SegmentStage, StageRules, Stages};
 use bert_data::instance::masking::MaskRules;
 use bert_data::instance::pairs::PairRules;
+use bert_inference::Error;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use maud::{Markup, html};
 
 use super::args::Args;
 use super::definition::Experiment;
 use super::held_out_text::text as text_of;
-use super::table::{Cell, Heading, Report, Results, Rows, number, text};
+use super::table::{Cell, Heading, Report, Results, Rows, count, text};
 use super::train::check_output;
 use crate::commands::model_folder;
 
@@ -20,11 +21,11 @@ const SHORT_SEQ_PROB: f64 = 0.1;
 
 /// Columns of the table: a row for each stage of each instance.
 const HEADINGS: [Heading; 5] = [
-    number("instance", "instance"),
+    count("instance", "instance").priority(0),
     text("stage", "stage"),
-    text("reference", "function of the reference"),
-    number("tokens", "tokens"),
+    count("tokens", "tokens").priority(1),
     text("result", "result"),
+    text("reference", "function of the reference").priority(2),
 ];
 
 /// Returns the stages of the first instances of the text.
@@ -41,14 +42,14 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
         max_predictions_per_seq: default_max_predictions(max_seq_length, MaskRules::default().masked_lm_prob),
         ..MaskRules::default()
     };
-    let rules = StageRules {
+    let rules = |nsp: Nsp| StageRules {
         tokenizer: &tokenizer.tokenizer,
         vocabulary,
         pairs: PairRules {
             max_seq_length,
             short_seq_prob: SHORT_SEQ_PROB,
             reference: false,
-            nsp: Nsp::On,
+            nsp,
             cls: vocabulary.cls_id(),
             sep: vocabulary.sep_id(),
         },
@@ -56,34 +57,69 @@ pub(super) fn run(args: &Args, experiment: &Experiment) -> anyhow::Result<Report
         seed: args.seeds[0],
         pass: 0,
     };
-    let stages = rules.stages(&text_of(args)?, args.instances.unwrap_or(4))?;
+    let text = text_of(args)?;
+    let limit = args.instances.unwrap_or(4);
+    let mut notes = Vec::new();
+    let mut stages = rules(Nsp::On).stages(&text, limit)?;
+    if stages.instances.is_empty() {
+        stages = rules(Nsp::Off).stages(&text, limit)?;
+        notes.push("One sentence makes no pair, so the instance has one segment.".to_string());
+    }
+    if stages.instances.is_empty() {
+        let reason = "the text has no words: give one sentence per line".to_string();
+        return Err(Error::Configuration { flag: "input", reason }.into());
+    }
     let rows = stages.instances.iter().enumerate();
     let rows = rows.flat_map(|(number, one)| instance_rows(number + 1, &stages, one)).collect();
+    let percent = 100.0 * masks.masked_lm_prob;
+    notes.extend([
+        format!("Rules: at most {max_seq_length} tokens, {percent:.0} % masks, seed {}.", args.seeds[0]),
+        "In a result, [MASK:x] hides x, [KEPT:x] shows it but must be predicted, and [RANDOM y:x] shows y."
+            .to_string(),
+    ]);
     let results = Results {
         experiment: experiment.name,
         title: experiment.title.clone(),
+        verdict: verdict(&stages.instances),
         about: experiment.about.clone(),
         checkpoints: vec![args.checkpoint[0].display().to_string()],
         estimated_seconds: None,
         seconds: 0.0,
         rows: Rows { headings: HEADINGS.to_vec(), rows },
-        notes: vec![
-            format!("Rules: at most {max_seq_length} tokens, {:.0} % masks, seed {}.", 100.0 * masks.masked_lm_prob, rules.seed),
-            "In a result, [MASK:x] hides x, [KEPT:x] shows it but must be predicted, and [RANDOM y:x] shows y.".to_string(),
-        ],
+        differences: Rows::default(),
+        notes,
         warnings: Vec::new(),
     };
     let body = html! {
-        h2 { "Instances" }
-        @for one in &stages.instances { p { (coloured(one)) } }
+        p.note {
+            span.m { "hidden" } " is shown to the model as [MASK], " span.k { "kept" } " as it is, "
+            span.r { "replaced \u{2192} other" } " as another token."
+        }
+        @for one in &stages.instances { (coloured(one)) }
+        h2 { "Stage by stage" }
     };
     Ok(Report { results, body })
+}
+
+/// Returns the masks of the instances in a sentence.
+fn verdict(instances: &[InstanceStage]) -> String {
+    let tokens: usize = instances.iter().map(|one| one.tokens.len()).sum();
+    let masks = || instances.iter().flat_map(|one| &one.masks);
+    let hidden = masks().filter(|mask| mask.written == "[MASK]").count();
+    let kept = masks().filter(|mask| mask.written == mask.original).count();
+    let random = masks().count() - hidden - kept;
+    let plural = if instances.len() == 1 { "" } else { "s" };
+    format!(
+        "In {} instance{plural} of {tokens} tokens, the model must predict {}: {hidden} hidden, {kept} kept, {random} replaced.",
+        instances.len(),
+        masks().count()
+    )
 }
 
 /// Returns the rows of an instance.
 fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec<Cell>> {
     let row = |stage: &str, reference: &str, result: String, tokens: usize| {
-        vec![Cell::count(number), stage.into(), reference.into(), Cell::count(tokens), result.into()]
+        vec![Cell::count(number), stage.into(), Cell::count(tokens), result.into(), reference.into()]
     };
     let all: usize = stages.documents[one.document].iter().map(|sentence| sentence.pieces.len()).sum();
     let short = if one.target < one.max_tokens { "a short length was drawn" } else { "the maximum" };
@@ -95,7 +131,7 @@ fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec
     };
     let sentences = &stages.documents[one.document];
     let first = sentences.iter().take(one.a.first_sentence + 1).next_back();
-    vec![
+    let rows = vec![
         row(
             "sentences",
             "create_training_instances",
@@ -119,14 +155,17 @@ fn instance_rows(number: usize, stages: &Stages, one: &InstanceStage) -> Vec<Vec
             "truncation",
             "truncate_seq_pair",
             format!(
-                "A loses {} at the front and {} at the back, B {} and {}",
+                "removed tokens: {} from the front of A, {} from its back, {} from the front of B, {} from its back",
                 one.a.cut_front, one.a.cut_back, one.b.cut_front, one.b.cut_back
             ),
             one.a.tokens + one.b.tokens - cut(&one.a) - cut(&one.b),
         ),
         row("special tokens", "create_instances_from_document", one.tokens.join(" "), one.tokens.len()),
         row("masks", "create_masked_lm_predictions", masked(one).join(" "), one.masks.len()),
-    ]
+    ];
+    // A single sentence has no segment B.
+    let is_pair = one.b.tokens > 0;
+    rows.into_iter().filter(|row| is_pair || row[1] != "segment B".into()).collect()
 }
 
 /// Returns the tokens with their masks.
@@ -144,14 +183,24 @@ fn masked(one: &InstanceStage) -> Vec<String> {
     tokens
 }
 
-/// Renders an instance with its masks in colour, segment B in another one.
+/// Renders an instance with its masks in colour, a line for each segment.
 fn coloured(one: &InstanceStage) -> Markup {
+    let label = if one.is_random_next { "random next" } else { "actual next" };
     html! {
-        @for (position, token) in masked(one).iter().enumerate() {
-            @let is_masked = one.masks.iter().any(|mask| mask.position == position);
-            @let segment = if position < one.first_segment_tokens { "var(--a)" } else { "var(--b)" };
-            @let color = if is_masked { "var(--warn)" } else { segment };
-            span style={ "color:" (color) } { (token) } " "
+        p {
+            @if one.b.tokens > 0 { span.s { (label) ", " } }
+            span.s { (one.tokens.len()) " tokens, " (one.masks.len()) " masked" }
+            br;
+            @for (position, token) in one.tokens.iter().enumerate() {
+                @if position == one.first_segment_tokens { br; }
+                @match one.masks.iter().find(|mask| mask.position == position) {
+                    None => (token),
+                    Some(mask) if mask.written == "[MASK]" => span.m { (token) },
+                    Some(mask) if mask.written == *token => span.k { (token) },
+                    Some(mask) => span.r { (token) " \u{2192} " (mask.written) },
+                }
+                " "
+            }
         }
     }
 }

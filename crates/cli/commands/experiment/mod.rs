@@ -23,7 +23,7 @@ use crate::commands::experiment::page::page;
 use crate::commands::experiment::table::{Report, Results};
 use crate::output::files::write_own_file;
 use crate::output::progress::print_note;
-use crate::output::table::{Column, Table, Tabular, print_table};
+use crate::output::table::{Column, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 
 /// An experiment in the list.
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             print_note(format!("page: {}", output.join("experiment.html").display()));
         }
     }
-    print_table(args.run.print.json, args.format, &results, Results::text)
+    print_table(args.run.print.json, args.format, &results, as_table)
 }
 
 /// Returns the page in Markdown.

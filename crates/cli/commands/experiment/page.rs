@@ -1,36 +1,27 @@
-//! The page of an experiment: the question, the table, its notes, and the parts of the experiment.
+//! The page of an experiment: the question, the result, the table, and the parts of the experiment.
 
-use bert_pages::{Cell as PageCell, table};
+use bert_inference::compute::environment::commit;
+use bert_pages::{Head, chart_page};
 use maud::{Markup, html};
 
-use super::table::{Cell, Results, Rows};
+use super::table::Results;
 use crate::output::progress::duration;
+use crate::output::table::Tabular;
 
 /// Renders the page.
 pub(super) fn page(results: &Results, body: &Markup) -> String {
-    let body = html! {
-        p { (results.about) }
-        (rows_table(&results.rows))
-        ul.findings {
-            @for note in &results.notes { li.note { (note) } }
-            @for warning in &results.warnings { li.warning { (warning) } }
-        }
-        (body)
-        p.note {
-            "Checkpoints: " (results.checkpoints.join(", ")) ". Time: " (duration(results.seconds))
-            @if let Some(estimate) = results.estimated_seconds { ", estimated " (duration(estimate)) }
-            "."
-        }
+    let estimate = results.estimated_seconds.map(|seconds| format!(", estimated {}", duration(seconds)));
+    let started = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let about = [
+        format!("Experiment {}", results.experiment),
+        results.checkpoints.join(", "),
+        started.replace('T', " ").replace('Z', " UTC"),
+        format!("{}{}", duration(results.seconds), estimate.unwrap_or_default()),
+        format!("commit {}", commit().get(..7).unwrap_or(commit())),
+    ];
+    let page = html! {
+        (results.table().section(body))
+        details { summary { "About this experiment" } p { (results.about) } }
     };
-    bert_pages::page(&results.title, &body)
-}
-
-/// Renders the table.
-fn rows_table(rows: &Rows) -> Markup {
-    let names: Vec<&str> = rows.headings.iter().map(|heading| heading.name).collect();
-    let cell = |cell: &Cell| match cell {
-        Cell::Text(text) => PageCell::Text(text.clone()),
-        Cell::Number(_, text) => PageCell::Figure(text.clone()),
-    };
-    table(&names, rows.rows.iter().map(|row| row.iter().map(cell).collect()))
+    chart_page(&Head { title: &results.title, about: &about }, &page)
 }

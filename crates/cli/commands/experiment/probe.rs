@@ -12,7 +12,7 @@ use super::args::Args;
 use super::definition::Experiment;
 use super::plan::{PlannedRun, Planner};
 use super::scored::{general_notes, results, tasks_in};
-use super::table::{Cell, Heading, Report, Rows, number, text};
+use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
 use super::train::{check_output, train};
 
 /// Columns of the table.
@@ -21,14 +21,17 @@ const HEADINGS: [Heading; 11] = [
     text("task", "task"),
     text("setting", "setting"),
     text("replacement", "replacement"),
-    number("seeds", "seeds"),
-    number("changes", "changes"),
+    count("seeds", "seeds"),
+    count("changes", "changes").priority(1),
     number("flips", "flips (%)"),
-    number("sd", "SD"),
-    number("moved", "mean change of p"),
-    number("accuracy", "dev (%)"),
-    number("best_constant", "best constant"),
+    number("sd", "SD").priority(1),
+    number("moved", "mean change of p").priority(2),
+    number("accuracy", "dev (%)").priority(1),
+    number("best_constant", "best constant").priority(2),
 ];
+
+/// The column of the flips.
+const FLIPS: usize = 6;
 
 /// Trains the settings and replaces words in the dev sets.
 ///
@@ -58,7 +61,25 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     notes.extend(general_notes(&planner, &plan)?);
     notes.push("changes: replaced words in the dev set, the same for every seed.".to_string());
     let rows = Rows { headings: HEADINGS.to_vec(), rows };
-    Ok(Some(Report { results: results(&planner, timing, rows, notes, Vec::new()), body: html! {} }))
+    let results = Results { verdict: verdict(&rows.rows), ..results(&planner, timing, rows, notes) };
+    Ok(Some(Report { results, body: html! {} }))
+}
+
+/// Returns the replacement with most flips in a sentence.
+fn verdict(rows: &[Vec<Cell>]) -> String {
+    let flips = |row: &&Vec<Cell>| row[FLIPS].value().unwrap_or(-1.0);
+    match rows.iter().filter(|row| flips(row) >= 0.0).max_by(|a, b| flips(a).total_cmp(&flips(b))) {
+        Some(most) => format!(
+            "{} flips most predictions: {} % of its {} changes, on {} with {} of {}.",
+            most[3].shown(),
+            most[FLIPS].shown(),
+            most[5].shown(),
+            most[1].shown(),
+            most[2].shown(),
+            most[0].shown()
+        ),
+        None => "None of the words occurs in the dev sets.".to_string(),
+    }
 }
 
 /// The effect of one replacement on a model.

@@ -5,30 +5,42 @@ use std::path::PathBuf;
 
 use bert_finetuning::FinetuneReport;
 use bert_inference::StopFlag;
-use bert_reports::compare::{Comparison, collect, compare_sides};
+use bert_reports::compare::{collect, compare_sides};
 use bert_tasks::Task;
+use bert_tasks::statistics::PairedTest;
 use maud::html;
 
 use super::args::Args;
-use super::definition::Experiment;
+use super::definition::{Experiment, SettingPair};
 use super::plan::{PlannedRun, Planner, folders_of};
-use super::table::{Cell, Heading, Report, Results, Rows, number, text};
+use super::table::{Cell, Heading, Report, Results, Rows, count, number, text};
 use super::train::{Timing, check_output, train};
+use crate::output::table::p_value;
 
 /// The columns of the table.
-const HEADINGS: [Heading; 12] = [
+const HEADINGS: [Heading; 11] = [
     text("checkpoint", "checkpoint"),
     text("task", "task"),
     text("setting", "setting"),
-    text("metric", "metric on dev"),
-    number("seeds", "seeds"),
+    text("metric", "metric on dev").priority(4),
+    count("seeds", "seeds"),
     number("mean", "mean"),
-    number("sd", "SD"),
-    number("low", "95 % low"),
-    number("high", "95 % high"),
-    number("best_constant", "best constant"),
-    number("trained_share", "trained (%)"),
-    text("published", "published (%)"),
+    number("sd", "SD").priority(2),
+    number("low", "95 % low").priority(1),
+    number("high", "95 % high").priority(1),
+    number("best_constant", "best constant").priority(1),
+    number("trained_share", "trained parameters (%)").priority(5),
+];
+
+/// The columns of the paired comparisons.
+const DIFFERENCES: [Heading; 7] = [
+    text("checkpoint", "checkpoint"),
+    text("task", "task"),
+    text("comparison", "comparison"),
+    number("difference", "difference"),
+    number("low", "95 % low").priority(1),
+    number("high", "95 % high").priority(1),
+    number("p", "p").priority(2),
 ];
 
 /// Trains all settings and returns their scores.
@@ -44,20 +56,29 @@ pub(super) fn run(args: &Args, experiment: &Experiment, stop: &StopFlag) -> anyh
     let mut notes = planner.notes.clone();
     notes.extend(general_notes(&planner, &plan)?);
     notes.push("95 % interval of the mean: over examples and seeds.".to_string());
-    notes.extend(comparisons(&planner, &plan)?);
+    notes.extend(
+        experiment
+            .published
+            .iter()
+            .map(|one| format!("published, {}, {}: {}", one.task, one.setting, one.figures)),
+    );
     warnings.dedup();
-    let results = results(&planner, timing, Rows { headings: HEADINGS.to_vec(), rows }, notes, warnings);
+    let rows = Rows { headings: HEADINGS.to_vec(), rows };
+    let compared = comparisons(&planner, &plan)?;
+    let results = Results {
+        verdict: verdict(&compared, &rows),
+        differences: Rows {
+            headings: DIFFERENCES.to_vec(),
+            rows: compared.iter().map(Compared::row).collect(),
+        },
+        warnings,
+        ..results(&planner, timing, rows, notes)
+    };
     Ok(Some(Report { results, body: html! {} }))
 }
 
 /// Puts the results together.
-pub(super) fn results(
-    planner: &Planner<'_>,
-    timing: Timing,
-    rows: Rows,
-    notes: Vec<String>,
-    warnings: Vec<String>,
-) -> Results {
+pub(super) fn results(planner: &Planner<'_>, timing: Timing, rows: Rows, notes: Vec<String>) -> Results {
     let experiment = planner.experiment;
     Results {
         experiment: experiment.name,
@@ -66,9 +87,11 @@ pub(super) fn results(
         checkpoints: planner.models.iter().map(|model| model.given.display().to_string()).collect(),
         estimated_seconds: timing.estimated_seconds,
         seconds: timing.seconds,
+        verdict: String::new(),
         rows,
+        differences: Rows::default(),
         notes,
-        warnings,
+        warnings: Vec::new(),
     }
 }
 
@@ -87,7 +110,10 @@ fn rows(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<RowsAndWar
                 }
                 let (row, warned) = score_row(planner, model, &task, &setting.name, &folders)?;
                 rows.push(row);
-                warnings.extend(warned);
+                // Random weights are a baseline, which is meant to fail.
+                if !setting.flags.contains("--random-init") {
+                    warnings.extend(warned);
+                }
             }
         }
     }
@@ -131,9 +157,9 @@ fn score_row(
         score(interval.map(|of| of.high)),
         score(dev.majority_baseline.get(metric)),
         Cell::number(Some(100.0 * share), 2),
-        planner.experiment.published(task, setting).unwrap_or("-").into(),
     ];
-    let warnings = dev.warnings().into_iter().map(|text| format!("{task}, {setting}: {text}"));
+    let name = planner.models[model].given.display();
+    let warnings = dev.warnings().into_iter().map(|text| format!("{name}, {task}, {setting}: {text}"));
     Ok((row, warnings.collect()))
 }
 
@@ -159,38 +185,78 @@ pub(super) fn general_notes(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyho
     Ok(notes)
 }
 
-/// Returns the paired comparisons of the experiment as sentences.
-pub(super) fn comparisons(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<Vec<String>> {
-    let mut sentences = Vec::new();
+/// A paired comparison of two settings; positive differences favour the first.
+struct Compared {
+    checkpoint: String,
+    task: Task,
+    pair: SettingPair,
+    test: PairedTest,
+}
+
+impl Compared {
+    /// Returns the row of the table.
+    fn row(&self) -> Vec<Cell> {
+        let PairedTest { metric, difference, low, high, p, .. } = self.test;
+        let cell = |value: f64| Cell::Number(Some(value), metric.difference(value));
+        vec![
+            self.checkpoint.as_str().into(),
+            self.task.to_string().into(),
+            format!("{} minus {}", self.pair.first, self.pair.second).into(),
+            cell(difference),
+            cell(low),
+            cell(high),
+            Cell::Number(Some(p), p_value(p)),
+        ]
+    }
+}
+
+/// Returns the paired comparisons of the experiment.
+fn comparisons(planner: &Planner<'_>, plan: &[PlannedRun]) -> anyhow::Result<Vec<Compared>> {
+    let mut compared = Vec::new();
     for model in 0..planner.models.len() {
         for task in tasks_in(plan) {
             for pair in &planner.experiment.compare {
-                let of = |setting| folders_of(plan, model, setting, &task);
-                let first = of(&pair.first);
-                let second = of(&pair.second);
+                let first = folders_of(plan, model, &pair.first, &task);
+                let second = folders_of(plan, model, &pair.second, &task);
                 if !first.is_empty() && !second.is_empty() {
-                    let comparison = compare_sides(&first, &second)?;
-                    sentences.push(sentence(&task, &pair.first, &pair.second, &comparison));
+                    compared.push(Compared {
+                        checkpoint: planner.models[model].given.display().to_string(),
+                        task: task.clone(),
+                        pair: pair.clone(),
+                        test: compare_sides(&first, &second)?.test,
+                    });
                 }
             }
         }
     }
-    Ok(sentences)
+    Ok(compared)
 }
 
-/// Describes a comparison; positive differences favour the first setting.
-fn sentence(task: &Task, first: &str, second: &str, comparison: &Comparison) -> String {
-    let test = comparison.test;
-    let verdict = match (test.low > 0.0, test.high < 0.0) {
-        (true, _) => "higher",
-        (_, true) => "lower",
-        _ => "no difference is shown",
+/// Returns the result in one sentence: what the comparisons show, or else the range of the means.
+fn verdict(compared: &[Compared], rows: &Rows) -> String {
+    let mut pairs: Vec<&SettingPair> = Vec::new();
+    for one in compared {
+        if !pairs.contains(&&one.pair) {
+            pairs.push(&one.pair);
+        }
+    }
+    let sentence = |pair: &&SettingPair| {
+        let of_pair = || compared.iter().filter(move |one| one.pair == **pair);
+        let names = |holds: fn(&PairedTest) -> bool| {
+            let found = of_pair().filter(|one| holds(&one.test));
+            found.map(|one| format!("{} of {}", one.task, one.checkpoint)).collect::<Vec<_>>().join(", ")
+        };
+        let parts = [
+            ("higher on", names(|test| test.low > 0.0)),
+            ("lower on", names(|test| test.high < 0.0)),
+            ("not shown to differ on", names(|test| test.low <= 0.0 && test.high >= 0.0)),
+        ];
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<String> = parts.map(|(word, names)| format!("{word} {names}")).collect();
+        format!("Compared with {}, {} is {}.", pair.second, pair.first, parts.join("; "))
     };
-    format!(
-        "{task}: {first} minus {second} {}, 95 % interval {} to {}, p = {:.4}: {verdict}.",
-        test.metric.difference(test.difference),
-        test.metric.difference(test.low),
-        test.metric.difference(test.high),
-        test.p
-    )
+    match pairs.is_empty() {
+        true => format!("{} fine-tunings were scored; no pair of settings is tested.", rows.rows.len()),
+        false => pairs.iter().map(sentence).collect::<Vec<_>>().join(" "),
+    }
 }

@@ -1,27 +1,45 @@
-//! The table of an experiment: numbers with their form on paper, in all forms of `--format`.
+//! The table of an experiment: numbers with their form on paper.
 
 use bert_tasks::Metric;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::output::table::{Column, Table, Tabular};
+use crate::output::table::{Column, ColumnKind, Table, Tabular};
 
-/// A column: its key in JSON and its heading.
+/// A column: its key in JSON, its heading, its content, and its priority ([`Column::priority`]).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading {
-    pub(super) key: &'static str,
-    pub(super) name: &'static str,
-    pub(super) is_number: bool,
+    key: &'static str,
+    name: &'static str,
+    kind: ColumnKind,
+    priority: u8,
+}
+
+impl Heading {
+    /// Sets the priority.
+    pub(super) const fn priority(self, priority: u8) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Returns the column of the table.
+    fn column(&self) -> Column {
+        Column { name: self.name.to_string(), kind: self.kind, priority: self.priority }
+    }
 }
 
 /// Returns a column of text.
 pub(super) const fn text(key: &'static str, name: &'static str) -> Heading {
-    Heading { key, name, is_number: false }
+    Heading { key, name, kind: ColumnKind::Text, priority: 0 }
 }
 
-/// Returns a column of numbers.
+/// Returns a column of counts.
+pub(super) const fn count(key: &'static str, name: &'static str) -> Heading {
+    Heading { key, name, kind: ColumnKind::Count, priority: 3 }
+}
+
+/// Returns a column of measured numbers.
 pub(super) const fn number(key: &'static str, name: &'static str) -> Heading {
-    Heading { key, name, is_number: true }
+    Heading { key, name, kind: ColumnKind::Number, priority: 0 }
 }
 
 /// A cell.
@@ -48,6 +66,14 @@ impl Cell {
         Self::number(Some(value as f64), 0)
     }
 
+    /// Returns the number of the cell.
+    pub(super) fn value(&self) -> Option<f64> {
+        match self {
+            Self::Text(_) => None,
+            Self::Number(value, _) => *value,
+        }
+    }
+
     /// Returns the cell as text.
     pub(super) fn shown(&self) -> &str {
         let (Self::Text(text) | Self::Number(_, text)) = self;
@@ -71,7 +97,7 @@ impl Serialize for Cell {
 }
 
 /// The rows under their headings. In JSON a list of objects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     pub(super) headings: Vec<Heading>,
     pub(super) rows: Vec<Vec<Cell>>,
@@ -105,6 +131,8 @@ pub(super) struct Results {
     pub(super) experiment: &'static str,
     /// Title of the page.
     pub(super) title: String,
+    /// The result in one sentence.
+    pub(super) verdict: String,
     /// The question and the source.
     pub(super) about: String,
     /// Model folders.
@@ -115,54 +143,43 @@ pub(super) struct Results {
     pub(super) seconds: f64,
     /// The table.
     pub(super) rows: Rows,
+    /// The paired comparisons; empty without any.
+    pub(super) differences: Rows,
     /// Sentences below the table.
     pub(super) notes: Vec<String>,
     /// Warnings.
     pub(super) warnings: Vec<String>,
 }
 
-/// The results of an experiment and the parts of its page below the table.
+/// The results of an experiment, and the part of its page above the table.
 pub(super) struct Report {
     pub(super) results: Results,
     pub(super) body: maud::Markup,
 }
 
-impl Tabular for Results {
+impl Rows {
+    /// Returns the table without notes.
     fn table(&self) -> Table {
-        let column = |heading: &Heading| {
-            if heading.is_number { Column::number(heading.name) } else { Column::text(heading.name) }
-        };
         let row = |cells: &Vec<Cell>| cells.iter().map(|cell| cell.shown().to_string()).collect();
         Table {
-            columns: self.rows.headings.iter().map(column).collect(),
-            rows: self.rows.rows.iter().map(row).collect(),
-            notes: self.notes.clone(),
-            warnings: self.warnings.clone(),
+            columns: self.headings.iter().map(Heading::column).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..Table::default()
         }
     }
 }
 
-impl Results {
-    /// Formats the table for a terminal: columns of equal width, notes and warnings below.
-    pub(super) fn text(&self) -> String {
-        let Table { columns, rows, notes, warnings } = self.table();
-        let width = |at: usize| {
-            let cells = rows.iter().map(|row| row[at].chars().count());
-            cells.chain([columns[at].name.chars().count()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-        let line = |cells: &[&str]| {
-            let padded = cells.iter().zip(&columns).zip(&widths).map(|((cell, column), width)| {
-                if column.is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-            });
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
-        };
-        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let mut lines = vec![self.title.clone(), line(&names)];
-        lines.extend(rows.iter().map(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>())));
-        lines.extend(notes);
-        lines.extend(warnings.iter().map(|text| format!("warning: {text}")));
-        lines.join("\n")
+impl Tabular for Results {
+    fn table(&self) -> Table {
+        let differences = Table { title: "Differences".into(), ..self.differences.table() };
+        Table {
+            title: self.title.clone(),
+            verdict: self.verdict.clone(),
+            notes: self.notes.clone(),
+            warnings: self.warnings.clone(),
+            second: (!differences.rows.is_empty()).then(|| Box::new(differences)),
+            ..self.rows.table()
+        }
     }
 }
 
@@ -179,11 +196,13 @@ mod tests {
         Results {
             experiment: "small-models",
             title: "A title".into(),
+            verdict: "It works.".into(),
             about: String::new(),
             checkpoints: Vec::new(),
             estimated_seconds: None,
             seconds: 1.0,
             rows: Rows { headings, rows: vec![row(Some(0.01)), row(None)] },
+            differences: Rows::default(),
             notes: vec!["a note".into()],
             warnings: vec!["careful".into()],
         }
@@ -197,8 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn text_is_aligned() {
-        let expected = "A title\ntask  mean   SD\nrte   56.2  1.0\nrte   56.2    -\na note\nwarning: careful";
-        assert_eq!(results().text(), expected);
+    fn the_verdict_precedes_the_table() {
+        let expected =
+            "A title\nIt works.\ntask rte\nmean   SD\n56.2  1.0\n56.2    -\na note\nwarning: careful";
+        assert_eq!(results().table().text(80), expected);
     }
 }

@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
              'the capital of France is [MASK].'"
         );
     }
-    let masks = Masks { masks: filled.into_iter().map(Mask::from).collect() };
+    let masks = Masks { text: args.text.clone(), masks: filled.into_iter().map(Mask::from).collect() };
     print_table(args.json, args.format, &masks, |filled| {
         filled.masks.iter().map(show).collect::<Vec<_>>().join("\n")
     })
@@ -77,6 +77,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// The result as JSON.
 #[derive(Serialize)]
 struct Masks {
+    #[serde(skip)]
+    text: String,
     masks: Vec<Mask>,
 }
 
@@ -106,8 +108,12 @@ impl Tabular for Masks {
         };
         let rows =
             self.masks.iter().flat_map(|mask| mask.words.iter().map(move |word| row(mask.position, word)));
+        let best = self.masks.iter().filter_map(|mask| mask.words.first());
+        let filled = best.fold(self.text.clone(), |text, word| text.replacen("[MASK]", &word.word, 1));
         Table {
-            columns: vec![Column::number("position"), Column::text("word"), Column::number("probability")],
+            title: self.text.clone(),
+            verdict: filled,
+            columns: vec![Column::count("position"), Column::text("word"), Column::number("probability")],
             rows: rows.collect(),
             ..Table::default()
         }

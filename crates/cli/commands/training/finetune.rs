@@ -69,6 +69,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         log.finetune(&event);
         view.show(&event);
     });
+    if report.is_ok() {
+        view.progress.done();
+    }
     drop(view);
     log.finish(&stop);
     let report = report?;

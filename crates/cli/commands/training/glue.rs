@@ -20,7 +20,7 @@ use crate::commands::{model_folder, selected_device};
 use crate::options::run_args::RunArgs;
 use crate::output::files::check_new_folder;
 use crate::output::progress::{print_note, print_stderr};
-use crate::output::table::{FormatArgs, Table, Tabular, print_table};
+use crate::output::table::{FormatArgs, Table, Tabular, as_table, print_table};
 use crate::process::signals::stop_on_signals;
 use crate::process::threads::ThreadArgs;
 
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     write_json_atomic(&args.output.join("glue.json"), &results)?;
     let archive = args.output.join("submission.zip");
     print_table(args.run.print.json, args.format, &results, |results| {
-        format!("{}\n{}: {}", results.table, archive.display(), results.submission_files())
+        format!("{}\n{}: {}", as_table(&results.table), archive.display(), results.submission_files())
     })
 }
 

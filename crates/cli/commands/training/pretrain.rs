@@ -129,6 +129,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         view.show(event);
     };
     let outcome = pretrain_in(&Disk, &args.config, &mut group, args.run.resume, &stop, on_event);
+    if outcome.is_ok() {
+        view.progress.done();
+    }
     drop(view);
     log.finish(&stop);
     let outcome = outcome?;

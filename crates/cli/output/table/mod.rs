@@ -1,16 +1,17 @@
 //! Tables of results, and the forms in which they are printed: `--format text|markdown|csv|latex|html|json`.
 
+mod forms;
+mod in_terminal;
 mod results;
 
 pub use self::results::evaluation_figures;
 
-use anyhow::Context;
-use bert_pages::{Cell, table_page};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::output::progress::print_warning;
-use crate::output::stdout::{print, print_json};
+use crate::output::stdout::{print, print_json, print_wrapped};
+use crate::output::terminal::stdout_width;
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -64,30 +65,63 @@ impl From<OutputFormatArgs> for FormatArgs {
     }
 }
 
+/// The content of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Words.
+    Text,
+    /// Numbers that describe a row, such as the number of seeds.
+    Count,
+    /// Measured numbers.
+    Number,
+}
+
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The heading.
     pub name: String,
-    /// Whether the column has numbers, which are aligned to the right.
-    pub is_number: bool,
+    /// Its content; numbers are aligned to the right.
+    pub kind: ColumnKind,
+    /// Columns with a larger number are left out first where the terminal is too narrow.
+    pub priority: u8,
 }
 
 impl Column {
     /// Returns a column of text.
     pub fn text(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_number: false }
+        Self { name: name.into(), kind: ColumnKind::Text, priority: 0 }
     }
 
-    /// Returns a column of numbers.
+    /// Returns a column of counts.
+    pub fn count(name: impl Into<String>) -> Self {
+        Self { kind: ColumnKind::Count, ..Self::text(name) }
+    }
+
+    /// Returns a column of measured numbers.
     pub fn number(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_number: true }
+        Self { kind: ColumnKind::Number, ..Self::text(name) }
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn with_priority(self, priority: u8) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Returns whether the cells are numbers.
+    pub fn is_number(&self) -> bool {
+        self.kind != ColumnKind::Text
     }
 }
 
 /// A table with notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
+    /// The title; empty without one.
+    pub title: String,
+    /// The result in one sentence; empty without one.
+    pub verdict: String,
     /// The columns.
     pub columns: Vec<Column>,
     /// The rows: a cell for each column.
@@ -96,12 +130,19 @@ pub struct Table {
     pub notes: Vec<String>,
     /// Warnings about the result, which are printed to stderr where the form has no place for them.
     pub warnings: Vec<String>,
+    /// A second table, which CSV leaves out.
+    pub second: Option<Box<Table>>,
 }
 
 /// A result that can be printed as a table.
 pub trait Tabular {
     /// Returns the table.
     fn table(&self) -> Table;
+
+    /// Returns the result as an HTML page.
+    fn html(&self) -> String {
+        self.table().html()
+    }
 }
 
 /// Prints a result in the form that the flags select; `text` formats it for a terminal.
@@ -115,21 +156,29 @@ pub fn print_table<T: Serialize + Tabular>(
     text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
     let format = if json { Format::Json } else { format.format };
-    let table = match format {
-        Format::Json => return print_json(value),
-        Format::Text => return print(text(value).trim_end()),
-        _ => value.table(),
-    };
     let printed = match format {
-        Format::Markdown => table.markdown(),
-        Format::Latex => table.latex(),
-        Format::Html => table.html(),
-        _ => {
+        Format::Json => return print_json(value),
+        Format::Text => return print_wrapped(text(value).trim_end()),
+        Format::Markdown => value.table().markdown(),
+        Format::Latex => value.table().latex(),
+        Format::Html => value.html(),
+        Format::Csv => {
+            let table = value.table();
             table.warnings.iter().for_each(print_warning);
             table.csv()?
         }
     };
     print(printed.trim_end())
+}
+
+/// Formats a result as a table for the terminal of standard output.
+pub fn as_table(value: &impl Tabular) -> String {
+    value.table().text(stdout_width())
+}
+
+/// Formats the p of a test with four decimals.
+pub fn p_value(p: f64) -> String {
+    if p < 1e-4 { "<0.0001".to_string() } else { format!("{p:.4}") }
 }
 
 impl Table {
@@ -153,174 +202,37 @@ impl Table {
         Self::from_figures(text.lines().map(figure).collect())
     }
 
-    /// Returns the table in Markdown; notes are paragraphs below it.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let names = self.columns.iter().map(|column| in_markdown(&column.name)).collect();
-        let rules = self.columns.iter().map(|column| if column.is_number { "---:" } else { "---" });
-        let mut text = row(names) + &row(rules.map(String::from).collect());
-        text.extend(self.rows.iter().map(|cells| row(cells.iter().map(|cell| in_markdown(cell)).collect())));
-        text.extend(self.notes.iter().map(|note| format!("\n{}\n", in_markdown(note))));
-        text.extend(self.warnings.iter().map(|warning| format!("\nwarning: {}\n", in_markdown(warning))));
-        text
-    }
-
-    /// Returns the table as an HTML page. In a column of several numbers, the larger ones are darker.
-    #[must_use]
-    pub fn html(&self) -> String {
-        let header: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-        let ranges: Vec<Option<(f64, f64)>> = (0..self.columns.len()).map(|at| self.range(at)).collect();
-        let cell = |(at, text): (usize, &String)| match (
-            self.columns[at].is_number,
-            ranges[at],
-            leading_number(text),
-        ) {
-            (true, Some((low, high)), Some(value)) => {
-                Cell::Shaded(text.clone(), "var(--a)", 0.3 * (value - low) / (high - low))
-            }
-            (true, ..) => Cell::Figure(text.clone()),
-            _ => Cell::Text(text.clone()),
+    /// Divides the columns: returns the numbers of those with different cells, and a caption with the others, as
+    /// `task rte, seeds 5`. Columns of measured numbers stay.
+    fn divided(&self) -> (Vec<usize>, String) {
+        let is_equal = |at: &usize| {
+            let cell = |row: &Vec<String>| row.get(*at).cloned();
+            self.rows.len() > 1
+                && self.columns[*at].kind != ColumnKind::Number
+                && self.rows.iter().all(|row| cell(row) == cell(&self.rows[0]))
         };
-        let rows = self.rows.iter().map(|row| row.iter().enumerate().map(cell).collect());
-        table_page("Results", &header, rows, &self.notes, &self.warnings)
+        let (equal, columns): (Vec<usize>, Vec<usize>) = (0..self.columns.len()).partition(is_equal);
+        let caption = equal.iter().map(|&at| (&self.columns[at].name, &self.rows[0][at]));
+        let caption = caption.filter(|(_, cell)| !cell.is_empty() && *cell != "-");
+        let caption: Vec<String> = caption.map(|(name, cell)| format!("{name} {cell}")).collect();
+        (columns, caption.join(", "))
     }
-
-    /// Returns the smallest and the largest number of a column, if they differ.
-    fn range(&self, column: usize) -> Option<(f64, f64)> {
-        let values: Vec<f64> = self.rows.iter().filter_map(|row| leading_number(row.get(column)?)).collect();
-        let low = values.iter().copied().min_by(f64::total_cmp)?;
-        let high = values.iter().copied().max_by(f64::total_cmp)?;
-        (low < high).then_some((low, high))
-    }
-
-    /// Returns the table as comma-separated values, without the notes.
-    ///
-    /// # Errors
-    /// When a row has more or fewer cells than there are columns.
-    pub fn csv(&self) -> anyhow::Result<String> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.columns.iter().map(|column| &column.name))?;
-        self.rows.iter().try_for_each(|row| writer.write_record(row))?;
-        let bytes = writer.into_inner().context("a buffer in memory")?;
-        Ok(String::from_utf8(bytes)?)
-    }
-
-    /// Returns the table in LaTeX; notes are comments below it.
-    #[must_use]
-    pub fn latex(&self) -> String {
-        let row = |cells: Vec<String>| format!("  {} \\\\\n", cells.join(" & "));
-        let places: String =
-            self.columns.iter().map(|column| if column.is_number { 'r' } else { 'l' }).collect();
-        let names = self.columns.iter().map(|column| in_latex(&column.name)).collect();
-        let mut text = format!("\\begin{{tabular}}{{{places}}}\n  \\toprule\n{}  \\midrule\n", row(names));
-        text.extend(self.rows.iter().map(|cells| row(cells.iter().map(|cell| in_latex(cell)).collect())));
-        text.push_str("  \\bottomrule\n\\end{tabular}\n");
-        let comments = self.notes.iter().cloned();
-        let comments = comments.chain(self.warnings.iter().map(|text| format!("warning: {text}")));
-        text.extend(comments.map(|comment| format!("% {}\n", one_line(&comment))));
-        text
-    }
-}
-
-/// Returns the number at the start of a cell: of `61.3 ± 2.0` it is 61.3.
-fn leading_number(text: &str) -> Option<f64> {
-    text.split_whitespace().next()?.trim_end_matches('%').parse().ok()
-}
-
-/// Replaces line breaks, which would end a row.
-fn one_line(text: &str) -> String {
-    text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
-}
-
-/// Escapes text for a cell of a Markdown table.
-fn in_markdown(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in one_line(text).chars() {
-        if matches!(character, '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>') {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
-}
-
-/// Escapes text for LaTeX.
-fn in_latex(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in one_line(text).chars() {
-        match character {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', character]),
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '<' => escaped.push_str("\\textless{}"),
-            '>' => escaped.push_str("\\textgreater{}"),
-            '|' => escaped.push_str("\\textbar{}"),
-            '"' => escaped.push_str("\\textquotedbl{}"),
-            // At the start of a row, a bracket would be taken for the argument of the line break before it.
-            '[' => escaped.push_str("{[}"),
-            ']' => escaped.push_str("{]}"),
-            // Two hyphens would become a dash.
-            '-' if escaped.ends_with('-') => escaped.push_str("{}-"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        Table {
-            columns: vec![Column::text("setting"), Column::number("accuracy (%)")],
-            rows: vec![
-                vec!["a_b & c|d".to_string(), "60.0".to_string()],
-                vec!["\"x\",\ny".to_string(), "-".to_string()],
-            ],
-            notes: vec!["50 % of it".to_string()],
-            warnings: vec!["few seeds".to_string()],
-        }
-    }
-
     #[test]
-    fn markdown_escapes_bars_and_line_breaks() {
-        let expected = "| setting | accuracy (%) |\n| --- | ---: |\n| a\\_b & c\\|d | 60.0 |\n| \"x\", y | - |\n\n50 % of it\n\n\
-                        warning: few seeds\n";
-        assert_eq!(table().markdown(), expected);
-    }
-
-    #[test]
-    fn latex_escapes_special_characters() {
-        let expected = "\\begin{tabular}{lr}\n  \\toprule\n  setting & accuracy (\\%) \\\\\n  \\midrule\n  \
-                        a\\_b \\& c\\textbar{}d & 60.0 \\\\\n  \\textquotedbl{}x\\textquotedbl{}, y & - \\\\\n  \\bottomrule\n\
-                        \\end{tabular}\n% 50 % of it\n% warning: few seeds\n";
-        assert_eq!(table().latex(), expected);
-        assert_eq!(
-            in_latex("\\~^{}$#<>[a]"),
-            "\\textbackslash{}\\textasciitilde{}\\textasciicircum{}\\{\\}\\$\\#\\textless{}\\textgreater{}{[}a{]}"
-        );
-        assert_eq!(in_latex("--json -1"), "-{}-json -1");
-    }
-
-    #[test]
-    fn html_shades_the_larger_numbers() {
-        let mut table = table();
-        table.rows[1][1] = "61.0 ± 2.0".to_string();
-        let html = table.html();
-        assert!(html.contains("a_b &amp; c|d</td>") && html.contains(">few seeds</p>"), "{html}");
-        assert!(html.contains("var(--a) 0%,transparent)\">60.0<"), "{html}");
-        assert!(html.contains("var(--a) 30%,transparent)\">61.0 ± 2.0<"), "{html}");
-    }
-
-    #[test]
-    fn csv_quotes_and_reads_back() {
-        let text = table().csv().unwrap();
-        assert_eq!(text, "setting,accuracy (%)\na_b & c|d,60.0\n\"\"\"x\"\",\ny\",-\n");
-        let mut uneven = table();
-        uneven.rows[0].pop();
-        assert!(uneven.csv().is_err());
+    fn equal_columns_become_a_caption() {
+        let row = |task: &str, seeds: &str, mean: &str| [task, seeds, mean].map(String::from).to_vec();
+        let table = Table {
+            columns: vec![Column::text("task"), Column::count("seeds"), Column::number("mean")],
+            rows: vec![row("rte", "5", "60.0"), row("sst-2", "5", "60.0")],
+            ..Table::default()
+        };
+        assert_eq!(table.divided(), (vec![0, 2], "seeds 5".to_string()));
+        let one = Table { rows: table.rows[..1].to_vec(), ..table };
+        assert_eq!(one.divided().0, [0, 1, 2], "a single row has no equal cells");
     }
 }

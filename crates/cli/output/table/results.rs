@@ -1,19 +1,17 @@
 //! The tables of the results of the library.
 
-use std::collections::BTreeSet;
-
 use bert_data::dataset::report::LengthRange;
 use bert_data::inspect::Inspection;
 use bert_data::{DataReport, Estimate, Manifest};
 use bert_finetuning::{FinetuneReport, MultitaskReport, TaskEpoch};
 use bert_reports::compare::glue_table::GlueTable;
-use bert_reports::compare::{Collection, Comparison, Group, Side};
-use bert_tasks::Statistics;
+use bert_reports::compare::{Collection, Comparison, Group, SeedPair, Side};
 use bert_tasks::statistics::{SeedSummary, SummaryRow};
+use bert_tasks::{Metric, Statistics, Task};
 use bert_training::evaluation::Evaluation;
 use bert_training::pretrain::{PretrainEstimate, PretrainOutcome};
 
-use super::{Column, Table, Tabular};
+use super::{Column, Table, Tabular, p_value};
 
 /// Returns the figures of an evaluation with their names.
 pub fn evaluation_figures(evaluation: &Evaluation) -> Vec<(String, String)> {
@@ -95,8 +93,8 @@ impl Tabular for DataReport {
         Table {
             columns: vec![Column::text("figure"), Column::number("value"), Column::text("remark")],
             rows: figures.chain(self.length_histogram.iter().map(length)).collect(),
-            notes: Vec::new(),
             warnings: self.warnings.clone(),
+            ..Table::default()
         }
     }
 }
@@ -120,13 +118,22 @@ impl Tabular for SeedSummary {
             let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
             [vec![format!("{name}{note}")], cells].concat()
         };
-        let examples = format!("{}: {} examples", self.task, self.examples);
+        let examples = format!("{} examples", self.examples);
+        let primary = self.task.spec().primary;
+        let mean = self.metrics.iter().find(|summary| summary.metric == primary);
+        let mean = mean.map(|summary| {
+            let mean = primary.with_unit(summary.statistics.mean);
+            format!("The mean {primary} over {} seeds is {mean}.", self.runs.len())
+        });
         let interval = self.interval.as_ref().map(|interval| interval.describe(self.runs.len()));
         Table {
             columns: [Column::text("seed")].into_iter().chain(metrics).collect(),
+            title: format!("Scores on {}", self.task),
+            verdict: mean.unwrap_or_default(),
             rows: self.rows().into_iter().map(row).collect(),
             notes: [examples].into_iter().chain(interval).collect(),
             warnings: self.warnings(),
+            ..Table::default()
         }
     }
 }
@@ -136,7 +143,9 @@ impl Tabular for FinetuneReport {
     fn table(&self) -> Table {
         let others = [("dev, mismatched", &self.dev_mismatched), ("test", &self.test)];
         let others = others.into_iter().filter_map(|(name, summary)| Some((name, summary.as_ref()?)));
-        let mut all = Table { warnings: self.warnings.clone(), ..Table::default() };
+        let mut all = Table { warnings: self.warnings.clone(), ..self.dev.table() };
+        all.rows.clear();
+        all.notes.clear();
         for (name, summary) in [("dev", &self.dev)].into_iter().chain(others) {
             let part = summary.table();
             all.columns = [Column::text("set")].into_iter().chain(part.columns).collect();
@@ -154,9 +163,6 @@ impl Tabular for Collection {
             return first.dev.table();
         }
         let metric = first.dev.task.spec().primary;
-        let settings: BTreeSet<&String> =
-            self.groups.iter().flat_map(|group| group.settings.keys()).collect();
-        let statistics = ["mean", "sd", "median", "max", "seeds", "degenerate"].map(Column::number);
         let row = |group: &Group| {
             let summary = group.dev.metrics.iter().find(|summary| summary.metric == metric);
             let statistics = summary.map(|summary| summary.statistics);
@@ -164,24 +170,42 @@ impl Tabular for Collection {
             let figures =
                 [value(|s| Some(s.mean)), value(|s| s.sd), value(|s| Some(s.median)), value(|s| Some(s.max))];
             let counts = [group.dev.runs.len(), group.dev.degenerate_runs].map(|count| count.to_string());
-            let shown = |name: &&String| {
-                group.settings.get(*name).map_or_else(none, |value| match value.as_str() {
-                    Some(text) => text.to_string(),
-                    None => value.to_string(),
-                })
-            };
-            settings.iter().map(shown).chain(figures).chain(counts).collect()
+            let name = std::iter::once(group.name.clone());
+            name.chain(figures).chain(counts).chain([group.settings_text()]).collect()
         };
-        let about =
-            format!("{} on dev, {} examples: {}", first.dev.task, first.dev.examples, metric.heading());
+        let mean = |group: &Group| {
+            let summary = group.dev.metrics.iter().find(|summary| summary.metric == metric)?;
+            Some((group.name.clone(), summary.statistics.mean))
+        };
+        let best = self.groups.iter().filter_map(mean).max_by(|a, b| a.1.total_cmp(&b.1));
+        let best =
+            best.map(|(name, mean)| format!("{name} has the highest mean: {}.", metric.with_unit(mean)));
+        let sampling = first.dev.binomial_standard_error;
+        let sampling = sampling
+            .map(|error| format!("sampling error of one accuracy: {:.1} % (binomial)", 100.0 * error));
         let optimistic = "the best of many configurations is optimistic".to_string();
+        let numbers = [("mean", 0), ("sd", 1), ("median", 3), ("max", 3)];
+        let numbers = numbers.map(|(name, priority)| Column::number(name).with_priority(priority));
+        let counts = ["seeds", "degenerate"].map(|name| Column::count(name).with_priority(4));
         Table {
-            columns: settings.iter().map(|name| Column::text(name.as_str())).chain(statistics).collect(),
+            title: about_dev(&first.dev.task, first.dev.examples, metric),
+            verdict: best.unwrap_or_default(),
+            columns: [Column::text("fine-tuning")]
+                .into_iter()
+                .chain(numbers)
+                .chain(counts)
+                .chain([Column::text("settings").with_priority(2)])
+                .collect(),
             rows: self.groups.iter().map(row).collect(),
-            notes: vec![about, optimistic],
-            warnings: Vec::new(),
+            notes: sampling.into_iter().chain([optimistic]).collect(),
+            ..Table::default()
         }
     }
+}
+
+/// Returns the title of a table of scores.
+fn about_dev(task: &Task, examples: usize, metric: Metric) -> String {
+    format!("{task} on dev, {examples} examples: {}", metric.heading())
 }
 
 impl Tabular for Comparison {
@@ -199,30 +223,46 @@ impl Tabular for Comparison {
         };
         let difference =
             ["first minus second".to_string(), String::new(), cell(test.difference), none(), none()];
-        let interval = [cell(test.low), cell(test.high), format!("{:.4}", test.p)];
-        let mut notes =
-            vec![format!("{} on dev, {} examples: {}", self.task, self.examples, metric.heading())];
-        notes.push(format!("{:.0} % interval and p of a {}", 100.0 * test.level, test.method()));
-        notes.extend(self.mcnemar.iter().map(|pair| {
-            format!(
-                "McNemar's exact test of seeds {} and {}: only the first is right {} times, only the second {} times, p = {:.4}",
-                pair.first_seed, pair.second_seed, pair.test.only_first, pair.test.only_second, pair.test.p
-            )
-        }));
+        let interval = [cell(test.low), cell(test.high), p_value(test.p)];
+        let method = test.method();
+        let freedom = format!("{:.1} degrees of freedom", test.degrees_of_freedom);
+        let note = format!("{:.0} % interval and p of a {method} ({freedom})", 100.0 * test.level);
+        let shown = match (test.low > 0.0, test.high < 0.0) {
+            (true, _) => "The first is better",
+            (_, true) => "The second is better",
+            _ => "No difference is shown",
+        };
+        let numbers = [("mean", 0), ("sd", 2), ("seeds", 3), ("low", 0), ("high", 0), ("p", 0)];
+        let numbers = numbers.map(|(name, priority)| Column::number(name).with_priority(priority));
+        let texts = [Column::text("side"), Column::text("folders").with_priority(1)];
         Table {
-            columns: ["side", "folders"]
-                .map(Column::text)
-                .into_iter()
-                .chain(["mean", "sd", "seeds", "low", "high", "p"].map(Column::number))
-                .collect(),
+            title: about_dev(&self.task, self.examples, metric),
+            verdict: format!("{shown} ({}).", metric.difference(test.difference)),
+            columns: texts.into_iter().chain(numbers).collect(),
             rows: vec![
                 side("first", &self.first),
                 side("second", &self.second),
                 difference.into_iter().chain(interval).collect(),
             ],
-            notes,
-            warnings: Vec::new(),
+            notes: vec![note],
+            second: (!self.mcnemar.is_empty()).then(|| Box::new(mcnemar_table(&self.mcnemar))),
+            ..Table::default()
         }
+    }
+}
+
+/// Returns the table of McNemar's test of each pair of runs.
+fn mcnemar_table(pairs: &[SeedPair]) -> Table {
+    let row = |SeedPair { first_seed, second_seed, test }: &SeedPair| {
+        let counts = [test.only_first, test.only_second].map(|count| count.to_string());
+        let [first, second] = counts;
+        vec![format!("{first_seed} and {second_seed}"), first, second, p_value(test.p)]
+    };
+    Table {
+        title: "McNemar's exact test: examples that only one of two runs predicts correctly".into(),
+        columns: ["seeds", "only first", "only second", "p"].map(Column::number).into(),
+        rows: pairs.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -239,22 +279,24 @@ impl Tabular for GlueTable {
                     let set = if row.is_sample { format!("{set} (sample)") } else { set.to_string() };
                     let names = [row.task.spec().name.to_string(), set, metric.metric.to_string()];
                     let figures = [percent(Some(mean)), percent(sd), percent(majority)];
-                    let published = row.published.map_or_else(none, String::from);
-                    rows.push(names.into_iter().chain(figures).chain([published]).collect());
+                    rows.push(names.into_iter().chain(figures).collect());
                 }
             }
         }
-        let published = self.published.map_or("published".to_string(), |name| format!("{name}, test"));
-        let average = self.average.map(|mean| format!("mean of the tasks without wnli: {:.1}", 100.0 * mean));
-        let names = ["task", "set", "metric"].map(Column::text).into_iter();
+        let average =
+            self.average.map(|mean| format!("The mean of the tasks without wnli is {:.1}.", 100.0 * mean));
+        let scores = self.rows.iter().filter_map(|row| Some(format!("{} {}", row.task, row.published?)));
+        let scores = scores.collect::<Vec<_>>().join(", ");
+        let published = self.published.filter(|_| !scores.is_empty());
+        let published = published.map(|name| format!("published, {name}, on test: {scores}"));
+        let names = ["task", "set", "metric"].map(Column::text);
         Table {
-            columns: names
-                .chain(["mean", "sd", "majority"].map(Column::number))
-                .chain([Column::text(published)])
-                .collect(),
+            columns: names.into_iter().chain(["mean", "sd", "majority"].map(Column::number)).collect(),
+            title: "GLUE".into(),
+            verdict: average.unwrap_or_default(),
             rows,
-            notes: average.into_iter().collect(),
-            warnings: Vec::new(),
+            notes: published.into_iter().collect(),
+            ..Table::default()
         }
     }
 }
@@ -275,9 +317,9 @@ impl Tabular for MultitaskReport {
         }
         Table {
             columns: vec![
-                Column::number("epoch"),
+                Column::count("epoch"),
                 Column::text("task"),
-                Column::number("steps"),
+                Column::count("steps"),
                 Column::number("train loss"),
                 Column::text("metric on dev"),
                 Column::number("score"),

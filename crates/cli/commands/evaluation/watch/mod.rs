@@ -48,7 +48,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut watched = Watched::new(&args.runs)?;
+    for path in args.runs.iter().filter(|_| args.once) {
+        anyhow::ensure!(path.is_dir(), "{}: this folder does not exist", path.display());
+    }
+    let mut watched = Watched::new(&args.runs);
     let interval = Duration::from_secs(args.interval);
     if args.json {
         return print_json(&watched.read());

@@ -22,6 +22,9 @@ pub(super) enum Shown {
     },
 }
 
+/// The state of a folder that does not exist.
+const WAITING: &str = "waiting: this folder does not exist yet";
+
 /// The watched folders.
 pub(super) struct Watched {
     given: Vec<PathBuf>,
@@ -31,12 +34,9 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches folders, which must exist.
-    pub(super) fn new(given: &[PathBuf]) -> anyhow::Result<Self> {
-        for path in given {
-            anyhow::ensure!(path.is_dir(), "{}: this folder does not exist", path.display());
-        }
-        Ok(Self { given: given.to_vec(), runs: BTreeMap::new(), order: Vec::new() })
+    /// Watches folders, which need not exist yet.
+    pub(super) fn new(given: &[PathBuf]) -> Self {
+        Self { given: given.to_vec(), runs: BTreeMap::new(), order: Vec::new() }
     }
 
     /// Reads all runs; folders that contain runs are searched again, so that new runs appear.
@@ -49,7 +49,8 @@ impl Watched {
                 Err(error) => {
                     // The folder may get another kind of files; begin again.
                     *run = LiveRun::new(path);
-                    Shown::Waiting { name: path.display().to_string(), error: error.to_string() }
+                    let error = if path.exists() { error.to_string() } else { WAITING.to_string() };
+                    Shown::Waiting { name: path.display().to_string(), error }
                 }
             }
         };
