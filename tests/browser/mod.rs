@@ -3,5 +3,6 @@
 mod attention; // bert attention
 mod charts; // bert report
 mod driver; // a WebDriver client
+mod layout; // every page
 mod projector; // bert projector
 mod watch; // bert watch

@@ -19,13 +19,16 @@ fn live_page_follows_a_run_that_is_killed_and_resumed() {
     let badge = |state: &str| format!("document.querySelector('.badge')?.dataset.state === '{state}'");
     browser.wait(&badge("running"));
     browser.wait("document.querySelector('.chart svg polyline')");
-    let text = browser.text("section p");
+    let text = browser.text("section p.state");
     assert!(text.contains("of 100,000 steps"), "{text}");
-    browser.wait(&format!("document.querySelector('section p').innerText !== {}", serde_json::json!(text)));
+    browser.wait(&format!(
+        "document.querySelector('section p.state').innerText !== {}",
+        serde_json::json!(text)
+    ));
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     browser.wait(&badge("stopped"));
-    let stopped = browser.text("section p");
+    let stopped = browser.text("section p.state");
     let last = folder.json("run/metrics.jsonl").pop().expect("a step")["step"].as_u64().expect("a number");
     assert!(stopped.replace(',', "").contains(&format!("stopped at step {last}:")), "{last}: {stopped}");
     let mut child = folder.start(&format!("{line} --resume"));

@@ -29,17 +29,18 @@ fn settings_are_trained_and_compared() {
     for (key, pointer) in [("mean", "/dev/metrics/0/mean"), ("sd", "/dev/metrics/0/sd")] {
         assert_eq!(number(row, &format!("/{key}")), number(report, pointer));
     }
-    assert_eq!((&row["seeds"], &row["published"]), (&json!(2.0), &json!("C: BERT-base 65.82 ± 1.23")));
+    assert_eq!(row["seeds"], json!(2.0));
+    assert_eq!(results["differences"][0]["comparison"], json!("pre-trained minus fresh"));
     assert_eq!(report["config"]["num_train_epochs"], json!(1.0), "flags after -- replace the experiment's");
     assert_eq!(report["config"]["layer_decay"], json!(0.3));
     let notes = results["notes"].to_string();
     assert!(
-        notes.contains("rte: pre-trained minus fresh ") && notes.contains("trained on 40 of 40"),
+        notes.contains("pre-trained: C: BERT-base 65.82 ± 1.23") && notes.contains("trained on 40 of 40"),
         "{notes}"
     );
     let page = folder.text("out/experiment.html");
     assert_self_contained(&page);
-    assert!(page.contains("C: BERT-base 52.83") && folder.text("out/experiment.md").contains("| rte |"));
+    assert!(page.contains("C: BERT-base 52.83") && folder.text("out/experiment.md").contains("task rte"));
 
     // Finished fine-tunings are kept; a changed setting is refused.
     folder.refused(&format!("{line} {FLAGS}"), 1, "continue with --resume");

@@ -69,13 +69,13 @@ fn watch_serves_the_states_of_runs() {
     let page = watch.get("/", &watch.address);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("connect-src 'self'"), "{page}");
     let report = watch.get("/report/0", &watch.address);
-    assert!(report.contains("<title>Pre-training: run</title>"), "{report}");
+    assert!(report.contains("<title>run</title>"), "{report}");
     assert!(watch.get("/report/9", &watch.address).starts_with("HTTP/1.1 404 "));
     assert!(watch.get("/etc/passwd", &watch.address).starts_with("HTTP/1.1 404 "));
     assert!(watch.get("/", "example.com").starts_with("HTTP/1.1 403 "), "DNS rebinding");
     drop(watch);
     assert_eq!(folder.snapshot("run"), before, "nothing is written");
-    folder.refused("bert watch nowhere", 1, "nowhere: this folder does not exist");
+    folder.refused("bert watch nowhere --once", 1, "nowhere: this folder does not exist");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn terminal_view_shows_running_and_stopped_runs() {
     assert!(running, "no step after 30 s");
     let screen = shown();
     for part in
-        ["> run (pre-training, running)", "] ", " of 100000", "masked LM loss", "throughput", "time left"]
+        ["> run (pre-training, running)", "─ ", " of 100000", "masked LM loss", "throughput", "time left"]
     {
         assert!(screen.contains(part), "{part:?} is not in {screen}");
     }
