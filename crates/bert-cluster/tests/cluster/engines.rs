@@ -1,5 +1,6 @@
 //! Runs one build on every engine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ballista_core::extension::SessionConfigExt;
@@ -8,7 +9,7 @@ use ballista_executor::new_standalone_executor_from_state;
 use ballista_scheduler::standalone::new_standalone_scheduler_from_state;
 use bert_cluster::codec::Codec;
 use bert_cluster::engine::{self, Engine};
-use bert_data::{build_part, merge};
+use bert_data::{build_held_out, build_part, held_out_folder, merge};
 use datafusion::prelude::SessionConfig;
 
 use crate::processes::{Cluster, Job, build, local};
@@ -36,6 +37,18 @@ fn all_engines_make_the_same_bytes() {
         let (cluster, output) = (Cluster::start(executors), format!("ballista-{executors}"));
         build(&cluster.engine(), &text.config(&output), 7);
         assert_eq!(digests(&text.path(&output)), expected, "{executors} executors");
+    }
+}
+
+#[test]
+fn engines_hold_out_the_documents_of_a_local_build() {
+    let text = Text::new(3, 80);
+    let config = |output: &str| text.config(output).with_hold_out("10%".parse().unwrap());
+    let training = bert_data::build(&config("local"), &mut |_| {}).unwrap();
+    build_held_out(&config("local"), &training.manifest, &mut |_| {}).unwrap().unwrap();
+    build("datafusion", &config("datafusion"), 4);
+    for folder in [|output| output, |output: PathBuf| held_out_folder(&output)] {
+        assert_eq!(digests(&folder(text.path("datafusion"))), digests(&folder(text.path("local"))));
     }
 }
 
