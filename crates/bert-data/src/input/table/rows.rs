@@ -230,7 +230,7 @@ fn fields(
         let is_end = taken.is_none() && next.is_none();
         let is_row = taken.is_some() || is_end && parser.finish();
         let is_too_long = parser.is_in_quotes() && parser.row_size > MAX_LINE_BYTES;
-        if let Some(line) = parser.open_quote.or_else(|| is_too_long.then(|| parser.row_line)) {
+        if let Some(line) = parser.open_quote.or_else(|| is_too_long.then_some(parser.row_line)) {
             return Err(InputProblem::OpenQuote.at_line(path, line).into());
         }
         if let Some(line) = parser.stray_quote {
