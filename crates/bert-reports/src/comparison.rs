@@ -306,7 +306,7 @@ mod tests {
         let page = compared(8000, 0.004).html;
         assert!(page.contains("<td>learning_rate</td><td>0.002</td><td>0.004</td>"), "{page}");
         assert!(!page.contains("<td>warmup_steps</td>"), "{page}");
-        assert!(page.contains("held-out masked LM loss"), "{page}");
+        assert!(page.contains("training masked LM loss, smoothed"), "{page}");
         assert!(compared(8000, 0.002).html.contains("all settings that affect the results are equal"));
     }
 
@@ -314,7 +314,8 @@ mod tests {
     fn losses_of_different_vocabularies_are_not_overlaid() {
         let Report { html, findings } = compared(4000, 0.002);
         assert!(html.contains("The runs have different vocabularies"), "{html}");
-        assert!(!html.contains("held-out masked LM loss") && html.contains("held-out nats per character"));
+        assert!(!html.contains("training masked LM loss, smoothed"), "no curves of losses");
+        assert!(html.contains("held-out nats per character"), "{html}");
         assert!(findings.iter().any(|finding| finding.text.contains("different vocabularies")));
     }
 }
