@@ -6,6 +6,7 @@
 
 #![cfg(unix)]
 
+use std::collections::BTreeSet;
 use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -265,7 +266,11 @@ fn kill_writer(folder: &Folder, Writer { line, again, last }: Writer<'_>, progra
         assert!(killed || success, "{stderr}");
         // A kill may come after the output is complete.
         if success || last.is_some_and(|last| folder.at("out").join(last).exists()) {
-            assert!(whole == snapshot(), "{line}: a finished output differs");
+            let found = snapshot();
+            let names = whole.keys().chain(found.keys());
+            let differing: BTreeSet<&String> =
+                names.filter(|&name| whole.get(name) != found.get(name)).collect();
+            assert!(differing.is_empty(), "{line}: a finished output differs: {differing:?}");
             remove();
             tally.finished += 1;
         } else {

@@ -19,7 +19,7 @@ use crate::output::progress::print_warning;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
-/// Count how often a model gives the acceptable sentence of a minimal pair the higher probability.
+/// Count how often a model prefers the acceptable of two sentences.
 ///
 /// A sentence's score is its pseudo-log-likelihood: each token is masked in turn, with the pieces of its word to its right.
 /// The input has the form of BLiMP and BabyLM.

@@ -24,7 +24,7 @@ use crate::process::threads::ThreadArgs;
 pub struct Args {
     /// Output folder of finetune, an adapter folder, or a Hugging Face folder of BertForSequenceClassification,
     /// BertForQuestionAnswering or BertForTokenClassification.
-    #[arg(long, visible_alias = "model", value_name = "DIR")]
+    #[arg(long, alias = "model", value_name = "DIR")]
     checkpoint: PathBuf,
 
     /// Checkpoint on which an adapter was trained [default: the one named in the adapter folder].

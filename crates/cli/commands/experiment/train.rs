@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bert_finetuning::{check_finished, multitask};
 use bert_inference::StopFlag;
-use bert_storage::write_json_atomic;
+use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, write_json_atomic};
 
 use super::args::Args;
 use super::estimate::Estimator;
@@ -96,8 +96,8 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
             ));
         }
     }
+    let _lock = args.output.as_deref().map(locked).transpose()?;
     if let Some(output) = &args.output {
-        std::fs::create_dir_all(output)?;
         write_json_atomic(&output.join(STARTED), &Started::new(args))?;
     }
     let started = Instant::now();
@@ -113,6 +113,15 @@ pub(super) fn train(args: &Args, plan: &[PlannedRun], stop: &StopFlag) -> anyhow
     }
     timing.seconds = started.elapsed().as_secs_f64();
     Ok(Some(timing))
+}
+
+/// Locks the output folder, and removes the temporary files that a killed experiment left.
+fn locked(output: &Path) -> anyhow::Result<OutputLock> {
+    let folder = StagedFolder::new(&Disk, output);
+    folder.create()?;
+    let lock = folder.lock(LOCK)?;
+    folder.remove_temporaries()?;
+    Ok(lock)
 }
 
 fn run_one(args: &Args, run: &PlannedRun, stop: &StopFlag) -> anyhow::Result<()> {

@@ -59,7 +59,7 @@ impl FromStr for Layer {
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Pre-training run, checkpoint, fine-tuned model or Hugging Face folder.
-    #[arg(long, visible_alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
+    #[arg(long, alias = "model", value_name = "DIR", default_value = builtin_model::NAME)]
     checkpoint: PathBuf,
 
     /// Input file with one text per line, or - for standard input; `A ||| B` is a sentence pair.
