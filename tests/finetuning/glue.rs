@@ -135,7 +135,7 @@ fn from_mnli_starts_from_the_mnli_model() {
     // RTE is listed first and run last.
     let ended = folder.ok(&format!("{line} --tasks rte,mnli {flags}"));
     ended.stderr_has("the head of the checkpoint is from an earlier fine-tuning");
-    ended.stdout_has("(mismatched)");
+    ended.stdout_has("mismatched");
     let report = |task: &str| folder.json(&format!("all/{task}/report.json"))[0].clone();
     assert_eq!(report("rte")["start"], json!("all/mnli/model"));
     assert_eq!(report("mnli")["config"]["checkpoint"], json!("run"));

@@ -193,7 +193,7 @@ pub enum Error {
         "stopped {}",
         match step {
             0 => "before the first step; nothing is lost, start again (with --resume if the run's folder exists)".into(),
-            step => format!("after step {step}; nothing is lost, continue with --resume"),
+            step => format!("after step {step}; a checkpoint was saved, continue with --resume"),
         }
     )]
     Stopped {

@@ -12,7 +12,7 @@ use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::findings::print_findings;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 
-/// Write the page of a run or of a comparison, and print diagnostics.
+/// Write the page of a run or a comparison, and print diagnostics.
 ///
 /// The page is report.html in the folder of a run or a fine-tuning. Several folders are compared on one page. For a run, the page shows the curves next to the unigram and bigram baselines. The diagnostics on stderr report good
 /// results, remarks and probable errors (nothing learnt, leaking labels, overfitting, a rising loss). The command also
