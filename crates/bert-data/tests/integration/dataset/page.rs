@@ -105,7 +105,7 @@ fn the_page_shows_masks_counts_and_duplicates_as_text() {
         ["instances with the text of an earlier one", "instances equal to an earlier one"].iter().zip(counted)
     {
         let value = format!("{count} of {}", grouped(report.instances));
-        assert!(html.contains(&format!("<td>{name}</td><td class=\"n\">{value}")), "{name}: {value}");
+        assert!(html.contains(&format!(">{name}</td><td class=\"n\">{value}")), "{name}: {value}");
     }
     assert!(duplicates(&outcome)[0] > 0, "five passes over little text repeat themselves");
     assert!(html.contains(&format!(" of {} tokens. The original words", grouped(report.instance_tokens))));
