@@ -121,7 +121,8 @@ fn check_evaluations_of_copies(folder: &Folder, evaluations: &[Value], last: &Va
     assert_eq!(evaluate("'my run'", 8), *last);
     assert_eq!(evaluate("'my run/checkpoints/step-00000060'", 8), *last);
     assert!((loss(&evaluate("'my run'", 5)) - loss(last)).abs() < 1e-5, "whatever the batch size");
-    assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(&evaluations[1]));
+    let early = evaluations.iter().find(|record| record["step"] == 20).expect("an evaluation");
+    assert_eq!(loss(&evaluate("'my run/checkpoints/step-00000020'", 8)), loss(early));
     folder.ok("bert export 'my run' exported");
     assert_eq!(evaluate("exported", 8), *last);
     folder.ok("bert export 'my run' rounded --weights bf16");
@@ -158,11 +159,12 @@ fn pretraining_learns_and_its_reports_agree() {
     assert!((number(&evaluations[0], "/masked_lm_loss") - vocabulary.ln()).abs() < 0.15);
     assert!((number(&evaluations[0], "/next_sentence_loss") - 2f64.ln()).abs() < 0.15);
     let loss = |record: &Value| number(record, "/masked_lm_loss");
-    assert!(loss(&evaluations[3]) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
+    let final_evaluation = evaluations.last().expect("an evaluation");
+    assert!(loss(final_evaluation) < loss(&evaluations[0]) - 0.5, "{evaluations:?}");
 
     assert_eq!(outcome["steps"], json!(STEPS));
     assert_eq!(outcome["metrics"], metrics[STEPS - 1]);
-    let mut last = evaluations[3].clone();
+    let mut last = final_evaluation.clone();
     last.as_object_mut().expect("an object").remove("step");
     assert_eq!(outcome["evaluation"], last);
     let checkpoints = ["step-00000020", "step-00000040", "step-00000060"];
@@ -247,11 +249,8 @@ fn report_page_shows_losses_and_baselines() {
     assert!(page.contains(&format!("<b>{loss:.3}</b>")) && page.contains(&format!("{loss:.4}</td>")));
     assert!(page.contains("unigram baseline") && page.contains("masked LM loss (nats)"));
     folder.ok("bert report 'my run' --compare 'my run' --compare 'my run' --output new/place/both.html");
-    assert_eq!(
-        folder.text("new/place/both.html").matches(">my run</span>").count(),
-        4,
-        "two charts, two runs"
-    );
+    let curves = folder.text("new/place/both.html").matches("\"my run\"").count();
+    assert!(curves >= 4, "two runs in two charts or more, found {curves} curves");
     // Without the data the page is still written, without the counts from the data.
     folder.copy("my run", "moved");
     let settings = folder.text("moved/run.json").replace("\"data\": \"data\"", "\"data\": \"gone\"");

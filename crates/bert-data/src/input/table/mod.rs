@@ -46,7 +46,7 @@ impl InputReader {
     /// Opens a file; `file` is its index in the list, `text_column` the text column of tables except JSON.
     ///
     /// # Errors
-    /// The errors of [`Format::detect`] and [`RowReader::open`]; [`InputProblem::Column`](crate::InputProblem::Column).
+    /// The errors of [`Format::detect`] and of reading the head of a table; [`InputProblem::Column`](crate::InputProblem::Column).
     pub fn open(path: &Path, file: usize, text_column: &str) -> Result<Self> {
         Self::open_with(path, file, Reading { text_column, ..Reading::default() })
     }
@@ -98,7 +98,7 @@ impl InputReader {
     /// Returns the next block, or `None` after the last block of the file.
     ///
     /// # Errors
-    /// The errors of [`BlockReader::next_block`] and [`RowReader::next_block`].
+    /// The errors of [`BlockReader::next_block`], or a faulty row with its line.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Lines(reader) => reader.next_block(),
