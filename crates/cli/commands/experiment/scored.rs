@@ -241,9 +241,9 @@ fn verdict(compared: &[Compared], rows: &Rows) -> String {
         }
     }
     let sentence = |pair: &&SettingPair| {
-        let of_pair = || compared.iter().filter(move |one| one.pair == **pair);
+        let tests_of_pair = || compared.iter().filter(move |one| one.pair == **pair);
         let names = |holds: fn(&PairedTest) -> bool| {
-            let found = of_pair().filter(|one| holds(&one.test));
+            let found = tests_of_pair().filter(|one| holds(&one.test));
             found.map(|one| format!("{} of {}", one.task, one.checkpoint)).collect::<Vec<_>>().join(", ")
         };
         let parts = [

@@ -36,7 +36,7 @@ pub struct Args {
     top_k: usize,
 
     /// Compute device.
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
+    #[arg(long, requires = "input", value_name = "DEVICE", default_value_t = DeviceName::Flex, help = DEVICE_HELP)]
     device: DeviceName,
 
     #[command(flatten)]

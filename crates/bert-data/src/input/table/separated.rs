@@ -34,7 +34,7 @@ impl SeparatedRows {
     /// Reads the first row and finds the text column, by its name or its number from 1.
     ///
     /// # Errors
-    /// [`InputProblem::Column`] if there is no such column; the errors of reading a row.
+    /// [`InputProblem::Column`] if there is no such column; a faulty first row, with its line.
     pub(super) fn open(file: &mut RowFile, separator: u8, column: &str) -> Result<Self> {
         let TableStart { parser, skipped } = TableStart::detect(&file.source.head, separator);
         let mut text = file.source.take_text();
