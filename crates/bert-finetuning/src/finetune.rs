@@ -259,7 +259,8 @@ fn memory_warning<T: FinetuneTask>(task: &T, batch_size: usize) -> Option<String
         optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
         ranks: 1,
         recompute: false,
+        on_gpu: !config.compute.device.is_cpu(),
     };
     let model = BertConfig { compute: checkpoint.compute, ..checkpoint.model_config.clone() };
-    memory::warning(&model, &shape).filter(|_| config.compute.device.is_cpu())
+    memory::warning(&checkpoint.device, &model, &shape)
 }

@@ -84,6 +84,7 @@ mod cpu;
 mod fused_op;
 #[cfg(feature = "cubecl")]
 mod gpu;
+mod gpu_properties;
 #[cfg(feature = "hook")]
 pub mod hook;
 pub mod host_values;
@@ -93,8 +94,7 @@ mod ops;
 pub use arguments::{Compute, Kernels, Precision};
 pub use cpu::dropout_mask::Dropout;
 pub use cpu::math;
-#[cfg(feature = "cubecl")]
-pub use gpu::properties::{GpuProperties, gpu_properties};
+pub use gpu_properties::{GpuProperties, gpu_properties};
 pub use matmul::instruction_rate::instruction_rate;
 pub use matmul::packed_weights::{KernelContext, PackedWeights};
 pub use matmul::{has_bf16_instructions, processor};
@@ -106,4 +106,4 @@ pub use ops::{
 /// The version of the arithmetic of these kernels and of the model. A change that gives different bits for the same
 /// input has to raise it: runs record it, and a run that is resumed with a different version prints a warning that its
 /// bits may differ.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;

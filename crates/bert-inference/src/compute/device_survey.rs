@@ -45,7 +45,6 @@ impl DeviceInfo {
 
     fn unmeasured(device: DeviceName, opened: &Device) -> Self {
         let rates = DeviceRates { f32_flops: 0.0, bf16_flops: None, memory_bytes: 0.0, launch_seconds: 0.0 };
-        #[cfg(any(feature = "cuda", feature = "wgpu"))]
         if let Some(gpu) = bert_kernels::gpu_properties(opened) {
             return Self {
                 device,
@@ -57,7 +56,6 @@ impl DeviceInfo {
                 rates,
             };
         }
-        let _ = opened;
         let firm_limits = MemoryLimit::for_rank(1).into_iter().filter(MemoryLimit::is_firm);
         Self {
             device,

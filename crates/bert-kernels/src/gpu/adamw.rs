@@ -9,11 +9,11 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row};
+use super::{Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row, vector_size};
 use crate::arguments::{AdamW, Kernels, Pass, State};
 
-/// Elements that a cube updates.
-const BLOCK: usize = 8 * UNITS as usize;
+/// Vectors that a cube updates.
+const BLOCK: usize = 4 * UNITS as usize;
 
 /// Updates that wait for a common launch. Their tensors have the new values for all work after the queue is dropped.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Group {
     step: AdamW,
+    /// Adjacent elements that a unit updates.
+    vector: usize,
     tensors: Vec<[CubeTensor; 4]>,
 }
 
@@ -49,9 +51,13 @@ impl Queue {
         let [parameter, first, second] = [parameter, first, second].map(|x| writable(own(x)));
         let most = buffers_per_launch(&parameter.client) / 4;
         let tensors = [parameter.clone(), first.clone(), second.clone(), own(gradient.clone())];
-        match self.groups.iter_mut().find(|group| group.step == step && group.tensors.len() < most) {
+        let vector = vector_size(len(&parameter), &parameter);
+        let fits = |group: &&mut Group| {
+            group.step == step && group.vector == vector && group.tensors.len() < most
+        };
+        match self.groups.iter_mut().find(fits) {
             Some(group) => group.tensors.push(tensors),
-            None => self.groups.push(Group { step, tensors: vec![tensors] }),
+            None => self.groups.push(Group { step, vector, tensors: vec![tensors] }),
         }
         let [parameter, first, second] = [parameter, first, second].map(Tensor::from_primitive::<Cube>);
         State { parameter, first, second }
@@ -66,9 +72,9 @@ impl Drop for Queue {
 
 impl Group {
     fn launch(self) {
-        let Self { step, tensors } = self;
+        let Self { step, vector, tensors } = self;
         let client = tensors[0][0].client.clone();
-        let cubes = tensors.iter().map(|[parameter, ..]| len(parameter).div_ceil(BLOCK)).sum();
+        let cubes = tensors.iter().map(|[parameter, ..]| (len(parameter) / vector).div_ceil(BLOCK)).sum();
         let (count, dim) = one_cube_per_row(cubes);
         let buffers = |place: usize| tensors.iter().map(|x| x[place].clone().into_buffer_arg()).collect();
         let (c1, c2) = step.corrections.unwrap_or((1.0, 1.0));
@@ -76,6 +82,7 @@ impl Group {
             &client,
             count,
             dim,
+            vector,
             buffers(0),
             buffers(1),
             buffers(2),
@@ -101,11 +108,11 @@ fn writable(x: CubeTensor) -> CubeTensor {
 
 #[expect(clippy::too_many_arguments, reason = "four tensors, and the step")]
 #[cube(launch)]
-fn kernel(
-    parameters: &mut Sequence<Box<[f32]>>,
-    firsts: &mut Sequence<Box<[f32]>>,
-    seconds: &mut Sequence<Box<[f32]>>,
-    gradients: &Sequence<Box<[f32]>>,
+fn kernel<N: Size>(
+    parameters: &mut Sequence<Box<[Vector<f32, N>]>>,
+    firsts: &mut Sequence<Box<[Vector<f32, N>]>>,
+    seconds: &mut Sequence<Box<[Vector<f32, N>]>>,
+    gradients: &Sequence<Box<[Vector<f32, N>]>>,
     b1: f32,
     a1: f32,
     b2: f32,
@@ -131,12 +138,12 @@ fn kernel(
             let end = min(start + BLOCK, gradient.len());
             let mut i = start + UNIT_POS as usize;
             while i < end {
-                let g = gradient[i] * scale;
+                let g = gradient[i] * Vector::new(scale);
                 let p = parameter[i];
-                let m = b1 * first[i] + a1 * g;
-                let v = b2 * second[i] + a2 * g * g;
-                let update = (m / c1) / ((v / c2).sqrt() + epsilon);
-                parameter[i] = p - rate * (update + decay * p);
+                let m = first[i] * Vector::new(b1) + g * Vector::new(a1);
+                let v = second[i] * Vector::new(b2) + g * g * Vector::new(a2);
+                let update = (m / Vector::new(c1)) / ((v / Vector::new(c2)).sqrt() + Vector::new(epsilon));
+                parameter[i] = p - (update + p * Vector::new(decay)) * Vector::new(rate);
                 first[i] = m;
                 second[i] = v;
                 i += UNITS as usize;

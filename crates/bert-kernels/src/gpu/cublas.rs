@@ -49,6 +49,8 @@ struct Product {
     result: DType,
     /// Elements from one row of the result to the next.
     step: usize,
+    /// Whether the product is added to the result's values.
+    adds: bool,
 }
 
 /// The places of the elements of a batch of matrices.
@@ -99,6 +101,29 @@ pub(super) fn multiply_into_rows(
     result: DType,
     step: usize,
 ) -> Option<CubeTensor> {
+    let mut stored = a.meta.shape().to_vec();
+    let last = stored.len() - 1;
+    stored[last] = step;
+    let empty = || {
+        empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(stored.clone()), result)
+    };
+    multiply_onto(a, b, (result, step), empty, false)
+}
+
+/// Returns `a b + sum` of matrices; sum is f32, contiguous and of the shape of the product.
+pub(super) fn multiply_add(a: &CubeTensor, b: &CubeTensor, sum: &CubeTensor) -> Option<CubeTensor> {
+    let writable = || if sum.can_mut() { sum.clone() } else { sum.copy() };
+    multiply_onto(a, b, (DType::F32, *b.meta.shape().last()?), writable, true)
+}
+
+/// Writes a product to the tensor that `output` returns, or adds it.
+fn multiply_onto(
+    a: &CubeTensor,
+    b: &CubeTensor,
+    (result, step): (DType, usize),
+    output: impl FnOnce() -> CubeTensor,
+    adds: bool,
+) -> Option<CubeTensor> {
     if a.client.name() != "cuda" {
         return None;
     }
@@ -107,17 +132,14 @@ pub(super) fn multiply_into_rows(
     let [m, k, n] = [shape[rank - 2], shape[rank - 1], b.meta.shape()[rank - 1]];
     let batch = shape[..rank - 2].iter().product();
     let [left, right] = [Layout::new(a)?, Layout::new(b)?];
-    let product = Product { batch, m, k, n, left, right, factors: a.dtype, result, step };
+    let product = Product { batch, m, k, n, left, right, factors: a.dtype, result, step, adds };
     let device = DeviceHandle::<Server>::new(a.client.service_id().device);
     let key = (u64::from(device.device_id().index_id), product);
     let plan = *PLANS.lock().expect("a plan never panics").entry(key).or_insert_with(|| {
         device.submit_blocking(move |_| library(|library| library.plan(product)).flatten()).ok().flatten()
     });
     let plan = plan?;
-    let mut stored = shape.to_vec();
-    stored[rank - 1] = step;
-    let mut output =
-        empty_device_contiguous_dtype(a.client.clone(), a.device.clone(), Shape::from(stored), result);
+    let mut output = output();
     let bindings = [a, b, &output].map(|x| x.handle.clone().binding());
     let stream = output.handle.stream;
     device.submit(move |server| {
@@ -125,7 +147,7 @@ pub(super) fn multiply_into_rows(
         // A buffer without its values carries the error, which the read of a result reports.
         let [Ok(a), Ok(b), Ok(output)] = &resources else { return };
         let pointers = [a, b, output].map(|resource| resource.resource().ptr as *mut c_void);
-        let done = library(|library| library.multiply(plan, pointers));
+        let done = library(|library| library.multiply(plan, pointers, adds));
         if let Some(Err(error)) = done {
             panic!("cuBLASLt cannot multiply {product:?}: {error}");
         }
@@ -242,7 +264,7 @@ impl Library {
     fn try_plan(&self, product: Product) -> Result<Plan, lt::CublasError> {
         use sys::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB};
         use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
-        let Product { batch, m, k, n, left, right, factors, result, step } = product;
+        let Product { batch, m, k, n, left, right, factors, result, step, .. } = product;
         let output = Layout { transposed: false, step, matrix_step: m * step };
         let left_layout = matrix_layout(factors, m, k, left, batch)?;
         let right_layout = matrix_layout(factors, k, n, right, batch)?;
@@ -291,9 +313,9 @@ impl Library {
 
     /// Puts a product into the order of the context's work. The pointers point to both factors and the result.
     #[expect(unsafe_code, reason = "the driver and the library are C code")]
-    fn multiply(&self, plan: &Plan, [a, b, output]: [*mut c_void; 3]) -> Result<(), String> {
+    fn multiply(&self, plan: &Plan, [a, b, output]: [*mut c_void; 3], adds: bool) -> Result<(), String> {
         let factor = 1.0f32;
-        let previous = 0.0f32;
+        let previous = if adds { 1.0f32 } else { 0.0 };
         // SAFETY: the buffers have the sizes of the plan's layouts, and all other users of their memory come before or
         // after the product, because the context's work does.
         unsafe {

@@ -1,7 +1,7 @@
 //! Dropout on a GPU: multiplies a flat tensor by a mask of [`mod@crate::cpu::dropout_mask`], the same as on the CPU bit
 //! for bit.
 //!
-//! Each unit computes the factor of one element where it is used, and again in the backward pass. SplitMix64 is
+//! Each unit computes the factors of a few elements where they are used, and again in the backward pass. SplitMix64 is
 //! computed in pairs of 32-bit words, because not every runtime has 64-bit integers.
 
 use burn::backend::Cube;
@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{apply, elementwise, empty_like, into_contiguous, len};
+use super::{apply, elementwise, empty_like, into_contiguous, len, vector_size};
 use crate::arguments::Kernels;
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
@@ -26,29 +26,38 @@ impl Masked {
     fn apply(self, x: CubeTensor) -> CubeTensor {
         let x = into_contiguous(x);
         let y = empty_like(&x, len(&x));
-        let (count, dim) = elementwise(len(&x));
-        let [key_low, key_high, threshold, skip] = arguments(Some(self.0));
+        let vector = vector_size(len(&x), &x);
+        let (count, dim) = elementwise(len(&x) / vector);
         kernel::launch(
             &y.client,
             count,
             dim,
+            vector,
             x.into_buffer_arg(),
             y.clone().into_buffer_arg(),
-            key_low,
-            key_high,
-            threshold,
-            self.0.parts().3,
-            skip,
+            mask(Some(self.0)),
         );
         y
     }
 }
 
-/// Returns a kernel's arguments: the key's two words, low first, the threshold (0 without dropout), and the number of
-/// elements of the key's first word that come before the mask.
-pub(crate) fn arguments(dropout: Option<Dropout>) -> [u32; 4] {
-    let (key, skip, threshold, _) = dropout.map_or((0, 0, 0, 1.0), Dropout::parts);
-    [key as u32, (key >> 32) as u32, u32::from(threshold), u32::from(skip)]
+/// The key of a mask and its threshold, as a kernel's argument.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(crate) struct Mask {
+    key_low: u32,
+    key_high: u32,
+    /// 0 without dropout.
+    threshold: u32,
+    /// The factor of the elements that remain.
+    scale: f32,
+    /// Number of elements of the key's first word that come before the mask.
+    skip: u32,
+}
+
+/// Returns a mask as a kernel's argument.
+pub(super) fn mask(dropout: Option<Dropout>) -> MaskLaunch {
+    let (key, skip, threshold, scale) = dropout.map_or((0, 0, 0, 1.0), Dropout::parts);
+    MaskLaunch::new(key as u32, (key >> 32) as u32, u32::from(threshold), scale, u32::from(skip))
 }
 
 impl Fused<1, Cube> for Masked {
@@ -64,37 +73,50 @@ impl Fused<1, Cube> for Masked {
 }
 
 #[cube(launch)]
-fn kernel(x: &[f32], y: &mut [f32], key_low: u32, key_high: u32, threshold: u32, scale: f32, skip: u32) {
+fn kernel<N: Size>(x: &[Vector<f32, N>], y: &mut [Vector<f32, N>], mask: Mask) {
     if ABSOLUTE_POS < y.len() {
-        y[ABSOLUTE_POS] =
-            x[ABSOLUTE_POS] * factor(key_low, key_high, threshold, scale, ABSOLUTE_POS + skip as usize);
+        y[ABSOLUTE_POS] = x[ABSOLUTE_POS] * factors::<N>(&mask, ABSOLUTE_POS * N::value());
     }
 }
 
-/// Returns the factor of an element.
+/// Elements that one word decides about.
+const PER_WORD: usize = 4;
+
+/// Returns the factors of `N` adjacent elements, of which `first` is a multiple of `N`.
 #[cube]
-pub(crate) fn factor(key_low: u32, key_high: u32, threshold: u32, scale: f32, index: usize) -> f32 {
-    let mut factor = scale;
-    if lane(key_low, key_high, index as u32) < threshold {
-        factor = 0.0f32;
+pub(super) fn factors<N: Size>(mask: &Mask, first: usize) -> Vector<f32, N> {
+    let mut factors = Vector::<f32, N>::empty();
+    let size = N::value();
+    if comptime!(size.is_multiple_of(PER_WORD)) {
+        if mask.skip == 0 {
+            #[unroll]
+            for word in 0..comptime!(size / PER_WORD) {
+                let (low, high) = random_word(mask, (first / PER_WORD + word) as u32);
+                factors.insert(word * PER_WORD, factor(mask, low & 0xFFFFu32));
+                factors.insert(word * PER_WORD + 1, factor(mask, low >> 16));
+                factors.insert(word * PER_WORD + 2, factor(mask, high & 0xFFFFu32));
+                factors.insert(word * PER_WORD + 3, factor(mask, high >> 16));
+            }
+        } else {
+            #[unroll]
+            for i in 0..N::value() {
+                factors.insert(i, factor_alone(mask, first + i));
+            }
+        }
+    } else {
+        #[unroll]
+        for i in 0..N::value() {
+            factors.insert(i, factor_alone(mask, first + i));
+        }
     }
-    factor
+    factors
 }
 
-/// Returns the sixteen bits that decide about an element: a quarter of SplitMix64's word `index / 4` for the key. The
-/// first element of a word has the lowest bits.
+/// Returns the factor of an element whose neighbours are not needed.
 #[cube]
-fn lane(key_low: u32, key_high: u32, index: u32) -> u32 {
-    // key + (word + 1) golden, where golden = 0x9E3779B97F4A7C15: the counter, followed by the first step of `mix`.
-    let word = index / 4 + 1;
-    let low = word * 0x7F4A_7C15u32;
-    let high = word.mul_hi(0x7F4A_7C15u32) + word * 0x9E37_79B9u32;
-    let (low, high) = add(low, high, key_low, key_high);
-    let (low, high) = xor_shift(low, high, 30u32);
-    let (low, high) = multiply(low, high, 0x1CE4_E5B9u32, 0xBF58_476Du32);
-    let (low, high) = xor_shift(low, high, 27u32);
-    let (low, high) = multiply(low, high, 0x1331_11EBu32, 0x94D0_49BBu32);
-    let (low, high) = xor_shift(low, high, 31u32);
+fn factor_alone(mask: &Mask, element: usize) -> f32 {
+    let index = element as u32 + mask.skip;
+    let (low, high) = random_word(mask, index / PER_WORD as u32);
     let mut half = low;
     if index % 4 >= 2 {
         half = high;
@@ -102,7 +124,33 @@ fn lane(key_low: u32, key_high: u32, index: u32) -> u32 {
     if index % 2 == 1 {
         half >>= 16;
     }
-    half & 0xFFFFu32
+    factor(mask, half & 0xFFFFu32)
+}
+
+/// Returns the factor of the element that these sixteen bits decide about.
+#[cube]
+fn factor(mask: &Mask, bits: u32) -> f32 {
+    let mut factor = mask.scale;
+    if bits < mask.threshold {
+        factor = 0.0f32;
+    }
+    factor
+}
+
+/// Returns SplitMix64's word of this number for the key of the mask, the low half first. The first element of a word has the
+/// lowest bits.
+#[cube]
+fn random_word(mask: &Mask, number: u32) -> (u32, u32) {
+    // key + (number + 1) golden, where golden = 0x9E3779B97F4A7C15: the counter, followed by the first step of `mix`.
+    let word = number + 1;
+    let low = word * 0x7F4A_7C15u32;
+    let high = word.mul_hi(0x7F4A_7C15u32) + word * 0x9E37_79B9u32;
+    let (low, high) = add(low, high, mask.key_low, mask.key_high);
+    let (low, high) = xor_shift(low, high, 30u32);
+    let (low, high) = multiply(low, high, 0x1CE4_E5B9u32, 0xBF58_476Du32);
+    let (low, high) = xor_shift(low, high, 27u32);
+    let (low, high) = multiply(low, high, 0x1331_11EBu32, 0x94D0_49BBu32);
+    xor_shift(low, high, 31u32)
 }
 
 /// Returns a 64-bit sum, low word first.

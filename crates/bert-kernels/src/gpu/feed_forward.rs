@@ -1,15 +1,16 @@
 //! The feed-forward network of a layer on a GPU, one operation to autodiff: `y = gelu(x W1 + b1) W2`, with the equations of
 //! [`mod@crate::ops::feed_forward`].
 //!
-//! In bf16 the factors are rounded once, forward and backward, and the wide values between the products are stored in bf16.
+//! In bf16 the factors are rounded once, forward and backward, and the wide values between the products and y are stored in
+//! bf16.
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 
 use super::column_sums::column_sums;
-use super::product::{factor_type, multiply, multiply_transposed, rounded, transposed};
+use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
 use super::{apply_inputs, gelu, input, into_contiguous};
 use crate::arguments::{Compute, Gelu, Kernels, Precision, Projection};
 use crate::fused_op::Fused;
@@ -67,26 +68,33 @@ impl Fused<4, Cube> for FeedForward {
         let [x, first, second] = [x, first, second].map(|factor| rounded(self.precision, factor));
         let projected = multiply(x.clone(), first.clone(), factor_type(self.precision));
         let wide = reshaped_like(gelu::forward(self.form, &projected, &bias), &projected);
-        let y = multiply(wide.clone(), second.clone(), DType::F32);
+        let y = multiply(wide.clone(), second.clone(), factor_type(self.precision));
         (y, Saved { x, first, bias, second, projected, wide })
     }
 
-    fn backward(
+    const ACCUMULATES: bool = true;
+
+    fn backward(self, saved: Saved, gradient: CubeTensor, wanted: [bool; 4]) -> [Option<CubeTensor>; 4] {
+        self.backward_accumulate(saved, gradient, wanted, None)
+    }
+
+    fn backward_accumulate(
         self,
         Saved { x, first, bias, second, projected, wide }: Saved,
         gradient: CubeTensor,
         [x_wanted, first_wanted, bias_wanted, second_wanted]: [bool; 4],
+        existing: Option<CubeTensor>,
     ) -> [Option<CubeTensor>; 4] {
         let gradient = rounded(self.precision, into_contiguous(gradient));
         let d_second = second_wanted.then(|| multiply_transposed(wide, gradient.clone()));
         if !(x_wanted || first_wanted || bias_wanted) {
-            return [None, None, None, d_second];
+            return [existing, None, None, d_second];
         }
         let d_wide = multiply(gradient, transposed(second), factor_type(self.precision));
         let d_projected = reshaped_like(gelu::backward(self.form, &projected, &bias, d_wide), &projected);
         let [rows, width] = [projected.meta.shape()[0], projected.meta.shape()[1]];
         [
-            x_wanted.then(|| multiply(d_projected.clone(), transposed(first), DType::F32)),
+            x_wanted.then(|| multiply_add(d_projected.clone(), transposed(first), existing)),
             first_wanted.then(|| multiply_transposed(x, d_projected.clone())),
             bias_wanted.then(|| column_sums(d_projected, rows, width)),
             d_second,

@@ -14,7 +14,8 @@ use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, one_cube_per_row};
+use super::column_sums::column_sums;
+use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, one_cube_per_row, vector_size, UNITS};
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
@@ -24,13 +25,16 @@ const SEGMENT: usize = 512;
 /// Sorted places of a block.
 const BLOCK: usize = 32;
 
+/// Maximum rows of a table whose gradient is computed without sorting, like that of token types.
+const FEW_ROWS: usize = 4;
+
 /// Returns the rows of a table with these indices, if the table is on a GPU.
 ///
 /// # Shapes
 /// - table: `[rows, width]`; ids: `[n]`
 /// - output: `[n, width]`
 pub(crate) fn gather(kernels: Kernels, table: Tensor<2>, ids: Tensor<1, Int>) -> Option<Tensor<2>> {
-    if kernels == Kernels::Plain {
+    if kernels == Kernels::Plain || table.dtype() != DType::F32 {
         return None;
     }
     let gather = Gather { ids: indices(ids)? };
@@ -65,6 +69,9 @@ impl Fused<1, Cube> for Gather {
 /// Returns a table `[rows, width]` with the sum of the rows of `gradient`, `[n * width]`, that have the index of the row.
 pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
     let n = len(&ids);
+    if rows <= FEW_ROWS && n > 0 {
+        return sums_of_few(gradient, ids, [rows, width]);
+    }
     let client = gradient.client.clone();
     let device = gradient.device.clone();
     // Of one axis, because burn may put unused cells between the rows of a matrix.
@@ -78,55 +85,130 @@ pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width
     };
     let order = integers(n);
     let ranks = integers(n.div_ceil(SEGMENT) * n);
-    let (count, dim) = elementwise(len(&ranks));
+    let (count, dim) = one_cube_per_row(n.div_ceil(SEGMENT) * n.div_ceil(UNITS as usize));
     rank_kernel::launch(&client, count, dim, ids.clone().into_buffer_arg(), ranks.clone().into_buffer_arg());
     let (count, dim) = elementwise(n);
     order_kernel::launch(&client, count, dim, ranks.into_buffer_arg(), order.clone().into_buffer_arg());
     let blocks = n.div_ceil(BLOCK);
     let sums = empty_like(gradient, blocks * width);
+    let vector = vector_size(width, gradient);
     let (count, dim) = one_cube_per_row(blocks);
     block_kernel::launch(
         &client,
         count,
         dim,
+        vector,
         gradient.clone().into_buffer_arg(),
         ids.clone().into_buffer_arg(),
         order.clone().into_buffer_arg(),
         sums.clone().into_buffer_arg(),
-        width,
+        width / vector,
     );
     let (count, dim) = one_cube_per_row(n);
     table_kernel::launch(
         &client,
         count,
         dim,
+        vector,
         gradient.clone().into_buffer_arg(),
         ids.into_buffer_arg(),
         order.into_buffer_arg(),
         sums.into_buffer_arg(),
         table.clone().into_buffer_arg(),
-        width,
+        width / vector,
     );
     table
+}
+
+/// Returns [`sums_by_index`] of a table with few rows: column sums for each of them.
+fn sums_of_few(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
+    let blocks = len(&ids).div_ceil(BLOCK);
+    let sums = empty_like(gradient, blocks * rows * width);
+    let vector = vector_size(width, gradient);
+    let (count, dim) = elementwise(blocks * width / vector);
+    few_kernel::launch(
+        &sums.client,
+        count,
+        dim,
+        vector,
+        gradient.clone().into_buffer_arg(),
+        ids.into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        width / vector,
+        rows,
+    );
+    Cube::float_reshape(column_sums(sums, blocks, rows * width), Shape::new([rows, width]))
+}
+
+/// Adds the rows of a block to the row of their index.
+#[cube(launch)]
+fn few_kernel<N: Size>(
+    gradient: &[Vector<f32, N>],
+    ids: &[i32],
+    sums: &mut [Vector<f32, N>],
+    width: usize,
+    #[comptime] rows: usize,
+) {
+    let column = ABSOLUTE_POS % width;
+    let start = ABSOLUTE_POS / width * BLOCK;
+    if start >= ids.len() {
+        terminate!();
+    }
+    let mut totals = Array::<Vector<f32, N>>::new(rows);
+    #[unroll]
+    for row in 0..rows {
+        totals[row] = Vector::new(0.0);
+    }
+    let mut place = start;
+    let end = min(start + BLOCK, ids.len());
+    while place < end {
+        let value = gradient[place * width + column];
+        #[unroll]
+        for row in 0..rows {
+            if ids[place] == row as i32 {
+                totals[row] += value;
+            }
+        }
+        place += 1;
+    }
+    #[unroll]
+    for row in 0..rows {
+        sums[(start / BLOCK * rows + row) * width + column] = totals[row];
+    }
 }
 
 /// Counts, for each place, the places of each segment that come before it in the order by index. Places of one index keep
 /// their order.
 #[cube(launch)]
 fn rank_kernel(ids: &[i32], ranks: &mut [u32]) {
-    if ABSOLUTE_POS < ranks.len() {
-        let place = ABSOLUTE_POS % ids.len();
+    let n = ids.len();
+    // All units of a cube have one segment, which they read together.
+    let cubes = n.div_ceil(UNITS as usize);
+    let start = CUBE_POS / cubes * SEGMENT;
+    if start >= n {
+        terminate!();
+    }
+    let end = min(start + SEGMENT, n);
+    let mut segment = Shared::<[i32]>::new_slice(SEGMENT);
+    let mut i = UNIT_POS as usize;
+    while start + i < end {
+        segment[i] = ids[start + i];
+        i += UNITS as usize;
+    }
+    sync_cube();
+    let place = CUBE_POS % cubes * UNITS as usize + UNIT_POS as usize;
+    if place < n {
         let id = ids[place];
         let mut rank = 0u32.runtime();
-        let mut other = ABSOLUTE_POS / ids.len() * SEGMENT;
-        let end = min(other + SEGMENT, ids.len());
-        while other < end {
-            if ids[other] < id || (ids[other] == id && other < place) {
-                rank += 1;
-            }
-            other += 1;
+        // Before the place, equal indices come first.
+        let split = clamp(place, start, end) - start;
+        for other in 0..split {
+            rank += u32::cast_from(segment[other] <= id);
         }
-        ranks[ABSOLUTE_POS] = rank;
+        for other in split..end - start {
+            rank += u32::cast_from(segment[other] < id);
+        }
+        ranks[start / SEGMENT * n + place] = rank;
     }
 }
 
@@ -147,7 +229,13 @@ fn order_kernel(ranks: &[u32], order: &mut [u32]) {
 
 /// Adds the rows at the start of each block that have the index of its first row.
 #[cube(launch)]
-fn block_kernel(gradient: &[f32], ids: &[i32], order: &[u32], sums: &mut [f32], width: usize) {
+fn block_kernel<N: Size>(
+    gradient: &[Vector<f32, N>],
+    ids: &[i32],
+    order: &[u32],
+    sums: &mut [Vector<f32, N>],
+    width: usize,
+) {
     let start = CUBE_POS * BLOCK;
     if start >= order.len() {
         terminate!();
@@ -156,7 +244,7 @@ fn block_kernel(gradient: &[f32], ids: &[i32], order: &[u32], sums: &mut [f32], 
     let id = ids[order[start] as usize];
     let mut column = UNIT_POS as usize;
     while column < width {
-        let mut sum = 0.0f32;
+        let mut sum = Vector::<f32, N>::new(0.0);
         let mut place = start;
         while place < end {
             let row = order[place] as usize;
@@ -173,7 +261,14 @@ fn block_kernel(gradient: &[f32], ids: &[i32], order: &[u32], sums: &mut [f32], 
 
 /// Adds all rows of the index that begins at a place.
 #[cube(launch)]
-fn table_kernel(gradient: &[f32], ids: &[i32], order: &[u32], sums: &[f32], table: &mut [f32], width: usize) {
+fn table_kernel<N: Size>(
+    gradient: &[Vector<f32, N>],
+    ids: &[i32],
+    order: &[u32],
+    sums: &[Vector<f32, N>],
+    table: &mut [Vector<f32, N>],
+    width: usize,
+) {
     let start = CUBE_POS;
     let n = order.len();
     if start >= n {
@@ -188,7 +283,7 @@ fn table_kernel(gradient: &[f32], ids: &[i32], order: &[u32], sums: &[f32], tabl
         let end = min((start / BLOCK + 1) * BLOCK, n);
         let mut column = UNIT_POS as usize;
         while column < width {
-            let mut sum = 0.0f32;
+            let mut sum = Vector::<f32, N>::new(0.0);
             let mut place = start;
             while place < end {
                 let row = order[place] as usize;

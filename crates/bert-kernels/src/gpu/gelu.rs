@@ -49,7 +49,7 @@ impl Fused<2, Cube> for BiasGelu {
 /// Returns `gelu(x + bias)` in the type of x. Both are contiguous.
 pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTensor {
     let y = empty_like(x, len(x));
-    let vector = vector_size(len(bias));
+    let vector = vector_size(len(bias), x);
     let (count, dim) = elementwise(len(x) / vector);
     forward_kernel::launch(
         &y.client,
@@ -68,7 +68,7 @@ pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTens
 /// Returns the gradient of x in the type of x, for a contiguous gradient of this type.
 pub(super) fn backward(form: Gelu, x: &CubeTensor, bias: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
     let d_x = empty_like(x, len(x));
-    let vector = vector_size(len(bias));
+    let vector = vector_size(len(bias), x);
     let (count, dim) = elementwise(len(x) / vector);
     backward_kernel::launch(
         &d_x.client,

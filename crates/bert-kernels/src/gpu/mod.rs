@@ -12,13 +12,12 @@
 //! | [`feed_forward`] | the feed-forward network of a layer |
 //! | [`column_sums`] | sums over rows |
 //! | [`dropout`] | the masks of [`mod@crate::cpu::dropout_mask`], made on the device |
-//! | [`layer_norm`] | LayerNorm over the last axis |
-//! | [`residual`] | bias + dropout + residual + LayerNorm |
+//! | [`layer_norm`] | LayerNorm over the last axis, and bias + dropout + residual + LayerNorm |
+//! | [`lanes`] | rows that a few units compute together |
 //! | [`masked_lm`] | the loss of the masked-LM head |
 //! | [`gather`] | rows of a table by index |
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
-//! | [`properties`] | memory and units of a device |
 //! | [`product`] | matrix products with sums in f32 |
 //! | `cublas`, [`strategy`] | who computes them |
 //! | [`self_attention`] | projections and attention, with queries, keys and values in one product |
@@ -37,11 +36,10 @@ pub(crate) mod dropout;
 pub(crate) mod feed_forward;
 pub(crate) mod gather;
 pub(crate) mod gelu;
+mod lanes;
 pub(crate) mod layer_norm;
 pub(crate) mod masked_lm;
 pub(crate) mod product;
-pub(crate) mod properties;
-pub(crate) mod residual;
 pub(crate) mod self_attention;
 pub(crate) mod softmax;
 pub(crate) mod squares;
@@ -70,7 +68,7 @@ enum Inputs<const N: usize> {
 
 /// Returns flat f32 tensors of a CubeCL device, if all of them are and `kernels` is [`Kernels::Fused`].
 fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
-    if kernels == Kernels::Plain || !tensors.iter().all(is_supported) {
+    if kernels == Kernels::Plain || !tensors.iter().all(|x| is_supported(x, &[DType::F32])) {
         return None;
     }
     let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
@@ -89,9 +87,9 @@ enum Input {
     Graph(FloatTensor<Autodiff<Cube>>),
 }
 
-/// Returns an f32 tensor of a CubeCL device as an input.
+/// Returns a tensor of a CubeCL device as an input: f32, or bf16 between two operations.
 fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
-    if !is_supported(&x) {
+    if !is_supported(&x, &[DType::F32, DType::BF16]) {
         return None;
     }
     match x.clone().try_into_primitive::<Cube>() {
@@ -128,11 +126,11 @@ fn apply_inputs<F: Fused<N, Cube>, const N: usize, const D: usize>(
     Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, graph)))
 }
 
-/// Returns whether a tensor is f32 and not in a graph with gradient checkpointing.
-fn is_supported<const D: usize>(x: &Tensor<D>) -> bool {
+/// Returns whether a tensor has one of these types and is not in a graph with gradient checkpointing.
+fn is_supported<const D: usize>(x: &Tensor<D>, dtypes: &[DType]) -> bool {
     use DispatchAutodiffContext::{Disabled, Enabled};
     let context = x.clone().into_dispatch().autodiff;
-    x.dtype() == DType::F32 && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
+    dtypes.contains(&x.dtype()) && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
 }
 
 /// Returns the tensor in the graph; an untracked tensor joins it as a constant.
@@ -193,22 +191,28 @@ fn element(x: &CubeTensor) -> ElemType {
     ElemType::Float(if x.dtype == DType::BF16 { FloatKind::BF16 } else { FloatKind::F32 })
 }
 
-/// Returns the number of adjacent elements that a unit computes, of rows of this width.
-fn vector_size(width: usize) -> usize {
-    if width.is_multiple_of(4) { 4 } else { 1 }
+/// Returns the number of adjacent elements of x that a unit computes, of rows of this width: 16 bytes, if rows divide into
+/// so many.
+fn vector_size(width: usize, x: &CubeTensor) -> usize {
+    let most = 16 / x.dtype.size();
+    [most, 4].into_iter().find(|&size| width.is_multiple_of(size)).unwrap_or(1)
+}
+
+/// Returns a launch size of at least `count` cubes.
+fn cubes(count: usize) -> CubeCount {
+    // The maximum length of a grid's x axis may be 65535 cubes.
+    let x = count.clamp(1, 1 << 15);
+    CubeCount::Static(x as u32, count.div_ceil(x).max(1) as u32, 1)
 }
 
 /// Returns the launch size with one unit for each of `count` elements.
 fn elementwise(count: usize) -> (CubeCount, CubeDim) {
-    let cubes = count.div_ceil(UNITS as usize) as u32;
-    // The maximum length of a grid's x axis may be 65535 cubes.
-    let x = cubes.clamp(1, 1 << 15);
-    (CubeCount::Static(x, cubes.div_ceil(x).max(1), 1), CubeDim::new_1d(UNITS))
+    one_cube_per_row(count.div_ceil(UNITS as usize))
 }
 
 /// Returns the launch size with one cube for each of `count` rows.
 fn one_cube_per_row(count: usize) -> (CubeCount, CubeDim) {
-    elementwise(count * UNITS as usize)
+    (cubes(count), CubeDim::new_1d(UNITS))
 }
 
 /// Returns the sum over the units of a cube, added in the same order on every device.

@@ -1,6 +1,6 @@
-//! Matrix products on a GPU with results in f32, forward and backward: `y = x W`, `dx = dy W'`, `dW = x' dy`.
+//! Matrix products on a GPU with sums in f32, forward and backward: `y = x W`, `dx = dy W'`, `dW = x' dy`.
 //!
-//! In bf16 the factors are rounded, and the sums are in f32. burn's own product of bf16 tensors rounds the result as well.
+//! In bf16 the factors are rounded. y and dx have the type of x: values between two operations may be in bf16.
 //! On NVIDIA GPUs cuBLASLt computes the products, elsewhere a kernel of CubeCL.
 
 use burn::backend::Cube;
@@ -32,23 +32,24 @@ pub(crate) fn product(compute: Compute, x: Tensor<2>, weight: Tensor<2>) -> Opti
 struct Product(Precision);
 
 impl Fused<2, Cube> for Product {
-    /// The factors, rounded.
-    type Saved = [CubeTensor; 2];
+    /// The factors, rounded, and the type of x before.
+    type Saved = ([CubeTensor; 2], DType);
 
     fn forward(&self, inputs: [CubeTensor; 2]) -> (CubeTensor, Self::Saved) {
+        let dtype = inputs[0].dtype;
         let [x, weight] = inputs.map(|factor| rounded(self.0, factor));
-        (multiply(x.clone(), weight.clone(), DType::F32), [x, weight])
+        (multiply(x.clone(), weight.clone(), dtype), ([x, weight], dtype))
     }
 
     fn backward(
         self,
-        [x, weight]: Self::Saved,
+        ([x, weight], dtype): Self::Saved,
         gradient: CubeTensor,
         [x_wanted, weight_wanted]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
         let gradient = rounded(self.0, gradient);
         [
-            x_wanted.then(|| multiply(gradient.clone(), transposed(weight), DType::F32)),
+            x_wanted.then(|| multiply(gradient.clone(), transposed(weight), dtype)),
             weight_wanted.then(|| multiply_transposed(x, gradient)),
         ]
     }
@@ -77,6 +78,22 @@ pub(super) fn multiply(a: CubeTensor, b: CubeTensor, result: DType) -> CubeTenso
         return product;
     }
     super::strategy::multiply(a, b, result)
+}
+
+/// Returns `a b` in f32, added to `existing` if it is given.
+///
+/// # Shapes
+/// - a: `[m, k]`; b: `[k, n]`
+/// - existing: `m * n` elements; output: `[m, n]`
+pub(super) fn multiply_add(a: CubeTensor, b: CubeTensor, existing: Option<CubeTensor>) -> CubeTensor {
+    let Some(existing) = existing else { return multiply(a, b, DType::F32) };
+    let shape = Shape::new([a.meta.shape()[0], b.meta.shape()[1]]);
+    let existing = Cube::float_reshape(into_contiguous(existing), shape);
+    #[cfg(feature = "cuda")]
+    if let Some(sum) = super::cublas::multiply_add(&a, &b, &existing) {
+        return sum;
+    }
+    Cube::float_add(super::strategy::multiply(a, b, DType::F32), existing)
 }
 
 /// Returns `a b` in f32, in rows of `width` elements; the elements after the columns of the product are undefined.

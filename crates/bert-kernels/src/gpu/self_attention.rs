@@ -14,7 +14,7 @@ use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::column_sums::{self, column_sums};
-use super::product::{factor_type, multiply, multiply_transposed, rounded, transposed};
+use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
 use super::softmax::Softmax;
 use super::{
     apply_inputs, element, elementwise, empty_like, empty_with, input, into_contiguous, len, vector_size,
@@ -23,7 +23,7 @@ use crate::arguments::{Compute, Kernels, Precision, Projection, QkvProjections};
 use crate::cpu::dropout_mask::Dropout;
 use crate::fused_op::Fused;
 
-/// Returns the context of every token, if all tensors are on a GPU. The bias is a constant to autodiff.
+/// Returns the context of every token in the type of factors, if all tensors are on a GPU. The bias is a constant to autodiff.
 ///
 /// # Shapes
 /// - as [`crate::ops::self_attention::self_attention`]
@@ -111,12 +111,24 @@ impl Fused<8, Cube> for SelfAttention {
         let (probabilities, before_dropout) = self.softmax.forward([scores, bias]);
         let probabilities = self.sizes.heads(probabilities, seq);
         let context = multiply(probabilities.clone(), value.clone(), factors);
-        let context = merge_heads(context, self.sizes, DType::F32);
+        let context = merge_heads(context, self.sizes, factors);
         let context = Cube::float_reshape(context, Shape::new([batch, seq, hidden]));
         (context, Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities })
     }
 
+    const ACCUMULATES: bool = true;
+
     fn backward(self, saved: Saved, gradient: CubeTensor, wanted: [bool; 8]) -> [Option<CubeTensor>; 8] {
+        self.backward_accumulate(saved, gradient, wanted, None)
+    }
+
+    fn backward_accumulate(
+        self,
+        saved: Saved,
+        gradient: CubeTensor,
+        wanted: [bool; 8],
+        existing: Option<CubeTensor>,
+    ) -> [Option<CubeTensor>; 8] {
         let Sizes { batch, seq, hidden, .. } = self.sizes;
         let factors = factor_type(self.precision);
         let Saved { x, weights, qkv: [query, key, value], before_dropout, probabilities } = saved;
@@ -130,7 +142,7 @@ impl Fused<8, Cube> for SelfAttention {
         let d_key = multiply(transposed(d_scores), query, factors);
         let joined = join_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
         let d_x = wanted[0].then(|| {
-            let d_x = multiply(joined.clone(), transposed(weights), DType::F32);
+            let d_x = multiply_add(joined.clone(), transposed(weights), existing);
             Cube::float_reshape(d_x, Shape::new([batch, seq, hidden]))
         });
         let d_weights =
@@ -149,16 +161,18 @@ impl Fused<8, Cube> for SelfAttention {
 /// Returns three f32 matrices of `width` columns side by side, flat, in another type.
 fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> CubeTensor {
     let joined = empty_with(&query, 3 * len(&query), dtype);
-    let (count, dim) = elementwise(len(&joined));
+    let vector = vector_size(width, &query);
+    let (count, dim) = elementwise(len(&joined) / vector);
     join_kernel::launch(
         &joined.client,
         count,
         dim,
+        vector,
         query.into_buffer_arg(),
         key.into_buffer_arg(),
         value.into_buffer_arg(),
         joined.clone().into_buffer_arg(),
-        width,
+        width / vector,
         element(&joined),
     );
     joined
@@ -167,17 +181,19 @@ fn join([query, key, value]: [CubeTensor; 3], width: usize, dtype: DType) -> Cub
 /// Returns the three f32 matrices of `width` columns that [`join`] has put side by side.
 fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&joined, len(&joined) / 3));
-    let (count, dim) = elementwise(len(&joined));
+    let vector = vector_size(width, &joined);
+    let (count, dim) = elementwise(len(&joined) / vector);
     let [query, key, value] = parts.clone();
     divide_kernel::launch(
         &joined.client,
         count,
         dim,
+        vector,
         into_contiguous(joined.clone()).into_buffer_arg(),
         query.into_buffer_arg(),
         key.into_buffer_arg(),
         value.into_buffer_arg(),
-        width,
+        width / vector,
     );
     parts.map(|part| Cube::float_reshape(part, Shape::new([width, width])))
 }
@@ -185,7 +201,7 @@ fn divide(joined: CubeTensor, width: usize) -> [CubeTensor; 3] {
 /// Returns queries, keys and values with their biases, flat, the heads one after the other.
 fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTensor; 3] {
     let parts = [(); 3].map(|()| empty_like(&projected, len(&projected) / 3));
-    let vector = vector_size(sizes.head_dim());
+    let vector = vector_size(sizes.head_dim(), &projected);
     let (count, dim) = elementwise(len(&projected) / vector);
     let [query, key, value] = parts.clone();
     split_kernel::launch(
@@ -209,7 +225,7 @@ fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTe
 fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> CubeTensor {
     let [query, key, value] = gradients.map(into_contiguous);
     let joined = empty_like(&query, 3 * len(&query));
-    let vector = vector_size(sizes.head_dim());
+    let vector = vector_size(sizes.head_dim(), &query);
     let (count, dim) = elementwise(len(&joined) / vector);
     join_heads_kernel::launch(
         &joined.client,
@@ -241,7 +257,7 @@ fn split_context(context: CubeTensor, sizes: Sizes, dtype: DType) -> CubeTensor 
 /// Returns `[.., first, second, width]` as `[.., second, first, width]`, flat, in another type.
 fn exchange_axes(x: CubeTensor, first: usize, second: usize, width: usize, dtype: DType) -> CubeTensor {
     let y = empty_with(&x, len(&x), dtype);
-    let vector = vector_size(width);
+    let vector = vector_size(width, &x);
     let (count, dim) = elementwise(len(&x) / vector);
     let types = [element(&x), element(&y)];
     exchange_kernel::launch(
@@ -280,11 +296,11 @@ fn exchange_kernel<I: Float, O: Float, N: Size>(
 }
 
 #[cube(launch)]
-fn join_kernel<E: Float>(
-    query: &[f32],
-    key: &[f32],
-    value: &[f32],
-    joined: &mut [E],
+fn join_kernel<E: Float, N: Size>(
+    query: &[Vector<f32, N>],
+    key: &[Vector<f32, N>],
+    value: &[Vector<f32, N>],
+    joined: &mut [Vector<E, N>],
     width: usize,
     #[define(E)] _element: ElemType,
 ) {
@@ -299,12 +315,18 @@ fn join_kernel<E: Float>(
         } else if number == 1 {
             element = key[place];
         }
-        joined[ABSOLUTE_POS] = E::cast_from(element);
+        joined[ABSOLUTE_POS] = Vector::cast_from(element);
     }
 }
 
 #[cube(launch)]
-fn divide_kernel(joined: &[f32], query: &mut [f32], key: &mut [f32], value: &mut [f32], width: usize) {
+fn divide_kernel<N: Size>(
+    joined: &[Vector<f32, N>],
+    query: &mut [Vector<f32, N>],
+    key: &mut [Vector<f32, N>],
+    value: &mut [Vector<f32, N>],
+    width: usize,
+) {
     if ABSOLUTE_POS < joined.len() {
         let row = ABSOLUTE_POS / (3 * width);
         let column = ABSOLUTE_POS % (3 * width);

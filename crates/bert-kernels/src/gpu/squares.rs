@@ -6,8 +6,10 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::lanes::vector_sum;
 use super::{
     Inputs, UNITS, buffers_per_launch, cube_sum, empty_like, inputs, into_contiguous, len, one_cube_per_row,
+    vector_size,
 };
 use crate::arguments::{CHUNK, Kernels};
 
@@ -21,11 +23,14 @@ pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<T
     let first = tensors.first()?;
     let sums = empty_like(first, tensors.iter().map(chunks).sum());
     let mut offset = 0;
-    for group in tensors.chunks(buffers_per_launch(&first.client)) {
+    let vector = |x: &CubeTensor| vector_size(len(x), x);
+    let most = buffers_per_launch(&first.client);
+    for group in tensors.chunk_by(|a, b| vector(a) == vector(b)).flat_map(|group| group.chunks(most)) {
         let cubes = group.iter().map(chunks).sum();
         let (count, dim) = one_cube_per_row(cubes);
         let buffers = group.iter().map(|x| x.clone().into_buffer_arg()).collect();
-        kernel::launch(&sums.client, count, dim, buffers, sums.clone().into_buffer_arg(), offset);
+        let sums = sums.clone();
+        kernel::launch(&sums.client, count, dim, vector(&group[0]), buffers, sums.clone().into_buffer_arg(), offset);
         offset += cubes;
     }
     Some(Tensor::from_primitive::<Cube>(sums))
@@ -37,17 +42,19 @@ fn chunks(x: &CubeTensor) -> usize {
 }
 
 #[cube(launch)]
-fn kernel(tensors: &Sequence<Box<[f32]>>, sums: &mut [f32], offset: usize) {
-    let mut sum = 0.0f32;
+fn kernel<N: Size>(tensors: &Sequence<Box<[Vector<f32, N>]>>, sums: &mut [f32], offset: usize) {
+    let size = N::value();
+    let chunk = comptime!(CHUNK / size);
+    let mut sum = Vector::<f32, N>::new(0.0);
     // The number of cubes of the tensors before this one.
     let mut before = 0usize.runtime();
     #[unroll]
     for number in 0..tensors.len() {
         let x = tensors.index(number);
-        let cubes = max(x.len().div_ceil(CHUNK), 1);
+        let cubes = max(x.len().div_ceil(chunk), 1);
         if CUBE_POS >= before && CUBE_POS < before + cubes {
-            let start = (CUBE_POS - before) * CHUNK;
-            let end = min(start + CHUNK, x.len());
+            let start = (CUBE_POS - before) * chunk;
+            let end = min(start + chunk, x.len());
             let mut i = start + UNIT_POS as usize;
             while i < end {
                 sum += x[i] * x[i];
@@ -56,7 +63,7 @@ fn kernel(tensors: &Sequence<Box<[f32]>>, sums: &mut [f32], offset: usize) {
         }
         before += cubes;
     }
-    let total = cube_sum(sum);
+    let total = cube_sum(vector_sum(sum));
     if UNIT_POS == 0 && CUBE_POS < before {
         sums[offset + CUBE_POS] = total;
     }

@@ -53,7 +53,7 @@ pub fn layer_norm<const D: usize>(
 }
 
 /// Computes `LayerNorm(residual + dropout(x + bias))`. `dropout` is an `Option<Dropout>`, or a [`RowDropout`] if the rows
-/// were selected from a table.
+/// were selected from a table. On a GPU x may be in bf16.
 ///
 /// # Shapes
 /// - x, residual and output: `[.., width]`
@@ -95,12 +95,12 @@ pub fn residual_layer_norm<const D: usize>(
                 let inputs = [flat(&x), bias.clone(), flat(&residual), gamma.clone(), beta.clone()];
                 let kernels = compute.kernels;
                 let dropout = dropout.dropout;
-                if let Some(y) = crate::gpu::residual::residual_layer_norm(kernels, inputs, epsilon, dropout)
+                if let Some(y) = crate::gpu::layer_norm::residual_layer_norm(kernels, inputs, epsilon, dropout)
                 {
                     return y.reshape(x.shape());
                 }
             }
-            let h = dropout.apply(x + bias.unsqueeze::<D>()) + residual;
+            let h = dropout.apply(x.cast(residual.dtype()) + bias.unsqueeze::<D>()) + residual;
             layer_norm(compute, h, gamma, beta, epsilon)
         }
     }

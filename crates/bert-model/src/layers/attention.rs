@@ -191,14 +191,14 @@ impl BertResidualOutput {
         let masks = |site| TokenMasks { key: mode.site(site), tokens };
         let norm = affine(&self.layer_norm);
         if let (Some(fusion), Site::FeedForwardOutput(layer)) = (&self.fusion, site) {
-            let h = masks(site).apply(x + bias.unsqueeze(), self.hidden_dropout_prob);
+            let h = masks(site).apply(x.cast(residual.dtype()) + bias.unsqueeze(), self.hidden_dropout_prob);
             let masks = masks(Site::AdapterFusion(layer));
             let (hidden, shares) =
                 fusion.finish_block(self.compute, h, residual, norm, self.layer_norm_eps, masks);
             return (hidden, Some(shares));
         }
         if let Some(adapter) = &self.adapter {
-            let h = masks(site).apply(x + bias.unsqueeze(), self.hidden_dropout_prob);
+            let h = masks(site).apply(x.cast(residual.dtype()) + bias.unsqueeze(), self.hidden_dropout_prob);
             return (adapter.finish_block(self.compute, h, residual, norm, self.layer_norm_eps), None);
         }
         let dropout = masks(site).dropout(self.hidden_dropout_prob, seq, hidden);
@@ -248,7 +248,7 @@ impl BertAttention {
         layer: usize,
     ) -> Tensor<3> {
         let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
-        let [context, hidden] = [context, hidden].map(|states| tokens.select(self.output.compute, states));
+        let [context, hidden] = [context.cast(hidden.dtype()), hidden].map(|states| tokens.select(self.output.compute, states));
         let x = self.output.product(context);
         self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), Some(tokens)).0
     }

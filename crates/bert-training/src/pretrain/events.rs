@@ -80,8 +80,8 @@ pub enum PretrainEvent {
         parameters: usize,
         /// Sequences in a global batch.
         batch_size: usize,
-        /// Estimated memory of a step in bytes, if available.
-        memory: Option<u64>,
+        /// Estimated memory of a step in bytes.
+        memory: u64,
     },
     /// A step has finished.
     Step {

@@ -183,10 +183,9 @@ impl View {
                 self.started = Instant::now();
                 let from = if step == 0 { String::new() } else { format!(", continued after step {step}") };
                 let millions = parameters as f64 / 1e6;
-                let memory = memory.map(|bytes| format!(", about {} of memory", bytes_in_words(bytes)));
+                let memory = bytes_in_words(memory);
                 let text = format!(
-                    "{millions:.2} M parameters, {steps} steps of {batch_size} sequences{}{from}",
-                    memory.unwrap_or_default()
+                    "{millions:.2} M parameters, {steps} steps of {batch_size} sequences, about {memory} of memory{from}"
                 );
                 self.progress.line(&text);
             }

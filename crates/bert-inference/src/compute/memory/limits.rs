@@ -6,6 +6,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
+use burn::tensor::Device;
+
 /// The source of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitKind {
@@ -19,6 +21,8 @@ pub(crate) enum LimitKind {
     AddressSpace,
     /// `ulimit -d`: the process's data segment.
     Data,
+    /// The memory of a GPU.
+    Card,
 }
 
 /// A memory limit for this process.
@@ -41,6 +45,7 @@ impl Display for MemoryLimit {
             LimitKind::ControlGroup => write!(f, "the control group (container or job) allows {bytes}"),
             LimitKind::AddressSpace => write!(f, "`ulimit -v` allows {bytes}"),
             LimitKind::Data => write!(f, "`ulimit -d` allows {bytes}"),
+            LimitKind::Card => write!(f, "the card has {bytes}"),
         }?;
         match self.ranks {
             1 => Ok(()),
@@ -50,6 +55,15 @@ impl Display for MemoryLimit {
 }
 
 impl MemoryLimit {
+    /// Returns the limits of one of `ranks` processes on this computer that compute on a device: the memory of a card, which
+    /// no other rank uses, if its driver reports it; or [`Self::for_rank`] on the CPU.
+    pub fn for_device(device: &Device, ranks: usize) -> Vec<Self> {
+        match bert_kernels::gpu_properties(device) {
+            Some(card) => card.memory.map(|bytes| Self::new(LimitKind::Card, bytes)).into_iter().collect(),
+            None => Self::for_rank(ranks),
+        }
+    }
+
     /// Returns all known limits of one of `ranks` processes on this computer. They share its memory and the control group.
     pub fn for_rank(ranks: usize) -> Vec<Self> {
         Self::in_system(Path::new("/")).into_iter().map(|limit| limit.shared_by(ranks)).collect()

@@ -1,12 +1,14 @@
 //! Estimates the memory of a training step, and reads how much memory the process can get.
 //!
-//! The estimate is for the fused kernels on a CPU; it is within a factor of [`ACCURACY`] of the measured peak. A step
-//! that cannot fit is rejected before it starts, because the system would kill the process without a message.
+//! The estimate is for the fused kernels; it is within a factor of [`ACCURACY`] of the measured peak. A step that cannot fit
+//! is rejected before it starts, because the system would kill the process without a message, and a card would fail in
+//! the middle of a step.
 
 mod limits;
 
 use bert_kernels::{Kernels, Precision, processor};
 use bert_model::BertConfig;
+use burn::tensor::Device;
 pub use limits::MemoryLimit;
 pub use limits::bytes_in_words;
 
@@ -30,6 +32,8 @@ pub struct StepShape {
     pub ranks: usize,
     /// Whether layers are recomputed in the backward pass.
     pub recompute: bool,
+    /// Whether the step runs on a GPU. The estimate is then for the memory of the card.
+    pub on_gpu: bool,
 }
 
 /// The memory of a training step, in bytes.
@@ -74,9 +78,9 @@ pub fn judge(needed: &StepMemory, limits: &[MemoryLimit]) -> Verdict {
 
 /// Returns a warning if a step of the largest batch may not fit. It is for training runs that pad batches only to their
 /// longest sequence: it is not known in advance whether any batch has a sequence of maximum length.
-pub fn warning(model: &BertConfig, shape: &StepShape) -> Option<String> {
+pub fn warning(device: &Device, model: &BertConfig, shape: &StepShape) -> Option<String> {
     let needed = StepMemory::for_step(model, shape);
-    match judge(&needed, &MemoryLimit::for_rank(1)) {
+    match judge(&needed, &MemoryLimit::for_device(device, 1)) {
         Verdict::Fits => None,
         Verdict::Close(limit) | Verdict::TooMuch(limit) => Some(format!(
             "with {} sequences of {} tokens {}: use --gradient-accumulation-steps or a smaller batch",
@@ -93,6 +97,8 @@ const F32: f64 = 4.0;
 const PROGRAM: f64 = 50e6;
 /// Scratch memory of the kernels per thread.
 const PER_THREAD: f64 = 4e6;
+/// The driver's context on a card, compiled kernels and the workspace of products.
+const CARD: f64 = 700e6;
 /// Vocabulary columns that a thread processes at a time.
 const COLUMNS: f64 = 384.0;
 
@@ -108,7 +114,7 @@ impl StepMemory {
         // weights. Several micro-batches keep several partial sums of gradients at a time.
         let states = shape.optimizer_bytes as f64 / shape.ranks as f64;
         let sums = f64::from(shape.micro_batches.max(1).ilog2());
-        let program = PROGRAM + threads * PER_THREAD;
+        let program = if shape.on_gpu { CARD } else { PROGRAM + threads * PER_THREAD };
         let tokens = (shape.sequences * shape.length) as f64;
         let (all_layers, layer_at_work) = Self::layer_bytes(model, shape);
         let mut vocabulary = Self::vocabulary_bytes(model, shape, threads);
@@ -138,7 +144,16 @@ impl StepMemory {
                 .map(|size| size as f64);
         let fused = model.compute.kernels == Kernels::Fused;
         // Until the end of the attention, and after it.
+        // The probabilities before and after dropout.
+        let probabilities = 2.0 * heads * shape.length as f64;
         let [attention, rest] = match (fused, model.compute.precision) {
+            // Half of an f32 for x, queries, keys, values and context; x and h in f32.
+            (true, Precision::Bf16) if shape.on_gpu => {
+                [4.5 * hidden + probabilities / 2.0, 2.5 * hidden + intermediate]
+            }
+            (true, Precision::F32) if shape.on_gpu => {
+                [6.0 * hidden + probabilities, 2.0 * hidden + 2.0 * intermediate]
+            }
             (true, Precision::Bf16) => [1.5 * hidden, 1.5 * hidden],
             (true, Precision::F32) => [5.0 * hidden, 2.0 * hidden + 2.0 * intermediate],
             (false, _) => {
@@ -166,11 +181,13 @@ impl StepMemory {
             return 0.0;
         }
         let logits = match model.compute.kernels {
+            // The products, and their gradient.
+            Kernels::Fused if shape.on_gpu => 2.0,
             Kernels::Fused if processor::recomputes_logits(model.compute.precision) => 0.0,
             Kernels::Fused => 1.0,
             Kernels::Plain => 3.0,
         };
-        let scratch = threads * targets * COLUMNS;
+        let scratch = if shape.on_gpu { 0.0 } else { threads * targets * COLUMNS };
         F32 * (logits * targets * vocabulary + scratch + 12.0 * targets * hidden + vocabulary * hidden)
     }
 

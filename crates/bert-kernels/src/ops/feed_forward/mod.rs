@@ -21,7 +21,7 @@ use crate::matmul::packed_weights::KernelContext;
 use crate::ops::dense;
 use crate::ops::gelu::bias_gelu;
 
-/// Returns `gelu(x W1 + b1) W2`.
+/// Returns `gelu(x W1 + b1) W2`. In bf16 on a GPU the output is in bf16.
 ///
 /// # Shapes
 /// - x: `[.., d_input]`

@@ -27,7 +27,8 @@ use crate::ops::attention::Attention;
 use crate::ops::plain::linear;
 use crate::ops::{attention, dense};
 
-/// Returns the multi-head attention with queries, keys and values projected from the same hidden states.
+/// Returns the multi-head attention with queries, keys and values projected from the same hidden states. In bf16 on a GPU the
+/// output is in bf16.
 ///
 /// # Shapes
 /// - x and output: `[batch, seq, hidden]`, `hidden` a multiple of `heads`

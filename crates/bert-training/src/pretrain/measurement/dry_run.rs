@@ -53,8 +53,8 @@ pub struct PretrainEstimate {
     pub seconds_per_evaluation: f64,
     /// Duration of all steps and evaluations. The initial weights and the writing of checkpoints are not included.
     pub seconds: f64,
-    /// Memory of a step in bytes; `None` on a GPU, where it is not estimated.
-    pub memory: Option<u64>,
+    /// Estimated memory of a step in bytes, of the process or of the card.
+    pub memory: u64,
     /// Bytes of a checkpoint: weights and the optimizer's states.
     pub checkpoint_bytes: u64,
     /// Maximum bytes of the run's folder.
@@ -207,8 +207,7 @@ impl Display for PretrainEstimate {
             line("evaluations, about", &format!("{} of {each} each", self.evaluations))?;
         }
         line("time, about", &time(self.seconds))?;
-        let memory = self.memory.map_or("not estimated on a GPU".to_string(), bytes_in_words);
-        line("memory, about", &memory)?;
+        line("memory, about", &bytes_in_words(self.memory))?;
         line("checkpoint, about", &bytes_in_words(self.checkpoint_bytes))?;
         line("size on disk, at most", &bytes_in_words(self.disk))?;
         line("instances", &self.instances)?;

@@ -1,9 +1,10 @@
-//! Compares the memory that a step of a run needs with the limits of the process, before the first step.
+//! Compares the memory that a step of a run needs with the limits of the process or the card, before the first step.
 
 use bert_data::{DataSet, Manifest};
 use bert_inference::Error;
 use bert_inference::compute::memory::{MemoryLimit, StepMemory, StepShape, Verdict, bytes_in_words, judge};
 use bert_model::BertConfig;
+use burn::tensor::Device;
 
 use crate::data_loader::BLOCK_TOKENS;
 use crate::group::Group;
@@ -11,27 +12,24 @@ use crate::pretrain::config::PretrainConfig;
 use crate::pretrain::events::PretrainEvent;
 
 /// Estimates the memory of a run's steps in bytes, rejects a run that needs more than the process can get, and warns if
-/// the memory may be insufficient. Runs on a GPU are not checked and have no estimate, because the memory of the card
-/// is unknown.
+/// the memory may be insufficient.
 pub(crate) fn check_memory(
     config: &PretrainConfig,
+    device: &Device,
     model: &BertConfig,
     sets: &[(DataSet, f64)],
     group: &Group,
     on_event: &mut dyn FnMut(PretrainEvent),
-) -> Result<Option<u64>, Error> {
-    if !config.compute.device.is_cpu() {
-        return Ok(None);
-    }
+) -> Result<u64, Error> {
     let run = EstimatedRun { config, model, sets, ranks: group.ranks() };
     let step = |parts, recompute| run.memory_of_step(parts, recompute);
     let needed = step(config.micro_batches(), config.recompute);
-    match judge(&needed, &MemoryLimit::for_rank(group.local_ranks())) {
-        Verdict::Fits => Ok(Some(needed.total())),
+    match judge(&needed, &MemoryLimit::for_device(device, group.local_ranks())) {
+        Verdict::Fits => Ok(needed.total()),
         Verdict::Close(limit) => {
             let remedy = remedy(config, &limit, step);
             on_event(PretrainEvent::Warning(format!("{}; {remedy}", needed.describe(&limit))));
-            Ok(Some(needed.total()))
+            Ok(needed.total())
         }
         Verdict::TooMuch(limit) => Err(Error::NotEnoughMemory {
             needed: needed.describe(&limit),
@@ -69,6 +67,7 @@ impl EstimatedRun<'_> {
             optimizer_bytes: config.optimizer().update_rule().bytes_per_element(),
             ranks,
             recompute,
+            on_gpu: !config.compute.device.is_cpu(),
         };
         // The rows of the largest shard of each data set, at most a block of the loader, and the batches that are read ahead.
         let block = |data: &Manifest| {

@@ -32,8 +32,8 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) start: StartingPoint,
     /// Name of the computer of each rank.
     pub(crate) hosts: Vec<String>,
-    /// Estimated memory of a step in bytes, if available.
-    pub(crate) memory: Option<u64>,
+    /// Estimated memory of a step in bytes.
+    pub(crate) memory: u64,
 }
 
 /// A held-out data set.
@@ -73,7 +73,7 @@ impl<'a> RunInputs<'a> {
         for set in &eval_sets {
             set.loader.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
         }
-        let memory = check_memory(config, &start.config, &sets, group, on_event)?;
+        let memory = check_memory(config, &device, &start.config, &sets, group, on_event)?;
         Ok(Self { config, device, sets, eval_sets, start, hosts: group.hosts(), memory })
     }
 

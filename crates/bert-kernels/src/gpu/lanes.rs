@@ -1,0 +1,95 @@
+//! Rows that a few units of a cube compute together, the lanes of the row, and their sums.
+//!
+//! Where a device's planes have a fixed size, the lanes of a row exchange values without memory of the cube.
+
+use cubecl::features::Plane;
+use cubecl::prelude::*;
+
+use super::{UNITS, cubes};
+
+/// The lanes of a row, in a cube of [`UNITS`] units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lanes {
+    /// Units of a row; a power of two.
+    pub(super) count: u32,
+    /// Vectors of a row that each unit computes.
+    pub(super) vectors: usize,
+    /// Whether the units of a row exchange values in their plane.
+    planes: bool,
+}
+
+impl Lanes {
+    /// Returns the lanes of rows of `vectors` vectors.
+    pub(super) fn new(client: &super::Client, vectors: usize) -> Self {
+        let properties = client.properties();
+        let hardware = &properties.hardware;
+        let count = vectors.next_power_of_two().min(32) as u32;
+        let planes = properties.features.plane.contains(Plane::Ops)
+            && hardware.plane_size_min == hardware.plane_size_max
+            && hardware.plane_size_max >= count;
+        Self { count, vectors: vectors.div_ceil(count as usize), planes }
+    }
+
+    /// Returns the number of rows that a cube computes at once.
+    pub(super) fn rows(self) -> u32 {
+        UNITS / self.count
+    }
+
+    /// Returns the launch size for `rows` rows, of which a cube computes `times` times [`Self::rows`].
+    pub(super) fn launch_size(self, rows: usize, times: usize) -> (CubeCount, CubeDim) {
+        let rows_of_cube = self.rows() as usize * times;
+        (cubes(rows.div_ceil(rows_of_cube)), CubeDim::new_2d(self.count, self.rows()))
+    }
+}
+
+/// Returns the sum or the maximum over the lanes of a row, in an order that depends on their number alone.
+#[cube]
+pub(super) fn over_lanes(value: f32, #[comptime] maximum: bool, #[comptime] lanes: Lanes) -> f32 {
+    let mut result = value;
+    if comptime!(lanes.planes) {
+        let mut step = comptime!(lanes.count / 2);
+        #[unroll]
+        for _ in 0..comptime!(lanes.count.trailing_zeros()) {
+            let other = plane_shuffle_xor(result, step);
+            if maximum {
+                result = max(result, other);
+            } else {
+                result += other;
+            }
+            comptime!(step /= 2);
+        }
+    } else {
+        let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
+        let unit = UNIT_POS as usize;
+        shared[unit] = value;
+        sync_cube();
+        let mut half = comptime!(lanes.count as usize / 2).runtime();
+        while half > 0 {
+            if (UNIT_POS_X as usize) < half {
+                let other = shared[unit + half];
+                if maximum {
+                    shared[unit] = max(shared[unit], other);
+                } else {
+                    shared[unit] += other;
+                }
+            }
+            sync_cube();
+            half /= 2;
+        }
+        result = shared[unit - UNIT_POS_X as usize];
+        // The next sum writes to the same memory.
+        sync_cube();
+    }
+    result
+}
+
+/// Returns the sum of the elements of a vector.
+#[cube]
+pub(super) fn vector_sum<N: Size>(x: Vector<f32, N>) -> f32 {
+    let mut sum = 0.0f32;
+    #[unroll]
+    for i in 0..N::value() {
+        sum += x.extract(i);
+    }
+    sum
+}
