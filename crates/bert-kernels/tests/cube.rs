@@ -8,7 +8,7 @@ use bert_kernels::adamw::{self, AdamW, State};
 use bert_kernels::attention::attention;
 use bert_kernels::dense;
 use bert_kernels::dropout;
-use bert_kernels::embeddings::gather;
+use bert_kernels::embeddings::{Tables, embeddings, gather};
 use bert_kernels::feed_forward::feed_forward;
 use bert_kernels::gelu::{Gelu, bias_gelu};
 use bert_kernels::layer_norm::{layer_norm, residual_layer_norm};
@@ -91,10 +91,13 @@ fn gelus(gpu: &Device) {
 
 fn masks(gpu: &Device) {
     for (key, len) in [(0, 7), (u64::MAX, 1000), (0x0123_4567_89AB_CDEF, 70_001)] {
+        // The second mask begins inside of a word.
         let mask = Dropout::new(key, 0.3).expect("it drops");
-        let ones = Tensor::<1>::ones([len], gpu);
-        let got: Vec<f32> = dropout::plain(ones, Some(mask)).into_data().iter::<f32>().collect();
-        assert!(got == mask.mask(len), "the mask of {key} is another on the device");
+        for mask in [mask, mask.after(6)] {
+            let ones = Tensor::<1>::ones([len], gpu);
+            let got: Vec<f32> = dropout::plain(ones, Some(mask)).into_data().iter::<f32>().collect();
+            assert!(got == mask.mask(len), "the mask of {key} is another on the device");
+        }
     }
 }
 
@@ -135,6 +138,27 @@ fn gathers(gpu: &Device) {
             gather(compute, x[0].clone().reshape([rows, width]), ids).reshape([n * width])
         };
         check(gpu, &format!("rows {n} of {rows} x {width}"), &operation, &[numbers(1, rows * width)], 1e-6);
+    }
+}
+
+/// Tables with more positions than a sequence has, of two widths.
+fn embedding_sums(gpu: &Device) {
+    for (batch, seq, hidden) in [(1, 1, 1), (3, 5, 8), (40, 30, 12)] {
+        let inputs = [(1, 9 * hidden), (2, 2 * hidden), (3, 31 * hidden), (4, hidden), (5, hidden)];
+        let inputs = inputs.map(|(seed, len)| numbers(seed, len));
+        let operation = |compute: Compute, x: Vec<Tensor<1>>| {
+            let table = |i: usize, rows: usize| x[i].clone().reshape([rows, hidden]);
+            let tables = Tables { word: table(0, 9), token_type: table(1, 2), position: table(2, 31) };
+            let ints = |modulus: i32| {
+                let ids: Vec<i32> = (0..(batch * seq) as i32).map(|i| i * i % modulus).collect();
+                Tensor::<2, Int>::from_data(TensorData::new(ids, [batch, seq]), &x[0].device())
+            };
+            let affine = (x[3].clone(), x[4].clone());
+            let dropout = Dropout::new(3, 0.1);
+            embeddings(compute, tables, ints(9), ints(2), affine, 1e-3, dropout)
+                .reshape([batch * seq * hidden])
+        };
+        check(gpu, &format!("embeddings {batch} x {seq} x {hidden}"), &operation, &inputs, 2e-5);
     }
 }
 
@@ -320,6 +344,7 @@ fn kernels_agree_with_burn() {
     masks(&gpu);
     layer_norms(&gpu);
     gathers(&gpu);
+    embedding_sums(&gpu);
     squares(&gpu);
     attentions(&gpu);
     products(&gpu);

@@ -131,7 +131,10 @@ fn tiles_of(run: &RunRecord) -> Vec<Figure<'static>> {
     tiles.push(("steps", grouped(done), format!("of {}", grouped(run.identity.steps))));
     let (seconds, waiting) = run.seconds(1);
     let rate = (batch * run.timing.len() as u64) as f64 / seconds.max(1e-9);
-    let remark = format!("{seconds:.0} s; {:.1} % waiting for data", 100.0 * waiting / seconds.max(1e-9));
+    let mut remark = format!("{seconds:.0} s; {:.1} % waiting for data", 100.0 * waiting / seconds.max(1e-9));
+    if let Some(utilization) = run.work.utilization(rate) {
+        remark = format!("{remark}; {utilization}");
+    }
     tiles.push(("sequences per second", format!("{rate:.1}"), remark));
     let passes = run.passes().zip(run.instances);
     let passes = passes.map(|(passes, instances)| format!("{passes:.2} passes over {}", grouped(instances)));

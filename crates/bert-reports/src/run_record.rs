@@ -14,6 +14,7 @@ use bert_training::evaluation::ngram_baselines::{Baselines, baselines};
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
 use bert_training::pretrain::shared_text::SharedText;
+use bert_training::pretrain::work::Work;
 use bert_training::pretrain::{StepMetrics, StepTiming};
 use bert_training::run_dir::identity::RUN;
 use bert_training::run_dir::metrics_log::records;
@@ -34,6 +35,8 @@ pub(crate) struct RunRecord {
     pub(crate) settings: Value,
     /// The command and the computers.
     pub(crate) start: Invocation,
+    /// The operations of a sequence, and the rate of the device.
+    pub(crate) work: Work,
     /// Number of instances of the training data, if it still exists.
     pub(crate) instances: Option<u64>,
     /// The text of the training data and its language, if the data still exists.
@@ -47,7 +50,7 @@ impl RunRecord {
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(RUN);
         let settings = read_json(&path)?;
-        let RunFile { config, identity, shared_text, start } = read_record(&path)?;
+        let RunFile { config, identity, shared_text, start, work } = read_record(&path)?;
         let manifest = same_data(config.data.first(), &identity);
         Ok(Self {
             metrics: read_log(&folder.join("metrics.jsonl"))?,
@@ -58,6 +61,7 @@ impl RunRecord {
             identity,
             shared_text,
             settings,
+            work,
             start,
             text: manifest.as_ref().map(text_of),
             instances: manifest.map(|manifest| manifest.instances),
@@ -193,6 +197,7 @@ pub(crate) mod example {
             "schedule": "bert", "optimizer": { "beta2": 0.98 }, "seed": 1, "precision": "f32", "data": "digest",
             "vocabulary": format!("digest of {vocab_size} words"), "data_rules": rules, "model": model });
         let start = json!({ "commit": "unknown", "command": [], "hosts": [], "ranks": 1, "started": "" });
-        json!({ "identity": identity, "start": start, "config": { "data": "missing" }, "shared_text": [] })
+        json!({ "identity": identity, "start": start, "config": { "data": "missing" }, "shared_text": [],
+            "work": { "flops_per_sequence": 1e9, "product_flops": null } })
     }
 }

@@ -18,10 +18,11 @@ use crate::options::options_file::{OptionsFile, invalid, parse_object};
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Built-in recipes by name.
-const BUILT_IN: [(&str, &str); 15] = [
+const BUILT_IN: [(&str, &str); 16] = [
     ("adapt", include_str!("../../../recipes/adapt.toml")),
     ("adapters", include_str!("../../../recipes/adapters.toml")),
     ("babylm", include_str!("../../../recipes/babylm.toml")),
+    ("base-gpu", include_str!("../../../recipes/base-gpu.toml")),
     ("frozen", include_str!("../../../recipes/frozen.toml")),
     ("lamb-phase-1", include_str!("../../../recipes/lamb-phase-1.toml")),
     ("lamb-phase-2", include_str!("../../../recipes/lamb-phase-2.toml")),

@@ -9,7 +9,9 @@ use burn::tensor::Tensor;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row, vector_size};
+use super::{
+    Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row, vector_size, writable,
+};
 use crate::arguments::{AdamW, Kernels, Pass, State};
 
 /// Vectors that a cube updates.
@@ -52,9 +54,8 @@ impl Queue {
         let most = buffers_per_launch(&parameter.client) / 4;
         let tensors = [parameter.clone(), first.clone(), second.clone(), own(gradient.clone())];
         let vector = vector_size(len(&parameter), &parameter);
-        let fits = |group: &&mut Group| {
-            group.step == step && group.vector == vector && group.tensors.len() < most
-        };
+        let fits =
+            |group: &&mut Group| group.step == step && group.vector == vector && group.tensors.len() < most;
         match self.groups.iter_mut().find(fits) {
             Some(group) => group.tensors.push(tensors),
             None => self.groups.push(Group { step, vector, tensors: vec![tensors] }),
@@ -99,11 +100,6 @@ impl Group {
             step.learning_rate as f32,
         );
     }
-}
-
-/// Returns a tensor whose buffer nothing else uses.
-fn writable(x: CubeTensor) -> CubeTensor {
-    if x.can_mut() { x } else { x.copy() }
 }
 
 #[expect(clippy::too_many_arguments, reason = "four tensors, and the step")]

@@ -20,35 +20,57 @@ const ALIGNMENT: u64 = 256;
 const BLOCK: usize = 128;
 
 /// Vectors of a row that a cube adds, and rows that it adds at once.
-const COLUMNS: u32 = 32;
-const ROWS: u32 = 8;
+pub(super) const COLUMNS: u32 = 32;
+pub(super) const ROWS: u32 = 8;
+
+/// The blocks of rows that the cubes of a kernel add.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    /// Rows of a block.
+    pub(super) rows: usize,
+    /// Number of blocks.
+    pub(super) count: usize,
+}
+
+impl Blocks {
+    /// Returns the blocks of a number of rows.
+    pub(super) fn new(rows: usize) -> Self {
+        let block = if rows <= 2 * BLOCK { rows } else { BLOCK };
+        Self { rows: block, count: rows.div_ceil(block) }
+    }
+
+    /// Returns the launch size for rows of `vectors` vectors.
+    pub(super) fn launch_size(self, vectors: usize) -> (CubeCount, CubeDim) {
+        let groups = vectors.div_ceil(COLUMNS as usize);
+        (cubes(self.count * groups), CubeDim::new_2d(COLUMNS, ROWS))
+    }
+}
 
 /// Returns the sum of all rows of a tensor of `rows * width` elements in f32 or bf16, `[width]` in f32.
-pub(super) fn column_sums(x: CubeTensor, mut rows: usize, width: usize) -> CubeTensor {
+pub(super) fn column_sums(x: CubeTensor, rows: usize, width: usize) -> CubeTensor {
     let mut x = into_contiguous(x);
-    let mut block = if rows <= 2 * BLOCK { rows } else { BLOCK };
+    let mut blocks = Blocks::new(rows);
     loop {
-        rows = rows.div_ceil(block);
-        let sums = empty_with(&x, rows * width, DType::F32);
+        let sums = empty_with(&x, blocks.count * width, DType::F32);
         let vector = vector_size(width, &x);
-        let groups = (width / vector).div_ceil(COLUMNS as usize);
+        let (count, dim) = blocks.launch_size(width / vector);
         let element = element(&x);
         kernel::launch(
             &sums.client,
-            cubes(rows * groups),
-            CubeDim::new_2d(COLUMNS, ROWS),
+            count,
+            dim,
             vector,
             x.into_buffer_arg(),
             sums.clone().into_buffer_arg(),
             width / vector,
-            block,
+            blocks.rows,
             element,
         );
-        if rows == 1 {
+        if blocks.count == 1 {
             return Cube::float_reshape(sums, Shape::new([width]));
         }
         x = sums;
-        block = rows;
+        blocks = Blocks { rows: blocks.count, count: 1 };
     }
 }
 
@@ -68,36 +90,47 @@ pub(super) fn parts<const N: usize>(x: CubeTensor) -> [CubeTensor; N] {
     })
 }
 
-#[cube(launch)]
-fn kernel<E: Float, N: Size>(
-    x: &[Vector<E, N>],
-    sums: &mut [Vector<f32, N>],
-    width: usize,
+/// The vectors of a matrix that a unit adds: those of one column in every eighth row of a block.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Column {
+    /// The first, and the end, which is 0 outside of the matrix.
+    pub(super) first: usize,
+    pub(super) end: usize,
+    /// The distance from one to the next.
+    pub(super) step: usize,
+    /// The column, and the number of the block.
+    pub(super) column: usize,
     block: usize,
-    #[define(E)] _element: ElemType,
-) {
+}
+
+/// Returns the vectors of this unit, of a matrix of `len` vectors in rows of `width`.
+#[cube]
+pub(super) fn column_of_unit(len: usize, width: usize, block: usize) -> Column {
     let groups = width.div_ceil(COLUMNS as usize);
     let column = CUBE_POS % groups * COLUMNS as usize + UNIT_POS_X as usize;
     let number = CUBE_POS / groups;
     let first = number * block;
-    let is_inside = column < width && first * width < x.len();
-    let mut sum = Vector::<f32, N>::new(0.0);
-    if is_inside {
-        let step = ROWS as usize * width;
-        let end = min((first + block) * width, x.len());
-        let mut i = (first + UNIT_POS_Y as usize) * width + column;
-        // Four loads are on their way at once.
-        while i + 3 * step < end {
-            let pair = Vector::<f32, N>::cast_from(x[i]) + Vector::cast_from(x[i + step]);
-            let other = Vector::<f32, N>::cast_from(x[i + 2 * step]) + Vector::cast_from(x[i + 3 * step]);
-            sum += pair + other;
-            i += 4 * step;
-        }
-        while i < end {
-            sum += Vector::cast_from(x[i]);
-            i += step;
-        }
+    let mut end = 0usize.runtime();
+    if column < width && first * width < len {
+        end = min((first + block) * width, len);
     }
+    Column {
+        first: (first + UNIT_POS_Y as usize) * width + column,
+        end,
+        step: ROWS as usize * width,
+        column,
+        block: number,
+    }
+}
+
+/// Adds the sums of the units of a column, and writes the sum of the block.
+#[cube]
+pub(super) fn write_sum<N: Size>(
+    sum: Vector<f32, N>,
+    column: &Column,
+    sums: &mut [Vector<f32, N>],
+    width: usize,
+) {
     let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!((COLUMNS * ROWS) as usize));
     let unit = UNIT_POS as usize;
     shared[unit] = sum;
@@ -111,7 +144,33 @@ fn kernel<E: Float, N: Size>(
         sync_cube();
         half /= 2;
     }
-    if is_inside && UNIT_POS_Y == 0 {
-        sums[number * width + column] = shared[unit];
+    if column.end > 0 && UNIT_POS_Y == 0 {
+        sums[column.block * width + column.column] = shared[unit];
     }
+}
+
+#[cube(launch)]
+fn kernel<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    sums: &mut [Vector<f32, N>],
+    width: usize,
+    block: usize,
+    #[define(E)] _element: ElemType,
+) {
+    let column = column_of_unit(x.len(), width, block);
+    let step = column.step;
+    let mut sum = Vector::<f32, N>::new(0.0);
+    let mut i = column.first;
+    // Four loads are on their way at once.
+    while i + 3 * step < column.end {
+        let pair = Vector::<f32, N>::cast_from(x[i]) + Vector::cast_from(x[i + step]);
+        let other = Vector::<f32, N>::cast_from(x[i + 2 * step]) + Vector::cast_from(x[i + 3 * step]);
+        sum += pair + other;
+        i += 4 * step;
+    }
+    while i < column.end {
+        sum += Vector::cast_from(x[i]);
+        i += step;
+    }
+    write_sum(sum, &column, sums, width);
 }

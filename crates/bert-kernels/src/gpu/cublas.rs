@@ -112,8 +112,8 @@ pub(super) fn multiply_into_rows(
 
 /// Returns `a b + sum` of matrices; sum is f32, contiguous and of the shape of the product.
 pub(super) fn multiply_add(a: &CubeTensor, b: &CubeTensor, sum: &CubeTensor) -> Option<CubeTensor> {
-    let writable = || if sum.can_mut() { sum.clone() } else { sum.copy() };
-    multiply_onto(a, b, (DType::F32, *b.meta.shape().last()?), writable, true)
+    let output = || if sum.can_mut() { sum.clone() } else { sum.copy() };
+    multiply_onto(a, b, (DType::F32, *b.meta.shape().last()?), output, true)
 }
 
 /// Writes a product to the tensor that `output` returns, or adds it.

@@ -9,22 +9,21 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::column_sums::column_sums;
 use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
-use super::{apply_inputs, gelu, input, into_contiguous};
+use super::{apply_inputs, gelu, input, into_contiguous, len};
 use crate::arguments::{Compute, Gelu, Kernels, Precision, Projection};
 use crate::fused_op::Fused;
 
 /// Returns `gelu(x W1 + b1) W2`, if all tensors are on a GPU.
 ///
 /// # Shapes
-/// - x: `[rows, d_input]`
+/// - x: `[.., d_input]`
 /// - first: `[d_input, d_intermediate]` and `[d_intermediate]`
 /// - second: `[d_intermediate, d_output]`
 /// - output: `[rows, d_output]`
-pub(crate) fn feed_forward(
+pub(crate) fn feed_forward<const D: usize>(
     compute: Compute,
-    x: Tensor<2>,
+    x: Tensor<D>,
     first: &Projection,
     second: &Tensor<2>,
     form: Gelu,
@@ -58,18 +57,23 @@ struct Saved {
     projected: CubeTensor,
     /// `gelu(x W1 + b1)`: `[rows, d_intermediate]`
     wide: CubeTensor,
+    /// The shape of x.
+    shape: Shape,
 }
 
 impl Fused<4, Cube> for FeedForward {
     type Saved = Saved;
 
     fn forward(&self, inputs: [CubeTensor; 4]) -> (CubeTensor, Saved) {
+        let shape = inputs[0].meta.shape().clone();
         let [x, first, bias, second] = inputs.map(into_contiguous);
+        let input = first.meta.shape()[0];
+        let x = Cube::float_reshape(x.clone(), Shape::new([len(&x) / input, input]));
         let [x, first, second] = [x, first, second].map(|factor| rounded(self.precision, factor));
         let projected = multiply(x.clone(), first.clone(), factor_type(self.precision));
         let wide = reshaped_like(gelu::forward(self.form, &projected, &bias), &projected);
         let y = multiply(wide.clone(), second.clone(), factor_type(self.precision));
-        (y, Saved { x, first, bias, second, projected, wide })
+        (y, Saved { x, first, bias, second, projected, wide, shape })
     }
 
     const ACCUMULATES: bool = true;
@@ -80,7 +84,7 @@ impl Fused<4, Cube> for FeedForward {
 
     fn backward_accumulate(
         self,
-        Saved { x, first, bias, second, projected, wide }: Saved,
+        Saved { x, first, bias, second, projected, wide, shape }: Saved,
         gradient: CubeTensor,
         [x_wanted, first_wanted, bias_wanted, second_wanted]: [bool; 4],
         existing: Option<CubeTensor>,
@@ -91,12 +95,15 @@ impl Fused<4, Cube> for FeedForward {
             return [existing, None, None, d_second];
         }
         let d_wide = multiply(gradient, transposed(second), factor_type(self.precision));
-        let d_projected = reshaped_like(gelu::backward(self.form, &projected, &bias, d_wide), &projected);
-        let [rows, width] = [projected.meta.shape()[0], projected.meta.shape()[1]];
+        let (d_projected, d_bias) = gelu::backward(self.form, &projected, &bias, d_wide);
+        let d_projected = reshaped_like(d_projected, &projected);
         [
-            x_wanted.then(|| multiply_add(d_projected.clone(), transposed(first), existing)),
-            first_wanted.then(|| multiply_transposed(x, d_projected.clone())),
-            bias_wanted.then(|| column_sums(d_projected, rows, width)),
+            x_wanted.then(|| {
+                let d_x = multiply_add(d_projected.clone(), transposed(first), existing);
+                Cube::float_reshape(d_x, shape)
+            }),
+            first_wanted.then(|| multiply_transposed(x, d_projected)),
+            bias_wanted.then_some(d_bias),
             d_second,
         ]
     }

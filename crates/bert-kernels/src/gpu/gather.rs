@@ -15,7 +15,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::column_sums::column_sums;
-use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, one_cube_per_row, vector_size, UNITS};
+use super::{
+    UNITS, apply_inputs, elementwise, empty_like, input, into_contiguous, len, one_cube_per_row, vector_size,
+    writable,
+};
 use crate::arguments::Kernels;
 use crate::fused_op::Fused;
 
@@ -62,20 +65,27 @@ impl Fused<1, Cube> for Gather {
     }
 
     fn backward(self, shape: [usize; 2], gradient: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        [Some(sums_by_index(&into_contiguous(gradient), self.ids, shape))]
+        [Some(sums_by_index(&into_contiguous(gradient), self.ids, shape, None))]
     }
 }
 
-/// Returns a table `[rows, width]` with the sum of the rows of `gradient`, `[n * width]`, that have the index of the row.
-pub(crate) fn sums_by_index(gradient: &CubeTensor, ids: CubeTensor, [rows, width]: [usize; 2]) -> CubeTensor {
+/// Returns a table `[rows, width]` with the sum of the rows of `gradient`, `[n * width]`, that have the index of the row, added
+/// to an existing table if it is given.
+pub(super) fn sums_by_index(
+    gradient: &CubeTensor,
+    ids: CubeTensor,
+    [rows, width]: [usize; 2],
+    existing: Option<CubeTensor>,
+) -> CubeTensor {
     let n = len(&ids);
-    if rows <= FEW_ROWS && n > 0 {
+    if rows <= FEW_ROWS && n > 0 && existing.is_none() {
         return sums_of_few(gradient, ids, [rows, width]);
     }
     let client = gradient.client.clone();
     let device = gradient.device.clone();
     // Of one axis, because burn may put unused cells between the rows of a matrix.
-    let table = zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
+    let zeros = || zeros_client(client.clone(), device.clone(), Shape::new([rows * width]), DType::F32);
+    let table = existing.map_or_else(zeros, |table| writable(into_contiguous(table)));
     let table = into_contiguous(Cube::float_reshape(table, Shape::new([rows, width])));
     if n == 0 {
         return table;
@@ -303,7 +313,7 @@ fn table_kernel<N: Size>(
                     block += 1;
                 }
             }
-            table[id as usize * width + column] = sum;
+            table[id as usize * width + column] += sum;
             column += CUBE_DIM as usize;
         }
     }

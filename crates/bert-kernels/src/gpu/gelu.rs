@@ -1,8 +1,8 @@
 //! Bias and GELU on a GPU: `y = z P(X <= z)`, `z = x + b`, and `dx = dy gelu'(z)` with the exact derivative; or the
 //! tanh form with its own derivative.
 //!
-//! One unit computes a few adjacent elements of a flat x, in f32, of values in f32 or bf16. `db` is the sum of dx over the
-//! rows.
+//! One unit computes a few adjacent elements of a flat x, in f32, of values in f32 or bf16. The backward pass adds dx over
+//! the rows of a block at once, for `db`.
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
@@ -10,7 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::column_sums::column_sums;
+use super::column_sums::{Blocks, column_of_unit, column_sums, write_sum};
 use super::{apply, element, elementwise, empty_like, into_contiguous, len, vector_size};
 use crate::arguments::Gelu;
 use crate::arguments::Kernels;
@@ -38,11 +38,8 @@ impl Fused<2, Cube> for BiasGelu {
         gradient: CubeTensor,
         [_, bias_wanted]: [bool; 2],
     ) -> [Option<CubeTensor>; 2] {
-        let width = len(&bias);
-        let rows = len(&x) / width;
-        let d_x = backward(self.0, &x, &bias, into_contiguous(gradient));
-        let d_bias = bias_wanted.then(|| column_sums(d_x.clone(), rows, width));
-        [Some(d_x), d_bias]
+        let (d_x, d_bias) = backward(self.0, &x, &bias, into_contiguous(gradient));
+        [Some(d_x), bias_wanted.then_some(d_bias)]
     }
 }
 
@@ -65,11 +62,19 @@ pub(super) fn forward(form: Gelu, x: &CubeTensor, bias: &CubeTensor) -> CubeTens
     y
 }
 
-/// Returns the gradient of x in the type of x, for a contiguous gradient of this type.
-pub(super) fn backward(form: Gelu, x: &CubeTensor, bias: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
+/// Returns the gradient of x in the type of x, for a contiguous gradient of this type, and the gradient of the bias.
+pub(super) fn backward(
+    form: Gelu,
+    x: &CubeTensor,
+    bias: &CubeTensor,
+    gradient: CubeTensor,
+) -> (CubeTensor, CubeTensor) {
     let d_x = empty_like(x, len(x));
-    let vector = vector_size(len(bias), x);
-    let (count, dim) = elementwise(len(x) / vector);
+    let width = len(bias);
+    let blocks = Blocks::new(len(x) / width);
+    let sums = empty_like(bias, blocks.count * width);
+    let vector = vector_size(width, x);
+    let (count, dim) = blocks.launch_size(width / vector);
     backward_kernel::launch(
         &d_x.client,
         count,
@@ -79,10 +84,12 @@ pub(super) fn backward(form: Gelu, x: &CubeTensor, bias: &CubeTensor, gradient: 
         bias.clone().into_buffer_arg(),
         gradient.into_buffer_arg(),
         d_x.clone().into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        blocks.rows,
         form == Gelu::Tanh,
         element(x),
     );
-    d_x
+    (d_x, column_sums(sums, blocks.count, width))
 }
 
 #[cube(launch)]
@@ -105,11 +112,21 @@ fn backward_kernel<E: Float, N: Size>(
     bias: &[Vector<f32, N>],
     gradient: &[Vector<E, N>],
     d_x: &mut [Vector<E, N>],
+    sums: &mut [Vector<f32, N>],
+    block: usize,
     #[comptime] tanh: bool,
     #[define(E)] _element: ElemType,
 ) {
-    if ABSOLUTE_POS < d_x.len() {
-        let z = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]) + bias[ABSOLUTE_POS % bias.len()];
+    let width = bias.len();
+    let column = column_of_unit(x.len(), width, block);
+    let mut shift = Vector::<f32, N>::new(0.0);
+    if column.end > 0 {
+        shift = bias[column.column];
+    }
+    let mut sum = Vector::<f32, N>::new(0.0);
+    let mut i = column.first;
+    while i < column.end {
+        let z = Vector::<f32, N>::cast_from(x[i]) + shift;
         let p = distribution(z, tanh);
         let one = Vector::<f32, N>::new(1.0);
         let slope = if comptime!(tanh) {
@@ -119,8 +136,12 @@ fn backward_kernel<E: Float, N: Size>(
         } else {
             p + z * (z * z * Vector::new(-0.5)).exp() * Vector::new(0.398_942_3)
         };
-        d_x[ABSOLUTE_POS] = Vector::cast_from(Vector::<f32, N>::cast_from(gradient[ABSOLUTE_POS]) * slope);
+        let value = Vector::<f32, N>::cast_from(gradient[i]) * slope;
+        d_x[i] = Vector::cast_from(value);
+        sum += value;
+        i += column.step;
     }
+    write_sum(sum, &column, sums, width);
 }
 
 /// Returns `P(X <= z)`, or the logistic function that replaces it in the tanh form.

@@ -143,21 +143,23 @@ fn forward_kernel(
         terminate!();
     }
     let start = CUBE_POS * padded;
+    // One pass: a larger element scales the sum before it.
     // The minimum f32, rounded up.
     let mut largest = f32::new(-3.4e38);
-    let mut i = UNIT_POS as usize;
-    while i < bias.len() {
-        largest = max(largest, products[start + i] + bias[i]);
-        i += UNITS as usize;
-    }
-    let largest = cube_max(largest);
     let mut sum = 0.0f32;
     let mut i = UNIT_POS as usize;
     while i < bias.len() {
-        sum += (products[start + i] + bias[i] - largest).exp();
+        let z = products[start + i] + bias[i];
+        if z > largest {
+            sum *= (largest - z).exp();
+            largest = z;
+        }
+        sum += (z - largest).exp();
         i += UNITS as usize;
     }
-    let total = cube_sum(sum);
+    let own = largest;
+    let largest = cube_max(own);
+    let total = cube_sum(sum * (own - largest).exp());
     if UNIT_POS == 0 {
         let log_sum = largest + total.ln();
         let label = labels[CUBE_POS] as usize;

@@ -16,6 +16,7 @@
 //! | [`lanes`] | rows that a few units compute together |
 //! | [`masked_lm`] | the loss of the masked-LM head |
 //! | [`gather`] | rows of a table by index |
+//! | [`embeddings`] | the sum of three embeddings |
 //! | [`squares`] | sums of squares for the global norm |
 //! | [`adamw`] | one update of a parameter and its moments, in place |
 //! | [`product`] | matrix products with sums in f32 |
@@ -33,6 +34,7 @@ mod column_sums;
 #[cfg(feature = "cuda")]
 mod cublas;
 pub(crate) mod dropout;
+pub(crate) mod embeddings;
 pub(crate) mod feed_forward;
 pub(crate) mod gather;
 pub(crate) mod gelu;
@@ -130,7 +132,8 @@ fn apply_inputs<F: Fused<N, Cube>, const N: usize, const D: usize>(
 fn is_supported<const D: usize>(x: &Tensor<D>, dtypes: &[DType]) -> bool {
     use DispatchAutodiffContext::{Disabled, Enabled};
     let context = x.clone().into_dispatch().autodiff;
-    dtypes.contains(&x.dtype()) && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
+    dtypes.contains(&x.dtype())
+        && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
 }
 
 /// Returns the tensor in the graph; an untracked tensor joins it as a constant.
@@ -172,6 +175,11 @@ fn empty_like(x: &CubeTensor, len: usize) -> CubeTensor {
 /// Returns a tensor of a type on the device of `x` to be overwritten.
 fn empty_with(x: &CubeTensor, len: usize, dtype: DType) -> CubeTensor {
     empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), Shape::new([len]), dtype)
+}
+
+/// Returns a tensor whose buffer nothing else uses.
+fn writable(x: CubeTensor) -> CubeTensor {
+    if x.can_mut() { x } else { x.copy() }
 }
 
 /// Returns the number of elements.

@@ -13,7 +13,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::column_sums::{self, column_sums};
+use super::column_sums::{self, Blocks, column_of_unit, column_sums, write_sum};
 use super::product::{factor_type, multiply, multiply_add, multiply_transposed, rounded, transposed};
 use super::softmax::Softmax;
 use super::{
@@ -140,16 +140,13 @@ impl Fused<8, Cube> for SelfAttention {
         let d_scores = self.sizes.heads(d_scores.expect("it is wanted"), seq);
         let d_query = multiply(d_scores.clone(), key, factors);
         let d_key = multiply(transposed(d_scores), query, factors);
-        let joined = join_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
+        let (joined, d_biases) = join_heads([d_query, d_key, d_value], self.sizes); // [rows, 3 hidden]
         let d_x = wanted[0].then(|| {
             let d_x = multiply_add(joined.clone(), transposed(weights), existing);
             Cube::float_reshape(d_x, Shape::new([batch, seq, hidden]))
         });
-        let d_weights =
-            wanted[1..4].contains(&true).then(|| divide(multiply_transposed(x, joined.clone()), hidden));
-        let d_biases = wanted[4..7]
-            .contains(&true)
-            .then(|| column_sums::parts(column_sums(joined, self.sizes.rows(), 3 * hidden)));
+        let d_weights = wanted[1..4].contains(&true).then(|| divide(multiply_transposed(x, joined), hidden));
+        let d_biases = wanted[4..7].contains(&true).then(|| column_sums::parts(d_biases));
         let parts =
             |parts: Option<[CubeTensor; 3]>| parts.map_or([None, None, None], |parts| parts.map(Some));
         let [wq, wk, wv] = parts(d_weights);
@@ -221,12 +218,15 @@ fn split_heads(projected: CubeTensor, bias: CubeTensor, sizes: Sizes) -> [CubeTe
     parts
 }
 
-/// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`.
-fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> CubeTensor {
+/// Returns the gradients of queries, keys and values side by side, `[rows, 3 hidden]`, and the sums of their rows.
+fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> (CubeTensor, CubeTensor) {
     let [query, key, value] = gradients.map(into_contiguous);
     let joined = empty_like(&query, 3 * len(&query));
+    let width = 3 * sizes.hidden;
+    let blocks = Blocks::new(sizes.rows());
+    let sums = empty_with(&query, blocks.count * width, DType::F32);
     let vector = vector_size(sizes.head_dim(), &query);
-    let (count, dim) = elementwise(len(&joined) / vector);
+    let (count, dim) = blocks.launch_size(width / vector);
     join_heads_kernel::launch(
         &joined.client,
         count,
@@ -236,12 +236,15 @@ fn join_heads(gradients: [CubeTensor; 3], sizes: Sizes) -> CubeTensor {
         key.into_buffer_arg(),
         value.into_buffer_arg(),
         joined.clone().into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
         sizes.hidden / vector,
         sizes.seq,
         sizes.heads,
+        blocks.rows,
         element(&joined),
     );
-    Cube::float_reshape(joined, Shape::new([sizes.rows(), 3 * sizes.hidden]))
+    let joined = Cube::float_reshape(joined, Shape::new([sizes.rows(), width]));
+    (joined, column_sums(sums, blocks.count, width))
 }
 
 /// Returns a context `[batch, heads, seq, head_dim]` as `[batch, seq, heads, head_dim]`, flat, in another type.
@@ -371,30 +374,39 @@ fn split_kernel<E: Float, N: Size>(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "three tensors in, two out, and their sizes")]
 #[cube(launch)]
 fn join_heads_kernel<E: Float, N: Size>(
     query: &[Vector<E, N>],
     key: &[Vector<E, N>],
     value: &[Vector<E, N>],
     joined: &mut [Vector<E, N>],
-    width: usize,
+    sums: &mut [Vector<f32, N>],
+    hidden: usize,
     seq: usize,
     heads: usize,
+    block: usize,
     #[define(E)] _element: ElemType,
 ) {
-    if ABSOLUTE_POS < joined.len() {
-        let row = ABSOLUTE_POS / (3 * width);
-        let column = ABSOLUTE_POS % (3 * width);
-        let place = place_in_heads(row, column % width, width, seq, heads);
-        let number = column / width;
-        let mut elements = value[place];
-        if number == 0 {
-            elements = query[place];
+    let width = 3 * hidden;
+    let column = column_of_unit(joined.len(), width, block);
+    let number = column.column / hidden;
+    let mut sum = Vector::<f32, N>::new(0.0);
+    let mut i = column.first;
+    while i < column.end {
+        let place = place_in_heads(i / width, column.column % hidden, hidden, seq, heads);
+        let elements = if number == 0 {
+            query[place]
         } else if number == 1 {
-            elements = key[place];
-        }
-        joined[ABSOLUTE_POS] = elements;
+            key[place]
+        } else {
+            value[place]
+        };
+        joined[i] = elements;
+        sum += Vector::cast_from(elements);
+        i += column.step;
     }
+    write_sum(sum, &column, sums, width);
 }
 
 /// Returns the place in `[batch, heads, seq, head_dim]` of a row and a column of `[batch * seq, heads * head_dim]`.

@@ -30,7 +30,15 @@ pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<T
         let (count, dim) = one_cube_per_row(cubes);
         let buffers = group.iter().map(|x| x.clone().into_buffer_arg()).collect();
         let sums = sums.clone();
-        kernel::launch(&sums.client, count, dim, vector(&group[0]), buffers, sums.clone().into_buffer_arg(), offset);
+        kernel::launch(
+            &sums.client,
+            count,
+            dim,
+            vector(&group[0]),
+            buffers,
+            sums.clone().into_buffer_arg(),
+            offset,
+        );
         offset += cubes;
     }
     Some(Tensor::from_primitive::<Cube>(sums))

@@ -147,13 +147,10 @@ fn on_gpu(
     epsilon: f64,
     dropout: Option<Dropout>,
 ) -> Tensor<3> {
-    let [batch, seq] = input_ids.dims();
-    let rows = |table: Tensor<2>, ids: Tensor<2, Int>| {
-        let [_, hidden] = table.dims();
-        gather(compute, table, ids.reshape([batch * seq])).reshape([batch, seq, hidden])
-    };
-    let positions = tables.position.narrow(0, 0, seq).unsqueeze::<3>(); // [1, seq, hidden]
-    let x = rows(tables.word, input_ids) + rows(tables.token_type, segment_ids) + positions;
+    let Tables { word, token_type, position } = tables;
+    let tables = [word, token_type, position];
+    let x = crate::gpu::embeddings::sum(compute.kernels, tables, input_ids, segment_ids)
+        .expect("the tables are on a GPU");
     let y = layer_norm::layer_norm(compute, x, gamma, beta, epsilon); // [batch, seq, hidden]
     crate::ops::dropout::plain(y, dropout)
 }

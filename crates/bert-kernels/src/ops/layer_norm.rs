@@ -95,7 +95,8 @@ pub fn residual_layer_norm<const D: usize>(
                 let inputs = [flat(&x), bias.clone(), flat(&residual), gamma.clone(), beta.clone()];
                 let kernels = compute.kernels;
                 let dropout = dropout.dropout;
-                if let Some(y) = crate::gpu::layer_norm::residual_layer_norm(kernels, inputs, epsilon, dropout)
+                if let Some(y) =
+                    crate::gpu::layer_norm::residual_layer_norm(kernels, inputs, epsilon, dropout)
                 {
                     return y.reshape(x.shape());
                 }

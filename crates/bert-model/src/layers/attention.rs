@@ -248,7 +248,8 @@ impl BertAttention {
         layer: usize,
     ) -> Tensor<3> {
         let context = self.self_attention.forward(hidden.clone(), bias, mode, layer);
-        let [context, hidden] = [context.cast(hidden.dtype()), hidden].map(|states| tokens.select(self.output.compute, states));
+        let [context, hidden] =
+            [context.cast(hidden.dtype()), hidden].map(|states| tokens.select(self.output.compute, states));
         let x = self.output.product(context);
         self.output.finish(x, hidden, mode, Site::AttentionOutput(layer), Some(tokens)).0
     }

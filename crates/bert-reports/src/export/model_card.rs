@@ -59,7 +59,7 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     }
     let (EvaluationRecord { step, evaluation }, run): (_, RunFile) =
         (read_record(&evaluation)?, read_record(&run)?);
-    let RunFile { config, identity, shared_text, start } = run;
+    let RunFile { config, identity, shared_text, start, .. } = run;
     let evaluation = Some(evaluation);
     Ok(Some(Origin { step, identity, paths: Some(config), start: Some(start), shared_text, evaluation }))
 }

@@ -7,6 +7,7 @@ use bert_training::evaluation::ngram_baselines::Baselines;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::pretrain::run_file::{DataRules, Moments, RunIdentity, RunPaths};
 use bert_training::pretrain::shared_text::SharedText;
+use bert_training::pretrain::work::Work;
 use bert_training::pretrain::{StepMetrics, StepTiming};
 
 use crate::findings::{Severity, findings};
@@ -71,6 +72,7 @@ fn run(steps: u64, losses: impl Fn(u64) -> (f64, f64), held_out: Evaluation) -> 
         ],
         config: RunPaths::default(),
         identity: identity(steps),
+        work: Work { flops_per_sequence: 1e9, product_flops: None },
         shared_text: Vec::new(),
         settings: serde_json::Value::Null,
         instances: Some(1000),

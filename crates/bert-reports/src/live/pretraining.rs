@@ -90,7 +90,8 @@ impl PretrainingWatch {
         if seconds > 0.0 {
             let steps = timing.len() as f64;
             let rate = run.identity.batch_size as f64 * steps / seconds;
-            add("throughput", format!("{rate:.1} sequences/s"));
+            let utilization = run.work.utilization(rate).map_or_else(String::new, |text| format!(", {text}"));
+            add("throughput", format!("{rate:.1} sequences/s{utilization}"));
             let left = run.identity.steps.saturating_sub(run.metrics.last().map_or(0, |m| m.step)) as f64;
             if state == LiveState::Running {
                 add("time left", duration(left * seconds / steps));

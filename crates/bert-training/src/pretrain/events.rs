@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluation::{Evaluation, EvaluationRecord};
 use crate::initialization::log_bilinear::CountingEvent;
 use crate::optimizer::size_defaults::ChosenDefault;
+use crate::pretrain::work::Work;
 use crate::run_dir::metrics_log::nan_if_null;
 use crate::step::device_check::DeviceCheck;
 
@@ -82,6 +83,8 @@ pub enum PretrainEvent {
         batch_size: usize,
         /// Estimated memory of a step in bytes.
         memory: u64,
+        /// The operations of a sequence, and the rate of the device.
+        work: Work,
     },
     /// A step has finished.
     Step {

@@ -21,6 +21,7 @@ pub(crate) mod setup;
 pub mod shared_text;
 mod step_runner;
 pub mod time_budget;
+pub mod work;
 
 use bert_storage::{Disk, FileSystem};
 

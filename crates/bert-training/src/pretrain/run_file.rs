@@ -14,6 +14,7 @@ use serde_json::Map;
 use crate::data_loader::training_data::TrainingData;
 use crate::pretrain::config::EvalPart;
 use crate::pretrain::shared_text::SharedText;
+use crate::pretrain::work::Work;
 
 /// `run.json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,6 +25,8 @@ pub struct RunFile {
     pub start: Invocation,
     /// The settings that determine the results.
     pub identity: RunIdentity,
+    /// The operations of a sequence, and the rate of the device.
+    pub work: Work,
     /// The text that data sets share which should be disjoint.
     pub shared_text: Vec<SharedText>,
 }

@@ -26,6 +26,7 @@ use crate::pretrain::run_file::{RunFile, RunIdentity};
 use crate::pretrain::setup::inputs::EvaluatedSet;
 use crate::pretrain::setup::starting_point::StartingPoint;
 use crate::pretrain::shared_text::SharedText;
+use crate::pretrain::work::Work;
 use crate::run_dir::identity::{RUN, compare, differences, saved};
 use crate::run_dir::training_run::{check_free, holds_a_run};
 
@@ -42,6 +43,8 @@ pub(crate) struct DescribedRun<'a> {
     pub(crate) identity: Value,
     /// The command and the computers.
     pub(crate) start: Invocation,
+    /// The operations of a sequence, and the rate of the device.
+    pub(crate) work: Work,
     /// The held-out data, if any.
     pub(crate) held_out: Option<Value>,
 }
@@ -71,7 +74,7 @@ impl<'a> RunFolder<'a> {
         run: DescribedRun<'_>,
         resume: bool,
     ) -> Result<Self, Error> {
-        let DescribedRun { config, defaults, shared_text, identity, start, held_out } = run;
+        let DescribedRun { config, defaults, shared_text, identity, start, work, held_out } = run;
         let folder = StagedFolder::new(files, &config.output);
         check_free(&folder, resume)?;
         folder.create()?;
@@ -84,6 +87,7 @@ impl<'a> RunFolder<'a> {
                 "identity": identity,
                 "environment": environment_of_run(),
                 "start": start,
+                "work": work,
                 "config": config,
                 "defaults": defaults,
                 "shared_text": shared_text,

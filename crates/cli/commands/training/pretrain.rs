@@ -11,6 +11,7 @@ use bert_reports::run_findings;
 use bert_storage::Disk;
 use bert_training::PretrainConfig;
 use bert_training::evaluation::Evaluation;
+use bert_training::pretrain::work::Work;
 use bert_training::pretrain::{PretrainEvent, PretrainOutcome, StepMetrics, dry_run, pretrain_in};
 use clap::{ArgMatches, Parser};
 use serde_json::{Map, Value};
@@ -150,6 +151,8 @@ pub struct View {
     progress: Progress,
     counting: CountingView,
     batch_size: usize,
+    /// The operations of a sequence, and the rate of the device, once the run has started.
+    work: Option<Work>,
     first_step: u64,
     started: Instant,
     waiting: f64,
@@ -160,7 +163,15 @@ impl View {
     pub fn new(steps: u64, quiet: bool) -> Self {
         let progress = Progress::new("pretrain", steps, quiet);
         let counting = CountingView::new(quiet);
-        Self { progress, counting, batch_size: 0, first_step: 0, started: Instant::now(), waiting: 0.0 }
+        Self {
+            progress,
+            counting,
+            batch_size: 0,
+            work: None,
+            first_step: 0,
+            started: Instant::now(),
+            waiting: 0.0,
+        }
     }
 
     /// Updates the display with an event.
@@ -175,9 +186,10 @@ impl View {
             }
             PretrainEvent::DeviceChecked(device, check) => self.progress.line(&format!("{device} {check}")),
             PretrainEvent::Counting(event) => self.counting.show(&event),
-            PretrainEvent::Started { step, steps, parameters, batch_size, memory } => {
+            PretrainEvent::Started { step, steps, parameters, batch_size, memory, work } => {
                 self.counting.finish();
                 self.batch_size = batch_size;
+                self.work = Some(work);
                 self.progress.set_total(steps);
                 self.first_step = step;
                 self.started = Instant::now();
@@ -219,13 +231,15 @@ impl View {
         let done = (metrics.step - self.first_step) as f64;
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = done * self.batch_size as f64 / seconds;
+        let utilization = self.work.and_then(|work| work.utilization(rate));
+        let utilization = utilization.map_or_else(String::new, |text| format!(", {text}"));
         // Without sentence pairs, the masked-LM loss is the whole loss.
         let parts = match metrics.next_sentence_loss {
             0.0 => String::new(),
             nsp => format!(", mlm {:.4}, nsp {nsp:.4}", metrics.masked_lm_loss),
         };
         format!(
-            "loss {:.4}{parts}, lr {:.1e}, {rate:.1} sequences/s, loader wait {:.1} %",
+            "loss {:.4}{parts}, lr {:.1e}, {rate:.1} sequences/s{utilization}, loader wait {:.1} %",
             metrics.loss,
             metrics.learning_rate,
             100.0 * self.waiting / seconds,

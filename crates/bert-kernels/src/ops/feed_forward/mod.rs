@@ -54,8 +54,8 @@ pub fn feed_forward<'a, const D: usize>(
     #[cfg(feature = "cubecl")]
     {
         let mut shape = x.dims();
-        let rows = x.clone().reshape([shape.iter().product::<usize>() / input, input]);
-        if let Some(y) = crate::gpu::feed_forward::feed_forward(ctx.compute, rows, &first, &second, form) {
+        if let Some(y) = crate::gpu::feed_forward::feed_forward(ctx.compute, x.clone(), &first, &second, form)
+        {
             shape[D - 1] = second.dims()[1];
             return y.reshape(shape);
         }

@@ -119,7 +119,7 @@ pub fn dry_run(
         parameters,
         steps,
         batch_size: config.batch_size,
-        flops_per_step: flops_per_step(&inputs),
+        flops_per_step: config.batch_size as f64 * inputs.work.flops_per_sequence,
         seconds_per_step,
         evaluations,
         seconds_per_evaluation,
@@ -139,18 +139,6 @@ fn passes_in_an_epoch(manifest: &Manifest) -> usize {
         Layout::Documents => 1,
         Layout::Instances => manifest.config.dupe_factor,
     }
-}
-
-/// Returns the operations of a step with sequences of maximum length. With `--recompute` the layers run forward twice.
-fn flops_per_step(inputs: &RunInputs<'_>) -> f64 {
-    let config = inputs.config;
-    let rules = &inputs.manifest().config;
-    let model = inputs.model_config();
-    let length = rules.max_seq_length;
-    let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
-    let targets = targets.min(rules.max_predictions_per_seq).max(1);
-    let again = if config.recompute { model.layer_flops(length, targets) } else { 0.0 };
-    config.batch_size as f64 * (model.flops_per_sequence(length, targets) + again)
 }
 
 /// Returns the maximum bytes of the run's folder. A new checkpoint is written before an old one is deleted.

@@ -95,6 +95,7 @@ pub(crate) fn open_run<'a>(
         parameters: run.inputs.model_config().pretraining_parameter_count(),
         batch_size: config.batch_size,
         memory: run.inputs.memory,
+        work: run.inputs.work,
     });
     Ok(OpenRun { run, model, optimizer })
 }
@@ -240,7 +241,7 @@ fn open_folder<'a>(
     let held_out = held_out_sets(&inputs.eval_sets, config.eval_instances);
     let RunSettings { defaults, shared_text, .. } = settings;
     let start = Invocation::now(inputs.hosts.clone());
-    let run = DescribedRun { config, defaults, shared_text, identity, start, held_out };
+    let run = DescribedRun { config, defaults, shared_text, identity, start, work: inputs.work, held_out };
     let folder = RunFolder::open(files, run, resume)?;
     if !folder.held_out_changes.is_empty() {
         on_event(PretrainEvent::Warning(format!(

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bert_data::{DataSet, Manifest, Nsp};
+use bert_data::{DataSet, Manifest, Nsp, ResolvedConfig};
+use bert_inference::compute::device_rates::product_rate;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::encoding::model_tokenizer::ModelTokenizer;
 use bert_inference::model_dir::checkpoint::LoaderPosition;
@@ -18,6 +19,7 @@ use crate::pretrain::config::{EvalPart, PretrainConfig};
 use crate::pretrain::events::PretrainEvent;
 use crate::pretrain::setup::estimate::check_memory;
 use crate::pretrain::setup::starting_point::StartingPoint;
+use crate::pretrain::work::Work;
 use crate::step::device_check::{CheckShape, DeviceCheck, check_before_first_step};
 
 /// The inputs of a run, opened and checked for consistency. No text is counted and no weights are created yet.
@@ -34,6 +36,8 @@ pub(crate) struct RunInputs<'a> {
     pub(crate) hosts: Vec<String>,
     /// Estimated memory of a step in bytes.
     pub(crate) memory: u64,
+    /// The operations of a sequence, and the rate of the device.
+    pub(crate) work: Work,
 }
 
 /// A held-out data set.
@@ -42,6 +46,15 @@ pub(crate) struct EvaluatedSet {
     /// Its share in the mean.
     pub(crate) share: f64,
     pub(crate) loader: DataLoader,
+}
+
+/// Returns the operations of a sequence of maximum length. With `--recompute` the layers run forward twice.
+fn flops_per_sequence(config: &PretrainConfig, model: &BertConfig, rules: &ResolvedConfig) -> f64 {
+    let length = rules.max_seq_length;
+    let targets = (length as f64 * rules.masked_lm_prob).ceil() as usize;
+    let targets = targets.min(rules.max_predictions_per_seq).max(1);
+    let again = if config.recompute { model.layer_flops(length, targets) } else { 0.0 };
+    model.flops_per_sequence(length, targets) + again
 }
 
 /// Opens the held-out data of a run.
@@ -73,8 +86,13 @@ impl<'a> RunInputs<'a> {
         for set in &eval_sets {
             set.loader.check_fits(&start.config, Some(&ModelTokenizer::from_data(loader.data())))?;
         }
+        let work = Work {
+            flops_per_sequence: flops_per_sequence(config, &start.config, &loader.data().manifest().config),
+            product_flops: (!config.compute.device.is_cpu())
+                .then(|| product_rate(&device.clone().inner(), start.config.compute.precision)),
+        };
         let memory = check_memory(config, &device, &start.config, &sets, group, on_event)?;
-        Ok(Self { config, device, sets, eval_sets, start, hosts: group.hosts(), memory })
+        Ok(Self { config, device, sets, eval_sets, start, hosts: group.hosts(), memory, work })
     }
 
     /// Compares a micro-batch of the run's shape on a GPU with the CPU; `None` on the CPU.

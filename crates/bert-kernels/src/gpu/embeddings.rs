@@ -1,0 +1,130 @@
+//! The sum of three embeddings on a GPU, one operation to autodiff: `h = word[id] + token_type[segment] + position[place]`.
+//!
+//! The gradient of the positions is a sum over the sequences; those of the other tables are sums by index ([`super::gather`]).
+
+use burn::backend::Cube;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{DType, Int, Shape, Tensor};
+use burn_cubecl::ops::numeric::zeros_client;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::column_sums::column_sums;
+use super::gather::{indices, sums_by_index};
+use super::{apply_inputs, elementwise, empty_like, input, into_contiguous, len, vector_size};
+use crate::arguments::Kernels;
+use crate::fused_op::Fused;
+
+/// Returns the sums of the embeddings, if the tables are on a GPU.
+///
+/// # Shapes
+/// - tables: `[rows, hidden]`, of words, token types and positions; ids and segments: `[batch, seq]`
+/// - output: `[batch, seq, hidden]`
+pub(crate) fn sum(
+    kernels: Kernels,
+    tables: [Tensor<2>; 3],
+    ids: Tensor<2, Int>,
+    segments: Tensor<2, Int>,
+) -> Option<Tensor<3>> {
+    if kernels == Kernels::Plain || tables.iter().any(|table| table.dtype() != DType::F32) {
+        return None;
+    }
+    let [_, seq] = ids.dims();
+    let operation = EmbeddingSum { ids: indices(ids)?, segments: indices(segments)?, seq };
+    apply_inputs(operation, tables.map(input))
+}
+
+#[derive(Clone, Debug)]
+struct EmbeddingSum {
+    ids: CubeTensor,
+    segments: CubeTensor,
+    seq: usize,
+}
+
+impl Fused<3, Cube> for EmbeddingSum {
+    /// The rows of the tables, and their width.
+    type Saved = ([usize; 3], usize);
+
+    const ACCUMULATES: bool = true;
+
+    fn forward(&self, tables: [CubeTensor; 3]) -> (CubeTensor, Self::Saved) {
+        let rows = tables.each_ref().map(|table| table.meta.shape()[0]);
+        let hidden = tables[0].meta.shape()[1];
+        let [word, token_type, position] = tables.map(into_contiguous);
+        let h = empty_like(&word, len(&self.ids) * hidden);
+        let vector = vector_size(hidden, &h);
+        let (count, dim) = elementwise(len(&h) / vector);
+        kernel::launch(
+            &h.client,
+            count,
+            dim,
+            vector,
+            word.into_buffer_arg(),
+            token_type.into_buffer_arg(),
+            position.into_buffer_arg(),
+            self.ids.clone().into_buffer_arg(),
+            self.segments.clone().into_buffer_arg(),
+            h.clone().into_buffer_arg(),
+            self.seq,
+        );
+        let shape = Shape::new([len(&self.ids) / self.seq, self.seq, hidden]);
+        (Cube::float_reshape(h, shape), (rows, hidden))
+    }
+
+    fn backward(
+        self,
+        saved: Self::Saved,
+        gradient: CubeTensor,
+        wanted: [bool; 3],
+    ) -> [Option<CubeTensor>; 3] {
+        self.backward_accumulate(saved, gradient, wanted, None)
+    }
+
+    fn backward_accumulate(
+        self,
+        ([words, types, positions], hidden): Self::Saved,
+        gradient: CubeTensor,
+        [word_wanted, type_wanted, position_wanted]: [bool; 3],
+        existing: Option<CubeTensor>,
+    ) -> [Option<CubeTensor>; 3] {
+        let Self { ids, segments, seq } = self;
+        let gradient = into_contiguous(gradient);
+        let position = position_wanted.then(|| {
+            let batch = len(&ids) / seq;
+            let sums = column_sums(gradient.clone(), batch, seq * hidden);
+            let sums = Cube::float_reshape(sums, Shape::new([seq, hidden]));
+            if seq == positions {
+                return sums;
+            }
+            let (client, device) = (gradient.client.clone(), gradient.device.clone());
+            let table = zeros_client(client, device, Shape::new([positions, hidden]), DType::F32);
+            Cube::float_slice_assign(table, &[(0..seq).into(), (0..hidden).into()], sums)
+        });
+        [
+            word_wanted.then(|| sums_by_index(&gradient, ids, [words, hidden], existing)),
+            type_wanted.then(|| sums_by_index(&gradient, segments, [types, hidden], None)),
+            position,
+        ]
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "three tables and two lists of indices in, one tensor out")]
+#[cube(launch)]
+fn kernel<N: Size>(
+    word: &[Vector<f32, N>],
+    token_type: &[Vector<f32, N>],
+    position: &[Vector<f32, N>],
+    ids: &[i32],
+    segments: &[i32],
+    h: &mut [Vector<f32, N>],
+    seq: usize,
+) {
+    if ABSOLUTE_POS < h.len() {
+        let width = h.len() / ids.len();
+        let token = ABSOLUTE_POS / width;
+        let column = ABSOLUTE_POS % width;
+        h[ABSOLUTE_POS] = word[ids[token] as usize * width + column]
+            + token_type[segments[token] as usize * width + column]
+            + position[token % seq * width + column];
+    }
+}
