@@ -3,13 +3,15 @@
 
 #![cfg(unix)]
 
+use std::fs::Permissions;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::process::Child;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, Folder, ended};
+use crate::common::{Ended, Folder, ended, program};
 use crate::pretraining::resume::send;
 
 /// Six micro-batches: one, two, three or six ranks.
@@ -133,6 +135,38 @@ fn ranks_with_other_data_are_refused() {
     for ended in ranks.wait() {
         assert_eq!(ended.code, Some(4), "{}", ended.stderr);
         assert!(ended.stderr.contains("the ranks differ"), "{}", ended.stderr);
+    }
+    assert!(!folder.at("run").exists());
+}
+
+/// The second program is the first with another number in the place of its commit.
+#[test]
+fn ranks_of_two_commits_are_refused() {
+    let folder = Folder::with_data();
+    let version = folder.ok("pretrain --version").stdout;
+    let commit = version.lines().find_map(|line| line.strip_prefix("commit:")).expect("a commit").trim();
+    // The sources of a release have no repository, so both commits are unknown.
+    if commit == "unknown" {
+        return;
+    }
+    let other = "0".repeat(commit.len());
+    let mut bytes = std::fs::read(program("pretrain")).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - commit.len()).filter(|&at| bytes[at..].starts_with(commit.as_bytes())).collect();
+    places.iter().for_each(|&at| bytes[at..at + commit.len()].copy_from_slice(other.as_bytes()));
+    folder.write("patched", &bytes);
+    // A process that another test starts at this moment may hold the file open for writing; the copy is never open here.
+    let copied = Command::new("cp").arg(folder.at("patched")).arg(folder.at("pretrain-other")).status().unwrap();
+    assert!(copied.success());
+    std::fs::set_permissions(folder.at("pretrain-other"), Permissions::from_mode(0o755)).unwrap();
+    let second = folder.at("pretrain-other").display().to_string();
+    let ranks = Ranks::start(&folder, 2, |rank| {
+        let program = if rank == 0 { "pretrain" } else { &second };
+        format!("{} --output run", RUN.replacen("pretrain", program, 1))
+    });
+    for ended in ranks.wait() {
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the ranks differ") && ended.stderr.contains("commit"), "{}", ended.stderr);
     }
     assert!(!folder.at("run").exists());
 }

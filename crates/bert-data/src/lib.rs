@@ -146,6 +146,7 @@ pub mod instance;
 pub mod make_vocab;
 mod parallel;
 pub mod parquet;
+pub mod program;
 pub mod shard;
 pub mod tokenization;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use bert::commands;
-use bert::inference::compute::environment::set_commit;
+use bert::data::program::set_commit;
 use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert::process::huge_pages::allow_huge_pages;

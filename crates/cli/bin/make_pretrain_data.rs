@@ -4,7 +4,9 @@ use std::alloc::System;
 use std::process::ExitCode;
 
 use bert::commands::data::make_pretrain_data::run;
+use bert::data::program::set_commit;
 use bert::options::saved_config;
+use bert::options::version::COMMIT;
 use bert::process::exit;
 use bert_allocator::ExitOnOom;
 
@@ -12,5 +14,6 @@ use bert_allocator::ExitOnOom;
 static ALLOCATOR: ExitOnOom<System> = bert::building_allocator();
 
 fn main() -> ExitCode {
+    set_commit(COMMIT);
     exit::finish(saved_config::parse().and_then(run))
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use bert::commands;
-use bert::inference::compute::environment::set_commit;
+use bert::data::program::set_commit;
 use bert::options::saved_config;
 use bert::options::version::COMMIT;
 use bert::process::exit;

@@ -41,9 +41,6 @@ pub const MANIFEST: &str = "manifest.json";
 /// The file name of the copy of the vocabulary.
 pub const VOCABULARY: &str = "vocab.txt";
 
-/// Name and version of this program.
-pub(crate) const PROGRAM: &str = concat!("bert-data ", env!("CARGO_PKG_VERSION"));
-
 /// One Parquet file of the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +75,7 @@ pub struct VocabularyEntry {
 pub struct Manifest {
     /// [`FORMAT_VERSION`] of the program that wrote the manifest.
     pub format_version: u32,
-    /// Name and version of the program that wrote the manifest.
+    /// Name, version and commit of the program that wrote the manifest.
     pub program: String,
     /// The options that were used, including the seed.
     pub config: ResolvedConfig,

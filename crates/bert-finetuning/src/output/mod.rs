@@ -4,8 +4,8 @@ pub(crate) mod card;
 pub(crate) mod report;
 pub(crate) mod selection;
 
+use bert_data::program::commit;
 use bert_inference::Error;
-use bert_inference::compute::environment::commit;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_tasks::statistics::{SeedRun, SeedSummary};
 use serde_json::Value;

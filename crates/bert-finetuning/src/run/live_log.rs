@@ -20,6 +20,8 @@ pub const PROGRESS: &str = "progress.jsonl";
 pub enum ProgressRecord {
     /// A finished step.
     Step {
+        /// Configuration of a grid, from 1.
+        cell: usize,
         /// Seed of the run.
         seed: u64,
         /// Step number, from 1.
@@ -33,6 +35,8 @@ pub enum ProgressRecord {
     },
     /// Scores after an epoch.
     Scores {
+        /// Configuration of a grid, from 1.
+        cell: usize,
         /// Seed of the run.
         seed: u64,
         /// Epochs trained so far.
@@ -46,22 +50,30 @@ pub enum ProgressRecord {
 pub(crate) struct LiveLog {
     file: Option<Box<dyn Durable>>,
     start: std::time::Instant,
+    cell: usize,
 }
 
 impl LiveLog {
     /// Opens the log in the folder of saved runs; a log that cannot be opened writes nothing.
     pub(crate) fn open(folder: &StagedFolder<'_>) -> Self {
-        Self { file: folder.files().append(&folder.path_of(PROGRESS)).ok(), start: std::time::Instant::now() }
+        let file = folder.files().append(&folder.path_of(PROGRESS)).ok();
+        Self { file, start: std::time::Instant::now(), cell: 1 }
     }
 
     /// Appends an event that has a loss or scores. After a failed write the log ends: training does not depend on it.
     pub(crate) fn add(&mut self, event: &FinetuneEvent) {
+        let cell = self.cell;
         let record = match event {
             &FinetuneEvent::Step { seed, step, steps, loss } => {
-                ProgressRecord::Step { seed, step, steps, loss, second: self.start.elapsed().as_secs_f64() }
+                let second = self.start.elapsed().as_secs_f64();
+                ProgressRecord::Step { cell, seed, step, steps, loss, second }
             }
             FinetuneEvent::Evaluated { seed, epoch, scores, .. } => {
-                ProgressRecord::Scores { seed: *seed, epoch: *epoch, scores: scores.clone() }
+                ProgressRecord::Scores { cell, seed: *seed, epoch: *epoch, scores: scores.clone() }
+            }
+            FinetuneEvent::CellDone { cell, .. } => {
+                self.cell = cell + 1;
+                return;
             }
             _ => return,
         };
@@ -69,5 +81,41 @@ impl LiveLog {
         if self.file.as_mut().is_some_and(|file| file.write_all(line.as_bytes()).is_err()) {
             self.file = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bert_storage::Disk;
+
+    use super::*;
+    use crate::config::grid::CellReport;
+    use bert_tasks::Statistics;
+
+    #[test]
+    fn log_separates_cells_and_keeps_earlier_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let staged = StagedFolder::new(&Disk, folder.path());
+        let step = |seed| FinetuneEvent::Step { seed, step: 1, steps: 2, loss: 0.5 };
+        let report = CellReport {
+            learning_rate: 1e-4,
+            train_batch_size: 8,
+            num_train_epochs: 1.0,
+            statistics: Statistics::new(&[0.5]),
+            chosen: false,
+        };
+        let done = FinetuneEvent::CellDone { cell: 1, cells: 2, report };
+        let mut log = LiveLog::open(&staged);
+        [step(1), done.clone(), step(1)].iter().for_each(|event| log.add(event));
+        // A resumed fine-tuning reports its finished cells again.
+        let mut log = LiveLog::open(&staged);
+        [done, step(2)].iter().for_each(|event| log.add(event));
+        let text = std::fs::read_to_string(folder.path().join(PROGRESS)).unwrap();
+        let runs = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
+            ProgressRecord::Step { cell, seed, .. } | ProgressRecord::Scores { cell, seed, .. } => {
+                (cell, seed)
+            }
+        });
+        assert_eq!(runs.collect::<Vec<_>>(), [(1, 1), (2, 1), (2, 2)]);
     }
 }

@@ -4,25 +4,11 @@
 //! number of threads. A run that continues with another program or on another processor is equally valid, but its bits
 //! may differ from an uninterrupted run.
 
-use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use bert_data::program::commit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-/// Commit of the program. The libraries are compiled without it, so that a new commit does not change them.
-static COMMIT: OnceLock<&str> = OnceLock::new();
-
-/// Records the commit of the program. A program calls this once, at its start; the commit of other programs is
-/// `unknown`.
-pub fn set_commit(commit: &'static str) {
-    COMMIT.get_or_init(|| commit);
-}
-
-/// Returns the commit of the program, or `unknown`.
-pub fn commit() -> &'static str {
-    COMMIT.get().copied().unwrap_or("unknown")
-}
 
 /// Returns the settings of the program and the processor that determine the last bits of a result.
 pub fn environment() -> Value {

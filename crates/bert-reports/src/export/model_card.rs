@@ -17,6 +17,7 @@ use bert_inference::model_dir::json_file::{exists, read_record};
 use bert_model::BertConfig;
 use bert_training::evaluation::{Evaluation, EvaluationRecord};
 use bert_training::initialization::InitializationChoice;
+use bert_training::pretrain::StepTiming;
 use bert_training::pretrain::best_and_average::EVALUATION;
 use bert_training::pretrain::run_file::{RunFile, RunIdentity, RunPaths};
 use bert_training::pretrain::shared_text::SharedText;
@@ -31,6 +32,8 @@ struct Origin {
     paths: Option<RunPaths>,
     /// The command and the computers of the run.
     start: Option<Invocation>,
+    /// Seconds of the steps up to this one.
+    seconds: f64,
     shared_text: Vec<SharedText>,
     evaluation: Option<Evaluation>,
 }
@@ -51,7 +54,8 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         let evaluation = log.into_iter().map(|(record, _)| record).rfind(|record| record.step == step);
         let evaluation = evaluation.map(|record| record.evaluation);
         let shared_text = shared_text.unwrap_or_default();
-        return Ok(Some(Origin { step, identity, paths, start, shared_text, evaluation }));
+        let seconds = seconds_of_steps(&run, step)?;
+        return Ok(Some(Origin { step, identity, paths, start, seconds, shared_text, evaluation }));
     }
     let Some(run) = folder.parent().map(|run| run.join(RUN)) else { return Ok(None) };
     if !exists(&run)? || !exists(&evaluation)? {
@@ -61,7 +65,15 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
         (read_record(&evaluation)?, read_record(&run)?);
     let RunFile { config, identity, shared_text, start, .. } = run;
     let evaluation = Some(evaluation);
-    Ok(Some(Origin { step, identity, paths: Some(config), start: Some(start), shared_text, evaluation }))
+    let seconds = seconds_of_steps(folder.parent().unwrap_or(folder), step)?;
+    let (paths, start) = (Some(config), Some(start));
+    Ok(Some(Origin { step, identity, paths, start, seconds, shared_text, evaluation }))
+}
+
+/// Returns the seconds of the steps of a run up to one of them; 0 without a log.
+fn seconds_of_steps(run: &Path, step: u64) -> Result<f64, Error> {
+    let log: Vec<(StepTiming, _)> = records(&run.join("timing.jsonl"))?;
+    Ok(log.iter().filter(|(timing, _)| timing.step <= step).map(|(timing, _)| timing.seconds).sum())
 }
 
 /// Returns the card for a model of a run or of a fine-tuning, or for its encoder only; `None` for a folder of another
@@ -73,7 +85,9 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
     {
         return Ok(Some(card_of_finetuning(&report)));
     }
-    let Some(Origin { step, identity: run, paths, start, shared_text, evaluation }) = origin(folder)? else {
+    let Some(Origin { step, identity: run, paths, start, seconds, shared_text, evaluation }) =
+        origin(folder)?
+    else {
         return Ok(None);
     };
     let manifest = paths.as_ref().and_then(|paths| same_data(paths.data.first(), &run));
@@ -113,7 +127,11 @@ pub(crate) fn card_of_folder(folder: &Path, encoder_only: bool) -> Result<Option
             .into_iter()
             .chain(shared_text.iter().map(|shared| format!("{shared}.")))
             .collect(),
-        settings: settings(run, step).into_iter().chain(start.map(started).unwrap_or_default()).collect(),
+        settings: settings(run, step)
+            .into_iter()
+            .chain(start.map(started).unwrap_or_default())
+            .chain([("time of steps", format!("{seconds:.0} s"))])
+            .collect(),
     }))
 }
 

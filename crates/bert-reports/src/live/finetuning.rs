@@ -30,6 +30,7 @@ pub(super) struct FinetuningWatch {
 /// A finished step.
 #[derive(Clone, Copy)]
 struct Step {
+    cell: usize,
     seed: u64,
     step: u64,
     steps: u64,
@@ -66,7 +67,7 @@ impl FinetuningWatch {
             (LiveState::Finished, _) => (LiveState::Stopped, format!("stopped at step {step}")),
             other => other,
         };
-        let text = last.map_or_else(|| text.clone(), |last| format!("{text}, seed {}", last.seed));
+        let text = last.map_or_else(|| text.clone(), |last| format!("{text}, {}", last.name(&steps)));
         let mut losses: Vec<(f64, f64)> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
         losses = smooth(&downsample(&losses, 60), 3);
         Ok(LiveStatus {
@@ -88,7 +89,7 @@ impl FinetuningWatch {
         let mut add = |name, value: String| figures.push(LiveFigure { name, value });
         let Some(last) = steps.last() else { return figures };
         let recent: Vec<&Step> =
-            steps.iter().rev().take(RECENT).take_while(|step| step.seed == last.seed).collect();
+            steps.iter().rev().take(RECENT).take_while(|step| step.run() == last.run()).collect();
         let mean = recent.iter().map(|step| step.loss).sum::<f64>() / recent.len() as f64;
         add("training loss", format!("{mean:.4}"));
         if let Some(scores) = self.records.iter().rev().find_map(scores_of) {
@@ -107,13 +108,13 @@ impl FinetuningWatch {
     }
 
     fn charts(&self, steps: &[Step]) -> Vec<serde_json::Value> {
-        let by_seed = steps.chunk_by(|a, b| a.seed == b.seed);
-        let curve = |(steps, number): (&[Step], usize)| {
-            let points: Vec<_> = steps.iter().map(|step| (step.step as f64, step.loss)).collect();
+        let by_run = steps.chunk_by(|a, b| a.run() == b.run());
+        let curve = |(run, number): (&[Step], usize)| {
+            let points: Vec<_> = run.iter().map(|step| (step.step as f64, step.loss)).collect();
             let points = smooth(&downsample(&points, POINTS), 5);
-            Curve::new(format!("seed {}", steps[0].seed), series_color(number), Line::Plain, points)
+            Curve::new(run[0].name(steps), series_color(number), Line::Plain, points)
         };
-        let curves: Vec<Curve> = by_seed.zip(0..).map(curve).collect();
+        let curves: Vec<Curve> = by_run.zip(0..).map(curve).collect();
         if curves.is_empty() { Vec::new() } else { vec![chart_data("step", "training loss", &curves, &[])] }
     }
 
@@ -146,19 +147,33 @@ impl FinetuningWatch {
 impl Step {
     fn of(record: &ProgressRecord) -> Option<Self> {
         match *record {
-            ProgressRecord::Step { seed, step, steps, loss, second } => {
-                Some(Self { seed, step, steps, loss, second })
+            ProgressRecord::Step { cell, seed, step, steps, loss, second } => {
+                Some(Self { cell, seed, step, steps, loss, second })
             }
             ProgressRecord::Scores { .. } => None,
         }
     }
+
+    /// Returns what identifies the run of the step.
+    fn run(self) -> (usize, u64) {
+        (self.cell, self.seed)
+    }
+
+    /// Returns the name of its run among the steps of all runs.
+    fn name(self, all: &[Self]) -> String {
+        if all.iter().all(|step| step.cell == 1) {
+            format!("seed {}", self.seed)
+        } else {
+            format!("configuration {}, seed {}", self.cell, self.seed)
+        }
+    }
 }
 
-/// Returns the steps without the ones that were taken again, after a resume or by the next configuration of a grid.
+/// Returns the steps without the ones that were taken again after a resume.
 fn present_steps(all: impl Iterator<Item = Step>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for step in all {
-        while steps.last().is_some_and(|last| last.seed == step.seed && last.step >= step.step) {
+        while steps.last().is_some_and(|last| last.run() == step.run() && last.step >= step.step) {
             steps.pop();
         }
         steps.push(step);
@@ -179,11 +194,13 @@ mod tests {
 
     #[test]
     fn repeated_steps_replace_the_earlier_ones() {
-        let step = |(seed, step)| Step { seed, step, steps: 4, loss: 1.0, second: 0.0 };
-        let all = [(1, 1), (1, 2), (1, 3), (1, 2), (1, 3), (2, 1)].map(step);
-        let kept: Vec<(u64, u64)> =
-            present_steps(all.into_iter()).iter().map(|step| (step.seed, step.step)).collect();
-        assert_eq!(kept, [(1, 1), (1, 2), (1, 3), (2, 1)]);
+        let step = |(cell, seed, step)| Step { cell, seed, step, steps: 4, loss: 1.0, second: 0.0 };
+        let all = [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 1, 2), (1, 1, 3), (1, 2, 1), (2, 2, 1)].map(step);
+        let kept = present_steps(all.into_iter());
+        let names: Vec<_> = kept.iter().map(|step| (step.cell, step.seed, step.step)).collect();
+        assert_eq!(names, [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 2, 1), (2, 2, 1)]);
+        assert_eq!(kept[4].name(&kept), "configuration 2, seed 2");
+        assert_eq!(kept[3].name(&kept[..4]), "seed 2");
     }
 
     #[test]
@@ -192,8 +209,8 @@ mod tests {
         assert!(!FinetuningWatch::is_one(folder.path()).unwrap());
         std::fs::create_dir(folder.path().join(FOLDER)).unwrap();
         assert!(FinetuningWatch::is_one(folder.path()).unwrap());
-        let lines = "{\"seed\":1,\"step\":1,\"steps\":4,\"loss\":0.75,\"second\":1.0}\n\
-                     {\"seed\":1,\"epoch\":1.0,\"scores\":{\"accuracy\":0.5}}\n";
+        let lines = "{\"cell\":1,\"seed\":1,\"step\":1,\"steps\":4,\"loss\":0.75,\"second\":1.0}\n\
+                     {\"cell\":1,\"seed\":1,\"epoch\":1.0,\"scores\":{\"accuracy\":0.5}}\n";
         std::fs::write(folder.path().join(FOLDER).join(PROGRESS), lines).unwrap();
         let status = FinetuningWatch::new(folder.path()).status(false).unwrap();
         assert_eq!((status.state, status.step, status.steps), (LiveState::Stopped, 1, 4));

@@ -1,6 +1,6 @@
 //! The page of an experiment: the question, the result, the table, and the parts of the experiment.
 
-use bert_inference::compute::environment::commit;
+use bert_data::program::commit;
 use bert_pages::{Head, chart_page};
 use maud::{Markup, html};
 

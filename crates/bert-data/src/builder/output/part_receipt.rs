@@ -14,11 +14,12 @@ use crate::config::part::Part;
 use crate::config::resolved::ResolvedConfig;
 use crate::dataset::document_hashes::DocumentHashes;
 use crate::dataset::invariants::Invariants;
-use crate::dataset::manifest::{Manifest, PROGRAM, VOCABULARY, VocabularyEntry};
+use crate::dataset::manifest::{Manifest, VOCABULARY, VocabularyEntry};
 use crate::dataset::report::DataReport;
 use crate::documents::Counts;
 use crate::documents::read_report::ReadReport;
 use crate::error::{Error, Locate, ManifestProblem, PartError, Result};
+use crate::program::program;
 use crate::shard::footer::FORMAT_VERSION;
 use crate::shard::writer::shard_name;
 use bert_storage::StagedFolder;
@@ -121,7 +122,7 @@ impl Manifest {
         let report = DataReport::new(&first.config, &first.counts, &first.read, &counters, uncovered);
         Ok(Self {
             format_version: FORMAT_VERSION,
-            program: PROGRAM.to_owned(),
+            program: program(),
             config: first.config,
             inputs: first.read.inputs,
             vocabulary: first.vocabulary,

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::config::resolved::ResolvedConfig;
-use crate::dataset::manifest::{Manifest, PROGRAM};
+use crate::dataset::manifest::Manifest;
 use crate::error::{Locate, OutputProblem, Result};
 use crate::input::TEXT_VERSION;
+use crate::program::is_of_this_version;
 use crate::shard::footer::{FORMAT_VERSION, STREAMS_VERSION};
 use bert_storage::{StagedFolder, digest_bytes};
 
@@ -113,11 +114,11 @@ impl Identity {
     /// Returns the differences from the build that made a data set.
     pub(crate) fn differences_from(&self, manifest: &Manifest) -> Vec<Difference> {
         // A data set does not record the version of the random streams; the version of the program determines it.
-        let streams_version = if manifest.program == PROGRAM { STREAMS_VERSION } else { 0 };
+        let streams_version = if is_of_this_version(&manifest.program) { STREAMS_VERSION } else { 0 };
         let there = Self {
             format_version: manifest.format_version,
             streams_version,
-            text_version: if manifest.program == PROGRAM { TEXT_VERSION } else { 0 },
+            text_version: if is_of_this_version(&manifest.program) { TEXT_VERSION } else { 0 },
             vocabulary: manifest.vocabulary.blake3.clone(),
             options: manifest.config.clone(),
         };

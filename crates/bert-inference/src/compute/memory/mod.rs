@@ -128,7 +128,8 @@ impl StepMemory {
         Self {
             program: program as u64,
             model: (parameters * (F32 * (4.0 + sums) + states)) as u64,
-            layers: (F32 * tokens * (all_layers + layer_at_work) * if shape.on_gpu { POOLS } else { 1.0 }) as u64,
+            layers: (F32 * tokens * (all_layers + layer_at_work) * if shape.on_gpu { POOLS } else { 1.0 })
+                as u64,
             vocabulary: vocabulary as u64,
         }
     }
