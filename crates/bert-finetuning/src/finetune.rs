@@ -170,6 +170,7 @@ impl Action<'_> {
                 if !changed.is_empty() {
                     return Err(FolderProblem::FinishedDiffers(changed).located(output).into());
                 }
+                OutputFolder::clean_finished(output)?;
                 Ok(report)
             }
         }

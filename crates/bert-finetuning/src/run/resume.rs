@@ -101,6 +101,11 @@ pub(crate) fn saved_identity(output: &Path) -> Result<Option<Value>, Error> {
     Ok(if exists(&folder.join(RUN))? { Some(saved(&folder, RUN)?["identity"].take()) } else { None })
 }
 
+/// Removes the saved runs of an output folder.
+pub(crate) fn remove_saved_runs(output: &StagedFolder<'_>) -> Result<(), Error> {
+    Ok(output.discard(FOLDER, REMOVED)?)
+}
+
 impl<'a> SavedRuns<'a> {
     /// Opens the saved runs in a locked output folder. With `resume`, existing runs are kept.
     ///
@@ -162,7 +167,7 @@ impl<'a> SavedRuns<'a> {
 
     /// Removes the saved runs, when the output is complete or training restarts.
     pub(crate) fn remove(&self) -> Result<(), Error> {
-        Ok(self.output.discard(FOLDER, REMOVED)?)
+        remove_saved_runs(&self.output)
     }
 
     /// Opens the log for `bert watch`.

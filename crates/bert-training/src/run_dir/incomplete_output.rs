@@ -60,8 +60,7 @@ impl<'a> OutputGuard<'a> {
 
     /// Deletes the marker, after the last file is written.
     pub fn finish(self) -> Result<(), Error> {
-        self.folder.remove(MARKER)?;
-        Ok(self.folder.sync()?)
+        unmark(&self.folder)
     }
 
     fn clear(&self) -> bert_storage::Result<()> {
@@ -76,6 +75,15 @@ impl Drop for OutputGuard<'_> {
             let _ = self.folder.remove(MARKER);
         }
     }
+}
+
+/// Deletes the marker of a complete folder, which a killed process has left.
+///
+/// # Errors
+/// [`Error`] if the folder cannot be changed.
+pub fn unmark(folder: &StagedFolder<'_>) -> Result<(), Error> {
+    folder.remove(MARKER)?;
+    Ok(folder.sync()?)
 }
 
 /// Returns whether a folder was left before [`OutputGuard::finish`].
