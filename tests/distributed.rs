@@ -156,7 +156,8 @@ fn ranks_of_two_commits_are_refused() {
     places.iter().for_each(|&at| bytes[at..at + commit.len()].copy_from_slice(other.as_bytes()));
     folder.write("patched", &bytes);
     // A process that another test starts at this moment may hold the file open for writing; the copy is never open here.
-    let copied = Command::new("cp").arg(folder.at("patched")).arg(folder.at("pretrain-other")).status().unwrap();
+    let copied =
+        Command::new("cp").arg(folder.at("patched")).arg(folder.at("pretrain-other")).status().unwrap();
     assert!(copied.success());
     std::fs::set_permissions(folder.at("pretrain-other"), Permissions::from_mode(0o755)).unwrap();
     let second = folder.at("pretrain-other").display().to_string();
@@ -166,7 +167,11 @@ fn ranks_of_two_commits_are_refused() {
     });
     for ended in ranks.wait() {
         assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-        assert!(ended.stderr.contains("the ranks differ") && ended.stderr.contains("commit"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("the ranks differ") && ended.stderr.contains("commit"),
+            "{}",
+            ended.stderr
+        );
     }
     assert!(!folder.at("run").exists());
 }

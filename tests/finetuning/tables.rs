@@ -92,6 +92,34 @@ fn check_uses_of_a_report(folder: &Folder, line: &str) {
     assert_eq!(differ.code, Some(2), "other class numbers are another task: {}", differ.stderr);
 }
 
+/// A spreadsheet of a country with decimal commas: semicolons, and no second file.
+#[test]
+fn one_table_is_divided_and_predicts_texts() {
+    let folder = Folder::with_run();
+    let row = |at: usize| {
+        let (word, label) = if at.is_multiple_of(2) { ("splendid", "good") } else { ("dreadful", "bad") };
+        format!("{at};\"The film {at} was {word}; we talked\";{label}\n")
+    };
+    folder.write("reviews.csv", format!("id;text;label\n{}", (0..50).map(row).collect::<String>()));
+    let line = format!("finetune --task table --data reviews.csv {QUICK} --output tuned --json");
+    let tuned = folder.ok(&line);
+    assert!(
+        tuned.stderr.contains("reviews.csv is divided into 40 examples to train on and 10 for dev"),
+        "{}",
+        tuned.stderr
+    );
+    assert_eq!(tuned.json()["dev"]["examples"], json!(10));
+    let predicted =
+        folder.ok("bert predict --checkpoint tuned 'The film was splendid' 'It was dreadful'").stdout;
+    let rows: Vec<Value> = predicted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts: Vec<&Value> = rows.iter().map(|row| &row["text"]).collect();
+    assert_eq!(texts, ["The film was splendid", "It was dreadful"]);
+    assert!(rows.iter().all(|row| row["label"] == "good" || row["label"] == "bad"), "{predicted}");
+    // The same file cannot be both the text and the input.
+    folder.refused("bert predict --checkpoint tuned --input reviews.csv 'a text'", 2, "cannot be used with");
+    folder.refused("bert predict --checkpoint tuned", 2, "<TEXT>");
+}
+
 #[test]
 fn all_table_formats_give_one_result() {
     let folder = Folder::with_run();
@@ -293,7 +321,7 @@ fn with_invalid_tables() -> Folder {
 fn invalid_table_flags_are_rejected() {
     let folder = with_invalid_tables();
     let table = "
-        2 | --task table --data dev | --columns: is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL
+        2 | --task table --data header | --columns: is required, as TEXT,LABEL or TEXT,TEXT_B,LABEL: header/train.csv has no columns \"text\" and \"label\", but texts, label
         2 | --task table --data dev --columns text | --columns: give TEXT,LABEL or TEXT,TEXT_B,LABEL, all different
         2 | --task rte --data dev --columns text,label | --columns: works with --task table
         2 | --task rte --data dev --regression | --regression: works with --task table

@@ -2,7 +2,7 @@
 //!
 //! | task | type or function | folder or file |
 //! |---|---|---|
-//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`] | `prediction/` |
+//! | the answer of any fine-tuned head to each text | [`Predictor`], [`predict_file`], [`predict_texts`] | `prediction/` |
 //! | labels with probabilities, or scores | [`Classifier`] | `prediction/classifier.rs` |
 //! | answers to questions, quoted from a text | [`Answerer`] | `prediction/question_answerer.rs` |
 //! | a tag for every word | [`Tagger`] | `prediction/token_tagger.rs` |
@@ -62,7 +62,7 @@ pub use crate::model_dir::model_options::ModelOptions;
 pub use crate::prediction::classifier::{Answer, Classifier};
 pub use crate::prediction::question_answerer::{Answerer, TextAnswer};
 pub use crate::prediction::token_tagger::{NamedEntity, TaggedText, Tagger};
-pub use crate::prediction::{Predictions, Predictor, predict_file};
+pub use crate::prediction::{Predictions, Predictor, predict_file, predict_texts};
 pub use crate::probe::{
     Guess, MaskedWord, Prediction, Probe, Prober, Replacement, Saliency, Subject, WordSaliency,
 };

@@ -42,8 +42,8 @@ pub use crate::encode::truncation::Truncation;
 pub use crate::read::glue_tsv::{check_column_count, table_column};
 pub use crate::read::lines::{for_each_line_in, read_lines};
 pub use crate::read::table::{
-    DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, describe as describe_table,
-    table_examples,
+    DescribedTable, TableExamples, TableLabels, TableOptions, TextRow, column_names,
+    describe as describe_table, table_examples,
 };
 pub use crate::read::{find_split, labels_of, read_file};
 pub use crate::score::majority_baseline::{binomial_standard_error, is_degenerate, majority_baseline};

@@ -1,10 +1,12 @@
 //! Locates the files of a task. For `--task table`, also reads them to infer the task's description.
 
+use std::path::Path;
+
 use bert_inference::Error;
 use bert_storage::{Locate, Located};
 use bert_tasks::{
-    DescribedTable, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem, describe_table,
-    find_split,
+    DescribedTable, Split, SplitFile, TableLabels, TableOptions, TaskError, TaskProblem, column_names,
+    describe_table, find_split,
 };
 
 use crate::config::FinetuneConfig;
@@ -15,6 +17,12 @@ impl FinetuneConfig {
     /// # Errors
     /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
     pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
+        if let Some(table) = self.single_table() {
+            return match split {
+                Split::Train | Split::Dev => Ok(SplitFile { path: table.to_owned(), is_sample: false }),
+                _ => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
+            };
+        }
         let named = match split {
             Split::Train => &self.train_file,
             Split::Dev => &self.dev_file,
@@ -29,6 +37,34 @@ impl FinetuneConfig {
             (None, Some(data)) => find_split(&self.task, data, split),
             (None, None) => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
         }
+    }
+
+    /// Returns the file of `--data` if it is one table, which is divided into train and dev.
+    pub(crate) fn single_table(&self) -> Option<&Path> {
+        let is_alone = self.is_table() && self.train_file.is_none() && self.dev_file.is_none();
+        self.data.as_deref().filter(|data| is_alone && data.is_file())
+    }
+
+    /// Returns the columns of a table: `--columns`, or those with the usual names.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] with the names of the columns.
+    fn columns_of(&self, train: &Path) -> Result<Vec<String>, Error> {
+        if !self.table.columns.is_empty() {
+            return Ok(self.table.columns.clone());
+        }
+        let found = column_names(train)?;
+        let has = |name: &&str| found.iter().any(|column| column == name);
+        if ["text", "label"].iter().all(has) {
+            let usual = ["text", "text_b", "label"].into_iter().filter(has);
+            return Ok(usual.map(String::from).collect());
+        }
+        let reason = format!(
+            "is required, as TEXT,LABEL or TEXT,TEXT_B,LABEL: {} has no columns \"text\" and \"label\", but {}",
+            train.display(),
+            found.join(", ")
+        );
+        Err(Error::Configuration { flag: "columns", reason })
     }
 
     /// Returns the configuration with a table's classes or range filled in, and remarks on its labels; other tasks are
@@ -55,11 +91,8 @@ impl FinetuneConfig {
         } else {
             TableLabels::Classes(&self.table.labels)
         };
-        let options = TableOptions {
-            columns: &self.table.columns,
-            labels,
-            skip_unlabelled: self.table.skip_unlabelled,
-        };
+        let columns = &self.columns_of(&train)?;
+        let options = TableOptions { columns, labels, skip_unlabelled: self.table.skip_unlabelled };
         let DescribedTable { task, notes } = describe_table(options, &train, &dev, test.as_deref())?;
         Ok((Self { task, ..self.clone() }, notes))
     }

@@ -77,7 +77,7 @@ pub struct FinetuneConfig {
     pub task: Task,
 
     /// Folder with the task's files. They may be in a subfolder of the task's name. For --task table: files named train,
-    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet.
+    /// dev and optionally test, ending in .csv, .tsv, .jsonl or .parquet; or one such file, of which a fifth becomes dev.
     #[cfg_attr(feature = "cli", arg(long, value_name = "DIR"))]
     #[setters(into)]
     pub data: Option<PathBuf>,

@@ -142,8 +142,6 @@ impl FinetuneConfig {
             "test-file",
             "the task has no labelled test set; predict an unlabelled file with --predict",
         )?;
-        let needed = "is required with --task table: TEXT,LABEL or TEXT,TEXT_B,LABEL";
-        check(!is_table || !table.columns.is_empty(), "columns", needed)?;
         let has_dev = self.data.is_some() || self.dev_file.is_some();
         check(has_dev, "dev-file", "is required without --data")?;
         let distinct: BTreeSet<&String> = table.labels.iter().collect();

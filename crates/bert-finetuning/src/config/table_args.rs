@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[setters(prefix = "with_", strip_option)]
 #[serde(default)]
 pub struct TableArgs {
-    /// Columns of the text, the second text of a pair, and the label or score.
+    /// Columns of the text, the second text of a pair, and the label or score [default: text, text_b if there is one, label].
     #[cfg_attr(
         feature = "cli",
         arg(long, hide_short_help = true, value_name = "TEXT[,TEXT_B],LABEL", value_delimiter = ',')

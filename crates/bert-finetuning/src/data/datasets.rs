@@ -6,7 +6,7 @@ use std::path::Path;
 use bert_inference::Error;
 use bert_tasks::Split;
 
-use crate::data::holdout::{DividedExamples, TrainingParts, divide};
+use crate::data::holdout::{DividedExamples, TrainingParts, divide, divide_table};
 pub(crate) use crate::data::part::Part;
 use crate::data::text_hashes::{SharedTexts, Texts, TrainingTexts};
 use crate::setup::Setup;
@@ -46,7 +46,23 @@ impl<'a, S> Sets<'a, S> {
         let dev_file = config.find_split(Split::Dev)?;
         let is_sample = train_file.is_sample || dev_file.is_sample;
         let train = read(&train_file.path, Purpose::Train)?;
-        let mut scored = vec![(Part::Dev, read(&dev_file.path, Purpose::Score)?)];
+        let mut notes = Vec::new();
+        let (train, dev) = match config.single_table() {
+            None => (train, read(&dev_file.path, Purpose::Score)?),
+            Some(table) => {
+                let (train, dev) = divide_table(config, train)?;
+                notes.push(format!(
+                    "{} is divided into {} examples to train on and {} for dev (--subset-seed {}): equal texts stay together, \
+                     and the classes keep their shares.",
+                    table.display(),
+                    train.len(),
+                    dev.len(),
+                    config.subset_seed
+                ));
+                (train, dev)
+            }
+        };
+        let mut scored = vec![(Part::Dev, dev)];
         for (part, split) in [(Part::DevMismatched, Split::DevMismatched), (Part::Test, Split::Test)] {
             if !config.task.spec().has_labels(split) {
                 continue;
@@ -60,7 +76,9 @@ impl<'a, S> Sets<'a, S> {
         }
         let to_predict = config.predict.as_ref().map(|path| read(path, Purpose::Predict));
         let to_predict = to_predict.transpose()?.map(&set);
-        Ok(Self { to_predict, is_sample, ..Self::new(setup, train, scored, set)? })
+        let sets = Self::new(setup, train, scored, set)?;
+        notes.extend(sets.notes);
+        Ok(Self { to_predict, is_sample, notes, ..sets })
     }
 
     /// Divides the examples of train, compares them with the sets that are scored, and converts all to sets.

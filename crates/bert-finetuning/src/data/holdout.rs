@@ -2,7 +2,7 @@
 //! epochs and cells (`--holdout`). Both draws depend only on `--subset-seed`. Examples of one source are held out together:
 //! the questions of a paragraph, the sentences of a document, and rows with equal texts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bert_inference::error::{Error, check};
 use bert_random::{Domain, Random, Stream};
@@ -78,6 +78,47 @@ pub(crate) fn divide<T: Texts>(
         subset_seed: config.subset_seed,
     };
     Ok(DividedExamples { train, held_out, parts })
+}
+
+/// Share of a single table that becomes dev.
+const DEV_SHARE: f64 = 0.2;
+
+/// Divides the examples of a single table into train and dev: a fifth of the sources of each class is dev. The draw depends on
+/// `--subset-seed` alone.
+///
+/// # Errors
+/// [`Error::Configuration`] when dev would be empty.
+pub(crate) fn divide_table<T: Texts>(
+    config: &FinetuneConfig,
+    examples: Vec<T>,
+) -> Result<(Vec<T>, Vec<T>), Error> {
+    let mut by_class: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
+    for group in groups(&examples) {
+        by_class.entry(examples[group[0]].class()).or_default().push(group);
+    }
+    let mut stream = Stream::new(config.subset_seed, Domain::FinetuneHoldout, &[1]);
+    let mut is_dev = vec![false; examples.len()];
+    for mut groups in by_class.into_values() {
+        stream.shuffle(&mut groups);
+        let rows: usize = groups.iter().map(Vec::len).sum();
+        let mut left = (DEV_SHARE * rows as f64).round() as usize;
+        // The last source of a class stays in train.
+        for group in groups.iter().skip(1) {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(group.len());
+            group.iter().for_each(|&at| is_dev[at] = true);
+        }
+    }
+    let count = examples.len();
+    let mut is_dev = is_dev.into_iter();
+    let (dev, train): (Vec<T>, Vec<T>) = examples.into_iter().partition(|_| is_dev.next() == Some(true));
+    let reason = format!(
+        "one table of {count} examples is too small to be divided into train and dev; name two files"
+    );
+    check(!dev.is_empty() && !train.is_empty(), "data", &reason)?;
+    Ok((train, dev))
 }
 
 /// Returns the indices of the examples of each source, in the order of their first examples.
@@ -203,5 +244,25 @@ pub(crate) mod tests {
             text.starts_with("Trained on 90 of the 100 training examples, 10 held out for selection"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn table_is_divided_by_class_and_text() {
+        let row = |at: usize| Example {
+            index: at.to_string(),
+            // Every text is there twice.
+            text_a: format!("text {}", at / 2),
+            text_b: None,
+            choices: vec![],
+            label: Some(Label::Class(usize::from(at >= 80))),
+        };
+        let (train, dev) = divide_table(&config(&[]), (0..100).map(row).collect()).unwrap();
+        let of_class = |rows: &[Example], class| rows.iter().filter(|row| row.class() == class).count();
+        assert_eq!([of_class(&dev, 0), of_class(&dev, 1)], [16, 4]);
+        assert_eq!([of_class(&train, 0), of_class(&train, 1)], [64, 16]);
+        assert!(dev.iter().all(|row| train.iter().all(|other| other.text_a != row.text_a)));
+        let other = divide_table(&config(&["--subset-seed", "5"]), (0..100).map(row).collect()).unwrap().1;
+        assert_ne!(dev, other);
+        assert!(divide_table(&config(&[]), vec![row(0), row(1)]).is_err());
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use bert_inference::Error;
-use bert_tasks::Example;
 use bert_tasks::read::conll::Sentence;
 use bert_tasks::read::squad::Question;
+use bert_tasks::{Example, Label};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
@@ -26,6 +26,11 @@ pub(crate) struct TextHashes {
 pub(crate) trait Texts {
     /// Returns the hashes of its texts.
     fn text_hashes(&self) -> TextHashes;
+
+    /// Returns the number of its class; 0 if it has none.
+    fn class(&self) -> usize {
+        0
+    }
 }
 
 impl TextHashes {
@@ -46,6 +51,13 @@ impl Texts for Example {
     fn text_hashes(&self) -> TextHashes {
         let texts = std::iter::once(&self.text_a).chain(&self.text_b).chain(&self.choices);
         TextHashes::new(texts.map(String::as_str))
+    }
+
+    fn class(&self) -> usize {
+        match self.label {
+            Some(Label::Class(class)) => class,
+            _ => 0,
+        }
     }
 }
 

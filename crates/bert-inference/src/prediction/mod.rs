@@ -158,16 +158,53 @@ pub fn predict_file(
     out: &mut dyn Write,
 ) -> Result<Predictions, Error> {
     let mut predictions = Predictions::default();
-    texts.for_each_window(predictor.task(), WINDOW, &mut |Window { examples, ids }| {
-        let answers = predictor.answer(texts.path(), examples, &mut predictions.truncation)?;
+    texts.for_each_window(predictor.task(), WINDOW, &mut |window| {
+        predictions.write(predictor, texts.path(), window, out)
+    })?;
+    Ok(predictions)
+}
+
+/// Writes the answers to texts in memory, as [`predict_file`] does; their lines are their numbers from 1. A text with a second
+/// text is a pair.
+///
+/// # Errors
+/// [`Error`] for a text that does not fit the head, with its number; [`Error::Results`].
+pub fn predict_texts(
+    predictor: &Predictor,
+    texts: impl IntoIterator<Item = (String, Option<String>)>,
+    out: &mut dyn Write,
+) -> Result<Predictions, Error> {
+    let example = |(number, (text_a, text_b)): (usize, (String, Option<String>))| Example {
+        index: (number + 1).to_string(),
+        text_a,
+        text_b,
+        choices: vec![],
+        label: None,
+    };
+    let examples: Vec<Example> = texts.into_iter().enumerate().map(example).collect();
+    let ids = vec![None; examples.len()];
+    let mut predictions = Predictions::default();
+    predictions.write(predictor, Path::new("the texts"), &Window { examples, ids }, out)?;
+    Ok(predictions)
+}
+
+impl Predictions {
+    /// Writes the answers to the examples of a window and counts them.
+    fn write(
+        &mut self,
+        predictor: &Predictor,
+        path: &Path,
+        Window { examples, ids }: &Window,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let answers = predictor.answer(path, examples, &mut self.truncation)?;
         for ((example, answer), id) in examples.iter().zip(&answers).zip(ids) {
             let text = example.text_a.as_str();
             let text_b = example.text_b.as_deref();
             let row = Row { line: line_of(example), id: id.as_ref(), text, text_b, answer };
             write_line(out, &row)?;
         }
-        predictions.count += examples.len() as u64;
+        self.count += examples.len() as u64;
         out.flush().map_err(Error::Results)
-    })?;
-    Ok(predictions)
+    }
 }

@@ -1,25 +1,31 @@
 //! `bert predict` runs a fine-tuned model on new texts.
 
-use std::path::PathBuf;
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
 
 use bert_inference::compute::precision::PrecisionChoice;
+use bert_inference::encoding::model_tokenizer::PAIR_SEPARATOR;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
     EncodingLength, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat, predict_file,
+    predict_texts,
 };
 use clap::Args as ClapArgs;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::commands::{at_least, selected_device, tuned_folder};
 use crate::output::files::OverwriteArgs;
 use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
+use crate::output::table::{Column, FormatArgs, Table, Tabular, as_table, print_table};
 use crate::process::threads::ThreadArgs;
 
 /// Predict labels, scores, spans or tags with a fine-tuned model.
 ///
 /// Writes one JSON object per line: line number, text and prediction. The prediction depends on the model's head: the
 /// label with the probability of every class, a regression score, an answer span for a question, or a tag for every
-/// word.
+/// word. The predictions of texts on the command line are a table on a terminal.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// Output folder of finetune, an adapter folder, or a Hugging Face folder of BertForSequenceClassification,
@@ -31,21 +37,25 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     encoder: Option<PathBuf>,
 
+    /// Texts; `A ||| B` is a sentence pair, or a question and its text.
+    #[arg(value_name = "TEXT", required_unless_present = "input", conflicts_with = "input")]
+    texts: Vec<String>,
+
     /// Input file, or - for standard input.
     #[arg(long, value_name = "FILE|-")]
-    input: PathBuf,
+    input: Option<PathBuf>,
 
     /// Input format [default: from the file extension: .tsv; .csv; .jsonl, .ndjson, .json; .parquet; else text].
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "input")]
     format: Option<TextFormat>,
 
     /// Table columns or JSON keys of the text and of the second text of a pair [default: as in the fine-tuning, else
     /// text and text_b, or question and context].
-    #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',')]
+    #[arg(long, value_name = "TEXT[,TEXT_B]", value_delimiter = ',', requires = "input")]
     columns: Vec<String>,
 
     /// Table column or JSON key that is copied to each result.
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", requires = "input")]
     id: Option<String>,
 
     /// Output file, which appears when it is complete [default: standard output].
@@ -81,19 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let reason = "takes one name, or two for a pair of texts".to_string();
         return Err(Error::Configuration { flag: "columns", reason }.into());
     }
-    let texts = NewTexts {
-        source: &args.input,
-        format: args.format,
-        columns: TextColumns { texts: args.columns.clone(), id: args.id.clone() },
-    };
-    let is_text = texts.format.unwrap_or_else(|| TextFormat::from_path(texts.source)) == TextFormat::Text;
-    if let Some((flag, _)) = [("columns", !args.columns.is_empty()), ("id", args.id.is_some())]
-        .into_iter()
-        .find(|(_, given)| *given && is_text)
-    {
-        let reason = "applies to tables and JSON Lines; plain text has no columns (see --format)".to_string();
-        return Err(Error::Configuration { flag, reason }.into());
-    }
+    let input = args.input.as_deref().map(|input| args.new_texts(input)).transpose()?;
     let options = ModelOptions {
         encoder: args.encoder.as_deref(),
         max_length: args.max_seq_length,
@@ -103,7 +101,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let predictor = Predictor::open(&folder, options)?;
     let EncodingLength { tokens, remark } = predictor.length();
     remark.iter().for_each(print_warning);
-    let written = write_results(output.as_ref(), |out| predict_file(&predictor, &texts, out))?;
+    let written = match &input {
+        Some(texts) => write_results(output.as_ref(), |out| predict_file(&predictor, texts, out))?,
+        None if output.is_none() && stdout().is_terminal() => {
+            Some(print_predictions(&predictor, &args.texts)?)
+        }
+        None => write_results(output.as_ref(), |out| predict_texts(&predictor, pairs(&args.texts), out))?,
+    };
     let Some(Predictions { count, truncation }) = written else { return Ok(()) };
     let special = truncation.special_message("the input", predictor.splits_special_tokens());
     truncation.message("the input", *tokens).into_iter().chain(special).for_each(print_warning);
@@ -111,4 +115,112 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print_stderr(&format!("wrote {count} predictions to {}", output.display()));
     }
     Ok(())
+}
+
+impl Args {
+    /// Returns the texts of `--input`.
+    fn new_texts<'a>(&self, source: &'a Path) -> anyhow::Result<NewTexts<'a>> {
+        let columns = TextColumns { texts: self.columns.clone(), id: self.id.clone() };
+        let texts = NewTexts { source, format: self.format, columns };
+        let is_text = texts.format.unwrap_or_else(|| TextFormat::from_path(texts.source)) == TextFormat::Text;
+        if let Some((flag, _)) = [("columns", !self.columns.is_empty()), ("id", self.id.is_some())]
+            .into_iter()
+            .find(|(_, given)| *given && is_text)
+        {
+            let reason =
+                "applies to tables and JSON Lines; plain text has no columns (see --format)".to_string();
+            return Err(Error::Configuration { flag, reason }.into());
+        }
+        Ok(texts)
+    }
+}
+
+/// Returns texts with their second texts.
+fn pairs(texts: &[String]) -> impl Iterator<Item = (String, Option<String>)> {
+    texts.iter().map(|text| match text.split_once(PAIR_SEPARATOR) {
+        Some((text_a, text_b)) => (text_a.to_string(), Some(text_b.to_string())),
+        None => (text.clone(), None),
+    })
+}
+
+/// Prints the predictions of texts as a table.
+fn print_predictions(predictor: &Predictor, texts: &[String]) -> anyhow::Result<Predictions> {
+    let mut lines = Vec::new();
+    let predictions = predict_texts(predictor, pairs(texts), &mut lines)?;
+    let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Map<String, Value>>();
+    let table = PredictedTexts { rows: rows.collect::<Result<_, _>>()? };
+    print_table(false, FormatArgs::default(), &table, as_table)?;
+    Ok(predictions)
+}
+
+/// The predictions of texts, as JSON objects with equal keys.
+#[derive(Serialize)]
+struct PredictedTexts {
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Tabular for PredictedTexts {
+    fn table(&self) -> Table {
+        let has = |name: &str| self.rows.iter().any(|row| row.contains_key(name));
+        let mut names: Vec<&str> = ["text", "text_b"].into_iter().filter(|name| has(name)).collect();
+        for name in self.rows.iter().flat_map(Map::keys).filter(|name| *name != "line") {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let is_number = |name: &str| self.rows.iter().all(|row| row.get(name).is_none_or(Value::is_number));
+        let column = |name: &&str| if is_number(name) { Column::number(*name) } else { Column::text(*name) };
+        let row = |row: &Map<String, Value>| names.iter().map(|name| cell(row.get(*name))).collect();
+        Table {
+            columns: names.iter().map(column).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..Table::default()
+        }
+    }
+}
+
+/// Returns the text of a cell: probabilities with their labels, and words with blanks between them.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => {
+            number.as_f64().map_or(number.to_string(), |number| format!("{number:.4}"))
+        }
+        Some(Value::Bool(is_true)) => is_true.to_string(),
+        Some(Value::Array(values)) => {
+            values.iter().map(|value| cell(Some(value))).collect::<Vec<_>>().join(" ")
+        }
+        Some(Value::Object(object)) => {
+            let entry = |(name, value): (&String, &Value)| format!("{name} {}", cell(Some(value)));
+            object.iter().map(entry).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn table_has_texts_then_answers() {
+        let row = |text: &str, label: &str| {
+            let value =
+                json!({ "line": 1, "text": text, "label": label, "probabilities": { "a": 0.25, "b": 0.75 } });
+            value.as_object().expect("an object").clone()
+        };
+        let table = PredictedTexts { rows: vec![row("x", "b"), row("y", "b")] }.table();
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["text", "label", "probabilities"]);
+        assert_eq!(table.rows[0], ["x", "b", "a 0.2500, b 0.7500"]);
+    }
+
+    #[test]
+    fn separator_divides_a_pair() {
+        let texts = ["a ||| b".to_string(), "a|||b".to_string()];
+        let found: Vec<_> = pairs(&texts).collect();
+        assert_eq!(found, [("a".to_string(), Some("b".to_string())), ("a|||b".to_string(), None)]);
+    }
 }

@@ -9,7 +9,7 @@ mod notes;
 mod rows;
 
 pub use in_memory::{TableExamples, TextRow, table_examples};
-pub use rows::TableLabels;
+pub use rows::{TableLabels, column_names};
 
 use std::collections::BTreeSet;
 use std::path::Path;

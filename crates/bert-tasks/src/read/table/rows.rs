@@ -68,6 +68,25 @@ impl RowRules<'_> {
 const MISSING: [&str; 11] =
     ["nan", "NaN", "NAN", "None", "null", "Null", "NULL", "<NA>", "N/A", "#N/A", "NaT"];
 
+/// Returns the names of a table's columns, or the keys of its first JSON object.
+///
+/// # Errors
+/// [`TaskProblem::UnknownTableFormat`]; when the beginning of the file cannot be read.
+pub fn column_names(path: &Path) -> Result<Vec<String>, TaskError> {
+    let format = TextFormat::from_path(path);
+    if format == TextFormat::Text {
+        return Err(TaskProblem::UnknownTableFormat.located(path).into());
+    }
+    let mut reader = open_table(path, format)?;
+    if let Some(header) = reader.header()? {
+        return Ok(header.names);
+    }
+    Ok(match reader.next_row()?.map(|row| row.values) {
+        Some(RowValues::Object(object)) => object.keys().cloned().collect(),
+        _ => Vec::new(),
+    })
+}
+
 /// Reads all rows of a file.
 pub(super) fn read_rows(path: &Path, rules: RowRules<'_>) -> Result<Vec<Row>, TaskError> {
     let format = TextFormat::from_path(path);
