@@ -247,7 +247,7 @@ pub enum InputProblem {
     #[error("line longer than {0} bytes; is this the right file?")]
     LongLine(usize),
     /// A line of a file of examples is not UTF-8; the index of the first invalid byte in the line.
-    #[error("invalid UTF-8 at byte {0} of the line")]
+    #[error("invalid UTF-8 at byte {0} of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW")]
     BytesNotUtf8(usize),
     /// A row of a table of examples is not a JSON object.
     #[error("not a JSON object: {0}")]

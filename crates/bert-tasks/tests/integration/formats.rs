@@ -216,7 +216,7 @@ fn files_without_examples_are_errors() {
     }
     assert_eq!(
         refusal(&Task::Sst5, true, b"1 ||| caf\xe9\n"),
-        "x.tsv:1: invalid UTF-8 at byte 9 of the line"
+        "x.tsv:1: invalid UTF-8 at byte 9 of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW"
     );
     assert_eq!(
         refusal(&Task::Cola, true, "\u{feff}"),

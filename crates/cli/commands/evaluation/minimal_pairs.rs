@@ -106,8 +106,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(!pairs.is_empty(), "--input: no pair in {} files", files.len());
     truncation.message("the input", *tokens).iter().for_each(print_warning);
     let phenomena = PairAccuracy::by_phenomenon(&pairs);
-    let single = phenomena.iter().filter(|row| row.phenomenon != "all" || phenomena.len() == 1);
-    let accuracies: Vec<f64> = single.map(|row| row.accuracy).collect();
+    // The last row of several is that of all pairs.
+    let single = &phenomena[..phenomena.len().max(2) - 1];
+    let accuracies: Vec<f64> = single.iter().map(|row| row.accuracy).collect();
     let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;
     let pairs = args.pairs.then_some(pairs);
     let result = Accuracies { checkpoint: &args.checkpoint, phenomena, mean, pairs };

@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn invalid_utf8_and_long_lines_name_the_line() {
         let error = lines(&b"good\nab\xff\n"[..]).unwrap_err();
-        assert_eq!(error.to_string(), "x.tsv:2: invalid UTF-8 at byte 2 of the line");
+        assert_eq!(
+            error.to_string(),
+            "x.tsv:2: invalid UTF-8 at byte 2 of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW"
+        );
         assert_eq!(error.exit_code(), 3);
         let mut long = b"a\n".to_vec();
         long.resize(MAX_LINE_BYTES + 2, b'x');
