@@ -33,7 +33,7 @@ use crate::output::write_output;
 use crate::run::fingerprint::identity;
 use crate::run::grid_search::GridSearch;
 use crate::run::initial_model::initial_model;
-use crate::run::resume::{SavedRuns, saved_identity};
+use crate::run::resume::{SavedRuns, remove_saved_runs, saved_identity};
 use crate::setup::{BaseCheckpoint, Setup, with_length};
 
 /// Fine-tunes a checkpoint, once per seed. With `resume`, continues a stopped or killed fine-tuning in the output
@@ -170,7 +170,7 @@ impl Action<'_> {
                 if !changed.is_empty() {
                     return Err(FolderProblem::FinishedDiffers(changed).located(output).into());
                 }
-                OutputFolder::clean_finished(output)?;
+                OutputFolder::clean_finished(output, remove_saved_runs)?;
                 Ok(report)
             }
         }

@@ -8,7 +8,6 @@ use bert_model::{Architecture, BertConfig, save_pretrained};
 use bert_storage::{Disk, LOCK, OutputLock, StagedFolder, check_writable};
 use bert_training::run_dir::incomplete_output::{Contents, OutputGuard, is_marked, unmark};
 
-use crate::run::resume::remove_saved_runs;
 use crate::setup::Setup;
 
 /// File with the labels of dev, in the order of every seed's `dev_predictions.tsv`.
@@ -49,15 +48,18 @@ impl OutputFolder {
         Ok(check_writable(&Disk, output)?)
     }
 
-    /// Removes what a process left in a finished fine-tuning when it was killed right after the report: the saved runs and the
-    /// marker.
-    pub(crate) fn clean_finished(output: &Path) -> Result<(), Error> {
+    /// Removes what a process left in a finished fine-tuning when it was killed right after the report: the marker, and with
+    /// `remove_runs` the saved runs.
+    pub(crate) fn clean_finished(
+        output: &Path,
+        remove_runs: impl FnOnce(&StagedFolder<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let folder = StagedFolder::new(&Disk, output);
         if !(is_marked(&folder)? && folder.has(CONTENTS.last)?) {
             return Ok(());
         }
         let _lock = folder.lock(LOCK)?;
-        remove_saved_runs(&folder)?;
+        remove_runs(&folder)?;
         unmark(&folder)
     }
 

@@ -90,7 +90,7 @@ pub(super) fn parts<const N: usize>(x: CubeTensor) -> [CubeTensor; N] {
     })
 }
 
-/// The vectors of a matrix that a unit adds: those of one column in every eighth row of a block.
+/// The vectors of a matrix that a unit adds: one column in every eighth row of a block.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Column {
     /// The first, and the end, which is 0 outside of the matrix.

@@ -1,6 +1,6 @@
 //! The sum of three embeddings on a GPU, one operation to autodiff: `h = word[id] + token_type[segment] + position[place]`.
 //!
-//! The gradient of the positions is a sum over the sequences; those of the other tables are sums by index ([`super::gather`]).
+//! The gradient of the positions is a sum over the sequences; the other tables have sums by index ([`super::gather`]).
 
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;

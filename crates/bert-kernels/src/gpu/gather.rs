@@ -28,7 +28,7 @@ const SEGMENT: usize = 512;
 /// Sorted places of a block.
 const BLOCK: usize = 32;
 
-/// Maximum rows of a table whose gradient is computed without sorting, like that of token types.
+/// Maximum rows of a table whose gradient is computed without sorting, as the table of token types.
 const FEW_ROWS: usize = 4;
 
 /// Returns the rows of a table with these indices, if the table is on a GPU.

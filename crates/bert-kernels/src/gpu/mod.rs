@@ -199,8 +199,8 @@ fn element(x: &CubeTensor) -> ElemType {
     ElemType::Float(if x.dtype == DType::BF16 { FloatKind::BF16 } else { FloatKind::F32 })
 }
 
-/// Returns the number of adjacent elements of x that a unit computes, of rows of this width: 16 bytes, if rows divide into
-/// so many.
+/// Returns the number of adjacent elements of x that a unit computes, of rows of this width: 16 bytes, if that divides the
+/// rows.
 fn vector_size(width: usize, x: &CubeTensor) -> usize {
     let most = 16 / x.dtype.size();
     [most, 4].into_iter().find(|&size| width.is_multiple_of(size)).unwrap_or(1)
