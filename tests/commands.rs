@@ -129,7 +129,7 @@ fn missing_arguments_are_all_named() {
         ("bert attention", "<TEXT>"),
         ("bert nearest", "<QUERY>"),
         ("bert minimal-pairs", "--input"),
-        ("bert predict", "--checkpoint --input"),
+        ("bert predict", "--checkpoint <TEXT>"),
         ("bert features", "--input"),
         ("bert probe", "TEXT --input --data --replace --saliency"),
         ("bert report", "<RUN>"),

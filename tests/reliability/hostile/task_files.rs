@@ -47,7 +47,7 @@ fn damaged_task_files_are_rejected() {
         3 | extra | extra/train.tsv:10: 5 tab-separated columns, expected 4 as in the first row
         3 | empty | empty/train.tsv: this file has no examples
         3 | nul | nul/train.tsv:1: 1 tab-separated columns, expected a header, or 4 columns
-        3 | latin1 | latin1/train.tsv:10: invalid UTF-8 at byte 5 of the line
+        3 | latin1 | latin1/train.tsv:10: invalid UTF-8 at byte 5 of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW
         3 | line | line/train.tsv:10: line longer than 1048576 bytes; is this the right file?
         3 | carriage | carriage/train.tsv:...
         3 | sparse | sparse/train.tsv: larger than 1073741824 bytes; is this the right file?

@@ -5,12 +5,12 @@
 //! is full or dropped.
 
 use burn::backend::Cube;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{
-    Inputs, UNITS, buffers_per_launch, inputs, into_contiguous, len, one_cube_per_row, vector_size, writable,
+    Input, UNITS, buffers_per_launch, input, into_contiguous, len, one_cube_per_row, vector_size, writable,
 };
 use crate::arguments::{AdamW, Kernels, Pass, State};
 
@@ -34,8 +34,9 @@ struct Group {
 
 /// Returns whether all tensors are on a GPU, so that [`Queue::update`] can be used.
 pub(crate) fn serves(kernels: Kernels, state: &State, gradient: &Tensor<1>) -> bool {
-    let is_gpu = |x: &Tensor<1>| matches!(inputs(kernels, [x.clone()]), Some(Inputs::Plain(_)));
-    [&state.parameter, &state.first, &state.second, gradient].into_iter().all(is_gpu)
+    let is_gpu = |x: &Tensor<1>| x.dtype() == DType::F32 && matches!(input(x.clone()), Some(Input::Plain(_)));
+    kernels == Kernels::Fused
+        && [&state.parameter, &state.first, &state.second, gradient].into_iter().all(is_gpu)
 }
 
 impl Queue {

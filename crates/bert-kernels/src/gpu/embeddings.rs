@@ -108,7 +108,6 @@ impl Fused<3, Cube> for EmbeddingSum {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "three tables and two lists of indices in, one tensor out")]
 #[cube(launch)]
 fn kernel<N: Size>(
     word: &[Vector<f32, N>],

@@ -62,25 +62,6 @@ use crate::fused_op::{Fused, record};
 /// Units of a cube; a power of two that every runtime supports.
 const UNITS: u32 = 128;
 
-/// Inputs of a kernel: plain tensors, or tensors with their nodes in a graph.
-enum Inputs<const N: usize> {
-    Plain([CubeTensor; N]),
-    Graph([FloatTensor<Autodiff<Cube>>; N]),
-}
-
-/// Returns flat f32 tensors of a CubeCL device, if all of them are and `kernels` is [`Kernels::Fused`].
-fn inputs<const N: usize>(kernels: Kernels, tensors: [Tensor<1>; N]) -> Option<Inputs<N>> {
-    if kernels == Kernels::Plain || !tensors.iter().all(|x| is_supported(x, &[DType::F32])) {
-        return None;
-    }
-    let plain = tensors.clone().map(|x| x.try_into_primitive::<Cube>().ok());
-    if plain.iter().all(Option::is_some) {
-        return Some(Inputs::Plain(plain.map(|x| x.expect("all are there"))));
-    }
-    let graph = tensors.map(graph_primitive);
-    graph.iter().all(Option::is_some).then(|| Inputs::Graph(graph.map(|x| x.expect("all are there"))))
-}
-
 /// An input of a kernel.
 enum Input {
     /// A plain tensor.
@@ -89,9 +70,13 @@ enum Input {
     Graph(FloatTensor<Autodiff<Cube>>),
 }
 
-/// Returns a tensor of a CubeCL device as an input: f32, or bf16 between two operations.
+/// Returns a tensor of a CubeCL device as an input: f32, or bf16 between two operations, and not in a graph with gradient
+/// checkpointing.
 fn input<const D: usize>(x: Tensor<D>) -> Option<Input> {
-    if !is_supported(&x, &[DType::F32, DType::BF16]) {
+    use DispatchAutodiffContext::{Disabled, Enabled};
+    let context = x.clone().into_dispatch().autodiff;
+    let is_recorded_whole = matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled));
+    if !is_recorded_whole || !matches!(x.dtype(), DType::F32 | DType::BF16) {
         return None;
     }
     match x.clone().try_into_primitive::<Cube>() {
@@ -128,32 +113,14 @@ fn apply_inputs<F: Fused<N, Cube>, const N: usize, const D: usize>(
     Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, graph)))
 }
 
-/// Returns whether a tensor has one of these types and is not in a graph with gradient checkpointing.
-fn is_supported<const D: usize>(x: &Tensor<D>, dtypes: &[DType]) -> bool {
-    use DispatchAutodiffContext::{Disabled, Enabled};
-    let context = x.clone().into_dispatch().autodiff;
-    dtypes.contains(&x.dtype())
-        && matches!(context, Disabled | Enabled(GradientCheckpointingStrategy::Disabled))
-}
-
-/// Returns the tensor in the graph; an untracked tensor joins it as a constant.
-fn graph_primitive(x: Tensor<1>) -> Option<FloatTensor<Autodiff<Cube>>> {
-    match x.clone().try_into_primitive::<Autodiff<Cube>>() {
-        Ok(x) => Some(x),
-        Err(_) => x.try_into_primitive::<Cube>().ok().map(FloatTensor::<Autodiff<Cube>>::new),
-    }
-}
-
-/// Runs an operation on flat tensors. Returns `None` if burn's own operations have to run instead.
+/// Runs an operation on flat f32 tensors. Returns `None` if burn's own operations have to run instead.
 fn apply<F: Fused<N, Cube>, const N: usize>(
     kernels: Kernels,
     operation: F,
     tensors: [Tensor<1>; N],
 ) -> Option<Tensor<1>> {
-    match inputs(kernels, tensors)? {
-        Inputs::Plain(inputs) => Some(Tensor::from_primitive::<Cube>(operation.value(inputs))),
-        Inputs::Graph(inputs) => Some(Tensor::from_primitive::<Autodiff<Cube>>(record(operation, inputs))),
-    }
+    let is_f32 = tensors.iter().all(|x| x.dtype() == DType::F32);
+    if is_f32 && kernels == Kernels::Fused { apply_inputs(operation, tensors.map(input)) } else { None }
 }
 
 /// Returns a tensor with its elements in order, in a buffer of exactly their number.

@@ -2,22 +2,25 @@
 //! into one buffer.
 
 use burn::backend::Cube;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::lanes::vector_sum;
 use super::{
-    Inputs, UNITS, buffers_per_launch, cube_sum, empty_like, inputs, into_contiguous, len, one_cube_per_row,
+    Input, UNITS, buffers_per_launch, cube_sum, empty_like, input, into_contiguous, len, one_cube_per_row,
     vector_size,
 };
 use crate::arguments::{CHUNK, Kernels};
 
 /// Returns the sum of the squares of each chunk of each tensor, one after the other, if all tensors are on a GPU.
 pub(crate) fn chunk_squares(kernels: Kernels, tensors: &[Tensor<1>]) -> Option<Tensor<1>> {
-    let plain = |x: &Tensor<1>| match inputs(kernels, [x.clone()])? {
-        Inputs::Plain([x]) => Some(into_contiguous(x)),
-        Inputs::Graph(_) => None,
+    if kernels == Kernels::Plain {
+        return None;
+    }
+    let plain = |x: &Tensor<1>| match input(x.clone())? {
+        Input::Plain(x) if x.dtype == DType::F32 => Some(into_contiguous(x)),
+        _ => None,
     };
     let tensors = tensors.iter().map(plain).collect::<Option<Vec<_>>>()?;
     let first = tensors.first()?;
