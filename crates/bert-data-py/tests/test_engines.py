@@ -74,6 +74,17 @@ def test_a_part_may_run_twice(text, expected, tmp_path):
     assert digests(tmp_path / "data") == expected
 
 
+def test_held_out_documents_do_not_depend_on_parts(text, tmp_path):
+    def shards(parts):
+        folder = tmp_path / f"data-{parts}"
+        plain(parts, str(folder), hold_out="10%", **text)
+        return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*.parquet")}
+
+    found = shards(PARTS)
+    assert any(name.startswith("held-out/") for name in found)
+    assert shards(2) == found
+
+
 def test_ray(text, expected, tmp_path):
     ray = pytest.importorskip("ray")
     import with_ray
