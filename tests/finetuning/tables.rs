@@ -109,6 +109,11 @@ fn one_table_is_divided_and_predicts_texts() {
         tuned.stderr
     );
     assert_eq!(tuned.json()["dev"]["examples"], json!(10));
+    folder.write("more.csv", "text,label\nIt was splendid,good\nIt was dreadful,bad\n");
+    let tested = folder.ok(&format!(
+        "finetune --task table --data reviews.csv --test-file more.csv {QUICK} --output b --json"
+    ));
+    assert_eq!(tested.json()["test"]["examples"], json!(2));
     let predicted =
         folder.ok("bert predict --checkpoint tuned 'The film was splendid' 'It was dreadful'").stdout;
     let rows: Vec<Value> = predicted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -18,10 +18,13 @@ impl FinetuneConfig {
     /// The errors of [`find_split`]; [`TaskProblem::Io`] when a named file does not exist.
     pub(crate) fn find_split(&self, split: Split) -> Result<SplitFile, TaskError> {
         if let Some(table) = self.single_table() {
-            return match split {
-                Split::Train | Split::Dev => Ok(SplitFile { path: table.to_owned(), is_sample: false }),
-                _ => Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
-            };
+            match split {
+                Split::Train | Split::Dev => {
+                    return Ok(SplitFile { path: table.to_owned(), is_sample: false });
+                }
+                Split::Test if self.test_file.is_some() => {}
+                _ => return Err(TaskError::NoSuchSplit { task: self.task.clone(), split }),
+            }
         }
         let named = match split {
             Split::Train => &self.train_file,

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bert_inference::compute::environment::environment;
+use bert_inference::compute::environment::environment_of_run;
 use bert_inference::compute::stop_flag::StopFlag;
 use bert_inference::model_dir::checkpoint::{Checkpoint, CheckpointFolder, ValidCheckpoint, read_optimizer};
 use bert_inference::model_dir::json_file::exists;
@@ -132,7 +132,8 @@ impl<'a> SavedRuns<'a> {
         }
         saved.remove()?;
         folder.create()?;
-        folder.write_checksummed(RUN, &json!({ "identity": identity, "environment": environment() }))?;
+        folder
+            .write_checksummed(RUN, &json!({ "identity": identity, "environment": environment_of_run() }))?;
         Ok(saved)
     }
 

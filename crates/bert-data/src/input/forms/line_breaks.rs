@@ -141,7 +141,7 @@ impl LineBreaks {
         let first = lines.iter().find_map(|line| line.text.chars().next());
         found.is_cjk = first.is_some_and(is_cjk);
         for line in &lines {
-            found.ends += usize::from(ends_sentence(line.text));
+            found.ends += usize::from(has_sentence_end(line.text));
         }
         for pair in lines.windows(2) {
             found.add(pair[0], pair[1]);
@@ -218,6 +218,14 @@ impl LineBreaks {
     }
 }
 
+/// Returns whether a sentence ends at the end of a line or, after a word that is no abbreviation, inside of it. In narrow
+/// columns few sentences end with a line.
+fn has_sentence_end(line: &str) -> bool {
+    let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
+    let ends_inside = |mark: &str| line.match_indices(mark).any(|(at, _)| is_word_end(at));
+    ends_sentence(line) || [". ", "? ", "! "].into_iter().any(ends_inside)
+}
+
 /// The end of a line, as the break after it is counted in a whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
@@ -267,7 +275,7 @@ impl BrokenLines {
             }
         }
         let ends = ends_sentence(line);
-        self.ends += u64::from(ends);
+        self.ends += u64::from(ends || has_sentence_end(line));
         *before = Some(Edge { is_open: !ends && next.is_open(), bytes: line.len() });
     }
 
