@@ -218,8 +218,8 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a line has the end of a sentence: at its own end, or after a longer word, which is no abbreviation. In
-/// narrow columns few sentences end with a line.
+/// Returns whether a sentence ends with a line or inside of it, where a mark after a short word counts as an abbreviation.
+/// In narrow columns few sentences end with a line.
 fn has_sentence_end(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
     let ends_inside = |mark: &str| line.match_indices(mark).any(|(at, _)| is_word_end(at));
