@@ -53,7 +53,7 @@ pub use crate::compute::stop_flag::StopFlag;
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{
-    Extractor, LineFeatures, PooledVectors, all_layers, write_json_lines,
+    Extractor, LineFeatures, PooledVectors, all_layers, split_texts, write_json_lines,
 };
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};

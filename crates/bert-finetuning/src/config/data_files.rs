@@ -65,7 +65,7 @@ impl FinetuneConfig {
         let reason = format!(
             "is required, as TEXT,LABEL or TEXT,TEXT_B,LABEL: {} has no columns \"text\" and \"label\", but {}",
             train.display(),
-            found.join(", ")
+            if found.is_empty() { "none".to_string() } else { found.join(", ") }
         );
         Err(Error::Configuration { flag: "columns", reason })
     }

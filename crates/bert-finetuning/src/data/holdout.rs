@@ -257,9 +257,9 @@ pub(crate) mod tests {
             label: Some(Label::Class(usize::from(at >= 80))),
         };
         let (train, dev) = divide_table(&config(&[]), (0..100).map(row).collect()).unwrap();
-        let of_class = |rows: &[Example], class| rows.iter().filter(|row| row.class() == class).count();
-        assert_eq!([of_class(&dev, 0), of_class(&dev, 1)], [16, 4]);
-        assert_eq!([of_class(&train, 0), of_class(&train, 1)], [64, 16]);
+        let count = |rows: &[Example], class| rows.iter().filter(|row| row.class() == class).count();
+        assert_eq!([count(&dev, 0), count(&dev, 1)], [16, 4]);
+        assert_eq!([count(&train, 0), count(&train, 1)], [64, 16]);
         assert!(dev.iter().all(|row| train.iter().all(|other| other.text_a != row.text_a)));
         let other = divide_table(&config(&["--subset-seed", "5"]), (0..100).map(row).collect()).unwrap().1;
         assert_ne!(dev, other);

@@ -235,7 +235,7 @@ impl Extractor {
 }
 
 /// Splits a line into texts as the reference does: at the last separator if there are several.
-fn split_texts(line: &str) -> (String, Option<String>) {
+pub fn split_texts(line: &str) -> (String, Option<String>) {
     let line = python_strip(line);
     match line.rsplit_once(PAIR_SEPARATOR) {
         Some((a, b)) => (a.to_string(), Some(b.to_string())),

@@ -96,8 +96,8 @@ impl Fused<3, Cube> for EmbeddingSum {
             if seq == positions {
                 return sums;
             }
-            let (client, device) = (gradient.client.clone(), gradient.device.clone());
-            let table = zeros_client(client, device, Shape::new([positions, hidden]), DType::F32);
+            let shape = Shape::new([positions, hidden]);
+            let table = zeros_client(gradient.client.clone(), gradient.device.clone(), shape, DType::F32);
             Cube::float_slice_assign(table, &[(0..seq).into(), (0..hidden).into()], sums)
         });
         [

@@ -19,6 +19,9 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    /// All units of a cube of one axis, for one row.
+    pub(super) const CUBE: Self = Self { count: UNITS, vectors: 1, planes: false };
+
     /// Returns the lanes of rows of `vectors` vectors.
     pub(super) fn new(client: &super::Client, vectors: usize) -> Self {
         let properties = client.properties();
@@ -81,6 +84,18 @@ pub(super) fn over_lanes(value: f32, #[comptime] maximum: bool, #[comptime] lane
         sync_cube();
     }
     result
+}
+
+/// Returns the sum over the units of a cube, added in the same order on every device.
+#[cube]
+pub(super) fn cube_sum(value: f32) -> f32 {
+    over_lanes(value, false, comptime!(Lanes::CUBE))
+}
+
+/// Returns the maximum over the units of a cube.
+#[cube]
+pub(super) fn cube_max(value: f32) -> f32 {
+    over_lanes(value, true, comptime!(Lanes::CUBE))
 }
 
 /// Returns the sum of the elements of a vector.

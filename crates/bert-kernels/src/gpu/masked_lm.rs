@@ -15,11 +15,9 @@ use cubecl::prelude::*;
 
 use super::column_sums::column_sums;
 use super::gather::indices;
+use super::lanes::{cube_max, cube_sum};
 use super::product::{factor_type, multiply, multiply_into_rows, multiply_transposed, rounded, transposed};
-use super::{
-    UNITS, apply_inputs, cube_max, cube_sum, element, empty_with, input, into_contiguous, len,
-    one_cube_per_row,
-};
+use super::{UNITS, apply_inputs, element, empty_with, input, into_contiguous, len, one_cube_per_row};
 use crate::arguments::{Compute, Kernels, Precision};
 use crate::fused_op::Fused;
 

@@ -1,6 +1,6 @@
 //! Kernels for GPUs, written in CubeCL, for some of the operations.
 //!
-//! They take f32 tensors of burn's CubeCL backend and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
+//! They take f32 tensors of burn's CubeCL backend, and bf16 tensors between the products of a block, and run on the runtime of the tensors' device (CUDA, Vulkan, ..). The
 //! equations are the same as in the CPU kernels, and autodiff tracks the results in the same way. The kernels exist
 //! because burn 0.22.1 falls short on a GPU: it differentiates its erf GELU as if it were the tanh form, and a dropout
 //! mask would be made on the host and copied; and its sums over rows and over large vocabularies use a few units of a
@@ -188,40 +188,6 @@ fn elementwise(count: usize) -> (CubeCount, CubeDim) {
 /// Returns the launch size with one cube for each of `count` rows.
 fn one_cube_per_row(count: usize) -> (CubeCount, CubeDim) {
     (cubes(count), CubeDim::new_1d(UNITS))
-}
-
-/// Returns the sum over the units of a cube, added in the same order on every device.
-#[cube]
-fn cube_sum(value: f32) -> f32 {
-    reduce(value, false)
-}
-
-/// Returns the maximum over the units of a cube.
-#[cube]
-fn cube_max(value: f32) -> f32 {
-    reduce(value, true)
-}
-
-#[cube]
-fn reduce(value: f32, #[comptime] maximum: bool) -> f32 {
-    let mut shared = Shared::<[f32]>::new_slice(UNITS as usize);
-    let unit = UNIT_POS as usize;
-    shared[unit] = value;
-    sync_cube();
-    let mut half = (UNITS as usize / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            let other = shared[unit + half];
-            if maximum {
-                shared[unit] = max(shared[unit], other);
-            } else {
-                shared[unit] += other;
-            }
-        }
-        sync_cube();
-        half /= 2;
-    }
-    shared[0]
 }
 
 #[cfg(all(test, feature = "wgpu"))]

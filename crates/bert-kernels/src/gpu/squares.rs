@@ -6,10 +6,9 @@ use burn::tensor::{DType, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::lanes::vector_sum;
+use super::lanes::{cube_sum, vector_sum};
 use super::{
-    Input, UNITS, buffers_per_launch, cube_sum, empty_like, input, into_contiguous, len, one_cube_per_row,
-    vector_size,
+    Input, UNITS, buffers_per_launch, empty_like, input, into_contiguous, len, one_cube_per_row, vector_size,
 };
 use crate::arguments::{CHUNK, Kernels};
 

@@ -66,8 +66,8 @@ fn origin(folder: &Path) -> Result<Option<Origin>, Error> {
     let RunFile { config, identity, shared_text, start, .. } = run;
     let evaluation = Some(evaluation);
     let seconds = seconds_of_steps(folder.parent().unwrap_or(folder), step)?;
-    let (paths, start) = (Some(config), Some(start));
-    Ok(Some(Origin { step, identity, paths, start, seconds, shared_text, evaluation }))
+    let paths = Some(config);
+    Ok(Some(Origin { step, identity, paths, start: Some(start), seconds, shared_text, evaluation }))
 }
 
 /// Returns the seconds of the steps of a run up to one of them; 0 without a log.

@@ -4,11 +4,10 @@ use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 use bert_inference::compute::precision::PrecisionChoice;
-use bert_inference::encoding::model_tokenizer::PAIR_SEPARATOR;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
     EncodingLength, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat, predict_file,
-    predict_texts,
+    predict_texts, split_texts,
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -137,10 +136,7 @@ impl Args {
 
 /// Returns texts with their second texts.
 fn pairs(texts: &[String]) -> impl Iterator<Item = (String, Option<String>)> {
-    texts.iter().map(|text| match text.split_once(PAIR_SEPARATOR) {
-        Some((text_a, text_b)) => (text_a.to_string(), Some(text_b.to_string())),
-        None => (text.clone(), None),
-    })
+    texts.iter().map(|text| split_texts(text))
 }
 
 /// Prints the predictions of texts as a table.

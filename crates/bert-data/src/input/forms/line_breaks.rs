@@ -108,7 +108,7 @@ pub(super) fn is_cjk(c: char) -> bool {
 pub(crate) struct LineBreaks {
     /// Number of lines that are not blank.
     lines: usize,
-    /// Number of these that end a sentence.
+    /// Number of these that have the end of a sentence.
     ends: usize,
     /// Number of breaks between two lines that are not blank.
     pub(crate) breaks: usize,
@@ -141,7 +141,7 @@ impl LineBreaks {
         let first = lines.iter().find_map(|line| line.text.chars().next());
         found.is_cjk = first.is_some_and(is_cjk);
         for line in &lines {
-            found.ends += usize::from(has_sentence_end(line.text));
+            found.ends += usize::from(ends_sentence(line.text) || ends_inside(line.text));
         }
         for pair in lines.windows(2) {
             found.add(pair[0], pair[1]);
@@ -218,12 +218,11 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a sentence ends with a line or inside of it, where a mark after a short word counts as an abbreviation.
-/// In narrow columns few sentences end with a line.
-fn has_sentence_end(line: &str) -> bool {
+/// Returns whether a sentence ends inside of a line: after a word of four letters or more, because shorter ones may be
+/// abbreviations. In narrow columns few sentences end with a line.
+fn ends_inside(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
-    let ends_inside = |mark: &str| line.match_indices(mark).any(|(at, _)| is_word_end(at));
-    ends_sentence(line) || [". ", "? ", "! "].into_iter().any(ends_inside)
+    [". ", "? ", "! "].into_iter().any(|mark| line.match_indices(mark).any(|(at, _)| is_word_end(at)))
 }
 
 /// The end of a line, as the break after it is counted in a whole file.
@@ -275,7 +274,7 @@ impl BrokenLines {
             }
         }
         let ends = ends_sentence(line);
-        self.ends += u64::from(ends || has_sentence_end(line));
+        self.ends += u64::from(ends || ends_inside(line));
         *before = Some(Edge { is_open: !ends && next.is_open(), bytes: line.len() });
     }
 

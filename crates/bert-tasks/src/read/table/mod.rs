@@ -76,7 +76,8 @@ pub fn describe(
         Ok::<_, TaskError>(rows)
     };
     let train_rows = labelled_rows(train)?;
-    let dev_rows = labelled_rows(dev)?;
+    // A single table is both.
+    let dev_rows = if dev == train { Vec::new() } else { labelled_rows(dev)? };
     // A test file without any label is not scored.
     let test_rows = test.map(|test| read(test, false)).transpose()?;
     let test_has_labels = test_rows.is_some_and(|rows| rows.iter().any(|row| row.label.is_some()));
