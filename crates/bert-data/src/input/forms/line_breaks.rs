@@ -24,20 +24,36 @@ const MIN_RAGGED: usize = 45;
 /// Number of characters of a first word that count: scripts without blanks break inside of words.
 const MAX_FIRST_WORD: usize = 12;
 
-/// A line without the blanks around it, with its measures.
+/// A line without the blanks and the marks of quotation around it, with its measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// Number of characters, with the indentation.
     length: usize,
     indent: usize,
+    /// Number of marks of quotation (`>`) before the text.
+    quotes: usize,
 }
+
+/// Maximum number of marks of quotation before a line of text; Python's prompt has three.
+const MAX_QUOTES: usize = 2;
 
 impl<'a> Line<'a> {
     pub(super) fn new(line: &'a str) -> Self {
-        let text = line.trim();
-        let indent = line.chars().take_while(|c| c.is_whitespace()).count();
-        Self { text, length: indent + text.chars().count(), indent }
+        let is_mark = |c: char| c == '>' || c.is_whitespace();
+        let begin = line.find(|c| !is_mark(c)).unwrap_or(line.len());
+        let (marks, text) = line.split_at(begin);
+        let quotes = marks.matches('>').count();
+        if quotes > MAX_QUOTES || quotes > 0 && !marks.ends_with(char::is_whitespace) {
+            return Self { quotes: 0, ..Self::unquoted(line, line.trim_start()) };
+        }
+        Self { quotes, ..Self::unquoted(line, text) }
+    }
+
+    fn unquoted(line: &str, text: &'a str) -> Self {
+        let indent = line.chars().count() - text.chars().count();
+        let text = text.trim_end();
+        Self { text, length: indent + text.chars().count(), indent, quotes: 0 }
     }
 
     fn first(self) -> Option<char> {
@@ -58,10 +74,12 @@ impl<'a> Line<'a> {
 
     /// Returns the number of characters of the first word.
     fn first_word(self) -> usize {
-        match self.text.chars().next() {
+        let max = match self.text.chars().next() {
             Some(c) if is_cjk(c) => 1,
-            _ => self.text.chars().take(MAX_FIRST_WORD).take_while(|c| !c.is_whitespace()).count(),
-        }
+            Some(c) if is_without_blanks(c) => MAX_FIRST_WORD,
+            _ => usize::MAX,
+        };
+        self.text.chars().take(max).take_while(|c| !c.is_whitespace()).count()
     }
 
     pub(super) fn begins_small(self) -> bool {
@@ -86,8 +104,7 @@ impl<'a> Line<'a> {
         };
         let bullets =
             ["-", "*", "+", "\u{2022}", "\u{b7}", "\u{2013}", "\u{2014}", "\u{25aa}", "\u{25e6}", "\u{25cf}"];
-        second.is_some() && (bullets.contains(&first) || is_number(first))
-            || first.starts_with(['#', '|', '>'])
+        second.is_some() && (bullets.contains(&first) || is_number(first)) || first.starts_with(['#', '|'])
     }
 }
 
@@ -96,6 +113,12 @@ fn is_mark(c: char) -> bool {
     use unicode_general_category::GeneralCategory as G;
     !c.is_ascii()
         && matches!(unicode_general_category::get_general_category(c), G::NonspacingMark | G::SpacingMark)
+}
+
+/// Returns whether a character belongs to a script of Southeast Asia without blanks between words: Thai, Lao, Tibetan,
+/// Burmese, Khmer, and the scripts of their neighbours.
+pub(in crate::input) fn is_without_blanks(c: char) -> bool {
+    matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF)
 }
 
 /// Returns whether a character belongs to a script without blanks between words that breaks lines anywhere.
@@ -210,7 +233,7 @@ impl LineBreaks {
 
     /// Returns whether a paragraph continues after this line break.
     pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>) -> bool {
-        if next.is_item() || line.text.starts_with('#') {
+        if next.is_item() || line.text.starts_with('#') || line.quotes != next.quotes {
             return false;
         }
         let is_indented = next.indent >= line.indent + 2 && ends_sentence(line.text);
@@ -262,7 +285,7 @@ impl BrokenLines {
             return;
         }
         self.lines += 1;
-        let next = Line { text: line, length: 0, indent: 0 };
+        let next = Line { text: line, length: 0, indent: 0, quotes: 0 };
         if let Some(edge) = *before {
             self.breaks += 1;
             if edge.is_open && next.begins_small() {

@@ -86,8 +86,7 @@ impl Converted {
             self.out.counts.lines += 1;
             match str::from_utf8(line) {
                 Ok(line) => self.converter.line(line, &mut self.out),
-                // A line that is not UTF-8 is checked and repaired later, with the other lines.
-                Err(_) => self.out.lines.extend_from_slice(&[line, b"\n"].concat()),
+                Err(_) => self.converter.raw_line(line, &mut self.out),
             }
         }
         Ok(())

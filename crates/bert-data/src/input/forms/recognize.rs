@@ -3,6 +3,7 @@
 use super::columns::{columns, is_comment};
 use super::form::Form;
 use super::line_breaks::LineBreaks;
+use super::mail::are_mails;
 use super::wrapped::Layout;
 use crate::config::{LineBreaks as Setting, Reading};
 
@@ -19,7 +20,7 @@ pub(crate) fn recognize(lines: &[&str], reading: Reading<'_>) -> Option<Form> {
     if first.starts_with("PMID-") || first.starts_with("TY  - ") {
         return Some(Form::Medline);
     }
-    if are_mails(&filled) {
+    if are_mails(lines) {
         return Some(Form::Mail);
     }
     let rows: Vec<&str> = filled.iter().copied().filter(|line| !is_comment(line)).collect();
@@ -64,28 +65,6 @@ fn are_cues(filled: &[&str]) -> bool {
         || first.starts_with("WEBVTT ")
         || (is_number || super::subtitles::is_time(first))
             && head.iter().any(|line| super::subtitles::is_time(line))
-}
-
-/// Returns whether the first lines are the header of a mail, in a mailbox or alone.
-fn are_mails(filled: &[&str]) -> bool {
-    let head = &filled[..filled.len().min(40)];
-    let is_box = head[0].starts_with("From ") && head[0].split_whitespace().count() >= 3;
-    let mut headers = head.iter().skip(usize::from(is_box));
-    let first_is_header =
-        headers.clone().next().is_some_and(|line| super::mail::parts::header(line).is_some());
-    let named = |name: &str| {
-        headers.clone().any(|line| {
-            super::mail::parts::header(line).is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
-        })
-    };
-    let is_header = first_is_header && named("from") && (named("date") || named("message-id"));
-    is_header
-        && (is_box
-            || headers.any(|line| {
-                ["message-id:", "received:", "subject:"]
-                    .iter()
-                    .any(|name| line.to_ascii_lowercase().starts_with(name))
-            }))
 }
 
 /// Returns whether a line is a token of CoNLL-U: ten columns, the first a number.

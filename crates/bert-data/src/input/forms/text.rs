@@ -5,6 +5,12 @@ pub(super) trait Converter: Send {
     /// Reads a line without its end, and appends lines of text.
     fn line(&mut self, line: &str, out: &mut Text);
 
+    /// Reads a line that is not UTF-8. It is checked and repaired later, with the other lines.
+    fn raw_line(&mut self, line: &[u8], out: &mut Text) {
+        out.lines.extend_from_slice(line);
+        out.lines.push(b'\n');
+    }
+
     /// Appends the text that waits for the end of the file.
     fn end(&mut self, out: &mut Text);
 }

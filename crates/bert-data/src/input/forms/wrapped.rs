@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::joiner::{Joiner, Words};
-use super::line_breaks::LineBreaks;
+use super::line_breaks::{Line, LineBreaks};
 use super::text::{Converter, Text};
 
 /// Median number of lines from which a block between blank lines is a document; paragraphs are shorter.
@@ -59,19 +59,30 @@ fn is_page_number(line: &str) -> bool {
     !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the shapes of the lines that recur next to blank lines or form feeds.
+/// Returns the shapes of the lines that recur between paragraphs or after form feeds, and interrupt sentences there: the
+/// headings of chapters do not.
 fn page_heads(lines: &[&str]) -> HashSet<String> {
     let is_blank = |line: Option<&&str>| line.is_none_or(|line| line.trim().is_empty());
-    let mut counts: HashMap<String, usize> = HashMap::new();
+    // Number of times that a line occurs, and that it interrupts a sentence or begins a page.
+    let mut counts: HashMap<String, [usize; 2]> = HashMap::new();
+    // The last line of text that is not the number of a page.
+    let mut before = None;
     for (at, line) in lines.iter().enumerate() {
-        let stands_alone = line.starts_with('\u{c}')
-            || is_blank(at.checked_sub(1).and_then(|at| lines.get(at))) && is_blank(lines.get(at + 1));
         let shape = shape(line);
-        if stands_alone && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
-            *counts.entry(shape).or_default() += 1;
+        let begins_page = line.starts_with('\u{c}');
+        let is_alone =
+            is_blank(at.checked_sub(1).and_then(|at| lines.get(at))) && is_blank(lines.get(at + 1));
+        if (begins_page || is_alone) && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
+            let interrupts = begins_page || before.is_some_and(|line| Line::new(line).is_open());
+            let [times, interruptions] = counts.entry(shape).or_default();
+            *times += 1;
+            *interruptions += usize::from(interrupts);
+        } else if !line.trim().is_empty() && !is_page_number(line) {
+            before = Some(*line);
         }
     }
-    counts.into_iter().filter(|(_, count)| *count >= MIN_HEADS).map(|(shape, _)| shape).collect()
+    let is_head = |[times, interruptions]: [usize; 2]| times >= MIN_HEADS && 4 * interruptions >= times;
+    counts.into_iter().filter(|(_, counts)| is_head(*counts)).map(|(shape, _)| shape).collect()
 }
 
 /// The paragraph that is being read.
@@ -168,5 +179,24 @@ mod tests {
         let text: String =
             names.iter().map(|name| named(&format!("{}\n", PARAGRAPH.replace('\n', " ")), name)).collect();
         assert_eq!(converted(&pages.collect::<String>()), text);
+    }
+
+    #[test]
+    fn headings_of_chapters_stay() {
+        for heading in ["# The flood, part", "Chapter", "CHAPTER No."] {
+            let book: String = (1..6)
+                .map(|number| format!("{heading} {number}\n\n{PARAGRAPH}\n\n{PARAGRAPH}\n\n"))
+                .collect();
+            let out = converted(&book);
+            assert_eq!(out.matches(heading).count(), 5, "{out}");
+        }
+    }
+
+    #[test]
+    fn quoted_lines_are_joined_without_their_marks() {
+        let quoted: String = PARAGRAPH.lines().map(|line| format!("> {line}\n")).collect();
+        let text = PARAGRAPH.replace('\n', " ");
+        let out = converted(&format!("{PARAGRAPH}\n\nAnn wrote:\n{quoted}\n{quoted}\n{PARAGRAPH}\n"));
+        assert_eq!(out, format!("{text}\nAnn wrote:\n{text}\n{text}\n{text}\n"));
     }
 }
