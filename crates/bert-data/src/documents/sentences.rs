@@ -68,9 +68,24 @@ impl SentenceSplitter {
         ends.pop();
         ends.sort_unstable();
         ends.dedup();
-        ends.retain(|&end| !self.abbreviations.continue_across(&text[..end], &text[end..]));
+        let mut start = 0;
+        ends.retain(|&end| {
+            let is_end = !is_list_number(&text[start..end])
+                && !self.abbreviations.continue_across(&text[..end], &text[end..]);
+            start = if is_end { end } else { start };
+            is_end
+        });
         ends
     }
+}
+
+/// Returns whether a text is the number of an item of a list, such as `12.` or `a)`, which belongs to the sentence after it.
+fn is_list_number(text: &str) -> bool {
+    let text = text.trim();
+    let number = text.trim_end_matches(['.', ')']);
+    let is_letter = number.len() == 1 && number.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_number = matches!(number.len(), 1..=3) && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.len() < text.len() && (is_letter || is_number)
 }
 
 /// Iterates over the ends of sentences inside a text that scripts without rules in `sentencex` mark, such as Khmer and
@@ -174,6 +189,18 @@ mod tests {
         ] {
             assert_eq!(sentences(language, text).len(), count, "{language}: {:?}", sentences(language, text));
         }
+    }
+
+    #[test]
+    fn numbers_of_list_items_are_no_sentences() {
+        assert_eq!(
+            sentences("en", "1. Open the gate. 2. Let the water in. a) Close it."),
+            ["1. Open the gate. ", "2. Let the water in. ", "a) Close it."]
+        );
+        assert_eq!(
+            sentences("de", "1. Das Tor öffnen. Dann warten."),
+            ["1. Das Tor öffnen. ", "Dann warten."]
+        );
     }
 
     #[test]

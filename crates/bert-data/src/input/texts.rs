@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::{Error, InputProblem, Locate, Result, TextProblem};
+use crate::input::forms::line_breaks::is_without_blanks;
 use crate::input::json::read_row;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::wikitext::{Wiki, article_text};
@@ -125,16 +126,12 @@ fn separated<'a>(text: &'a str, lines: &mut LineCheck) -> Cow<'a, str> {
     if !text.contains(ZERO_WIDTH_SPACE) {
         return text.into();
     }
-    // Thai, Lao, Tibetan, Burmese, Khmer, and the scripts of their neighbours.
-    let is_without_blanks = |c: Option<char>| {
-        c.is_some_and(|c| matches!(u32::from(c), 0x0E00..=0x109F | 0x1780..=0x17FF | 0x1950..=0x1AAF | 0xA9E0..=0xA9FF | 0xAA00..=0xAADF))
-    };
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let separates = c == ZERO_WIDTH_SPACE
-            && is_without_blanks(out.chars().next_back())
-            && is_without_blanks(chars.peek().copied());
+            && out.chars().next_back().is_some_and(is_without_blanks)
+            && chars.peek().copied().is_some_and(is_without_blanks);
         lines.signs.zero_width += u64::from(separates);
         out.push(if separates { ' ' } else { c });
     }
