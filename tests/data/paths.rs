@@ -74,6 +74,33 @@ fn tables_in_input_folders_are_skipped_with_one_warning() {
 }
 
 #[test]
+fn all_files_that_cannot_be_read_are_named() {
+    let folder = with_text();
+    std::fs::create_dir(folder.at("mixed")).expect("created");
+    folder.write("mixed/a.txt", "{\\rtf1 some text}");
+    folder.write("mixed/b.txt", "\\documentclass{article}\nSome text.\n");
+    folder.write("mixed/c.txt", "@article{mill,\n  title = {The mill}\n}\n");
+    std::fs::write(folder.at("mixed/d.txt"), b"Gr\xfc\xdfe.\nM\xfchle.\n".repeat(20)).expect("written");
+    std::fs::copy(folder.at("train.txt"), folder.at("mixed/e.txt")).expect("copied");
+    for line in [
+        "bert make-vocab --input mixed --vocab-size 400 --output other.txt",
+        "make-pretrain-data --input mixed --vocab vocab.txt --output none",
+        "make-pretrain-data --input mixed --vocab vocab.txt --hold-out 2 --output none",
+        "make-pretrain-data --input mixed --vocab vocab.txt --dry-run",
+    ] {
+        let error = folder.refused(line, 3, "4 input files are not text").stderr;
+        for said in [
+            "a.txt: this is an RTF",
+            "b.txt: this is a LaTeX",
+            "c.txt: this is a bibliography",
+            "d.txt: 40 of 40",
+        ] {
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+}
+
+#[test]
 fn passwords_in_urls_are_not_printed() {
     let folder = with_text();
     for (line, code) in [

@@ -2,16 +2,13 @@
 
 use crate::builder::memory::{self, Tuning};
 use crate::builder::output::receipt_size::reject_too_large;
+use crate::config::BuildConfig;
 use crate::config::byte_size::ByteSize;
 use crate::config::check::conflict;
 use crate::config::resolved::InputFormats;
-use crate::config::{BuildConfig, RandomMode};
 use crate::documents::casing;
-use crate::error::{InputProblem, Locate, Result};
-use crate::input::{
-    Format, each_file, files_to_read, first_duplicate, reject_output_inside, reject_too_many,
-    reject_vocabulary,
-};
+use crate::error::Result;
+use crate::input::{Format, reject_too_many};
 use crate::parallel::pool;
 use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{Vocabulary, is_special_token};
@@ -39,17 +36,10 @@ pub(crate) struct PreparedBuild<'a> {
 
 pub(crate) fn prepare(config: &BuildConfig) -> Result<PreparedBuild<'_>> {
     config.check()?;
-    let files = files_to_read(&config.input, &config.text_column)?;
+    let (files, formats) = config.input_files()?;
     let name_bytes = files.iter().map(|path| path.as_os_str().len() as u64).sum();
     reject_too_large(config, reject_too_many(files.len(), name_bytes)?)?;
-    if let (RandomMode::Keyed, Some(path)) = (config.random, first_duplicate(&files)) {
-        return Err(InputProblem::Twice.located(path).into());
-    }
-    reject_vocabulary(&files, config.vocab()?)?;
-    for output in [&config.output, &config.scratch].into_iter().flatten() {
-        reject_output_inside(&config.input, output)?;
-    }
-    let formats = input_formats(&each_file(&files, |path| Format::detect(path, config.reading()))?);
+    let formats = input_formats(&formats);
     config.check_formats(formats)?;
     let (vocabulary, settings) = casing::tokenizer_of(config)?;
     if config.random_word_skip_special && vocabulary.tokens().iter().all(|token| is_special_token(token)) {

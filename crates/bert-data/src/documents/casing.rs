@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use crate::config::{BuildConfig, RandomMode};
 use crate::documents::marks::{LostMarks, Marks, marks};
 use crate::error::Result;
-use crate::input::files_to_read;
 use crate::input::line_check::BadLines;
 use crate::input::table::InputReader;
 use crate::input::texts::{TextRules, each_text};
@@ -48,7 +47,7 @@ pub fn casing_warning(config: &BuildConfig) -> Result<Option<String>> {
             )
         }));
     }
-    let files = files_to_read(&config.input, &config.text_column)?;
+    let (files, _) = config.input_files()?;
     warning(config, &vocabulary, settings, &files)
 }
 

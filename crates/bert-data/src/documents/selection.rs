@@ -8,7 +8,6 @@ use crate::config::{BuildConfig, Nsp};
 use crate::documents::read::each_document;
 use crate::documents::read_report::ReadReport;
 use crate::error::{InputError, Result};
-use crate::input::files_to_read;
 
 /// Rejects a share of held-out documents from which no instance can be made, before any shard is written.
 ///
@@ -34,21 +33,26 @@ pub(crate) fn check_held_out(config: &BuildConfig, read: &ReadReport, kept: u64)
 /// find the documents with the smallest draws.
 ///
 /// # Errors
-/// The errors of reading the text.
+/// The errors of reading the text; [`InputError::TooManyHeldOut`].
 pub(crate) fn with_limit(config: &BuildConfig) -> Result<Cow<'_, BuildConfig>> {
     let open = config.hold_out.and_then(|share| Some((share, share.open_number()?)));
     let Some((share, number)) = open else { return Ok(Cow::Borrowed(config)) };
     config.check()?;
-    let files = files_to_read(&config.input, &config.text_column)?;
+    let (files, _) = config.input_files()?;
     // The largest of the smallest draws is on top.
     let mut smallest: BinaryHeap<u64> = BinaryHeap::new();
+    let mut documents = 0_u64;
     each_document(&files, config, &mut |document| {
+        documents += 1;
         // Draws are not negative, so their bits are ordered as they are.
         smallest.push(draw(config.random_seed, document).to_bits());
         if smallest.len() as u64 > number {
             smallest.pop();
         }
     })?;
+    if number > documents / 2 {
+        return Err(InputError::TooManyHeldOut { number, documents }.into());
+    }
     let limit = smallest.peek().map_or(0.0, |&bits| f64::from_bits(bits).next_up());
     Ok(Cow::Owned(BuildConfig { hold_out: Some(share.with_limit(limit)), ..config.clone() }))
 }

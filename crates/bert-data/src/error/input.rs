@@ -52,6 +52,17 @@ pub enum InputError {
         /// Number of all documents.
         documents: u64,
     },
+    /// More than half of the documents would be held out.
+    #[error(
+        "--hold-out {number} is more than half of the {documents} documents of the input (documents are separated by blank \
+         lines): hold out fewer"
+    )]
+    TooManyHeldOut {
+        /// The number of documents to hold out.
+        number: u64,
+        /// Number of all documents.
+        documents: u64,
+    },
     /// There are documents, but no instance can be generated from them.
     #[error(
         "no instance can be built: the only document has {sentences} sentence(s), and a random next sentence needs a \

@@ -40,15 +40,17 @@ use crate::input::bytes::decompress::HEAD;
 use crate::input::bytes::decompress::Source;
 use crate::input::bytes::file_range::{DocumentEnd, FileRange, RangeDigests, SharedRange};
 use crate::input::forms::form::Form;
+use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
+use crate::input::texts::TextRules;
 use crate::parallel::pool;
 
 /// Minimum size of a full block; it ends at the next line end.
 pub(crate) const BLOCK: usize = 1 << 18;
 /// Version of the conversion of files to sentences. It changes when the same file gives other sentences, so that an
 /// unfinished build does not continue with other text.
-pub(crate) const TEXT_VERSION: u32 = 2;
+pub(crate) const TEXT_VERSION: u32 = 3;
 /// Maximum length of a line: far longer than any real text, and far smaller than memory.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
@@ -104,16 +106,7 @@ impl Format {
     /// [`crate::Error::Storage`] and the errors of decompression; [`InputProblem::NotParquet`] for a
     /// file that has only the name of a Parquet file; [`InputProblem::KnownFormat`].
     pub fn detect(path: &Path, reading: Reading<'_>) -> Result<Self> {
-        Ok(match OpenInput::open(path, reading)? {
-            OpenInput::Parquet => Self::Parquet,
-            OpenInput::Articles(_, Articles::WikiDump) => Self::WikiDump,
-            OpenInput::Articles(_, Articles::DocTags) => Self::DocTags,
-            OpenInput::Text(_, Layout::Lines) => Self::Text,
-            OpenInput::Text(_, Layout::Form(form)) => Self::from_form(&form),
-            OpenInput::Text(_, Layout::JsonLines | Layout::JsonValues) => Self::Jsonl,
-            OpenInput::Text(_, Layout::Separated(b'\t')) => Self::Tsv,
-            OpenInput::Text(_, Layout::Separated(_)) => Self::Csv,
-        })
+        Ok(OpenInput::open(path, reading)?.format())
     }
 
     /// Returns whether blocks contain rows instead of lines.
@@ -188,6 +181,41 @@ impl OpenInput {
         let layout = recognize::layout(path, &head, reading);
         Ok(Self::Text(Box::new(source), layout))
     }
+
+    fn format(&self) -> Format {
+        match self {
+            Self::Parquet => Format::Parquet,
+            Self::Articles(_, Articles::WikiDump) => Format::WikiDump,
+            Self::Articles(_, Articles::DocTags) => Format::DocTags,
+            Self::Text(_, Layout::Lines) => Format::Text,
+            Self::Text(_, Layout::Form(form)) => Format::from_form(form),
+            Self::Text(_, Layout::JsonLines | Layout::JsonValues) => Format::Jsonl,
+            Self::Text(_, Layout::Separated(b'\t')) => Format::Tsv,
+            Self::Text(_, Layout::Separated(_)) => Format::Csv,
+        }
+    }
+
+    /// Rejects a file of lines whose first lines show that it is not UTF-8.
+    ///
+    /// # Errors
+    /// As for the lines of the whole file.
+    fn check_first_lines(&self, path: &Path, bad_lines: BadLines) -> Result<()> {
+        let Self::Text(source, Layout::Lines) = self else { return Ok(()) };
+        let is_whole = source.head.len() < HEAD;
+        LineCheck::check_head(&source.head, is_whole, path, bad_lines)
+    }
+}
+
+/// Returns the format of each file. All files that are refused are in one error.
+///
+/// # Errors
+/// The errors of [`Format::detect`]; [`InputProblem::NotUtf8Text`] for a file whose first lines are not UTF-8.
+pub(crate) fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<Format>> {
+    each_file(files, |path| {
+        let input = OpenInput::open(path, rules.reading)?;
+        input.check_first_lines(path, rules.bad_lines)?;
+        Ok(input.format())
+    })
 }
 
 /// Returns where the documents of an uncompressed file of lines end, or `None` for other files, which cannot be divided.
@@ -240,7 +268,7 @@ pub struct InputEntry {
 }
 
 /// Calls `ask` for each file, many at a time. If several calls fail, the error of the first file is returned; if several
-/// files have formats that cannot be read, one error names them all.
+/// files have content that cannot be read, one error names them all.
 pub(crate) fn each_file<T: Send>(
     files: &[PathBuf],
     ask: impl Fn(&Path) -> Result<T> + Sync,
@@ -262,12 +290,10 @@ pub(crate) fn each_file<T: Send>(
     asked.into_iter().collect()
 }
 
-/// Returns the message of an error about the format of a file.
+/// Returns the message of an error about the content of a file.
 fn refusal(error: &Error) -> Option<String> {
     match error {
-        Error::InputFile(file) if matches!(file.problem, InputProblem::KnownFormat { .. }) => {
-            Some(file.to_string())
-        }
+        Error::InputFile(file) => Some(file.to_string()),
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ use crate::documents::read::Source;
 use crate::error::{InputError, InputProblem, Locate, OptionError, Result};
 use crate::input::line_check::LineCheck;
 use crate::input::texts::each_text;
-use crate::input::{BLOCK, Block, files_to_read, first_duplicate};
+use crate::input::{BLOCK, Block, files_to_read, first_duplicate, recognized};
 use crate::parallel::{Workers, pool};
 use crate::tokenization::settings::TokenizerSettings;
 use crate::tokenization::vocabulary::{SPECIAL, Vocabulary};
@@ -76,10 +76,11 @@ pub fn train_vocabulary(
 /// When an input cannot be read, or a file is given twice.
 fn training_files(inputs: &[PathBuf], config: &VocabConfig) -> Result<Vec<PathBuf>> {
     let files = files_to_read(inputs, &config.text_column)?;
-    match first_duplicate(&files) {
-        Some(path) => Err(InputProblem::Twice.located(path).into()),
-        None => Ok(files),
+    if let Some(path) = first_duplicate(&files) {
+        return Err(InputProblem::Twice.located(path).into());
     }
+    recognized(&files, config.text_rules())?;
+    Ok(files)
 }
 
 /// The training text, and the settings and threads that process it.

@@ -136,17 +136,19 @@ fn check(
     Ok(None)
 }
 
-/// Removes the manifest of the held-out data set of the training data that are replaced: its documents may be among the new
-/// ones.
+/// Removes the held-out data set of the training data that are replaced: its documents may be among the new ones.
 ///
 /// # Errors
 /// When another process uses that data set; the training data are then not replaced.
 fn withdraw_held_out(folder: &StagedFolder<'_>) -> Result<()> {
     let held_out = folder.inside(HELD_OUT_FOLDER);
     if held_out.has(MANIFEST)? {
-        let _lock = held_out.lock(LOCK)?;
-        held_out.remove(MANIFEST)?;
-        held_out.sync()?;
+        let lock = held_out.lock(LOCK)?;
+        clear(&held_out)?;
+        held_out.clear(|name| [VOCABULARY, CARD].contains(&name))?;
+        if held_out.names()? == [LOCK] {
+            held_out.remove_unlocking(vec![lock])?;
+        }
     }
     Ok(())
 }

@@ -22,13 +22,16 @@ use crate::documents::read::joiner::Joiner;
 use crate::documents::read::open_document::TextHash;
 use crate::documents::read_report::ReadReport;
 use crate::documents::{Documents, DocumentsBuilder};
-use crate::error::{InputError, Result};
+use crate::error::{InputError, InputProblem, Locate, Result};
 use crate::input::bytes::file_range::{FileRange, RangeDigests};
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::remarks::{Remark, Remarks};
 use crate::input::table::InputReader;
 use crate::input::texts::{TextKind, TextRules, each_text};
-use crate::input::{BLOCK, Block, InputEntry, Reading};
+use crate::input::{
+    BLOCK, Block, Format, InputEntry, Reading, files_to_read, first_duplicate, recognized,
+    reject_output_inside, reject_vocabulary,
+};
 use crate::parallel::Workers;
 use crate::tokenization::{Encoder, Tokenizer};
 
@@ -40,6 +43,23 @@ impl BuildConfig {
             bad_lines: BadLines::from_flags(self.strict_utf8, self.lossy_utf8),
             strict_rows: self.strict_rows,
         }
+    }
+
+    /// Finds the input files, of which none may be the vocabulary or in an output folder, and recognizes their formats.
+    ///
+    /// # Errors
+    /// The errors of finding and of recognizing files; [`InputProblem::Twice`].
+    pub(crate) fn input_files(&self) -> Result<(Vec<PathBuf>, Vec<Format>)> {
+        let files = files_to_read(&self.input, &self.text_column)?;
+        if let (RandomMode::Keyed, Some(path)) = (self.random, first_duplicate(&files)) {
+            return Err(InputProblem::Twice.located(path).into());
+        }
+        reject_vocabulary(&files, self.vocab()?)?;
+        for output in [&self.output, &self.scratch].into_iter().flatten() {
+            reject_output_inside(&self.input, output)?;
+        }
+        let formats = recognized(&files, self.text_rules())?;
+        Ok((files, formats))
     }
 
     /// Returns the options that decide how a file is recognized and read.

@@ -75,6 +75,20 @@ impl LineCheck {
         Ok(check)
     }
 
+    /// Checks the first lines of a file, which are the whole file with `is_whole`.
+    ///
+    /// # Errors
+    /// As for the lines of the whole file.
+    pub(crate) fn check_head(head: &[u8], is_whole: bool, path: &Path, bad_lines: BadLines) -> Result<()> {
+        let mut check = Self::default();
+        let end =
+            if is_whole { head.len() } else { head.iter().rposition(|&byte| byte == b'\n').unwrap_or(0) };
+        for (number, line) in (1..).zip(head[..end].split(|&byte| byte == b'\n')) {
+            check.decode(line, (path, number), bad_lines)?;
+        }
+        check.check(path, is_whole, bad_lines)
+    }
+
     /// Returns the text of a line, with U+FFFD for invalid UTF-8. NULs are kept: the tokenizer drops both.
     pub(crate) fn decode<'a>(
         &mut self,

@@ -174,6 +174,9 @@ fn a_number_of_documents_is_held_out() {
     assert_eq!(both.each_ref().map(|outcome| outcome.manifest.report.documents), [93, 7]);
     assert!(both[1].manifest.config.is_held_out_of(&both[0].manifest.config));
     assert!(both[1].manifest.shards[0].file.starts_with("_validation-"));
+    let many = BuildConfig { hold_out: Some("51".parse().unwrap()), overwrite: true, ..options };
+    let error = run(&many).unwrap_err().to_string();
+    assert!(error.contains("--hold-out 51 is more than half of the 100 documents"), "{error}");
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn other_training_data_withdraw_the_held_out_set() {
     let options = options(folder.path(), "a.txt", "out");
     let [training, held_out] = build_both(&options);
     run(&BuildConfig { max_seq_length: 64, overwrite: true, ..options }).unwrap();
-    assert!(!held_out.output.join("manifest.json").exists());
+    assert!(!held_out.output.exists());
     assert!(training.output.join("manifest.json").exists());
 }
 
