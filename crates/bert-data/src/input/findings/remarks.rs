@@ -71,8 +71,10 @@ pub(crate) enum Remark {
     LongWords,
     /// Lines or rows with marks between fields.
     Fields,
-    /// Lines or rows that begin with an identifier.
+    /// Lines or rows that begin with an identifier or a number.
     Identifiers,
+    /// Lines of marks.
+    Rules,
 }
 
 /// Number of files with an observation, its total count, and the first file.

@@ -167,11 +167,17 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
         ),
         Remark::Fields => format!(
             "{percent} of the lines or rows {origin} have fields between marks{}, and all fields are text here; keep the one \
-             with the text (awk -F ' [+|$]+ ' '{{print $NF}}' for the last).",
+             with the text (awk -F ' *[+|$]+ *' '{{print $NF}}' for the last).",
             lines()
         ),
         Remark::Identifiers => format!(
-            "{percent} of the lines or rows {origin} begin with an identifier{}, which is text here; remove it (cut -d' ' -f2-).",
+            "{percent} of the lines or rows {origin} begin with an identifier or a number{}, which is text here; remove it (cut \
+             -d' ' -f2- for one word).",
+            lines()
+        ),
+        Remark::Rules => format!(
+            "{count} line(s) {origin} are marks only{}, and each is a sentence here; if they separate documents, put blank lines \
+             instead (sed 's/^[-_=~#]*$//').",
             lines()
         ),
         Remark::LongWords => format!(

@@ -32,13 +32,17 @@ enum Sign {
     Unseparated,
     /// Fields between marks such as `+++$+++` or `|||`.
     Fields,
-    /// An identifier before the text, as in Kaldi's files of transcripts.
+    /// An identifier before the text, as in Kaldi's files of transcripts, a time code, or the number of a verse.
     Identifier,
+    /// A number before the text.
+    Number,
+    /// A line of marks, such as `=====`.
+    Rule,
 }
 
 /// All signs, their remarks, and the percentage of the texts of a file from which they are remarked on. Columns are
 /// looked for in lines only.
-const SIGNS: [(Sign, Remark, u64); 10] = [
+const SIGNS: [(Sign, Remark, u64); 12] = [
     (Sign::Tab, Remark::Tabs, 50),
     (Sign::Entity, Remark::Entities, 10),
     (Sign::Tag, Remark::Tags, 25),
@@ -49,6 +53,8 @@ const SIGNS: [(Sign, Remark, u64); 10] = [
     (Sign::Unseparated, Remark::Unseparated, 50),
     (Sign::Fields, Remark::Fields, 50),
     (Sign::Identifier, Remark::Identifiers, 50),
+    (Sign::Number, Remark::Identifiers, 90),
+    (Sign::Rule, Remark::Rules, 0),
 ];
 
 const TAB: u16 = 1;
@@ -62,6 +68,10 @@ const ASIAN: u16 = 128;
 const E2: u16 = 256;
 const BAR: u16 = 512;
 const JOINER: u16 = 1024;
+const DIGIT: u16 = 2048;
+
+/// Marks of which lines between documents consist.
+const RULE_MARKS: [u8; 5] = *b"-_=~#";
 
 /// Flags of the bytes with which signs begin.
 const FLAGS: [u16; 256] = {
@@ -81,8 +91,16 @@ const FLAGS: [u16; 256] = {
     flags[0xE2] = E2;
     flags[b'|' as usize] = BAR;
     flags[b'+' as usize] = BAR;
-    flags[b'_' as usize] = JOINER;
-    flags[b'-' as usize] = JOINER;
+    let mut at = 0;
+    while at < RULE_MARKS.len() {
+        flags[RULE_MARKS[at] as usize] = JOINER;
+        at += 1;
+    }
+    let mut digit = b'0';
+    while digit <= b'9' {
+        flags[digit as usize] = DIGIT;
+        digit += 1;
+    }
     flags
 };
 
@@ -213,8 +231,10 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
         }
         Sign::TwiceEncoded => flags & (C2 | C3) == C2 | C3 && is_twice_encoded(text),
         Sign::Unseparated => flags & ASIAN > 0 && is_unseparated(text),
-        Sign::Fields => flags & BAR > 0 && FIELD_MARKS.iter().any(|mark| text.contains(mark)),
-        Sign::Identifier => flags & JOINER > 0 && begins_with_identifier(text),
+        Sign::Fields => flags & BAR > 0 && has_fields(text, flags),
+        Sign::Identifier => flags & DIGIT > 0 && begins_with_identifier(text),
+        Sign::Number => flags & DIGIT > 0 && begins_with_number(text),
+        Sign::Rule => flags & JOINER > 0 && text.len() >= MIN_RULE && is_rule(text),
         Sign::Decomposed => {
             flags & MARK > 0
                 && text.chars().any(
@@ -224,21 +244,56 @@ fn has(sign: Sign, flags: u16, text: &str) -> bool {
     }
 }
 
-/// Marks between fields that no text has.
-const FIELD_MARKS: [&str; 2] = ["+++$+++", "|||"];
+/// Returns whether a line has marks between fields: `+++$+++`, or bars. Text of India has bars for its full stops.
+fn has_fields(text: &str, flags: u16) -> bool {
+    let inside = text.trim_matches(['|', ' ']);
+    text.contains("+++$+++") || flags & ASIAN == 0 && inside.contains('|')
+}
 
-/// Minimum length of an identifier.
+/// Minimum number of characters of a line of marks.
+const MIN_RULE: usize = 4;
+
+/// Returns whether a line is one mark, many times.
+fn is_rule(text: &str) -> bool {
+    let first = text.as_bytes()[0];
+    RULE_MARKS.contains(&first) && text.bytes().all(|byte| byte == first)
+}
+
+/// Minimum length of an identifier with joiners.
 const IDENTIFIER: usize = 6;
 
-/// Returns whether a line begins with a word of letters, digits and joiners, such as `1089-134686-0000`.
+/// Returns whether a line begins with an identifier: a word of letters, digits and joiners such as `1089-134686-0000`; a
+/// time code; or a verse of a book, such as `Genesis 1:1` or `1 Samuel 2:3`.
 fn begins_with_identifier(text: &str) -> bool {
-    let Some((word, _)) = text.split_once([' ', '\t']) else { return false };
+    let mut words = text.splitn(4, [' ', '\t']);
+    let Some(first) = words.next().filter(|first| first.len() < text.len()) else { return false };
+    let is_place = |word: &str| {
+        let word = word.trim_matches(['[', ']', '(', ')', '<', '>', '{', '}']).trim_end_matches(':');
+        word.contains(':')
+            && word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.' | ',' | '-'))
+    };
+    let is_book = |word: &str| word.chars().all(char::is_alphabetic);
+    let begins_with_verse = match (is_book(first), words.next(), words.next()) {
+        (true, Some(second), _) => is_place(second),
+        (false, Some(second), Some(third)) => first.len() == 1 && is_book(second) && is_place(third),
+        _ => false,
+    };
     let is_joiner = |c: char| matches!(c, '-' | '_');
-    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || is_joiner(c) || c == '.');
-    is_plain
-        && word.len() >= IDENTIFIER
-        && word.contains(is_joiner)
-        && word.chars().filter(char::is_ascii_digit).count() >= 3
+    let is_plain = first.chars().all(|c| c.is_ascii_alphanumeric() || is_joiner(c) || c == '.');
+    let is_code = is_plain
+        && first.len() >= IDENTIFIER
+        && first.contains(is_joiner)
+        && first.chars().filter(char::is_ascii_digit).count() >= 3;
+    is_code || is_place(first) || begins_with_verse
+}
+
+/// Returns whether a text of one line begins with a number of its own, such as `12` or `12.`
+fn begins_with_number(text: &str) -> bool {
+    let word = text.split([' ', '\t']).next().unwrap_or_default();
+    let number = word.trim_end_matches(['.', ':', ')']);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && word.len() < text.len() && !text.contains('\n')
 }
 
 /// Maximum mean number of characters of a word of Thai, Lao, Burmese or Khmer.
@@ -262,10 +317,10 @@ fn are_frequent(signs: usize, text: &str) -> bool {
     signs > 0 && signs * BYTES_PER_SIGN >= text.len()
 }
 
-/// Returns whether a text is markup: tags are frequent, or it is one or more whole elements.
+/// Returns whether a text is markup: tags are frequent, or it ends with one.
 fn is_markup(text: &str) -> bool {
     let tags = count_tags(text);
-    are_frequent(tags, text) || tags > 0 && text.starts_with('<') && text.ends_with('>')
+    are_frequent(tags, text) || tags > 0 && text.ends_with('>')
 }
 
 /// Returns the number of entities.

@@ -20,6 +20,7 @@ const TOKENS: &str = "it has tokens and no text; give the text with --input and 
 const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
 const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
 const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";
+const ABSTRACTS: &str = "write its abstracts as text, one document after the other, or export it as RIS";
 
 /// An offset in a file, the bytes there, the format, and the advice.
 type Signature = (usize, &'static [u8], &'static str, &'static str);
@@ -115,6 +116,10 @@ const BEGINNINGS: &[(&str, &str, &str)] = &[
         "a TextGrid of Praat",
         "write the text of its tiers, one sentence on each line",
     ),
+    ("@article{", "a bibliography of BibTeX", ABSTRACTS),
+    ("@book{", "a bibliography of BibTeX", ABSTRACTS),
+    ("@inproceedings{", "a bibliography of BibTeX", ABSTRACTS),
+    ("@misc{", "a bibliography of BibTeX", ABSTRACTS),
     ("-- mysql dump", "a dump of an SQL database", TABLE),
     ("-- mariadb dump", "a dump of an SQL database", TABLE),
     ("-- postgresql database dump", "a dump of an SQL database", TABLE),

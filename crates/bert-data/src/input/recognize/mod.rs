@@ -197,9 +197,14 @@ pub(super) fn is_json_lines(head: &Head<'_>) -> bool {
     !matches!(serde_json::from_str::<IgnoredAny>(&first.json), Err(error) if error.is_eof())
 }
 
-/// Returns the separator of a table with the name of a CSV file: the most frequent candidate of its first line.
+/// Returns the separator of a table with the name of a CSV file: a candidate that gives all rows the same number of
+/// values, else any candidate; the most frequent one of the first line.
 pub(super) fn separator_of_csv(head: &Head<'_>) -> u8 {
-    most_frequent(head, b",;\t|")
+    const CANDIDATES: &[u8] = b",;\t|";
+    let divides = |byte: &u8| head.text.lines().next().unwrap_or_default().as_bytes().contains(byte);
+    let agreeing: Vec<u8> =
+        CANDIDATES.iter().copied().filter(|byte| divides(byte) && rows_agree(head, *byte)).collect();
+    most_frequent(head, if agreeing.is_empty() { CANDIDATES } else { &agreeing })
 }
 
 /// Returns the candidate byte that is most frequent in the first line; the first candidate if none occurs.
@@ -308,6 +313,8 @@ mod tests {
         let semicolons = "id;text\n1;\"a; b\"\n2;c\n";
         assert_eq!(layout_of("a.csv", semicolons), Layout::Separated(b';'));
         assert_eq!(layout_of("a", semicolons), Layout::Separated(b';'));
+        let without_header = "1;Ja, nein, ja.;a\n2;Der Fluss stieg.;b\n3;Das Wehr, das alte, hielt.;a\n";
+        assert_eq!(layout_of("a.csv", without_header), Layout::Separated(b';'));
         assert_eq!(layout_of("A.CSV.gz", "text\none\n"), Layout::Separated(b','));
         assert_eq!(layout_of("a.tsv", "text\none\n"), Layout::Separated(b'\t'));
         assert_eq!(layout_of("a.txt", "id,text\n1,\"a,\n\nb\"\n2,c\n"), Layout::Separated(b','));

@@ -186,7 +186,12 @@ fn signs_of_other_text_are_named_with_examples() {
         ("The caf\u{c3}\u{a9} is hot.", "encoded again"),
         ("12\tThe cat sat.", "have tabs"),
         ("L10 +++$+++ u2 +++$+++ The cat sat.", "fields between marks"),
+        ("L10|u2|The cat sat.", "fields between marks"),
+        ("<s> The cat sat on the mat. </s>", "have tags of markup"),
         ("1089-134686-0000 the cat sat", "begin with an identifier"),
+        ("Genesis 1:1 The cat sat.", "begin with an identifier"),
+        ("1 Samuel 2:3 The cat sat.", "begin with an identifier"),
+        ("[00:01:02.500] ANN: The cat sat.", "begin with an identifier"),
     ] {
         let warnings = counts(&build(folder.path(), "a.txt", &lines(line), |config| config)).2;
         assert!(warnings.contains(said) && warnings.contains("50 %"), "{line}: {warnings}");
@@ -196,6 +201,12 @@ fn signs_of_other_text_are_named_with_examples() {
             &folder.path().join("dry"),
         ));
         assert!(estimate.unwrap().warnings.iter().any(|warning| warning.contains(said)), "{line}");
+    }
+    let numbered: String = (1..90).map(|number| format!("{number} The cat sat.\n")).collect();
+    let rules = "The cat sat.\nIt ran far.\n=====\n".repeat(30);
+    for (text, said) in [(numbered, "100 % of the lines"), (rules, "30 line(s) of a.txt are marks only")] {
+        let warnings = counts(&build(folder.path(), "a.txt", &text, |config| config)).2;
+        assert!(warnings.contains(said), "{warnings}");
     }
     let paragraph = "The dog ran far. ".repeat(30);
     let row = serde_json::json!({ "text": format!("<p>{paragraph}</p><p>{paragraph}</p>") });
