@@ -12,7 +12,7 @@ use super::checks::Check;
 pub(crate) const RANK_CHECKS: [Check; 2] = [("environment", environment), ("messages", messages)];
 
 /// Time after which a rank gives up.
-const TIMEOUT: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(30);
 
 /// Checks the variables of a launcher, one `NAME=VALUE` a line: an accepted rank is below the number of ranks, which is
 /// bounded.

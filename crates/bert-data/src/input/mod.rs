@@ -43,6 +43,7 @@ use crate::input::forms::form::Form;
 use crate::input::line_check::{BadLines, LineCheck};
 use crate::input::recognize::known_format::reject_known_format;
 use crate::input::recognize::{Articles, Head, Layout};
+use crate::input::table::InputReader;
 use crate::input::texts::TextRules;
 use crate::parallel::pool;
 
@@ -214,7 +215,12 @@ pub(crate) fn recognized(files: &[PathBuf], rules: TextRules<'_>) -> Result<Vec<
     each_file(files, |path| {
         let input = OpenInput::open(path, rules.reading)?;
         input.check_first_lines(path, rules.bad_lines)?;
-        Ok(input.format())
+        let format = input.format();
+        // A table without the column of text is refused too.
+        if matches!(format, Format::Parquet | Format::Csv | Format::Tsv) {
+            InputReader::open_with(path, 0, rules.reading)?;
+        }
+        Ok(format)
     })
 }
 

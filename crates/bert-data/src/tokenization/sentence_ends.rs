@@ -30,7 +30,7 @@ pub(crate) fn is_script_end(c: char) -> bool {
 }
 
 /// Returns whether a character may follow the end of a sentence: a closing quote or bracket, or a mark of emphasis.
-fn closes(c: char) -> bool {
+pub(crate) fn closes(c: char) -> bool {
     matches!(
         c,
         '"' | '\'' | ')' | ']' | '}' | '*' | '_' | '\u{bb}' | '\u{ab}' | '\u{2018}'..='\u{201f}' | '\u{203a}'

@@ -153,7 +153,9 @@ impl Remarks {
                     [counts.joined, counts.lines],
                     example.map(Vec::from).unwrap_or_default(),
                 );
-                self.add_count(Remark::PageHeads, path, counts.left_out);
+                if let Some(line) = counts.left_out_line {
+                    self.add_share(Remark::PageHeads, path, [counts.left_out, 0], vec![short(&line)]);
+                }
             }
             Format::Mail | Format::Medline => {
                 self.add_share(remark, path, [counts.left_out, counts.lines], Vec::new())

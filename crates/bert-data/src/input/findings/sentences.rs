@@ -154,7 +154,7 @@ fn sentence(remark: Remark, seen: &Occurrences) -> String {
             seen.are_read_as("documents between separators (<|endoftext|>)")
         ),
         Remark::PageHeads => {
-            format!("{count} page number(s) and page head(s) {origin} were left out.")
+            format!("{count} page number(s) and page head(s) {origin} were left out{}.", lines())
         }
         Remark::Unsegmented => format!(
             "{count} sentence(s) {origin} were cut by length, because no end of a sentence was found in them: their script or \

@@ -266,12 +266,13 @@ const IDENTIFIER: usize = 6;
 /// time code; or a verse of a book, such as `Genesis 1:1` or `1 Samuel 2:3`.
 fn begins_with_identifier(text: &str) -> bool {
     let mut words = text.splitn(4, [' ', '\t']);
-    let Some(first) = words.next().filter(|first| first.len() < text.len()) else { return false };
+    let first = words.next().unwrap_or_default();
     let is_place = |word: &str| {
-        let word = word.trim_matches(['[', ']', '(', ')', '<', '>', '{', '}']).trim_end_matches(':');
-        word.contains(':')
+        let word = word.trim_matches(['[', ']', '(', ')', '<', '>', '{', '}', ',']).trim_end_matches(':');
+        let is_mark = |c: char| matches!(c, ':' | '.' | ',' | '-' | '/');
+        (word.contains(':') || word.matches(is_mark).count() == 2)
             && word.starts_with(|c: char| c.is_ascii_digit())
-            && word.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.' | ',' | '-'))
+            && word.chars().all(|c| c.is_ascii_digit() || is_mark(c))
     };
     let is_book = |word: &str| word.chars().all(char::is_alphabetic);
     let begins_with_verse = match (is_book(first), words.next(), words.next()) {
@@ -282,18 +283,18 @@ fn begins_with_identifier(text: &str) -> bool {
     let is_joiner = |c: char| matches!(c, '-' | '_');
     let is_plain = first.chars().all(|c| c.is_ascii_alphanumeric() || is_joiner(c) || c == '.');
     let is_code = is_plain
-        && first.len() >= IDENTIFIER
+        && (IDENTIFIER..text.len()).contains(&first.len())
         && first.contains(is_joiner)
         && first.chars().filter(char::is_ascii_digit).count() >= 3;
     is_code || is_place(first) || begins_with_verse
 }
 
-/// Returns whether a text of one line begins with a number of its own, such as `12` or `12.`
+/// Returns whether a text of one line begins with a number of its own, such as `12`, `12.` or `[12]`, before a sentence.
 fn begins_with_number(text: &str) -> bool {
-    let word = text.split([' ', '\t']).next().unwrap_or_default();
-    let number = word.trim_end_matches(['.', ':', ')']);
+    let Some((word, rest)) = text.split_once([' ', '\t']) else { return false };
+    let number = word.trim_start_matches(['(', '[']).trim_end_matches(['.', ':', ')', ']']);
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number && word.len() < text.len() && !text.contains('\n')
+    is_number && !rest.trim_start().starts_with(char::is_lowercase) && !text.contains('\n')
 }
 
 /// Maximum mean number of characters of a word of Thai, Lao, Burmese or Khmer.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::tokenization::is_ideograph;
-use crate::tokenization::sentence_ends::ends_sentence;
+use crate::tokenization::sentence_ends::{closes, ends_sentence, is_sentence_end};
 
 /// Minimum median length, in characters, of a line that breaks for lack of room; verse has shorter lines.
 const MIN_WIDTH: usize = 30;
@@ -231,6 +231,11 @@ impl LineBreaks {
         fills_lines || is_ragged
     }
 
+    /// Returns whether a sentence continues in a line that follows after the end of a page.
+    pub(super) fn interrupted(&self, line: Line<'_>, next: Line<'_>) -> bool {
+        line.is_open() && (next.begins_small() || self.is_full(line, next))
+    }
+
     /// Returns whether a paragraph continues after this line break.
     pub(super) fn continues(&self, line: Line<'_>, next: Line<'_>) -> bool {
         if next.is_item() || line.text.starts_with('#') || line.quotes != next.quotes {
@@ -241,11 +246,17 @@ impl LineBreaks {
     }
 }
 
-/// Returns whether a sentence ends inside of a line: after a word of four letters or more, because shorter ones may be
-/// abbreviations. In narrow columns few sentences end with a line.
+/// Returns whether a sentence ends inside of a line: in scripts without full stops at their marks, else before a blank. A full
+/// stop follows a word of four letters or more, because shorter ones may be abbreviations. In narrow columns few
+/// sentences end with a line.
 fn ends_inside(line: &str) -> bool {
     let is_word_end = |at: usize| line[..at].chars().rev().take(4).filter(|c| c.is_alphabetic()).count() == 4;
-    [". ", "? ", "! "].into_iter().any(|mark| line.match_indices(mark).any(|(at, _)| is_word_end(at)))
+    let ends_word = |rest: &str| rest.trim_start_matches(closes).starts_with(char::is_whitespace);
+    line.match_indices(is_sentence_end).any(|(at, mark)| match mark {
+        "." => ends_word(&line[at + 1..]) && is_word_end(at),
+        "!" | "?" => ends_word(&line[at + 1..]),
+        _ => at + mark.len() < line.len(),
+    })
 }
 
 /// The end of a line, as the break after it is counted in a whole file.

@@ -33,14 +33,22 @@ impl Mails {
     }
 }
 
-/// Returns the first part of a mail that is plain text, decoded, or `None` if no part is.
+/// Returns the parts of a mail that are plain text, decoded. Text that is not UTF-8 and names no character set is Latin-1.
 fn plain_text(mail: &[u8]) -> Option<String> {
-    let mail = MessageParser::default().parse(mail)?;
-    mail.text_bodies().find_map(|part| match &part.body {
-        PartType::Text(text) => Some(text.clone().into_owned()),
+    let parsed = MessageParser::default().parse(mail)?;
+    let texts = parsed.text_bodies().filter_map(|part| match &part.body {
+        PartType::Text(text) => Some(text.as_ref()),
         _ => None,
-    })
+    });
+    let text = texts.collect::<Vec<_>>().join("\n\n");
+    if text.contains(char::REPLACEMENT_CHARACTER) && str::from_utf8(mail).is_err() {
+        return plain_text(mail.iter().map(|&byte| char::from(byte)).collect::<String>().as_bytes());
+    }
+    Some(text)
 }
+
+/// Maximum number of lines of a signature.
+const SIGNATURE: usize = 10;
 
 /// Returns the lines of a mail without quotations, the lines that introduce them, and the signature.
 fn own_lines(text: &str) -> String {
@@ -48,12 +56,13 @@ fn own_lines(text: &str) -> String {
     let is_quoted = |line: &str| line.trim_start().starts_with('>');
     let mut own = String::new();
     for (at, &line) in lines.iter().enumerate() {
-        if line == "-- " || line == "--" || line.starts_with("-----BEGIN PGP SIGNATURE") {
+        let rest = &lines[at + 1..];
+        let is_signature = ["-- ", "--"].contains(&line) && rest.len() <= SIGNATURE;
+        if is_signature || line.starts_with("-----BEGIN PGP SIGNATURE") {
             break;
         }
-        let rest = &lines[at + 1..];
         let next = rest.iter().find(|line| !line.trim().is_empty());
-        let introduces = line.trim_end().ends_with(':') && next.is_some_and(|next| is_quoted(next));
+        let introduces = line.trim_end().ends_with("wrote:") && next.is_some_and(|next| is_quoted(next));
         if !is_quoted(line) && !introduces {
             own.push_str(line);
             own.push('\n');
@@ -68,8 +77,10 @@ impl Converter for Mails {
     }
 
     fn raw_line(&mut self, line: &[u8], out: &mut Text) {
-        let begins = self.bytes.is_empty() || self.after_blank;
-        if begins && str::from_utf8(line).is_ok_and(is_mailbox_line) {
+        let begins = |line: &str| {
+            has_date(line) || (self.bytes.is_empty() || self.after_blank) && is_mailbox_line(line)
+        };
+        if line.starts_with(b"From ") && str::from_utf8(line).is_ok_and(begins) {
             self.end_mail(out);
             return;
         }
@@ -87,13 +98,27 @@ impl Converter for Mails {
     }
 }
 
-/// Returns whether a line begins a mail in a mailbox: `From`, a sender, and a date.
+/// Returns whether a line begins a mail in a mailbox: `From`, a sender, and a date or nothing.
 fn is_mailbox_line(line: &str) -> bool {
-    line.starts_with("From ") && line.split_whitespace().count() >= 3
+    let mut words = line.split_whitespace().skip(1);
+    let sender = words.next();
+    line.starts_with("From ")
+        && (has_date(line) || sender.is_some_and(|sender| sender.contains('@')) && words.next().is_none())
 }
 
-/// Names of the fields of a header of which a mail has at least one in addition to `From`.
-const FIELDS: [&str; 7] = ["date", "message-id", "subject", "to", "received", "mime-version", "content-type"];
+/// Returns whether a line has a time such as `10:00:00` and a year.
+fn has_date(line: &str) -> bool {
+    let are_digits =
+        |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_time = |word: &str| {
+        let parts: Vec<&str> = word.split(':').collect();
+        matches!(parts.len(), 2 | 3) && parts[1..].iter().all(|part| are_digits(part, 2))
+    };
+    line.split_whitespace().any(is_time) && line.split_whitespace().any(|word| are_digits(word, 4))
+}
+
+/// Names of the fields of a header, of which a mail has at least one if the address of its sender is not in it.
+const FIELDS: [&str; 5] = ["date", "message-id", "received", "mime-version", "content-type"];
 
 /// Returns whether the first lines of a file are the header of a mail, in a mailbox or alone.
 pub(super) fn are_mails(lines: &[&str]) -> bool {
@@ -101,15 +126,20 @@ pub(super) fn are_mails(lines: &[&str]) -> bool {
     let is_box = lines.first().is_some_and(|line| is_mailbox_line(line));
     let header = lines[usize::from(is_box)..].iter().take_while(|line| !line.trim().is_empty());
     let mut names = Vec::new();
+    let mut has_address = is_box;
     for line in header {
         match field(line) {
-            Some(name) => names.push(name.to_ascii_lowercase()),
+            Some(name) => {
+                has_address |= name.eq_ignore_ascii_case("from") && line.contains('@');
+                names.push(name.to_ascii_lowercase());
+            }
             // A long field continues in indented lines.
             None if line.starts_with([' ', '\t']) && !names.is_empty() => {}
             None => return false,
         }
     }
-    names.iter().any(|name| name == "from") && names.iter().any(|name| FIELDS.contains(&name.as_str()))
+    names.iter().any(|name| name == "from")
+        && (has_address || names.iter().any(|name| FIELDS.contains(&name.as_str())))
 }
 
 /// Returns the name of the field that a line of a header begins.
@@ -153,20 +183,36 @@ mod tests {
 
     #[test]
     fn lines_of_other_character_sets_are_decoded() {
-        let mut mail = b"From: Ann\nTo: Ben\nContent-Type: text/plain; charset=iso-8859-1\n\nGr".to_vec();
-        mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
-        let mut out = String::new();
-        let text = Box::new(std::io::Cursor::new(mail));
-        let (mut reader, _) =
-            crate::input::forms::Converted::new(crate::input::forms::form::Form::Mail, text, 1 << 20);
-        std::io::Read::read_to_string(&mut reader, &mut out).unwrap();
-        assert_eq!(out, "Grüße aus der Mühle.\n\n");
+        for charset in ["", "Content-Type: text/plain; charset=iso-8859-1\n"] {
+            let mut mail = format!("From: Ann\nDate: Mon\n{charset}\nGr").into_bytes();
+            mail.extend_from_slice(b"\xfc\xdfe aus der M\xfchle.\n");
+            let mut out = String::new();
+            let form = crate::input::forms::form::Form::Mail;
+            let text = Box::new(std::io::Cursor::new(mail));
+            let (mut reader, _) = crate::input::forms::Converted::new(form, text, 1 << 20);
+            std::io::Read::read_to_string(&mut reader, &mut out).unwrap();
+            assert_eq!(out, "Grüße aus der Mühle.\n\n");
+        }
+    }
+
+    #[test]
+    fn lines_that_begin_like_mails_stay() {
+        let mails = "From ann@mill Mon Jan  5 10:00:00 2026\nFrom: Ann\n\nFrom the river the road goes to the mill.\n\n\
+            From here it is long.\nFrom ben@mill Mon Jan  5 11:00:00 2026\nFrom: Ben\n\nOne part.\n--\nAnother part.\n"
+            .to_owned()
+            + &"It rained.\n".repeat(12);
+        let text = converted(&mails);
+        let first =
+            "From the river the road goes to the mill.\nFrom here it is long.\n\nOne part.\n--\nAnother";
+        assert!(text.starts_with(first), "{text}");
+        assert_eq!(text.matches("\n\n").count(), 2, "{text}");
     }
 
     #[test]
     fn headers_are_known_by_all_their_lines() {
         for mail in [
-            "From: Ann\nSubject: Hi\n\nIt rained.",
+            "From: ann@mill.example\nSubject: Hi\n\nIt rained.",
+            "From ann@mill.example\nFrom: Ann\n\nIt rained.",
             "From ann@mill Mon Jan  5 10:00:00 2026\nFrom: Ann\nTo: Ben\n\nIt rained.",
             "Received: by a host\n with a name\nFrom: Ann\n\nIt rained.",
         ] {
@@ -177,6 +223,7 @@ mod tests {
             "Ann: It rained.\nBen: It did.\nFrom: where?\n",
             "From here one sees it.\nSubject: none\n",
             "From: Ann\n\nSubject: none\n",
+            "From: The mill\nTo: Ann\nSubject: The flood\n\nIt rained.\n",
         ] {
             assert!(!super::are_mails(&text.lines().collect::<Vec<_>>()), "{text}");
         }

@@ -24,10 +24,15 @@ pub(super) struct Cues {
 /// Returns whether a line is the time code of a cue, such as `00:00:44,120 --> 00:00:48,080`.
 pub(super) fn is_time(line: &str) -> bool {
     let is_code = |code: &str| {
-        let code = code.split_whitespace().next().unwrap_or_default();
         code.contains(':') && code.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | ',' | '.'))
     };
-    line.split_once("-->").is_some_and(|(from, to)| is_code(from.trim()) && is_code(to.trim()))
+    line.split_once("-->").is_some_and(|(from, to)| {
+        let mut words = to.split_whitespace();
+        // Settings such as `align:start` follow, but no text.
+        is_code(from.trim())
+            && is_code(words.next().unwrap_or_default())
+            && words.all(|word| word.contains(':'))
+    })
 }
 
 /// Returns the text of a line without tags such as `<i>` and `{\an8}`.

@@ -52,6 +52,8 @@ pub(crate) struct FormCounts {
     pub(crate) joined: u64,
     /// Number of lines or records without text that were left out: page heads, quotations, mails that are not text.
     pub(crate) left_out: u64,
+    /// The first line that was left out.
+    pub(crate) left_out_line: Option<String>,
     /// An example of a break inside a sentence: two lines.
     pub(crate) example: Option<[String; 2]>,
     /// Whether the file is one document.

@@ -37,9 +37,9 @@ impl Layout {
         sizes.sort_unstable();
         let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();
         Self {
-            breaks,
             words: lines.iter().map(|&line| line.to_owned()).collect(),
-            page_heads: page_heads(lines),
+            page_heads: page_heads(lines, &breaks),
+            breaks,
             blocks_are_documents: sizes.len() > 1 && median >= LINES_OF_DOCUMENT,
         }
     }
@@ -51,34 +51,49 @@ fn shape(line: &str) -> String {
     line.chars().map(|c| if c.is_numeric() { '0' } else { c }).collect()
 }
 
-/// Returns whether a line is the number of a page, such as `12`, `- 12 -` or `Page 12`.
+/// Returns whether a line is the number of a page, such as `12`, `- 12 -`, `xii`, `Page 12` or `12 of 300`.
 fn is_page_number(line: &str) -> bool {
-    let line =
-        line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '\u{c}' | '\u{2013}' | '[' | ']'));
-    let number = line.strip_prefix("Page ").or(line.strip_prefix("page ")).unwrap_or(line).trim();
-    !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit())
+    let is_frame = |c: char| c.is_whitespace() || matches!(c, '-' | '\u{c}' | '\u{2013}' | '[' | ']' | '|');
+    let line = line.trim_matches(is_frame).to_lowercase();
+    let number = ["page", "pg.", "pg", "p."].iter().find_map(|name| line.strip_prefix(name)).unwrap_or(&line);
+    let (number, all) = number.split_once(" of ").or(number.split_once('/')).unwrap_or((number, "1"));
+    let is_number =
+        |text: &str| matches!(text.len(), 1..=4) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_roman =
+        |text: &str| matches!(text.len(), 1..=6) && text.bytes().all(|byte| b"ivxl".contains(&byte));
+    (is_number(number.trim()) || is_roman(number.trim())) && is_number(all.trim())
 }
 
-/// Returns the shapes of the lines that recur between paragraphs or after form feeds, and interrupt sentences there: the
-/// headings of chapters do not.
-fn page_heads(lines: &[&str]) -> HashSet<String> {
-    let is_blank = |line: Option<&&str>| line.is_none_or(|line| line.trim().is_empty());
-    // Number of times that a line occurs, and that it interrupts a sentence or begins a page.
+/// Returns the shape of a line that may belong to the page: all numbers of pages have one.
+fn page_shape(line: &str) -> String {
+    if is_page_number(line) { "0".to_owned() } else { shape(line) }
+}
+
+/// Returns the shapes of the lines that recur between paragraphs or at form feeds, and interrupt sentences there or are at
+/// the form feed. Headings of chapters and years of a chronicle interrupt no sentence.
+fn page_heads(lines: &[&str], breaks: &LineBreaks) -> HashSet<String> {
+    let is_border =
+        |line: Option<&&str>| line.is_none_or(|line| line.trim().is_empty() || line.starts_with('\u{c}'));
+    let before = |at: usize| at.checked_sub(1).and_then(|at| lines.get(at));
+    let is_text = |line: &&&str| !line.trim().is_empty() && !is_page_number(line);
+    // Number of times that a line occurs, and that it interrupts a sentence or is at a form feed.
     let mut counts: HashMap<String, [usize; 2]> = HashMap::new();
-    // The last line of text that is not the number of a page.
-    let mut before = None;
-    for (at, line) in lines.iter().enumerate() {
-        let shape = shape(line);
-        let begins_page = line.starts_with('\u{c}');
-        let is_alone =
-            is_blank(at.checked_sub(1).and_then(|at| lines.get(at))) && is_blank(lines.get(at + 1));
-        if (begins_page || is_alone) && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
-            let interrupts = begins_page || before.is_some_and(|line| Line::new(line).is_open());
+    let mut last = None;
+    for (at, &line) in lines.iter().enumerate() {
+        let shape = page_shape(line);
+        let is_at_feed =
+            line.starts_with('\u{c}') || lines.get(at + 1).is_some_and(|next| next.starts_with('\u{c}'));
+        let is_alone = is_border(before(at)) && is_border(lines.get(at + 1));
+        if (is_at_feed || is_alone) && !shape.is_empty() && shape.chars().count() <= MAX_HEAD {
+            let next = lines[at + 1..].iter().find(is_text);
+            let interrupts = last.zip(next).is_some_and(|(last, next)| {
+                breaks.interrupted(Line::new(last), Line::new(next.trim_start_matches('\u{c}')))
+            });
             let [times, interruptions] = counts.entry(shape).or_default();
             *times += 1;
-            *interruptions += usize::from(interrupts);
-        } else if !line.trim().is_empty() && !is_page_number(line) {
-            before = Some(*line);
+            *interruptions += usize::from(is_at_feed || interrupts);
+        } else if is_text(&&line) {
+            last = Some(line);
         }
     }
     let is_head = |[times, interruptions]: [usize; 2]| times >= MIN_HEADS && 4 * interruptions >= times;
@@ -109,9 +124,13 @@ impl Paragraphs {
     }
 
     /// Returns whether a line belongs to the page and not to the text.
-    fn is_of_page(&self, line: &str) -> bool {
-        let is_head = line.chars().count() <= MAX_HEAD + 20 && self.page_heads.contains(&shape(line));
-        is_head || is_page_number(line) && (self.after_blank || self.after_page)
+    fn is_page_part(&self, line: &str) -> bool {
+        let is_head = line.chars().count() <= MAX_HEAD + 20 && self.page_heads.contains(&page_shape(line));
+        is_head
+            && (!is_page_number(line)
+                || self.after_blank
+                || self.after_page
+                || !line.trim().starts_with(|c: char| c.is_ascii_digit()))
     }
 }
 
@@ -122,9 +141,10 @@ impl Converter for Paragraphs {
             self.after_blank = true;
             return;
         }
-        if self.is_of_page(line) {
+        if self.is_page_part(line) {
             self.after_page = true;
             out.counts.left_out += 1;
+            out.counts.left_out_line.get_or_insert_with(|| line.trim().to_owned());
             return;
         }
         let is_far = std::mem::take(&mut self.after_blank) || self.after_page;
@@ -198,5 +218,37 @@ mod tests {
         let text = PARAGRAPH.replace('\n', " ");
         let out = converted(&format!("{PARAGRAPH}\n\nAnn wrote:\n{quoted}\n{quoted}\n{PARAGRAPH}\n"));
         assert_eq!(out, format!("{text}\nAnn wrote:\n{text}\n{text}\n{text}\n"));
+    }
+
+    #[test]
+    fn years_and_chapters_after_open_lines_stay() {
+        let chapter = |heading: String| {
+            format!("{heading}\n\n{PARAGRAPH}\n\n{PARAGRAPH}\n\nThe river ran,\nthe mill was old\n\n")
+        };
+        for name in ["CHAPTER ", "LETTER ", ""] {
+            let book: String = (1700..1712).map(|number| chapter(format!("{name}{number}"))).collect();
+            let out = converted(&book);
+            assert!((1700..1712).all(|number| out.contains(&format!("{name}{number}\n"))), "{out}");
+        }
+    }
+
+    const NAMES: [&str; 6] = ["stream", "water", "brook", "lake", "pond", "sea"];
+
+    #[test]
+    fn feet_of_pages_are_left_out() {
+        let (first, second) = PARAGRAPH.split_at(PARAGRAPH.find("river had").unwrap());
+        for foot in ["\n\nPage {} of 15\n\u{c}", "\n\n{}/15\n\u{c}", "\n- {} -\n\u{c}", "\n[Pg {}]\n\u{c}"] {
+            let foot_of = |number: usize| foot.replace("{}", &number.to_string());
+            let page = |number: usize| {
+                let second = second.replace("river", NAMES[number]);
+                format!("{first}{}{second}\n\n{PARAGRAPH}\n\n", foot_of(number))
+            };
+            let whole = PARAGRAPH.replace('\n', " ");
+            let pages: String = (1..6).map(page).collect();
+            let text: String = (1..6)
+                .map(|number| format!("{}\n{whole}\n", whole.replace("river", NAMES[number])))
+                .collect();
+            assert_eq!(converted(&pages), text, "{foot}");
+        }
     }
 }

@@ -291,7 +291,8 @@ impl<'de> Visitor<'de> for AnyValue<'_> {
         let mut other = None;
         while let Some(found) = list.next_element_seed(AnyValue(self.0))? {
             match found {
-                KeyLookup::Text(Some(text)) | KeyLookup::List(text) => push_sentence(&text, &mut sentences),
+                KeyLookup::Text(Some(text)) => push_sentence(&text, &mut sentences),
+                KeyLookup::List(texts) => texts.lines().for_each(|text| push_sentence(text, &mut sentences)),
                 KeyLookup::Text(None) => {}
                 _ => other = Some("a list, but not of texts"),
             }

@@ -20,6 +20,7 @@ const TOKENS: &str = "it has tokens and no text; give the text with --input and 
 const FETCH: &str = "the data itself is missing; fetch it (git lfs pull)";
 const FETCH_ANNEX: &str = "the data itself is missing; fetch it (git annex get)";
 const ARCHIVE: &str = "extract the texts of its records first, as JSON Lines (with warcio or trafilatura)";
+const LATEX: &str = "convert it to text (pandoc -t plain FILE)";
 const ABSTRACTS: &str = "write its abstracts as text, one document after the other, or export it as RIS";
 
 /// An offset in a file, the bytes there, the format, and the advice.
@@ -109,17 +110,17 @@ const BEGINNINGS: &[(&str, &str, &str)] = &[
     ("{\\rtf1", "an RTF document", EXTRACT),
     ("filedesc://", "an ARC file of a web archive", ARCHIVE),
     ("#version: 0.2", "the merges of a tokenizer", TOKENS),
-    ("\\documentclass", "a LaTeX document", "convert it to text (pandoc -t plain FILE)"),
+    ("\\documentclass", "a LaTeX document", LATEX),
+    ("\\begin{", "a LaTeX document", LATEX),
+    ("\\chapter{", "a LaTeX document", LATEX),
+    ("\\section{", "a LaTeX document", LATEX),
+    ("\\usepackage", "a LaTeX document", LATEX),
     ("\\id", "a Bible in USFM", "convert it to one verse on each line, its number and a tab before it"),
     (
         "file type = \"ootextfile\"",
         "a TextGrid of Praat",
         "write the text of its tiers, one sentence on each line",
     ),
-    ("@article{", "a bibliography of BibTeX", ABSTRACTS),
-    ("@book{", "a bibliography of BibTeX", ABSTRACTS),
-    ("@inproceedings{", "a bibliography of BibTeX", ABSTRACTS),
-    ("@misc{", "a bibliography of BibTeX", ABSTRACTS),
     ("-- mysql dump", "a dump of an SQL database", TABLE),
     ("-- mariadb dump", "a dump of an SQL database", TABLE),
     ("-- postgresql database dump", "a dump of an SQL database", TABLE),
@@ -188,12 +189,16 @@ fn text_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> 
     let mut lines = head.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let second = lines.next().unwrap_or_default();
-    // SQL dumps begin with a line that contains only the comment sign.
+    // SQL dumps begin with a line that contains only the comment sign, and documents of TeX with comments.
     let line = if first == "--" { &second } else { &first };
-    let beginning = BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
+    let after_comments = line_after_comments(head);
+    let begins = |line: &str| BEGINNINGS.iter().find(|(begins, ..)| line.starts_with(begins));
     let whole = || FIRST_LINES.iter().find(|(whole, ..)| line == whole);
-    if let Some(&(_, format, advice)) = beginning.or_else(whole) {
+    if let Some(&(_, format, advice)) = begins(line).or_else(whole).or_else(|| begins(&after_comments)) {
         return Some((format, advice));
+    }
+    if is_bibliography(&after_comments) {
+        return Some(("a bibliography of BibTeX", ABSTRACTS));
     }
     if is_token(&first) && is_token(&second) {
         return Some(("a vocabulary", TOKENS));
@@ -204,6 +209,38 @@ fn text_format(path: &Path, head: &str) -> Option<(&'static str, &'static str)> 
         return Some(("a tokenizer.json", TOKENS));
     }
     markup_format(path, head)
+}
+
+/// Returns the first line that is neither blank nor a comment of TeX, in lower case.
+fn line_after_comments(head: &str) -> String {
+    let mut lines = head.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('%'));
+    lines.next().unwrap_or_default().to_lowercase()
+}
+
+/// Kinds of entries of BibTeX.
+const ENTRIES: [&str; 16] = [
+    "article",
+    "book",
+    "booklet",
+    "comment",
+    "conference",
+    "inbook",
+    "incollection",
+    "inproceedings",
+    "manual",
+    "mastersthesis",
+    "misc",
+    "online",
+    "phdthesis",
+    "preamble",
+    "string",
+    "techreport",
+];
+
+/// Returns whether a line in lower case begins an entry of BibTeX.
+fn is_bibliography(line: &str) -> bool {
+    let entry = line.strip_prefix('@').and_then(|rest| rest.split_once('{'));
+    entry.is_some_and(|(kind, _)| ENTRIES.contains(&kind.trim()))
 }
 
 /// Returns whether a line is a special token of a vocabulary, alone or with its score.
@@ -336,6 +373,19 @@ mod tests {
         ] {
             assert!(rejection(head.as_bytes()).unwrap_or_default().contains(format), "{head}");
         }
+    }
+
+    #[test]
+    fn documents_of_tex_are_named_after_comments() {
+        for (head, format) in [
+            ("%% A paper\n\\documentclass{article}\n", "LaTeX"),
+            ("\\section{The mill}\nIt burnt.\n", "LaTeX"),
+            ("% Encoding: UTF-8\n\n@InProceedings{mill,\n", "BibTeX"),
+            ("@string{mill = \"Mill\"}\n", "BibTeX"),
+        ] {
+            assert!(rejection(head.as_bytes()).unwrap_or_default().contains(format), "{head}");
+        }
+        assert_eq!(rejection(b"@ann {the} mill\n% of people\n"), None);
     }
 
     #[test]

@@ -60,7 +60,16 @@ impl RowReader {
             found => Some(found.map_err(|problem| problem.located(path))?),
         };
         let mask = match &found {
-            Some(_) => ProjectionMask::columns(builder.parquet_schema(), [column]),
+            Some(_) => {
+                // The names of a path may have dots themselves.
+                let schema = builder.parquet_schema();
+                let is_inside = |path: &str| {
+                    path.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                };
+                let leaves =
+                    (0..schema.num_columns()).filter(|&leaf| is_inside(&schema.column(leaf).path().string()));
+                ProjectionMask::leaves(schema, leaves)
+            }
             None => ProjectionMask::none(builder.parquet_schema().num_columns()),
         };
         let is_lzo = |chunk: &ColumnChunkMetaData| {
