@@ -1,6 +1,6 @@
 //! Prints the token to which each token of a text attends most, in every head.
 //!
-//! `cargo run --example attention [-- FOLDER TEXT]`, FOLDER a run of `pretrain`, a Hugging Face folder or `tiny-en`
+//! `cargo run --example attention [-- FOLDER TEXT TEXT_B]`, FOLDER a run of `pretrain`, a Hugging Face folder or `tiny-en`
 
 use std::path::Path;
 
@@ -10,9 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().unwrap_or_else(|| "tiny-en".to_string()); // the built-in model
     let folder = resolve_model_folder(Path::new(&folder), &mut |warning| eprintln!("{warning}"))?;
-    let text = arguments.next().unwrap_or_else(|| "the cat sat on the mat . ||| it was tired .".to_string());
+    let first = arguments.next().unwrap_or_else(|| "the cat sat on the mat .".to_string());
+    let second = arguments.next().unwrap_or_else(|| "it was tired .".to_string());
 
-    let attention = Attention::from_text(&folder, &text, 48, DeviceName::Flex)?;
+    let attention = Attention::from_text(&folder, (first.as_str(), second.as_str()), 48, DeviceName::Flex)?;
     let tokens = &attention.tokens;
     for layer in 0..attention.layers() {
         for head in 0..attention.heads(layer).len() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::{int_vector, values};
+use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
@@ -60,13 +61,13 @@ impl MaskFiller {
         Ok(Self { model, text, length, config, device })
     }
 
-    /// Returns the `top_k` most probable words at each `[MASK]` of `text`; `A ||| B` is a pair. Empty when the text has
+    /// Returns the `top_k` most probable words at each `[MASK]` of a text or pair. Empty when it has
     /// no mask within the maximum length.
     ///
     /// # Errors
     /// [`Error::Mismatch`] when the text is a pair and the model has one segment.
-    pub fn fill(&self, text: &str, top_k: usize) -> Result<Vec<FilledMask>, Error> {
-        let encoded = self.text.encode_line(text, self.length.tokens);
+    pub fn fill<'a>(&self, text: impl Into<InputText<'a>>, top_k: usize) -> Result<Vec<FilledMask>, Error> {
+        let encoded = self.text.encode(text, self.length.tokens);
         check_segments(&self.config, encoded.is_pair())?;
         let masks = self.probabilities(&encoded).into_iter();
         let fill = |MaskProbabilities { position, probabilities }| FilledMask {
@@ -77,8 +78,8 @@ impl MaskFiller {
     }
 
     /// Returns the number of tokens of a text before it is cut, special tokens included.
-    pub fn untruncated_length(&self, text: &str) -> usize {
-        self.text.encode_line(text, usize::MAX).input_ids.len()
+    pub fn untruncated_length<'a>(&self, text: impl Into<InputText<'a>>) -> usize {
+        self.text.encode(text, usize::MAX).input_ids.len()
     }
 
     /// Returns the maximum length of a text.

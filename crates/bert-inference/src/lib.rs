@@ -50,10 +50,11 @@ mod text_input;
 pub use crate::attention::{Attention, AttentionOptions, NamedAttention, QueriesAndKeys};
 pub use crate::compute::device::{DEVICE_HELP, DeviceName};
 pub use crate::compute::stop_flag::StopFlag;
+pub use crate::encoding::input_text::{InputText, SplitLine};
 pub use crate::error::{Error, FolderProblem};
 pub use crate::features::embeddings::{Embeddings, ProjectedPoint, Projection};
 pub use crate::features::hidden_states::{
-    Extractor, LineFeatures, PooledVectors, all_layers, split_texts, write_json_lines,
+    Extractor, LineFeatures, PooledVectors, all_layers, write_json_lines,
 };
 pub use crate::features::neighbours::{Neighbour, NeighbourSearch, Neighbours};
 pub use crate::likelihood::{Likelihood, PairAccuracy, ScoredPair};

@@ -130,8 +130,8 @@ impl MaskFiller {
     /// Returns the pseudo-log-likelihood of sentences, in their order. Adds the sentences that were cut to `truncation`.
     pub fn likelihoods(&self, sentences: &[&str], truncation: &mut Truncation) -> Vec<Likelihood> {
         let encode = |text: &&str| {
-            let encoded = self.text().encode_line(text, self.max_length());
-            truncation.add(self.untruncated_length(text), encoded.input_ids.len());
+            let encoded = self.text().encode(*text, self.max_length());
+            truncation.add(self.untruncated_length(*text), encoded.input_ids.len());
             encoded
         };
         let encoded: Vec<EncodedPair> = sentences.iter().map(encode).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bert_data::Vocabulary;
 use bert_inference::DeviceName;
-use bert_inference::{Extractor, LineFeatures};
+use bert_inference::{Extractor, InputText, LineFeatures, SplitLine};
 use bert_model::{Architecture, BertConfig, BertInput, BertModel, Preset, folder_sink, save_pretrained};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -37,10 +37,11 @@ fn features_of_every_layer_and_token() {
     // Lines of different lengths, so that some are padded; the last is truncated to the model's 12 positions.
     std::fs::write(&texts, "a b\n\nA ||| c de\nb\na b c d a b c d a b c d a b c d\n").unwrap();
     let layers = [-1, 0, 1, -3];
+    let split: SplitLine = |line| line.split_once(" ||| ").map_or(line.into(), InputText::from);
     let extractor = Extractor::open(folder.path(), &layers, None, DeviceName::Flex).unwrap();
     let mut found: Vec<LineFeatures> = Vec::new();
     extractor
-        .each_line(&texts, &mut |lines| {
+        .each_line(&texts, split, &mut |lines| {
             found.extend_from_slice(lines);
             Ok(())
         })

@@ -45,7 +45,7 @@ fn open(run: &RunRecord) -> Option<MaskFiller> {
 }
 
 fn filled(Hidden { before, word, after, .. }: &Hidden, filler: &MaskFiller) -> Markup {
-    let masks = filler.fill(&format!("{before} [MASK] {after}"), WORDS).unwrap_or_default();
+    let masks = filler.fill(format!("{before} [MASK] {after}").as_str(), WORDS).unwrap_or_default();
     let words = masks.first().map_or(&[][..], |mask| &mask.words[..]);
     let Some((best, _)) = words.first() else { return Markup::default() };
     let list: Vec<String> = words.iter().map(|(word, p)| format!("{word} {p:.2}")).collect();

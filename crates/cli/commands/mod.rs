@@ -16,12 +16,20 @@ pub mod translation;
 
 use std::path::{Path, PathBuf};
 
-use bert_inference::DeviceName;
+use bert_data::tokenization::python_str::python_strip;
 use bert_inference::model_dir::model_folder::{resolve_model_folder, resolve_tuned_folder};
+use bert_inference::{DeviceName, InputText};
 use bert_training::step::device_selection::select_device;
 use clap::builder::RangedU64ValueParser;
 
 use crate::output::progress::{print_note, print_warning};
+
+/// Divides a text of the command line, or a line of a file, into the texts of a pair at its last ` ||| `, as
+/// extract_features.py does. Blanks around it are removed.
+fn text_or_pair(text: &str) -> InputText<'_> {
+    let text = python_strip(text);
+    text.rsplit_once(" ||| ").map_or(text.into(), InputText::from)
+}
 
 /// Returns a clap parser for numbers that are at least `least`.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
@@ -44,4 +52,19 @@ fn selected_device(device: DeviceName) -> anyhow::Result<DeviceName> {
         print_note(format!("--device {} ({})", selected.device, selected.reason));
         selected.device
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_divided_as_in_the_reference() {
+        // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
+        let single = ["a b", "a|||b", "||| b", ""];
+        assert!(single.into_iter().all(|text| text_or_pair(text) == text.into()));
+        assert_eq!(text_or_pair(" a b \r"), "a b".into());
+        assert_eq!(text_or_pair("a ||| b"), ("a", "b").into());
+        assert_eq!(text_or_pair("a ||| b ||| c"), ("a ||| b", "c").into());
+    }
 }

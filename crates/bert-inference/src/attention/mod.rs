@@ -13,6 +13,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
+use crate::encoding::input_text::InputText;
 use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
@@ -82,29 +83,33 @@ pub struct QueriesAndKeys {
 }
 
 impl Attention {
-    /// Computes the attention of a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for a text
-    /// (`A ||| B` is a pair), truncated to `max_length` word pieces.
+    /// Computes the attention of a model folder (see [`crate::model_dir::model_folder::resolve_model_folder`]) for a text or
+    /// pair, truncated to `max_length` word pieces.
     ///
     /// # Errors
     /// The errors of [`Self::from_model`].
-    pub fn from_text(
+    pub fn from_text<'a>(
         folder: &Path,
-        text: &str,
+        text: impl Into<InputText<'a>>,
         max_length: usize,
         device: DeviceName,
     ) -> Result<Self, Error> {
         let options =
             AttentionOptions { max_length: Some(max_length), device, ..AttentionOptions::default() };
-        Self::from_model(folder, text, &options)
+        Self::from_model(folder, text.into(), &options)
     }
 
     /// Computes the attention of a model folder or an adapter's folder (see
-    /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text; `A ||| B` is a pair.
+    /// [`crate::model_dir::model_folder::resolve_tuned_folder`]) for a text or pair.
     ///
     /// # Errors
     /// [`Error::Configuration`] when the model lacks a layer or a head, or an encoder is given for a model that has one;
     /// when the folder cannot be read, or its vocabulary and its model do not fit.
-    pub fn from_model(folder: &Path, text: &str, options: &AttentionOptions<'_>) -> Result<Self, Error> {
+    pub fn from_model(
+        folder: &Path,
+        text: InputText<'_>,
+        options: &AttentionOptions<'_>,
+    ) -> Result<Self, Error> {
         let device = options.device.open()?;
         let (model, config, tokenizer) = load(folder, options.encoder, &device)?;
         tokenizer.check_fits(&config)?;
@@ -113,7 +118,7 @@ impl Attention {
         let asked = options.max_length.map(|length| length.min(config.max_position_embeddings));
         let default = DefaultLength::Trained(usize::MAX);
         let length = ModelDescription::read(folder)?.encoding_length(asked, default, &config)?;
-        let encoded = tokenizer.encode_line(text, length.tokens);
+        let encoded = tokenizer.encode(text, length.tokens);
         check_segments(&config, encoded.is_pair())?;
         let states = model.forward_with_states(PaddedBatch::single(&encoded).input(&device));
         let pairs = encoded.input_ids.len().pow(2);
@@ -129,7 +134,7 @@ impl Attention {
             head_numbers.iter().map(for_head).collect()
         });
         let vectors = vectors.collect();
-        let untruncated_length = tokenizer.encode_line(text, usize::MAX).input_ids.len();
+        let untruncated_length = tokenizer.encode(text, usize::MAX).input_ids.len();
         let remark = length.remark;
         let about = About { remark, untruncated_length, layer_numbers, head_numbers, layers, vectors };
         Ok(about.with_tokens(&encoded, &tokenizer.vocabulary))

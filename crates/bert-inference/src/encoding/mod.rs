@@ -2,6 +2,7 @@
 
 pub mod classifier;
 pub mod examples;
+pub mod input_text;
 pub mod model_tokenizer;
 pub mod padded_batch;
 pub mod questions;

@@ -9,10 +9,8 @@ use bert_data::{DataSet, PartialSettings, Tokenizer, TokenizerFiles, TokenizerSe
 use bert_model::BertConfig;
 use bert_tasks::{EncodedPair, SpecialIds, encode_pair};
 
+use crate::encoding::input_text::InputText;
 use crate::error::Error;
-
-/// Separator between the two texts of a pair in one string.
-pub const PAIR_SEPARATOR: &str = " ||| ";
 
 /// A tokenizer with its vocabulary.
 pub struct ModelTokenizer {
@@ -104,13 +102,12 @@ impl ModelTokenizer {
         Err(Error::Mismatch(vec![difference]))
     }
 
-    /// Encodes `[CLS] text [SEP]`, or a pair if the text contains [`PAIR_SEPARATOR`].
-    pub fn encode_line(&self, text: &str, max_length: usize) -> EncodedPair {
+    /// Encodes `[CLS] text [SEP]`, or a pair.
+    pub fn encode<'a>(&self, text: impl Into<InputText<'a>>, max_length: usize) -> EncodedPair {
+        let InputText { first, second } = text.into();
         let special = SpecialIds { cls: self.vocabulary.cls_id(), sep: self.vocabulary.sep_id() };
-        match text.split_once(PAIR_SEPARATOR) {
-            Some((a, b)) => encode_pair(&self.ids(a), Some(&self.ids(b)), special, max_length),
-            None => encode_pair(&self.ids(text), None, special, max_length),
-        }
+        let second = second.map(|second| self.ids(second));
+        encode_pair(&self.ids(first), second.as_deref(), special, max_length)
     }
 
     /// Returns the ids of a text, without `[CLS]` and `[SEP]` around it.

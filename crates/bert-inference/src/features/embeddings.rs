@@ -98,7 +98,7 @@ impl Embeddings {
     pub fn from_lines(extractor: &Extractor, input: &Path) -> Result<Self, Error> {
         assert!(extractor.pooling().is_some(), "a vector for each line");
         let mut embeddings = Self { dimensions: extractor.hidden_size(), ..Self::default() };
-        extractor.each_line(input, &mut |lines| {
+        extractor.each_line(input, |line| line.trim().into(), &mut |lines| {
             for line in lines.iter().filter(|line| line.tokens.len() > 2) {
                 embeddings.vectors.extend(&line.layers[0]);
                 embeddings.labels.push(line.text.clone());

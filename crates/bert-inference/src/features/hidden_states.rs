@@ -1,13 +1,12 @@
 //! Extracts the hidden states of every token, layer by layer, and writes them as JSON Lines in the format of the
 //! reference's `extract_features.py`.
 //!
-//! As in the reference, one line is one text, `A ||| B` is a pair, layer 0 is the first layer, -1 the last, and the
-//! embeddings do not count as a layer.
+//! As in the reference, one line is one text or pair, layer 0 is the first layer, -1 the last, and the embeddings do not
+//! count as a layer.
 
 use std::io::Write;
 use std::path::Path;
 
-use bert_data::tokenization::python_str::python_strip;
 use bert_model::{BertConfig, BertModel, read_pretrained_config};
 use bert_tasks::{Example, Truncation};
 use burn::tensor::Device;
@@ -16,7 +15,8 @@ use serde::Serialize;
 use crate::compute::device::DeviceName;
 use crate::compute::host_tensors::values;
 use crate::encoding::examples::Features;
-use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR, check_segments};
+use crate::encoding::input_text::{InputText, SplitLine};
+use crate::encoding::model_tokenizer::{ModelTokenizer, check_segments};
 use crate::error::Error;
 use crate::model_dir::description::{DefaultLength, EncodingLength, ModelDescription, Pooling};
 use crate::model_dir::json_file::write_line;
@@ -37,7 +37,7 @@ const DEFAULT_LENGTH: usize = 128;
 pub struct LineFeatures {
     /// Line number from 0, blank lines included: `linex_index`.
     pub line: u64,
-    /// The text as it was read; `A ||| B` for a pair.
+    /// The text; the first one of a pair.
     pub text: String,
     /// Word pieces, including `[CLS]` and `[SEP]`.
     pub tokens: Vec<String>,
@@ -161,32 +161,34 @@ impl Extractor {
         self.config.hidden_size
     }
 
-    /// Passes the features of every line of `input` (a file, or `-`) to `each`, in order and in windows. Returns the
-    /// counts of the texts that were cut.
+    /// Passes the features of every line of `input` (a file, or `-`), which `split` divides into texts, to `each`, in order and
+    /// in windows. Returns the counts of the texts that were cut.
     ///
     /// # Errors
     /// Invalid input, with its line; the errors of `each`; [`Error::Mismatch`] for a pair if the model has one segment.
     pub fn each_line(
         &self,
         input: &Path,
+        split: SplitLine,
         each: &mut dyn FnMut(&[LineFeatures]) -> Result<(), Error>,
     ) -> Result<Truncation, Error> {
         let mut truncation = Truncation::default();
-        for_each_line_window(input, WINDOW, split_texts, &mut |window| {
+        for_each_line_window(input, WINDOW, split, &mut |window| {
             each(&self.hidden_states(&window.examples, &mut truncation)?)
         })?;
         Ok(truncation)
     }
 
-    /// Returns the features of texts in memory, in their order; `A ||| B` is a pair. A call returns all vectors at once:
-    /// pass a few hundred texts at a time.
+    /// Returns the features of texts or pairs in memory, in their order. A call returns all vectors at once: pass a few hundred
+    /// texts at a time.
     ///
     /// # Errors
     /// [`Error::Mismatch`] for a pair if the model has one segment.
-    pub fn encode(&self, texts: &[&str]) -> Result<Vec<LineFeatures>, Error> {
-        let example = |(index, text): (usize, &&str)| {
-            let (text_a, text_b) = split_texts(text);
-            Example { index: (index + 1).to_string(), text_a, text_b, choices: Vec::new(), label: None }
+    pub fn encode<'a, T: Into<InputText<'a>> + Copy>(&self, texts: &[T]) -> Result<Vec<LineFeatures>, Error> {
+        let example = |(index, &text): (usize, &T)| {
+            let InputText { first, second } = text.into();
+            let text_b = second.map(str::to_string);
+            Example { index: (index + 1).to_string(), text_b, ..Example::from_text(first) }
         };
         let examples: Vec<Example> = texts.iter().enumerate().map(example).collect();
         self.hidden_states(&examples, &mut Truncation::default())
@@ -205,7 +207,7 @@ impl Extractor {
         let mut lines: Vec<LineFeatures> = (0..examples.len())
             .map(|at| LineFeatures {
                 line: line_of(&examples[at]) - 1,
-                text: joined(&examples[at]),
+                text: examples[at].text_a.clone(),
                 tokens: features.sequences(at)[0].input_ids.iter().map(token).collect(),
                 layers: Vec::with_capacity(self.layers.len()),
             })
@@ -231,23 +233,6 @@ impl Extractor {
             }
         }
         Ok(lines)
-    }
-}
-
-/// Splits a line into texts as the reference does: at the last separator if there are several.
-pub fn split_texts(line: &str) -> (String, Option<String>) {
-    let line = python_strip(line);
-    match line.rsplit_once(PAIR_SEPARATOR) {
-        Some((a, b)) => (a.to_string(), Some(b.to_string())),
-        None => (line.to_string(), None),
-    }
-}
-
-/// Returns the line that [`split_texts`] split.
-fn joined(example: &Example) -> String {
-    match &example.text_b {
-        Some(text_b) => format!("{}{PAIR_SEPARATOR}{text_b}", example.text_a),
-        None => example.text_a.clone(),
     }
 }
 
@@ -286,9 +271,10 @@ struct PooledLine {
 pub fn write_json_lines(
     extractor: &Extractor,
     input: &Path,
+    split: SplitLine,
     out: &mut dyn Write,
 ) -> Result<Truncation, Error> {
-    extractor.each_line(input, &mut |lines| {
+    extractor.each_line(input, split, &mut |lines| {
         for line in lines {
             match extractor.pooling {
                 Some(_) => write_line(out, &pooled_json(extractor, line))?,
@@ -327,17 +313,6 @@ fn rounded(x: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_split_as_in_the_reference() {
-        // re.match(r"^(.*) \|\|\| (.*)$", line.strip())
-        assert_eq!(split_texts(" a b \r"), ("a b".into(), None));
-        assert_eq!(split_texts("a ||| b"), ("a".into(), Some("b".into())));
-        assert_eq!(split_texts("a ||| b ||| c"), ("a ||| b".into(), Some("c".into())));
-        assert_eq!(split_texts("a|||b"), ("a|||b".into(), None));
-        assert_eq!(split_texts("||| b"), ("||| b".into(), None));
-        assert_eq!(split_texts(""), (String::new(), None));
-    }
 
     #[test]
     fn values_are_rounded_as_in_python() {

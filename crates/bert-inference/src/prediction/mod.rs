@@ -16,6 +16,7 @@ use bert_tasks::{Example, Task, Truncation};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::encoding::input_text::InputText;
 use crate::error::{Error, FolderProblem};
 use crate::model_dir::description::EncodingLength;
 use crate::model_dir::json_file::write_line;
@@ -169,17 +170,15 @@ pub fn predict_file(
 ///
 /// # Errors
 /// [`Error`] for a text that does not fit the head, with its number; [`Error::Results`].
-pub fn predict_texts(
+pub fn predict_texts<'a>(
     predictor: &Predictor,
-    texts: impl IntoIterator<Item = (String, Option<String>)>,
+    texts: impl IntoIterator<Item = InputText<'a>>,
     out: &mut dyn Write,
 ) -> Result<Predictions, Error> {
-    let example = |(number, (text_a, text_b)): (usize, (String, Option<String>))| Example {
+    let example = |(number, InputText { first, second }): (usize, InputText<'_>)| Example {
         index: (number + 1).to_string(),
-        text_a,
-        text_b,
-        choices: vec![],
-        label: None,
+        text_b: second.map(str::to_string),
+        ..Example::from_text(first)
     };
     let examples: Vec<Example> = texts.into_iter().enumerate().map(example).collect();
     let ids = vec![None; examples.len()];

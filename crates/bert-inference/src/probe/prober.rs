@@ -13,7 +13,8 @@ use bert_tasks::{EncodedPair, Example};
 use serde::Serialize;
 
 use crate::compute::device::DeviceName;
-use crate::encoding::model_tokenizer::{ModelTokenizer, PAIR_SEPARATOR};
+use crate::encoding::input_text::InputText;
+use crate::encoding::model_tokenizer::ModelTokenizer;
 use crate::error::{Error, FolderProblem};
 use crate::fill_mask::{MaskFiller, MaskProbabilities};
 use crate::model_dir::model_options::ModelOptions;
@@ -132,12 +133,16 @@ impl Prober {
         Ok(Self { head })
     }
 
-    /// Applies all replacements to one text; `A ||| B` is a pair.
+    /// Applies all replacements to one text or pair.
     ///
     /// # Errors
     /// [`Error::Configuration`] when the text lacks the word, lacks a required `[MASK]`, or gets too long.
-    pub fn text(&self, text: &str, replacements: &[Replacement]) -> Result<Vec<Probe>, Error> {
-        let encoded = self.tokenizer().encode_line(text, self.max_length());
+    pub fn text<'a>(
+        &self,
+        text: impl Into<InputText<'a>>,
+        replacements: &[Replacement],
+    ) -> Result<Vec<Probe>, Error> {
+        let encoded = self.tokenizer().encode(text, self.max_length());
         self.probe(&Subject { source: "text".into(), encoded, masked: Vec::new() }, replacements)
     }
 
@@ -156,11 +161,8 @@ impl Prober {
                 classifier.check_forms(texts.path(), &window.examples)?;
             }
             for Example { index, text_a, text_b, .. } in &window.examples {
-                let encoded = match text_b {
-                    Some(b) => format!("{text_a}{PAIR_SEPARATOR}{b}"),
-                    None => text_a.clone(),
-                };
-                let encoded = self.tokenizer().encode_line(&encoded, self.max_length());
+                let text = InputText { first: text_a, second: text_b.as_deref() };
+                let encoded = self.tokenizer().encode(text, self.max_length());
                 let subject = Subject { source: format!("line {index}"), encoded, masked: Vec::new() };
                 probes.extend(self.probe(&subject, replacements)?);
             }
@@ -169,10 +171,10 @@ impl Prober {
         Ok(probes)
     }
 
-    /// Returns the words of a text, as `--replace` names them.
-    pub fn words_of(&self, text: &str) -> Vec<String> {
+    /// Returns the words of a text or pair, as `--replace` names them.
+    pub fn words_of<'a>(&self, text: impl Into<InputText<'a>>) -> Vec<String> {
         let words = self.tokenizer();
-        let encoded = self.tokenizer().encode_line(text, self.max_length());
+        let encoded = self.tokenizer().encode(text, self.max_length());
         let ranges = word_ranges(&encoded, &words.vocabulary);
         ranges.into_iter().map(|range| word_text(&encoded.input_ids[range], &words.vocabulary)).collect()
     }

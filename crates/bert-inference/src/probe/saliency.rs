@@ -13,6 +13,7 @@ use burn::tensor::Tensor;
 use serde::Serialize;
 
 use crate::compute::host_tensors::values;
+use crate::encoding::input_text::InputText;
 use crate::encoding::padded_batch::PaddedBatch;
 use crate::error::Error;
 use crate::fill_mask::MaskFiller;
@@ -77,13 +78,12 @@ enum TargetKind {
 }
 
 impl Prober {
-    /// Returns the effect of every word on the class or score of a text, or on the best word at every `[MASK]`;
-    /// `A ||| B` is a pair.
+    /// Returns the effect of every word on the class or score of a text or pair, or on the best word at every `[MASK]`.
     ///
     /// # Errors
     /// [`Error::Configuration`] when nothing is predicted, or the model is a head on frozen features.
-    pub fn saliency(&self, text: &str) -> Result<Vec<Saliency>, Error> {
-        let encoded = self.tokenizer().encode_line(text, self.max_length());
+    pub fn saliency<'a>(&self, text: impl Into<InputText<'a>>) -> Result<Vec<Saliency>, Error> {
+        let encoded = self.tokenizer().encode(text, self.max_length());
         let targets = self.targets(&encoded);
         if targets.is_empty() {
             let reason = "the model has no classifier and the text no [MASK], so nothing is predicted: add a [MASK] to \

@@ -14,7 +14,7 @@ use bert_storage::Locate;
 use bert_tasks::{Example, Task, TaskError, TaskProblem, for_each_line_in};
 use serde_json::Value;
 
-use crate::encoding::model_tokenizer::PAIR_SEPARATOR;
+use crate::encoding::input_text::{InputText, SplitLine};
 use crate::error::Error;
 use crate::text_input::columns::{ColumnNames, RowTexts, TextColumns};
 
@@ -159,7 +159,7 @@ impl NewTexts<'_> {
 /// Returns the text of a line of minBERT's `LABEL ||| TEXT` for a model of such a task; other lines are texts.
 fn without_label<'a>(trained_task: Option<&Task>, line: &'a str) -> &'a str {
     let Some(task) = trained_task.filter(|task| !task.spec().predicts_in_rows()) else { return line };
-    match line.split_once(PAIR_SEPARATOR) {
+    match line.split_once(" ||| ") {
         Some((label, text)) if task.labels().any(|known| known == label.trim()) => text,
         _ => line,
     }
@@ -183,7 +183,7 @@ fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
     if texts.text_a.trim().is_empty() { Err(TaskProblem::EmptyText) } else { Ok(texts) }
 }
 
-/// Passes every line of `source`, blank ones included, through `parse` to `each`, at most `size` at a time (fewer if
+/// Passes the texts of every line of `source`, blank ones included, to `each`, at most `size` at a time (fewer if
 /// texts are long).
 ///
 /// # Errors
@@ -191,14 +191,15 @@ fn filled(texts: RowTexts) -> Result<RowTexts, TaskProblem> {
 pub(crate) fn for_each_line_window(
     source: &Path,
     size: usize,
-    parse: impl Fn(&str) -> (String, Option<String>),
+    split: SplitLine,
     each: &mut dyn FnMut(&Window) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let texts = NewTexts { source, format: None, columns: TextColumns::default() };
     let mut windows = Windows::new(size, each);
     for_each_line_in(texts.open()?, texts.path(), |line, text| {
-        let (text_a, text_b) = parse(text);
-        windows.push(line, RowTexts { text_a, text_b, id: None })
+        let InputText { first, second } = split(text);
+        let text_b = second.map(str::to_string);
+        windows.push(line, RowTexts { text_a: first.to_string(), text_b, id: None })
     })?;
     windows.finish()
 }

@@ -8,7 +8,7 @@ use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
-use bert_inference::{Error, Extractor, LineFeatures};
+use bert_inference::{Error, Extractor, LineFeatures, SplitLine};
 use bert_tasks::Truncation;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
@@ -23,13 +23,14 @@ use parquet::file::properties::WriterProperties;
 pub fn write_features_parquet(
     extractor: &Extractor,
     input: &Path,
+    split: SplitLine,
     out: &mut (dyn Write + Send),
 ) -> Result<Truncation, Error> {
     let schema = schema(extractor);
     // The values rarely repeat, so a dictionary would be abandoned after the first page.
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(results_error)?;
-    let truncation = extractor.each_line(input, &mut |lines| {
+    let truncation = extractor.each_line(input, split, &mut |lines| {
         writer.write(&batch(extractor, &schema, lines)).map_err(results_error)
     })?;
     writer.close().map_err(results_error)?;

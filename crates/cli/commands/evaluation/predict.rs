@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use bert_inference::compute::precision::PrecisionChoice;
 use bert_inference::{DEVICE_HELP, DeviceName, Error};
 use bert_inference::{
-    EncodingLength, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat, predict_file,
-    predict_texts, split_texts,
+    EncodingLength, InputText, ModelOptions, NewTexts, Predictions, Predictor, TextColumns, TextFormat,
+    predict_file, predict_texts,
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::commands::{at_least, selected_device, tuned_folder};
+use crate::commands::{at_least, selected_device, text_or_pair, tuned_folder};
 use crate::output::files::OverwriteArgs;
 use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None if output.is_none() && stdout().is_terminal() => {
             Some(print_predictions(&predictor, &args.texts)?)
         }
-        None => write_results(output.as_ref(), |out| predict_texts(&predictor, pairs(&args.texts), out))?,
+        None => write_results(output.as_ref(), |out| predict_texts(&predictor, inputs(&args.texts), out))?,
     };
     let Some(Predictions { count, truncation }) = written else { return Ok(()) };
     let special = truncation.special_message("the input", predictor.splits_special_tokens());
@@ -134,15 +134,15 @@ impl Args {
     }
 }
 
-/// Returns texts with their second texts.
-fn pairs(texts: &[String]) -> impl Iterator<Item = (String, Option<String>)> {
-    texts.iter().map(|text| split_texts(text))
+/// Returns the texts and pairs of the command line.
+fn inputs(texts: &[String]) -> impl Iterator<Item = InputText<'_>> {
+    texts.iter().map(|text| text_or_pair(text))
 }
 
 /// Prints the predictions of texts as a table.
 fn print_predictions(predictor: &Predictor, texts: &[String]) -> anyhow::Result<Predictions> {
     let mut lines = Vec::new();
-    let predictions = predict_texts(predictor, pairs(texts), &mut lines)?;
+    let predictions = predict_texts(predictor, inputs(texts), &mut lines)?;
     let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Map<String, Value>>();
     let table = PredictedTexts { rows: rows.collect::<Result<_, _>>()? };
     print_table(false, FormatArgs::default(), &table, as_table)?;
@@ -211,12 +211,5 @@ mod tests {
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["text", "label", "probabilities"]);
         assert_eq!(table.rows[0], ["x", "b", "a 0.2500, b 0.7500"]);
-    }
-
-    #[test]
-    fn separator_divides_a_pair() {
-        let texts = ["a ||| b".to_string(), "a|||b".to_string()];
-        let found: Vec<_> = pairs(&texts).collect();
-        assert_eq!(found, [("a".to_string(), Some("b".to_string())), ("a|||b".to_string(), None)]);
     }
 }

@@ -13,7 +13,7 @@ use clap::{ArgGroup, Args as ClapArgs};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use crate::commands::{selected_device, tuned_folder};
+use crate::commands::{selected_device, text_or_pair, tuned_folder};
 use crate::output::table::{Column, OutputFormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
 
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let texts = NewTexts { source, format: args.format, columns: TextColumns::default() };
             prober.file(&texts, &args.replace)?
         }
-        (text, ..) => prober.text(text.as_deref().unwrap_or_default(), &args.replace)?,
+        (text, ..) => prober.text(text_or_pair(text.as_deref().unwrap_or_default()), &args.replace)?,
     };
     let all = || probes.iter().flat_map(|probe| &probe.predictions);
     let predictions = all().count();
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if predictions == 0 {
         let reason = match (probes.is_empty(), &args.text) {
             (true, Some(text)) => {
-                format!("the text has none of these words; its words are: {}", prober.words_of(text).join(" "))
+                format!("the text has none of these words; its words are: {}", prober.words_of(text_or_pair(text)).join(" "))
             }
             (true, None) => "none of these words is in any of the texts".to_string(),
             (false, _) => {
@@ -196,7 +196,7 @@ fn result(map: &Saliency) -> String {
 
 /// Prints the effect of every word.
 fn show_saliency(args: &Args, prober: &Prober) -> anyhow::Result<()> {
-    let saliency = prober.saliency(args.text.as_deref().unwrap_or_default())?;
+    let saliency = prober.saliency(text_or_pair(args.text.as_deref().unwrap_or_default()))?;
     print_table(args.json, args.output_format.into(), &SaliencyMaps { saliency }, |maps| {
         maps.saliency.iter().map(Saliency::to_string).collect::<Vec<String>>().join("\n\n")
     })

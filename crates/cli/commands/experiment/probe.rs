@@ -2,8 +2,7 @@
 
 use anyhow::Context;
 use bert_finetuning::{FinetuneConfig, FinetuneReport};
-use bert_inference::encoding::model_tokenizer::PAIR_SEPARATOR;
-use bert_inference::{Error, StopFlag};
+use bert_inference::{Error, InputText, StopFlag};
 use bert_inference::{Prober, Replacement};
 use bert_tasks::{Example, Metric, Split, Statistics, find_split, read_file};
 use maud::html;
@@ -156,11 +155,8 @@ fn effect(config: &FinetuneConfig, word: &str, replaced_by: &str) -> anyhow::Res
     let replacement: Replacement = format!("{word}={replaced_by}").parse().map_err(anyhow::Error::msg)?;
     let mut effect = Effect::default();
     for Example { text_a, text_b, .. } in &examples {
-        let text = match text_b {
-            Some(text_b) => format!("{text_a}{PAIR_SEPARATOR}{text_b}"),
-            None => text_a.clone(),
-        };
-        let probes = match prober.text(&text, std::slice::from_ref(&replacement)) {
+        let text = InputText { first: text_a, second: text_b.as_deref() };
+        let probes = match prober.text(text, std::slice::from_ref(&replacement)) {
             Err(Error::Configuration { flag: "replace", .. }) => continue,
             probes => probes?,
         };

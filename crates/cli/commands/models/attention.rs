@@ -10,7 +10,7 @@ use bert_reports::tables::write_attention_parquet;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::{at_least, tuned_folder};
+use crate::commands::{at_least, text_or_pair, tuned_folder};
 use crate::output::files::{OverwriteArgs, write_text};
 use crate::output::progress::{print_message, print_stderr};
 use crate::output::results::write_results;
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         heads: args.heads.clone(),
         device: DeviceName::default(),
     };
-    let read = |folder: &PathBuf| Ok(Attention::from_model(folder, &args.text, &options)?);
+    let read = |folder: &PathBuf| Ok(Attention::from_model(folder, text_or_pair(&args.text), &options)?);
     let attentions = folders.iter().map(read).collect::<anyhow::Result<Vec<Attention>>>()?;
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let models = names.iter().zip(&attentions);

@@ -9,7 +9,7 @@ use bert_inference::{Extractor, Pooling, all_layers, write_json_lines};
 use bert_reports::tables::write_features_parquet;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::commands::{at_least, model_folder, selected_device};
+use crate::commands::{at_least, model_folder, selected_device, text_or_pair};
 use crate::output::files::OverwriteArgs;
 use crate::output::progress::{print_stderr, print_warning};
 use crate::output::results::write_results;
@@ -133,8 +133,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     extractor.length().remark.iter().for_each(print_warning);
     let truncation = write_results(output.as_ref(), |out| match args.format {
-        Format::Jsonl => write_json_lines(&extractor, &args.input, out),
-        Format::Parquet => write_features_parquet(&extractor, &args.input, out),
+        Format::Jsonl => write_json_lines(&extractor, &args.input, text_or_pair, out),
+        Format::Parquet => write_features_parquet(&extractor, &args.input, text_or_pair, out),
     })?;
     let Some(truncation) = truncation else { return Ok(()) };
     let special = truncation.special_message("the input", extractor.splits_special_tokens());

@@ -9,7 +9,7 @@ use bert_inference::{DEVICE_HELP, DeviceName, EncodingLength};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::commands::{at_least, model_folder, selected_device};
+use crate::commands::{at_least, model_folder, selected_device, text_or_pair};
 use crate::output::progress::print_warning;
 use crate::output::table::{Column, FormatArgs, Table, Tabular, print_table};
 use crate::process::threads::ThreadArgs;
@@ -55,13 +55,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let filler = MaskFiller::open(&folder, args.max_seq_length, selected_device(args.device)?)?;
     let EncodingLength { tokens, remark } = filler.length();
     remark.iter().for_each(print_warning);
-    let whole = filler.untruncated_length(&args.text);
+    let text = text_or_pair(&args.text);
+    let whole = filler.untruncated_length(text);
     if whole > *tokens {
         print_warning(format!(
             "the text is cut from {whole} to {tokens} tokens; --max-seq-length sets another length"
         ));
     }
-    let filled = filler.fill(&args.text, args.top_k)?;
+    let filled = filler.fill(text, args.top_k)?;
     if filled.is_empty() {
         bail!(
             "the text has no [MASK] within the maximum length of the model; write [MASK] in capitals and quote the text: \
