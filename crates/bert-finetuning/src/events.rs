@@ -15,6 +15,8 @@ use crate::config::grid::CellReport;
 pub enum FinetuneEvent {
     /// A step finished.
     Step {
+        /// Number of the configuration in a grid, from 1; `None` without a grid.
+        cell: Option<usize>,
         /// Seed of the run.
         seed: u64,
         /// Step number, from 1.
@@ -26,6 +28,8 @@ pub enum FinetuneEvent {
     },
     /// Dev or the held-out part of train was evaluated.
     Evaluated {
+        /// Number of the configuration in a grid, from 1; `None` without a grid.
+        cell: Option<usize>,
         /// Seed of the run.
         seed: u64,
         /// Epochs trained so far.

@@ -205,7 +205,7 @@ fn train<T: FinetuneTask>(
         log.add(&event);
         on_event(event);
     };
-    let search = GridSearch { task, saved: &saved, stop };
+    let search = GridSearch { task, cells: cells.len(), saved: &saved, stop };
     let result = search.train(cells, first, &mut logged)?;
     let report = write_output(task, &output, result, identity)?;
     saved.remove()?;

@@ -59,6 +59,8 @@ impl<'a, T: FinetuneTask> CellRuns<'a, T> {
 /// A search for the best configuration of a task.
 pub(crate) struct GridSearch<'a, T> {
     pub(crate) task: &'a T,
+    /// Number of configurations.
+    pub(crate) cells: usize,
     /// The runs finished by an earlier process.
     pub(crate) saved: &'a SavedRuns<'a>,
     pub(crate) stop: &'a StopFlag,
@@ -133,7 +135,7 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
             let is_new = earlier.is_none();
             let mut run = match earlier {
                 Some(run) => run,
-                None => self.train_seed(cell, initial.model, &mut saved, on_event)?,
+                None => self.train_seed(number, cell, initial.model, &mut saved, on_event)?,
             };
             let score = run.report.selection_score(metric);
             let is_best = best
@@ -160,14 +162,18 @@ impl<T: FinetuneTask> GridSearch<'_, T> {
     /// [`Error::NotFinite`], [`Error::Stopped`] after a checkpoint when a stop was requested, and errors of writing one.
     fn train_seed(
         &self,
+        number: usize,
         Cell { config, resolved }: &Cell,
         model: T::Model,
         saved: &mut SavedRun<'_>,
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) -> Result<FinishedRun<T>, Error> {
-        let Self { task, stop, .. } = *self;
+        let Self { task, cells, stop, .. } = *self;
         let steps = num_train_steps(task.items(), resolved);
-        let settings = TrainSettings::new(config, resolved, saved.seed, steps);
+        let settings = TrainSettings {
+            cell: (cells > 1).then_some(number + 1),
+            ..TrainSettings::new(config, resolved, saved.seed, steps)
+        };
         let state = settings.state(model, task.setup().checkpoint);
         let mut training = Training::new(task, settings, resolved, |model: &T::Model, _| model.clone());
         let state = training.start(state, saved, stop, on_event)?;

@@ -50,31 +50,28 @@ pub enum ProgressRecord {
 pub(crate) struct LiveLog {
     file: Option<Box<dyn Durable>>,
     start: std::time::Instant,
-    cell: usize,
 }
 
 impl LiveLog {
     /// Opens the log in the folder of saved runs; a log that cannot be opened writes nothing.
     pub(crate) fn open(folder: &StagedFolder<'_>) -> Self {
         let file = folder.files().append(&folder.path_of(PROGRESS)).ok();
-        Self { file, start: std::time::Instant::now(), cell: 1 }
+        Self { file, start: std::time::Instant::now() }
     }
 
     /// Appends an event that has a loss or scores. After a failed write the log ends: training does not depend on it.
     pub(crate) fn add(&mut self, event: &FinetuneEvent) {
-        let cell = self.cell;
         let record = match event {
-            &FinetuneEvent::Step { seed, step, steps, loss } => {
+            &FinetuneEvent::Step { cell, seed, step, steps, loss } => {
                 let second = self.start.elapsed().as_secs_f64();
-                ProgressRecord::Step { cell, seed, step, steps, loss, second }
+                ProgressRecord::Step { cell: cell.unwrap_or(1), seed, step, steps, loss, second }
             }
-            FinetuneEvent::Evaluated { seed, epoch, scores, .. } => {
-                ProgressRecord::Scores { cell, seed: *seed, epoch: *epoch, scores: scores.clone() }
-            }
-            FinetuneEvent::CellDone { cell, .. } => {
-                self.cell = cell + 1;
-                return;
-            }
+            FinetuneEvent::Evaluated { cell, seed, epoch, scores, .. } => ProgressRecord::Scores {
+                cell: cell.unwrap_or(1),
+                seed: *seed,
+                epoch: *epoch,
+                scores: scores.clone(),
+            },
             _ => return,
         };
         let line = serde_json::to_string(&record).expect("records are plain data") + "\n";
@@ -89,27 +86,16 @@ mod tests {
     use bert_storage::Disk;
 
     use super::*;
-    use crate::config::grid::CellReport;
-    use bert_tasks::Statistics;
-
     #[test]
     fn log_separates_cells_and_keeps_earlier_runs() {
         let folder = tempfile::tempdir().unwrap();
         let staged = StagedFolder::new(&Disk, folder.path());
-        let step = |seed| FinetuneEvent::Step { seed, step: 1, steps: 2, loss: 0.5 };
-        let report = CellReport {
-            learning_rate: 1e-4,
-            train_batch_size: 8,
-            num_train_epochs: 1.0,
-            statistics: Statistics::new(&[0.5]),
-            chosen: false,
-        };
-        let done = FinetuneEvent::CellDone { cell: 1, cells: 2, report };
+        let step = |cell, seed| FinetuneEvent::Step { cell, seed, step: 1, steps: 2, loss: 0.5 };
         let mut log = LiveLog::open(&staged);
-        [step(1), done.clone(), step(1)].iter().for_each(|event| log.add(event));
-        // A resumed fine-tuning reports its finished cells again.
+        [step(Some(1), 1), step(Some(2), 1)].iter().for_each(|event| log.add(event));
+        // A resumed fine-tuning continues the log.
         let mut log = LiveLog::open(&staged);
-        [done, step(2)].iter().for_each(|event| log.add(event));
+        log.add(&step(Some(2), 2));
         let text = std::fs::read_to_string(folder.path().join(PROGRESS)).unwrap();
         let runs = text.lines().map(|line| match serde_json::from_str(line).unwrap() {
             ProgressRecord::Step { cell, seed, .. } | ProgressRecord::Scores { cell, seed, .. } => {

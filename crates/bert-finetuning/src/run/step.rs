@@ -30,6 +30,8 @@ pub(crate) struct StepBatches<B> {
 /// The settings for training a model from a seed, shared by all tasks.
 pub(crate) struct TrainSettings<'a> {
     pub(crate) config: &'a FinetuneConfig,
+    /// Number of the configuration in a grid, from 1; `None` without a grid.
+    pub(crate) cell: Option<usize>,
     pub(crate) seed: u64,
     /// Number of steps and learning rates.
     pub(crate) schedule: Schedule,
@@ -44,7 +46,7 @@ impl<'a> TrainSettings<'a> {
             total_steps: steps,
             warmup_steps: (steps as f64 * config.warmup_proportion).floor(),
         };
-        Self { config, seed, schedule }
+        Self { config, cell: None, seed, schedule }
     }
 
     /// Returns a model with a new optimizer.

@@ -115,7 +115,7 @@ impl StageProgress {
     /// Shows an event of a fine-tuning.
     pub(super) fn finetune(&mut self, event: &FinetuneEvent) {
         match event {
-            FinetuneEvent::Step { seed, step, steps, loss } => {
+            FinetuneEvent::Step { seed, step, steps, loss, .. } => {
                 self.tunings_begun += u64::from(*step == 1);
                 let finished = self.tunings_begun.saturating_sub(1);
                 let message = format!("seed {seed}, step {step} of {steps}, loss {loss:.3}");

@@ -62,8 +62,7 @@ impl Program for Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.threads.start_pool();
     let stop = stop_on_signals()?;
-    let mut log =
-        RunLog::open(&args.log, &args.config.output, &args.config)?.with_grid(args.config.grid_cells());
+    let mut log = RunLog::open(&args.log, &args.config.output, &args.config)?;
     let mut view = View::new(&args.config, args.run.print.quiet);
     let report = finetune(&args.config, args.run.resume, &stop, &mut |event| {
         log.finetune(&event);
@@ -95,7 +94,6 @@ pub struct View {
     counting: CountingView,
     seeds: Vec<u64>,
     cells: u64,
-    cells_done: u64,
     metric: Metric,
 }
 
@@ -107,7 +105,6 @@ impl View {
             counting: CountingView::new(quiet),
             seeds: config.seeds.to_vec(),
             cells: config.grid_cells() as u64,
-            cells_done: 0,
             metric: config.task.spec().primary,
         }
     }
@@ -115,18 +112,19 @@ impl View {
     /// Updates the display with an event.
     pub fn show(&mut self, event: &FinetuneEvent) {
         match event {
-            FinetuneEvent::Step { seed, step, steps, loss } => {
+            FinetuneEvent::Step { cell, seed, step, steps, loss } => {
                 self.counting.finish();
                 let runs = self.seeds.len() as u64;
                 let before = self.seeds.iter().position(|s| s == seed).unwrap_or(0) as u64;
                 // Grid cells have different numbers of steps; the estimate assumes that all have as many as the current
                 // one.
-                let done = (self.cells_done * runs + before) * steps + step;
+                let cells_done = cell.map_or(0, |cell| cell as u64 - 1);
+                let done = (cells_done * runs + before) * steps + step;
                 let all = self.cells * runs * steps;
                 self.progress.set_total(all);
                 self.progress.set(done, &format!("seed {seed}, step {step} of {steps}, loss {loss:.4}"));
             }
-            FinetuneEvent::Evaluated { seed, epoch, scores, held_out } => {
+            FinetuneEvent::Evaluated { seed, epoch, scores, held_out, .. } => {
                 let set = if *held_out { "held-out" } else { "dev" };
                 self.progress.line(&format!("seed {seed}, epoch {epoch:.1}: {set} {scores}"));
             }
@@ -146,7 +144,6 @@ impl View {
                 None => format!("seed {seed} is already complete"),
             }),
             FinetuneEvent::CellDone { cell, cells, report } => {
-                self.cells_done = *cell as u64;
                 self.progress.line(&format!("cell {cell} of {cells}: {}", report.row(self.metric)));
             }
             FinetuneEvent::Defaults(defaults) => {

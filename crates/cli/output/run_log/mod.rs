@@ -43,8 +43,6 @@ pub struct RunLog {
     folder: Option<PathBuf>,
     /// The event files by the name of the series: empty for a pre-training, else the cell of a grid and the seed.
     events: BTreeMap<String, EventFile>,
-    /// Number of the present cell of a grid, from 1; `None` without a grid.
-    cell: Option<usize>,
     command_line: Option<String>,
     command: Option<LogCommand>,
     name: String,
@@ -67,7 +65,6 @@ impl RunLog {
         Ok(Self {
             folder,
             events: BTreeMap::new(),
-            cell: None,
             command_line: args.log_command.clone(),
             command: None,
             name: output.display().to_string(),
@@ -83,12 +80,6 @@ impl RunLog {
     #[must_use]
     pub fn with_histograms(self, has_histograms: bool) -> Self {
         Self { has_histograms, ..self }
-    }
-
-    /// Numbers the configurations of a grid in the names of the series.
-    #[must_use]
-    pub fn with_grid(self, cells: usize) -> Self {
-        Self { cell: (cells > 1).then_some(1), ..self }
     }
 
     /// Logs an event of a pre-training.
@@ -124,18 +115,17 @@ impl RunLog {
     /// Logs an event of a fine-tuning. The scores of an epoch are logged at its last step.
     pub fn finetune(&mut self, event: &FinetuneEvent) {
         match event {
-            FinetuneEvent::Step { seed, step, loss, .. } => {
+            FinetuneEvent::Step { cell, seed, step, loss, .. } => {
                 self.step = *step;
-                self.add(&self.series(*seed), *step, named("train", [("loss", *loss)]));
+                self.add(&series(*cell, *seed), *step, named("train", [("loss", *loss)]));
             }
-            FinetuneEvent::Evaluated { seed, scores, held_out, .. } => {
+            FinetuneEvent::Evaluated { cell, seed, scores, held_out, .. } => {
                 let set = if *held_out { "held-out" } else { "dev" };
                 let values = scores.iter().map(|(metric, value)| {
                     (format!("{set}/{}", metric.to_string().replace(' ', "_")), value)
                 });
-                self.add(&self.series(*seed), self.step, values.collect());
+                self.add(&series(*cell, *seed), self.step, values.collect());
             }
-            FinetuneEvent::CellDone { cell, .. } => self.cell = Some(cell + 1),
             _ => {}
         }
     }
@@ -148,14 +138,6 @@ impl RunLog {
             if let Some(warning) = command.finish(stop) {
                 print_message(Word::Warning, &warning);
             }
-        }
-    }
-
-    /// Returns the name of the series of a seed.
-    fn series(&self, seed: u64) -> String {
-        match self.cell {
-            Some(cell) => format!("cell-{cell}/seed-{seed}"),
-            None => format!("seed-{seed}"),
         }
     }
 
@@ -223,6 +205,14 @@ impl RunLog {
             let reason = command.finish_closed();
             print_message(Word::Warning, &format!("{reason}; the run continues without it"));
         }
+    }
+}
+
+/// Returns the name of the series of a seed.
+fn series(cell: Option<usize>, seed: u64) -> String {
+    match cell {
+        Some(cell) => format!("cell-{cell}/seed-{seed}"),
+        None => format!("seed-{seed}"),
     }
 }
 

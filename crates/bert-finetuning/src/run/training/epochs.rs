@@ -65,7 +65,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         on_event: &mut dyn FnMut(FinetuneEvent),
     ) {
         let epoch = self.epochs_of_task(number);
-        let TrainSettings { config, seed, .. } = self.settings;
+        let TrainSettings { config, cell, seed, .. } = self.settings;
         let task = self.tasks[number].task;
         let progress = &mut self.progress.tasks[number];
         let losses = mem::take(&mut progress.losses);
@@ -101,7 +101,7 @@ impl<T: FinetuneTask, M: Module> Training<'_, T, M> {
         if let Some(scored) = scored.filter(|_| self.draw.is_none()) {
             let held_out = task.selection_part() == Part::HeldOut;
             let scores = scored.scored.scores.clone();
-            on_event(FinetuneEvent::Evaluated { seed, epoch, scores, held_out });
+            on_event(FinetuneEvent::Evaluated { cell, seed, epoch, scores, held_out });
             self.progress.epochs_without_improvement += 1;
             let metric = config.task.spec().primary;
             let score = |model: &ScoredModel<T>| model.scored.scores.get(metric).unwrap_or(f64::NAN);

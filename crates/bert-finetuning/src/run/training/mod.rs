@@ -188,8 +188,8 @@ impl<'a, T: FinetuneTask, M: Module> Training<'a, T, M> {
         progress.steps += 1;
         progress.losses.push(loss);
         self.progress.step += 1;
-        let TrainSettings { seed, schedule, .. } = &self.settings;
-        on_event(FinetuneEvent::Step { seed: *seed, step: done + 1, steps: schedule.total_steps, loss });
+        let TrainSettings { cell, seed, ref schedule, .. } = self.settings;
+        on_event(FinetuneEvent::Step { cell, seed, step: done + 1, steps: schedule.total_steps, loss });
         Ok(state)
     }
 
