@@ -257,6 +257,9 @@ pub enum InputProblem {
     /// A line of a table of examples exceeds the length limit in bytes; most likely the file is not text.
     #[error("line longer than {0} bytes; is this the right file?")]
     LongLine(usize),
+    /// A file of examples is in UTF-16; the name of the encoding.
+    #[error("this is {0}, not UTF-8; convert the file: iconv -f {0} -t UTF-8 OLD > NEW")]
+    Utf16(&'static str),
     /// A line of a file of examples is not UTF-8; the index of the first invalid byte in the line.
     #[error("invalid UTF-8 at byte {0} of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW")]
     BytesNotUtf8(usize),

@@ -20,6 +20,23 @@ impl Order {
         }
     }
 
+    /// Returns the name of the encoding of a text whose first bytes are these, for `iconv`, or `None` if they are not UTF-16.
+    /// Without a byte-order mark, the first letters have a zero before or after them.
+    pub(crate) fn encoding(head: &[u8]) -> Option<&'static str> {
+        if Self::detect(head).is_some() {
+            return Some("UTF-16");
+        }
+        let units = head.as_chunks::<2>().0.iter().take(4);
+        let are_all = |is: fn(&[u8; 2]) -> bool| units.len() == 4 && units.clone().all(is);
+        if are_all(|&[low, high]| low != 0 && high == 0) {
+            Some("UTF-16LE")
+        } else if are_all(|&[high, low]| high == 0 && low != 0) {
+            Some("UTF-16BE")
+        } else {
+            None
+        }
+    }
+
     fn unit(self, bytes: [u8; 2]) -> u16 {
         match self {
             Self::Little => u16::from_le_bytes(bytes),
@@ -109,6 +126,15 @@ mod tests {
                 assert_eq!(read, text);
             }
         }
+    }
+
+    #[test]
+    fn encoding_of_a_text_is_named() {
+        let little: Vec<u8> = "text,label".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = "text,label".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        assert_eq!([&little, &big].map(|head| Order::encoding(head)), [Some("UTF-16LE"), Some("UTF-16BE")]);
+        assert_eq!(Order::encoding(b"\xff\xfet\0"), Some("UTF-16"));
+        assert_eq!([&b"text,label"[..], b"a\0", b""].map(Order::encoding), [None; 3]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, InputProblem, Locate, Result};
+use crate::input::bytes::utf16::Order;
 
 /// Maximum line length of examples. The longest published row has about 10 KB.
 pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
@@ -34,7 +35,7 @@ impl<R: BufRead> LineReader<R> {
     /// Returns the next line and its number, from 1. An LF at the end does not begin another line.
     ///
     /// # Errors
-    /// [`Error::Storage`], [`InputProblem::LongLine`], [`InputProblem::BytesNotUtf8`].
+    /// [`Error::Storage`], [`InputProblem::LongLine`], [`InputProblem::Utf16`], [`InputProblem::BytesNotUtf8`].
     pub fn next_line(&mut self) -> Result<Option<(u64, &str)>> {
         self.line += 1;
         self.bytes.clear();
@@ -49,6 +50,9 @@ impl<R: BufRead> LineReader<R> {
         let wrong = |problem: InputProblem| problem.at_line(&self.path, self.line);
         if self.bytes.len() > MAX_LINE_BYTES {
             return Err(wrong(InputProblem::LongLine(MAX_LINE_BYTES)).into());
+        }
+        if let Some(encoding) = Order::encoding(&self.bytes).filter(|_| self.line == 1) {
+            return Err(wrong(InputProblem::Utf16(encoding)).into());
         }
         let text = str::from_utf8(&self.bytes)
             .map_err(|error| wrong(InputProblem::BytesNotUtf8(error.valid_up_to())))?;
@@ -103,6 +107,10 @@ mod tests {
             "x.tsv:2: invalid UTF-8 at byte 2 of the line; convert the file: iconv -f LATIN1 -t UTF-8 OLD > NEW"
         );
         assert_eq!(error.exit_code(), 3);
+        let error = lines(&b"\xff\xfet\0e\0\n\0"[..]).unwrap_err();
+        let advice =
+            "x.tsv:1: this is UTF-16, not UTF-8; convert the file: iconv -f UTF-16 -t UTF-8 OLD > NEW";
+        assert_eq!(error.to_string(), advice);
         let mut long = b"a\n".to_vec();
         long.resize(MAX_LINE_BYTES + 2, b'x');
         assert_eq!(texts(&long).len(), 2);
